@@ -1,0 +1,181 @@
+//! What the crate takes from `std` to share memory between threads, and the stand-ins for it in the
+//! models (loom's, which explore every interleaving of a few operations) and the random schedules
+//! (shuttle's, of many). No other module names `std::sync`, `std::thread`, `loom` or `shuttle`.
+
+mod lock;
+
+pub(crate) use imp::*;
+pub(crate) use lock::{Lock, LockGuard};
+
+/// Waits on `condition`, as [`lock()`] locks.
+pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// `std`'s counted pointer, in the models as well: for memory that a lock's holder makes and frees,
+/// which needs no order of its own.
+pub(crate) use std::sync::Arc as StdArc;
+
+/// Atomics on which no protocol rests: statistics, and what one thread at a time owns anyway. The
+/// models leave them out, which keeps those small.
+pub(crate) mod unmodelled {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+}
+
+/// Locks `mutex`, whether or not a thread panicked while it held it: nothing that this crate
+/// guards with a [`Mutex`] is ever half done when foreign code runs.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(not(all(test, tourbillon_model)))]
+mod imp {
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicUsize;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+    pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+    pub(crate) use std::thread::{ThreadId, available_parallelism, sleep};
+
+    /// `std`'s `UnsafeCell` behind loom's interface, which checks each access in the models.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+
+    /// A small number of the calling thread's own, counted up from zero by first use.
+    ///
+    /// Works while thread-local destructors run, since a constant without a destructor is stored.
+    #[inline]
+    pub(crate) fn thread_index() -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static INDEX: Cell<usize> = const { Cell::new(usize::MAX) });
+        INDEX.with(|index| {
+            if index.get() == usize::MAX {
+                // ORDERING: Relaxed; only the numbers' distinctness matters.
+                index.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            }
+            index.get()
+        })
+    }
+
+    pub(crate) fn this_thread() -> ThreadId {
+        std::thread::current().id()
+    }
+
+    /// Waits on `condition`, but no longer than `limit`.
+    pub(crate) fn wait_timeout<'a, T>(
+        condition: &Condvar,
+        guard: MutexGuard<'a, T>,
+        limit: std::time::Duration,
+    ) -> MutexGuard<'a, T> {
+        condition.wait_timeout(guard, limit).unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+
+    /// Starts a detached thread.
+    pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
+    }
+}
+
+#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+mod imp {
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+    pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub(crate) use loom::thread::ThreadId;
+    pub(crate) use std::sync::OnceLock;
+    pub(crate) use std::thread::available_parallelism;
+
+    pub(crate) use loom::cell::UnsafeCell;
+    use std::cell::Cell;
+
+    loom::thread_local!(static INDEX: Cell<usize> = Cell::new(0));
+
+    /// The shard that this model thread calls home: chosen by the model, not by first use.
+    pub(crate) fn thread_index() -> usize {
+        INDEX.with(Cell::get)
+    }
+
+    pub(crate) fn set_thread_index(index: usize) {
+        INDEX.with(|own| own.set(index));
+    }
+
+    pub(crate) fn this_thread() -> ThreadId {
+        loom::thread::current().id()
+    }
+
+    pub(crate) fn spawn(_name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        drop(loom::thread::spawn(body));
+        Ok(())
+    }
+
+    pub(crate) fn sleep(_: std::time::Duration) {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
+mod imp {
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub(crate) use shuttle::thread::ThreadId;
+    pub(crate) use std::sync::OnceLock;
+    pub(crate) use std::thread::available_parallelism;
+
+    use std::cell::Cell;
+
+    shuttle::thread_local!(static INDEX: Cell<usize> = Cell::new(0));
+
+    /// The shard that this thread of the scenario calls home.
+    pub(crate) fn thread_index() -> usize {
+        INDEX.with(Cell::get)
+    }
+
+    pub(crate) fn set_thread_index(index: usize) {
+        INDEX.with(|own| own.set(index));
+    }
+
+    pub(crate) fn this_thread() -> ThreadId {
+        shuttle::thread::current().id()
+    }
+
+    pub(crate) fn spawn(_name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        drop(shuttle::thread::spawn(body));
+        Ok(())
+    }
+
+    pub(crate) fn sleep(_: std::time::Duration) {
+        shuttle::thread::yield_now();
+    }
+
+    /// Shuttle runs one thread at a time and checks no cells, so this only has their interface.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The lock of a shard: one atomic exchange to take, one plain store to give back.
+//!
+//! `std`'s mutex needs a second exchange to unlock, because it must learn whether to wake a
+//! sleeper. Shard locks are held for bounded, short times and never while foreign code runs, so a
+//! waiter here spins for about a microsecond, then lets others run, then sleeps for ever longer
+//! spells up to a millisecond. The sleep is what keeps a real-time thread that waits from starving
+//! the thread it waits for.
+//!
+//! The models of the engine use a mutex in its place; this lock has a model of its own.
+
+#[cfg(not(all(test, tourbillon_model)))]
+pub(crate) use spin::{Lock, LockGuard};
+
+#[cfg(all(test, tourbillon_model))]
+pub(crate) use stand_in::{Lock, LockGuard};
+
+#[cfg_attr(all(test, tourbillon_model), allow(dead_code, reason = "only its own model uses it"))]
+mod spin {
+    use std::fmt;
+    use std::ops::{Deref, DerefMut};
+    use std::time::Duration;
+
+    use crossbeam_utils::Backoff;
+
+    use crate::canary::{Canary, ordering};
+    use crate::sync::{AtomicBool, Ordering, UnsafeCell, sleep};
+
+    const FIRST_SLEEP: Duration = Duration::from_micros(20);
+    const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+
+    /// A value that one thread at a time may touch.
+    pub(crate) struct Lock<T> {
+        taken: AtomicBool,
+        /// Touched only by the thread that set `taken`.
+        value: UnsafeCell<T>,
+    }
+
+    /// Access to the value until dropped.
+    pub(crate) struct LockGuard<'a, T> {
+        lock: &'a Lock<T>,
+    }
+
+    impl<T> Lock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        }
+
+        #[inline]
+        pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+            self.try_lock().unwrap_or_else(|| self.lock_contended())
+        }
+
+        #[inline]
+        pub(crate) fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+            // ORDERING: Acquire, the partner of the Release in `drop`: what the last holder wrote
+            // is seen by the next. Relaxed on failure: nothing is read then. Loom
+            // `the_lock_excludes_and_publishes`.
+            let acquire = ordering(Canary::LockTakesRelaxed, Ordering::Acquire);
+            self.taken
+                .compare_exchange(false, true, acquire, Ordering::Relaxed)
+                .is_ok()
+                .then(|| LockGuard { lock: self })
+        }
+
+        #[cold]
+        fn lock_contended(&self) -> LockGuard<'_, T> {
+            let backoff = Backoff::new();
+            let mut spell = FIRST_SLEEP;
+            loop {
+                if backoff.is_completed() {
+                    sleep(spell);
+                    spell = (spell * 2).min(LONGEST_SLEEP);
+                } else {
+                    backoff.snooze();
+                }
+                // ORDERING: Relaxed; only a hint, `try_lock` decides.
+                if !self.taken.load(Ordering::Relaxed) {
+                    if let Some(guard) = self.try_lock() {
+                        return guard;
+                    }
+                }
+            }
+        }
+    }
+
+    impl<T> Deref for LockGuard<'_, T> {
+        type Target = T;
+
+        #[inline]
+        fn deref(&self) -> &T {
+            // SAFETY: the guard exists, so this thread set `taken` and nobody else touches the
+            // value until the guard is dropped, which the returned borrow forbids.
+            self.lock.value.with(|value| unsafe { &*value })
+        }
+    }
+
+    impl<T> DerefMut for LockGuard<'_, T> {
+        #[inline]
+        fn deref_mut(&mut self) -> &mut T {
+            // SAFETY: as in `deref`; `&mut self` makes this the guard's only borrow.
+            self.lock.value.with_mut(|value| unsafe { &mut *value })
+        }
+    }
+
+    impl<T> Drop for LockGuard<'_, T> {
+        #[inline]
+        fn drop(&mut self) {
+            // ORDERING: Release, the partner of the Acquire in `try_lock`.
+            let release = ordering(Canary::LockGivesRelaxed, Ordering::Release);
+            self.lock.taken.store(false, release);
+        }
+    }
+
+    impl<T> fmt::Debug for Lock<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Lock").finish_non_exhaustive()
+        }
+    }
+
+    // SAFETY: the lock hands the value to one thread at a time, whichever that is: `T: Send`.
+    unsafe impl<T: Send> Send for Lock<T> {}
+    // SAFETY: as above; shared access to the lock never gives shared access to the value.
+    unsafe impl<T: Send> Sync for Lock<T> {}
+
+    #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+    mod tests {
+        use loom::sync::Arc;
+
+        use super::Lock;
+
+        /// Tries twice, as the second try finds out what the first may have done to a lock that
+        /// was taken. Returns how often it got it.
+        fn add_twice(lock: &Lock<usize>) -> usize {
+            (0..2).filter_map(|_| lock.try_lock().map(|mut value| *value += 1)).count()
+        }
+
+        /// Oracle: loom's checks of the cell's accesses, and the sum.
+        #[test]
+        fn the_lock_excludes_and_publishes() {
+            loom::model(|| {
+                let lock = Arc::new(Lock::new(0));
+                let other = loom::thread::spawn({
+                    let lock = Arc::clone(&lock);
+                    move || add_twice(&lock)
+                });
+                let sum = add_twice(&lock) + other.join().expect("the other thread ends");
+                assert_eq!(*lock.try_lock().expect("nobody holds it"), sum);
+            });
+        }
+    }
+
+    #[cfg(all(test, not(tourbillon_model)))]
+    mod tests {
+        use std::thread;
+
+        use super::Lock;
+
+        #[test]
+        fn waiters_get_through() {
+            let lock = Lock::new(0u32);
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| (0..10_000).for_each(|_| *lock.lock() += 1));
+                }
+            });
+            assert_eq!(*lock.lock(), 40_000);
+        }
+
+        #[test]
+        fn a_holder_that_sleeps_is_waited_for() {
+            let lock = Lock::new(false);
+            thread::scope(|scope| {
+                let mut held = lock.lock();
+                let waiter = scope.spawn(|| *lock.lock());
+                thread::sleep(std::time::Duration::from_millis(5));
+                *held = true;
+                drop(held);
+                assert!(waiter.join().expect("the waiter ends"));
+            });
+        }
+
+        #[test]
+        fn a_taken_lock_is_not_tried_for() {
+            let lock = Lock::new(());
+            let held = lock.lock();
+            assert!(lock.try_lock().is_none());
+            assert!(lock.try_lock().is_none(), "a try in vain leaves it taken");
+            drop(held);
+            assert!(lock.try_lock().is_some());
+        }
+    }
+}
+
+#[cfg(all(test, tourbillon_model))]
+mod stand_in {
+    pub(crate) use crate::sync::MutexGuard as LockGuard;
+
+    /// A mutex, of which far fewer schedules are to be explored than of a thread that spins.
+    #[derive(Debug)]
+    pub(crate) struct Lock<T>(crate::sync::Mutex<T>);
+
+    impl<T> Lock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(crate::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+            crate::sync::lock(&self.0)
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::model::{Harness, Op};
+use super::*;
+
+/// Ticks around the place where `level` wraps: 64^k - 1, 64^k, 64^k + 1.
+fn around_wraps() -> impl Iterator<Item = u64> {
+    (0..LEVELS as u32).flat_map(|level| {
+        let wrap = 1u64 << (BITS * level);
+        [wrap - 1, wrap, wrap + 1].map(|tick| tick.max(1))
+    })
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    // Distances of every magnitude, so that every level is reached.
+    let span = (0..60u32, any::<u64>()).prop_map(|(bits, random)| random % (1 << bits).max(2));
+    let near = (0u64..200).prop_map(|delta| delta);
+    let delta = prop_oneof![span, near].boxed();
+    let signed = (delta.clone(), prop::bool::weighted(0.1))
+        .prop_map(|(delta, past)| if past { -(delta as i64) } else { delta as i64 });
+    let op = prop_oneof![
+        6 => signed.prop_map(Op::Insert),
+        2 => any::<usize>().prop_map(Op::Remove),
+        1 => (any::<usize>(), delta.clone()).prop_map(|(entry, by)| Op::Postpone(entry, by)),
+        3 => (delta, 1usize..6).prop_map(|(by, step)| Op::Turn(by, step)),
+        2 => Just(Op::Step),
+    ];
+    vec(op, 1..60)
+}
+
+/// The same operations in every run, so that a failure is the change's and not the day's.
+fn repeatable(cases: u32) -> ProptestConfig {
+    let rng_seed = RngSeed::Fixed(0x7075_7262_696c_6c6f);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(repeatable(2_000))]
+
+    #[test]
+    fn agrees_with_an_ordered_map_from_any_start(start in any::<u64>(), ops in ops()) {
+        let start = start.clamp(Tick::PAST.raw(), Tick::LAST.raw());
+        let mut harness = Harness::starting_at(Tick::from_raw(start));
+        ops.iter().for_each(|op| harness.apply(op));
+    }
+
+}
+
+proptest! {
+    #![proptest_config(repeatable(100))]
+
+    #[test]
+    fn agrees_with_an_ordered_map_around_every_wrap(ops in ops()) {
+        for start in around_wraps() {
+            let mut harness = Harness::starting_at(Tick::from_raw(start));
+            ops.iter().for_each(|op| harness.apply(op));
+        }
+    }
+}
+
+fn filed(wheel: &mut Wheel<()>, deadline: u64) -> Key {
+    let key = wheel.store().allocate(|_| ());
+    wheel.insert(key, Tick::from_raw(deadline));
+    key
+}
+
+fn expired(wheel: &mut Wheel<()>, now: u64) -> usize {
+    let mut count = 0;
+    let turned = wheel.turn(Tick::from_raw(now), Allowance::UNLIMITED, |()| {
+        count += 1;
+        Due::Expired
+    });
+    assert_eq!(turned, Turned::Completely);
+    count
+}
+
+#[test]
+fn an_empty_wheel_has_no_deadline_and_turns_to_the_end() {
+    let mut wheel = Wheel::<()>::new(Tick::ORIGIN);
+    assert_eq!(wheel.next_deadline(), None);
+    assert_eq!(expired(&mut wheel, Tick::LAST.raw()), 0);
+}
+
+#[test]
+fn every_deadline_expires_at_its_tick_and_not_before() {
+    for start in around_wraps() {
+        for distance in around_wraps() {
+            let Some(deadline) = start.checked_add(distance).filter(|d| *d <= Tick::LAST.raw())
+            else {
+                continue;
+            };
+            let mut wheel = Wheel::new(Tick::from_raw(start));
+            filed(&mut wheel, deadline);
+            assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(deadline)));
+            assert_eq!(expired(&mut wheel, deadline - 1), 0, "{start} + {distance}");
+            assert_eq!(expired(&mut wheel, deadline), 1, "{start} + {distance}");
+        }
+    }
+}
+
+#[test]
+fn a_far_timer_does_not_hide_a_near_one() {
+    let start = Tick::ORIGIN.raw();
+    let mut wheel = Wheel::new(Tick::ORIGIN);
+    filed(&mut wheel, Tick::LAST.raw());
+    for step in 1..=200 {
+        let deadline = start + step * 1_000_000_007;
+        filed(&mut wheel, deadline);
+        assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(deadline)));
+        assert_eq!(expired(&mut wheel, deadline), 1);
+    }
+    assert_eq!(wheel.next_deadline(), Some(Tick::LAST));
+}
+
+#[test]
+fn removing_the_last_far_timer_leaves_later_ones_visible() {
+    let mut wheel = Wheel::new(Tick::ORIGIN);
+    let far = filed(&mut wheel, Tick::LAST.raw());
+    wheel.remove(far);
+    assert_eq!(wheel.next_deadline(), None);
+    filed(&mut wheel, Tick::ORIGIN.raw() + 5);
+    assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(Tick::ORIGIN.raw() + 5)));
+}
+
+#[test]
+fn a_clock_that_steps_back_moves_nothing() {
+    let start = Tick::ORIGIN.raw();
+    let mut wheel = Wheel::new(Tick::ORIGIN);
+    filed(&mut wheel, start + 100);
+    assert_eq!(expired(&mut wheel, start + 50), 0);
+    assert_eq!(expired(&mut wheel, start), 0);
+    filed(&mut wheel, start + 10);
+    assert_eq!(expired(&mut wheel, start), 1, "turned past already: due at once");
+    assert_eq!(expired(&mut wheel, start + 100), 1);
+}
+
+#[test]
+fn a_turn_stops_at_its_allowance_and_goes_on_where_it_stopped() {
+    let mut wheel = Wheel::new(Tick::ORIGIN);
+    let deadline = Tick::ORIGIN.raw() + 1_000_000;
+    let keys: Vec<_> = (0..10).map(|_| filed(&mut wheel, deadline)).collect();
+    let allowance = Allowance { expiries: 4, moves: 100 };
+    let now = Tick::from_raw(deadline);
+    assert_eq!(wheel.turn(now, allowance, |()| Due::Expired), Turned::Partly);
+    assert_eq!(wheel.len(), 6);
+    wheel.remove(keys[9]);
+    assert_eq!(wheel.turn(now, allowance, |()| Due::Expired), Turned::Partly);
+    assert_eq!(wheel.turn(now, allowance, |()| Due::Expired), Turned::Completely);
+    assert_eq!(wheel.len(), 0);
+}
+
+#[test]
+fn debug_names_the_occupied_levels() {
+    let mut wheel = Wheel::new(Tick::ORIGIN);
+    filed(&mut wheel, Tick::ORIGIN.raw() + 3);
+    let shown = format!("{wheel:?}");
+    assert!(shown.contains("elapsed: +0ns") && shown.contains("level 0"), "{shown}");
+}
