@@ -1,6 +1,96 @@
 //! Timers for async code on any executor.
+//!
+//! [`sleep()`], [`interval()`] and [`timeout()`] make futures that need no runtime:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! # pollster::block_on(async {
+//! tourbillon::sleep(Duration::from_millis(1)).await;
+//!
+//! let answer = tourbillon::timeout(Duration::from_secs(1), async { 42 }).await;
+//! assert_eq!(answer, Ok(42));
+//! # });
+//! ```
+//!
+//! They are kept in a hierarchical timing wheel, split into shards with a lock each, and fired by
+//! one driver thread that parks until the earliest deadline. It starts with the first timer that
+//! is armed.
+//!
+//! A [`Timer`] of one's own can instead be
+//!
+//! - turned by hand from a loop of the user's own, see [`Driver`];
+//! - run on a clock that stands still until it is moved, see [`VirtualClock`].
+//!
+//! # Guarantees
+//!
+//! - **Never early**: a timer completes at its deadline or after. Deadlines are kept to the
+//!   nanosecond, and nothing is rounded.
+//! - **Never lost**: every armed timer fires, or is found past by its own poll.
+//! - Locks are held for a bounded number of entries, and never while foreign code runs. A timer
+//!   that is not the earliest costs no system call, a cancel never does, and neither allocates in
+//!   steady state.
+//!
+//! # Foreign code
+//!
+//! Wakers are woken on the driver's thread, in batches, with no lock held. One that panics is
+//! caught and counted, see [`Stats::waker_panics`]. One that blocks delays the timers due after it
+//! for as long as it blocks; a sleep that is polled completes by the clock all the same. Wakers may
+//! arm, reset and drop timers.
+//!
+//! # Time
+//!
+//! Durations and instants are those of [`std::time`]. All arithmetic saturates: what lies more
+//! than 438 years ahead never comes. While the machine is suspended, [`Instant`] stops on Linux
+//! and macOS, and so do timers; on Windows it runs on.
+//!
+//! # What is not offered
+//!
+//! Nothing here may be called from a signal handler.
+//!
+//! # After `fork`
+//!
+//! On Unix, a child process starts with nothing armed, and without a driver thread until it arms a
+//! timer. Every [`Timer`] works in it, the process-wide one included, and so does every sleep that
+//! it inherited: polled, that is ready if its deadline has come, and is armed anew if not. A lock
+//! that a thread of the parent held does not matter, and the parent's timers are untouched. What
+//! does not carry over is the wake-up for a sleep that was armed before: poll it again. A
+//! [`VirtualClock`] that another thread was moving at that moment must not be moved in the child.
+//! A process made without the C library's `fork` is not noticed.
+//!
+//! [`Instant`]: std::time::Instant
 
+mod builder;
 mod canary;
+mod clock;
+mod driver;
+mod engine;
+mod entry;
+mod error;
+mod fork;
+mod handle;
+mod interval;
+mod manual;
+mod shard;
+mod sleep;
+mod stats;
 mod sync;
 mod tick;
+mod timeout;
+mod timer;
+mod virtual_clock;
+mod wake_batch;
 mod wheel;
+
+pub use builder::Builder;
+pub use error::{Elapsed, SetGlobalError};
+pub use interval::{Interval, MissedTickBehavior};
+pub use manual::{Driver, Turn};
+pub use sleep::Sleep;
+pub use stats::Stats;
+pub use timeout::Timeout;
+pub use timer::{
+    Timer, interval, interval_at, never, sleep, sleep_until, timeout, timeout_at, try_interval,
+    try_interval_at, try_sleep, try_sleep_until, try_timeout, try_timeout_at,
+};
+pub use virtual_clock::VirtualClock;

@@ -1,0 +1,161 @@
+//! [`Builder`]: a timer of one's own.
+
+use std::io;
+
+use crate::clock::Clock;
+use crate::driver::ThreadDrive;
+use crate::engine::{Drive, Engine, MAX_SHARDS, default_shards};
+use crate::manual::Driver;
+use crate::sync::{Arc, StdArc};
+use crate::timer::Timer;
+use crate::virtual_clock::VirtualClock;
+
+/// Makes a [`Timer`] that differs from the process-wide one.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tourbillon::Timer;
+///
+/// let timer = Timer::builder().shards(4).thread_name("my-timers").build()?;
+/// pollster::block_on(timer.sleep(Duration::from_millis(1)));
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until one of its build methods is called"]
+pub struct Builder {
+    shards: Option<usize>,
+    thread_name: Option<String>,
+    clock: Option<VirtualClock>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self { shards: None, thread_name: None, clock: None }
+    }
+
+    /// The number of shards, 1 to 256; rounded up to a power of two.
+    ///
+    /// Threads arm timers in the shard of their own, so more shards mean less waiting for each
+    /// other's locks, and a longer pass for the driver. The default is four to a processor,
+    /// rounded up to a power of two and at most 64; on a virtual clock it is one, since timers
+    /// with equal deadlines fire in the order they were armed within a shard only.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let timer = tourbillon::Timer::builder().shards(6).build()?;
+    /// assert_eq!(timer.stats().shards, 8);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// The name of the driver thread; `tourbillon` by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let timer = tourbillon::Timer::builder().thread_name("timers").build()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.thread_name = Some(name.into());
+        self
+    }
+
+    /// Runs the timer on `clock`, which stands still until it is moved; on the system's monotonic
+    /// clock by default. A clock belongs to one timer.
+    ///
+    /// # Examples
+    ///
+    /// See [`VirtualClock`].
+    pub fn virtual_clock(mut self, clock: &VirtualClock) -> Self {
+        self.clock = Some(clock.clone());
+        self
+    }
+
+    /// Makes a timer that drives itself: by a thread that the first armed sleep starts, or, on a
+    /// virtual clock, as the clock moves and without a thread.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the number of shards is not within 1 to
+    /// 256, if the thread's name contains a NUL, or if the clock belongs to another timer. Whether
+    /// the thread can be started shows later; to know now, call [`Timer::start`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// let timer = Timer::builder().build()?;
+    /// timer.start()?;
+    /// assert!(Timer::builder().shards(0).build().is_err());
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn build(self) -> io::Result<Timer> {
+        if let Some(name) = self.thread_name.as_ref().filter(|name| name.contains('\0')) {
+            return Err(invalid(format!("thread name {name:?} contains a NUL")));
+        }
+        let drive = match (&self.clock, &self.thread_name) {
+            (Some(_), _) => Drive::Clock,
+            (None, Some(name)) => Drive::Thread(ThreadDrive::new(name.clone())),
+            (None, None) => Drive::Thread(ThreadDrive::default()),
+        };
+        self.build_with(drive)
+    }
+
+    /// Makes a timer that is driven by hand, from a loop of the caller's own.
+    ///
+    /// `unpark` is called, from any thread and with no lock held, when a timer is armed that is
+    /// earlier than what the last [`Driver::turn`] reported; once, until the next turn. That may be
+    /// the loop's own thread, in a task that arms a timer between two turns: a loop that turns
+    /// right before it waits learns of that timer anyway. A panic of the hook is caught and counted
+    /// in [`Stats::waker_panics`](crate::Stats::waker_panics).
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build), except that there is no thread.
+    ///
+    /// # Examples
+    ///
+    /// See [`Driver`].
+    pub fn build_manual(
+        self,
+        unpark: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<(Timer, Driver)> {
+        let timer = self.build_with(Drive::Hand(StdArc::new(unpark)))?;
+        let driver = Driver::new(timer.clone());
+        Ok((timer, driver))
+    }
+
+    fn build_with(self, drive: Drive) -> io::Result<Timer> {
+        let shards = match (self.shards, &self.clock) {
+            (Some(shards), _) => shards,
+            (None, Some(_)) => 1,
+            (None, None) => default_shards(),
+        };
+        if !(1..=MAX_SHARDS).contains(&shards) {
+            return Err(invalid(format!("{shards} shards; there can be 1 to {MAX_SHARDS}")));
+        }
+        let clock = match &self.clock {
+            Some(clock) => Clock::Virtual(clock.time()),
+            None => Clock::monotonic(),
+        };
+        let engine = Arc::new(Engine::new(clock, shards.next_power_of_two(), drive));
+        if let Some(clock) = &self.clock {
+            if !clock.attach(&engine) {
+                return Err(invalid("the virtual clock belongs to another timer".to_owned()));
+            }
+        }
+        Ok(Timer::of(engine))
+    }
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}

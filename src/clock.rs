@@ -1,0 +1,203 @@
+//! Where the time comes from: the only module that reads a clock.
+
+use std::time::Instant;
+
+use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering, ThreadId, lock, this_thread};
+use crate::tick::{Tick, TimeLine};
+
+/// The clock of one timer.
+#[derive(Clone, Debug)]
+pub(crate) enum Clock {
+    /// `Instant::now`, which stops while a Linux or macOS machine is suspended.
+    Monotonic(Monotonic),
+    /// A clock that stands still until it is moved.
+    Virtual(Arc<VirtualTime>),
+    /// The models' stand-in for the monotonic clock.
+    #[cfg(all(test, tourbillon_model))]
+    Model(Arc<VirtualTime>),
+}
+
+impl Clock {
+    pub(crate) fn monotonic() -> Self {
+        Self::Monotonic(Monotonic::new())
+    }
+
+    pub(crate) fn now(&self) -> Tick {
+        match self {
+            Self::Monotonic(clock) => clock.now(),
+            Self::Virtual(time) => time.now(),
+            #[cfg(all(test, tourbillon_model))]
+            Self::Model(time) => time.now(),
+        }
+    }
+
+    /// Whether `deadline` has come. Never true too soon.
+    ///
+    /// On Linux the coarse clock answers first, for a tenth of the price. It is never ahead of the
+    /// exact one, so where it is past `deadline` the answer is yes. Where it is short of it by more
+    /// than [`coarse::LAG`], the answer is no. Should the kernel's timekeeping
+    /// ever lag by more than that, the answer may be a no that ought to be a yes; it is asked
+    /// before a timer is armed, and a driver that is armed with a past deadline fires at once.
+    #[inline]
+    pub(crate) fn has_passed(&self, deadline: Tick) -> bool {
+        match self {
+            Self::Monotonic(clock) => clock.has_passed(deadline),
+            Self::Virtual(time) => time.now() >= deadline,
+            #[cfg(all(test, tourbillon_model))]
+            Self::Model(time) => time.now() >= deadline,
+        }
+    }
+
+    /// Whether the clock moves only when told to.
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self, Self::Virtual(_))
+    }
+
+    pub(crate) fn tick(&self, instant: Instant) -> Tick {
+        self.line().tick(instant)
+    }
+
+    pub(crate) fn instant(&self, tick: Tick) -> Instant {
+        self.line().instant(tick)
+    }
+
+    fn line(&self) -> &TimeLine {
+        match self {
+            Self::Monotonic(clock) => &clock.line,
+            Self::Virtual(time) => &time.line,
+            #[cfg(all(test, tourbillon_model))]
+            Self::Model(time) => &time.line,
+        }
+    }
+}
+
+/// The system's monotonic clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Monotonic {
+    line: TimeLine,
+    #[cfg(target_os = "linux")]
+    coarse: coarse::Coarse,
+}
+
+impl Monotonic {
+    fn new() -> Self {
+        Self {
+            line: TimeLine::starting_at(Instant::now()),
+            // Read after the base, so that coarse time seems earlier than it is and never later.
+            #[cfg(target_os = "linux")]
+            coarse: coarse::Coarse::starting_now(),
+        }
+    }
+
+    fn now(&self) -> Tick {
+        self.line.tick(Instant::now()).min(Tick::LAST)
+    }
+
+    #[inline]
+    fn has_passed(&self, deadline: Tick) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            let coarse = self.coarse.now();
+            if deadline <= coarse {
+                return true;
+            }
+            if deadline > coarse.saturating_add(coarse::LAG) {
+                return false;
+            }
+        }
+        self.now() >= deadline
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod coarse {
+    //! `CLOCK_MONOTONIC_COARSE`: the monotonic clock as of the kernel's last tick, 1 to 10 ms ago.
+
+    use std::time::Duration;
+
+    use crate::tick::Tick;
+
+    /// More than the coarse clock lags while the kernel's timekeeping runs: five of its longest
+    /// steps.
+    pub(super) const LAG: Duration = Duration::from_millis(50);
+
+    #[derive(Clone, Debug)]
+    pub(super) struct Coarse {
+        /// The exact clock's reading at [`Tick::ORIGIN`], or a little later.
+        base: Duration,
+    }
+
+    impl Coarse {
+        pub(super) fn starting_now() -> Self {
+            Self { base: read(libc::CLOCK_MONOTONIC) }
+        }
+
+        #[inline]
+        pub(super) fn now(&self) -> Tick {
+            let after = read(libc::CLOCK_MONOTONIC_COARSE).saturating_sub(self.base);
+            Tick::ORIGIN.saturating_add(after)
+        }
+    }
+
+    #[inline]
+    fn read(clock: libc::clockid_t) -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is a valid place for one timespec, which is all the call asks for. It
+        // cannot fail with a clock that every supported kernel has; if it did, `time` stays zero
+        // and the coarse clock shows the origin.
+        unsafe { libc::clock_gettime(clock, &raw mut time) };
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), time.tv_nsec as u32)
+    }
+}
+
+/// The state of a virtual clock that its timer reads.
+#[derive(Debug)]
+pub(crate) struct VirtualTime {
+    line: TimeLine,
+    /// Moves forward only.
+    now: AtomicU64,
+    pub(crate) moves: Mutex<Moves>,
+    /// Signalled when a thread is through with moving the clock.
+    pub(crate) moved: Condvar,
+}
+
+/// How far a virtual clock is to be moved, and by which thread. One at a time does it, so that each
+/// deadline's wakers run before the next deadline's; others add to the goal and wait.
+#[derive(Debug)]
+pub(crate) struct Moves {
+    pub(crate) goal: Tick,
+    pub(crate) mover: Option<ThreadId>,
+}
+
+impl VirtualTime {
+    pub(crate) fn new() -> Self {
+        Self {
+            line: TimeLine::starting_at(Instant::now()),
+            now: AtomicU64::new(Tick::ORIGIN.raw()),
+            moves: Mutex::new(Moves { goal: Tick::ORIGIN, mover: None }),
+            moved: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn line(&self) -> &TimeLine {
+        &self.line
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        // ORDERING: Relaxed; where it matters whether a move is seen, a shard's lock orders the two
+        // (edge `advance`). Loom `advance_races_arm`.
+        Tick::from_raw(self.now.load(Ordering::Relaxed))
+    }
+
+    /// Whether the calling thread is moving the clock, and runs in a waker.
+    pub(crate) fn is_moved_here(&self) -> bool {
+        lock(&self.moves).mover == Some(this_thread())
+    }
+
+    /// Moves forward to `tick`; stays where it is if it is past that.
+    pub(crate) fn move_to(&self, tick: Tick) {
+        // ORDERING: Relaxed; see `now`.
+        self.now.fetch_max(tick.min(Tick::LAST).raw(), Ordering::Relaxed);
+    }
+}

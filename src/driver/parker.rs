@@ -1,0 +1,100 @@
+//! Parks the driver thread: one token, at most one thread that waits for it.
+
+use crate::canary::{Canary, seeded};
+use crate::clock::Clock;
+use crate::driver::Promise;
+use crate::sync::{Condvar, Mutex, lock};
+
+/// A token that [`unpark`](Self::unpark) leaves and [`park`](Self::park) takes.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    token: Mutex<bool>,
+    left: Condvar,
+}
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self { token: Mutex::new(false), left: Condvar::new() }
+    }
+
+    /// Waits for the token, or until the promised tick, or for no reason at all.
+    ///
+    /// A token left before counts, and is taken.
+    pub(crate) fn park(&self, clock: &Clock, promise: Promise) {
+        let mut token = lock(&self.token);
+        if seeded(Canary::ParkIgnoresToken) {
+            *token = false;
+        }
+        if !*token {
+            token = self.wait(token, clock, promise);
+        }
+        *token = false;
+    }
+
+    /// Leaves the token and wakes the thread that waits for it.
+    pub(crate) fn unpark(&self) {
+        *lock(&self.token) = true;
+        self.left.notify_one();
+    }
+}
+
+#[cfg(not(all(test, tourbillon_model)))]
+mod wait {
+    use super::{Clock, Parker, Promise};
+    use crate::sync::{MutexGuard, wait, wait_timeout};
+
+    impl Parker {
+        pub(super) fn wait<'a>(
+            &self,
+            token: MutexGuard<'a, bool>,
+            clock: &Clock,
+            promise: Promise,
+        ) -> MutexGuard<'a, bool> {
+            match promise {
+                Promise::By(tick) => {
+                    let now = clock.now();
+                    if tick <= now {
+                        return token;
+                    }
+                    wait_timeout(&self.left, token, tick.since(now))
+                }
+                Promise::WhenCalled => wait(&self.left, token),
+                Promise::Gone => token,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, tourbillon_model))]
+mod wait {
+    use super::{Clock, Parker, Promise};
+    use crate::sync::{MutexGuard, lock, wait};
+    use crate::tick::Tick;
+
+    impl Parker {
+        /// Waits on the model's clock: only [`Parker::advanced`] ends a park by time, so a
+        /// deadline slept through is a deadlock, which loom reports.
+        pub(super) fn wait<'a>(
+            &self,
+            mut token: MutexGuard<'a, bool>,
+            clock: &Clock,
+            promise: Promise,
+        ) -> MutexGuard<'a, bool> {
+            let until = match promise {
+                Promise::By(tick) => tick,
+                Promise::WhenCalled => Tick::NEVER,
+                Promise::Gone => return token,
+            };
+            while !*token && clock.now() < until {
+                token = wait(&self.left, token);
+            }
+            token
+        }
+
+        /// Lets a parked driver see that the model's clock has moved.
+        pub(in crate::driver) fn advanced(&self) {
+            drop(lock(&self.token));
+            self.left.notify_one();
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! The engine behind every timer handle and every sleep: shards, clock, alarm, and what drives
+//! them.
+//!
+//! Lock rules: at most one shard lock is held at a time; under it nothing is called that is not
+//! this crate's; the start lock of the thread is taken with no shard lock held.
+
+use std::fmt;
+use std::io;
+use std::task::Waker;
+
+use crossbeam_utils::CachePadded;
+
+use crate::canary::{Canary, seeded};
+use crate::clock::Clock;
+use crate::driver::{self, Alarm, Summons, ThreadDrive};
+use crate::entry::{Entry, EntryRef, State};
+use crate::fork::Generation;
+use crate::shard::{Earliest, Shard};
+use crate::stats::Stats;
+use crate::sync::unmodelled::AtomicU64;
+use crate::sync::{
+    Arc, AtomicBool, Lock, LockGuard, OnceLock, Ordering, StdArc, available_parallelism,
+    thread_index,
+};
+use crate::tick::Tick;
+use crate::wake_batch::{WakeBatch, guarded};
+use crate::wheel::Turned;
+
+#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+mod models;
+#[cfg(all(test, tourbillon_model))]
+#[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules use part of it"))]
+mod rig;
+#[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
+mod schedules;
+
+/// The most shards: an entry names its own in one byte.
+pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
+
+/// Shards to a processor. With fewer, threads that arm at the same time share a lock more often;
+/// with more, a pass of the driver takes longer for nothing.
+const SHARDS_PER_PROCESSOR: usize = 4;
+
+/// The default is not more than this many shards: a pass locks each.
+const DEFAULT_SHARDS_MAX: usize = 64;
+
+/// How many shards an engine has unless told otherwise.
+pub(crate) fn default_shards() -> usize {
+    let processors = available_parallelism().map_or(1, usize::from);
+    (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(DEFAULT_SHARDS_MAX)
+}
+
+/// Who turns the wheels.
+pub(crate) enum Drive {
+    /// A thread of the engine's own.
+    Thread(ThreadDrive),
+    /// A [`Driver`](crate::Driver); the hook tells its owner that it should turn.
+    Hand(StdArc<dyn Fn() + Send + Sync>),
+    /// A [`VirtualClock`](crate::VirtualClock), as it moves.
+    Clock,
+}
+
+/// Shards, clock, alarm and drive of one timer.
+pub(crate) struct Engine {
+    clock: Clock,
+    /// As many as a power of two.
+    shards: Box<[CachePadded<Lock<Shard>>]>,
+    alarm: CachePadded<Alarm>,
+    /// Set once, under the first shard's lock, when the last handle goes.
+    closed: AtomicBool,
+    drive: Drive,
+    /// The process that the engine was made in.
+    generation: Generation,
+    /// What stands in for the engine in a child of that process.
+    successor: OnceLock<Arc<Self>>,
+    /// The time at the last pass. Written by passes, read by anyone.
+    cached_now: CachePadded<AtomicU64>,
+    tally: Tally,
+}
+
+/// Counters of what is no shard's business.
+#[derive(Debug)]
+struct Tally {
+    /// Parks that ended. The driver's.
+    wakeups: AtomicU64,
+    /// Unparks sent, and calls of the hook.
+    unparks: AtomicU64,
+    /// Wakers and hooks that panicked.
+    panics: AtomicU64,
+}
+
+/// What a pass over all shards did and found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    /// Timers fired.
+    pub(crate) fired: usize,
+    /// No later than any deadline left; [`Tick::NEVER`] if none is.
+    pub(crate) next: Tick,
+    /// Whether the last handle was gone when the pass began, and nothing pending.
+    pub(crate) over: bool,
+}
+
+impl Engine {
+    /// `shards` is a power of two, and at most [`MAX_SHARDS`].
+    pub(crate) fn new(clock: Clock, shards: usize, drive: Drive) -> Self {
+        debug_assert!(shards.is_power_of_two() && shards <= MAX_SHARDS);
+        let now = clock.now();
+        let alarm = match drive {
+            Drive::Thread(_) => Alarm::absent(),
+            Drive::Hand(_) | Drive::Clock => Alarm::awake(),
+        };
+        Self {
+            clock,
+            shards: (0..shards).map(|_| CachePadded::new(Lock::new(Shard::new(now)))).collect(),
+            alarm: CachePadded::new(alarm),
+            closed: AtomicBool::new(false),
+            drive,
+            generation: Generation::at_birth(),
+            successor: OnceLock::new(),
+            cached_now: CachePadded::new(AtomicU64::new(now.raw())),
+            tally: Tally {
+                wakeups: AtomicU64::new(0),
+                unparks: AtomicU64::new(0),
+                panics: AtomicU64::new(0),
+            },
+        }
+    }
+
+    /// Whether this is a parent process's engine, whose locks may be held by threads that are not
+    /// there.
+    #[inline]
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation.is_past()
+    }
+
+    /// The engine itself, or what stands in for it if it is inherited.
+    pub(crate) fn current(this: &Arc<Self>) -> &Arc<Self> {
+        if !this.is_inherited() {
+            return this;
+        }
+        Self::current(this.successor.get_or_init(|| {
+            let drive = match &this.drive {
+                Drive::Thread(thread) => Drive::Thread(thread.anew()),
+                Drive::Hand(hook) => Drive::Hand(StdArc::clone(hook)),
+                Drive::Clock => Drive::Clock,
+            };
+            Arc::new(Self::new(this.clock.clone(), this.shards.len(), drive))
+        }))
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+
+    pub(crate) fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// The time as of the last pass, or of the engine's birth.
+    pub(crate) fn cached_now(&self) -> Tick {
+        if self.clock.is_virtual() {
+            return self.clock.now();
+        }
+        // ORDERING: Relaxed; an older time is as good.
+        Tick::from_raw(self.cached_now.load(Ordering::Relaxed))
+    }
+
+    /// Whether an armed sleep may leave it to the driver to notice its deadline, rather than look
+    /// at the clock in every poll: a thread of its own is parked, and will wake in time. The loop
+    /// that turns a hand-driven engine may be the very one that does not get to it.
+    #[inline]
+    pub(crate) fn is_attended(&self, deadline: Tick) -> bool {
+        matches!(self.drive, Drive::Thread(_)) && self.alarm.is_set_for(deadline)
+    }
+
+    /// Queues a new entry and makes sure that the driver knows.
+    ///
+    /// # Errors
+    ///
+    /// When the driver's thread is not running and cannot be started; nothing is armed then.
+    #[inline]
+    pub(crate) fn arm(this: &Arc<Self>, deadline: Tick, waker: Waker) -> io::Result<EntryRef> {
+        let hasty = (seeded(Canary::AlarmReadBeforeLock) && !this.clock.is_virtual())
+            .then(|| this.alarm.pull_forward(deadline));
+        let (index, mut shard) = this.lock_home();
+        let (claim, earliest) = shard.arm(index, deadline, waker);
+        drop(shard);
+        // SAFETY: the claim is new, so the entry has not been given back.
+        let entry = unsafe { claim.entry() };
+        let told = match hasty {
+            Some(summons) => Self::answer(this, summons),
+            None => Self::announce(this, entry, deadline, earliest),
+        };
+        if let Err(error) = told {
+            this.withdraw(entry, false);
+            return Err(error);
+        }
+        Ok(claim)
+    }
+
+    /// Queues a fired entry again.
+    ///
+    /// # Errors
+    ///
+    /// As [`arm`](Self::arm); the entry is queued all the same.
+    pub(crate) fn rearm(
+        this: &Arc<Self>,
+        entry: &Entry,
+        deadline: Tick,
+        waker: Waker,
+    ) -> io::Result<()> {
+        let earliest = this.shard_of(entry).rearm(entry, deadline, waker);
+        Self::announce(this, entry, deadline, earliest)
+    }
+
+    /// Files an entry under another deadline if it is queued.
+    pub(crate) fn refile(this: &Arc<Self>, entry: &Entry, deadline: Tick) {
+        let earliest = this.shard_of(entry).refile(entry, deadline);
+        if seeded(Canary::ResetUnannounced) {
+            return;
+        }
+        let told = Self::announce(this, entry, deadline, earliest);
+        // INVARIANT: a driver does not end while an entry is queued, so none had to be started.
+        debug_assert!(told.is_ok(), "{told:?}");
+    }
+
+    /// Starts the driver's thread if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to.
+    pub(crate) fn start(this: &Arc<Self>) -> io::Result<()> {
+        Self::answer(this, this.alarm.call_if_absent())
+    }
+
+    /// Puts `waker` in the place of a queued entry's. False if the entry has fired meanwhile.
+    #[must_use]
+    pub(crate) fn replace_waker(&self, entry: &Entry, waker: Waker) -> bool {
+        let shard = self.shard_of(entry);
+        let queued = entry.state() == State::Queued || seeded(Canary::ReplaceTrustsOldState);
+        // Whichever is no longer needed is dropped after the lock, as drops are foreign code.
+        let old = if queued { entry.replace_waker(waker) } else { waker };
+        drop(shard);
+        drop(old);
+        queued
+    }
+
+    /// Takes an entry back. It must not be touched afterwards.
+    #[inline]
+    pub(crate) fn withdraw(&self, entry: &Entry, completed: bool) {
+        let hasty = seeded(Canary::CancelTrustsOldState).then(|| entry.state());
+        let mut shard = self.shard_of(entry);
+        let waker = shard.withdraw(entry, hasty.unwrap_or_else(|| entry.state()), completed);
+        // ORDERING: Relaxed; the shard's lock orders this load. If the driver scanned this shard
+        // after us, it saw that nothing is pending. If before, it had read `closed` before that:
+        // whatever it read then, we read or a later value. Loom `last_cancel_races_close`.
+        let last = shard.pending() == 0 && self.closed.load(Ordering::Relaxed);
+        drop(shard);
+        if last && !seeded(Canary::LastCancelUnannounced) {
+            self.call_driver();
+        }
+        drop(waker);
+    }
+
+    /// Says that the last handle is gone: a driver thread ends with the last armed sleep.
+    pub(crate) fn close(&self) {
+        if self.is_inherited() {
+            if let Some(successor) = self.successor.get() {
+                successor.close();
+            }
+            return;
+        }
+        {
+            let _order = self.shards[0].lock();
+            // ORDERING: Relaxed; the first shard's lock publishes it to the driver's next scan.
+            self.closed.store(true, Ordering::Relaxed);
+        }
+        if !seeded(Canary::CloseUnannounced) {
+            self.call_driver();
+        }
+    }
+
+    /// Fires all that is due at `now` and looks for what comes next.
+    pub(crate) fn pass(&self, now: Tick, batch: &mut WakeBatch) -> Pass {
+        // ORDERING: Relaxed; see `cached_now`. Passes do not overlap, except of a virtual clock,
+        // which does not read it.
+        self.cached_now.store(now.raw(), Ordering::Relaxed);
+        let mut pass = Pass { fired: 0, next: Tick::NEVER, over: false };
+        let mut closed = false;
+        let mut pending = 0;
+        let scanned = self.shards.len() - usize::from(seeded(Canary::ScanSkipsShard));
+        for (index, shard) in self.shards.iter().enumerate().take(scanned) {
+            loop {
+                let mut shard = shard.lock();
+                if index == 0 && !seeded(Canary::ClosedReadAfterScan) {
+                    // ORDERING: Relaxed; the first shard's lock orders it. Read before any shard
+                    // is found empty; see `withdraw`.
+                    closed = self.closed.load(Ordering::Relaxed);
+                }
+                let turned = shard.turn(now, batch);
+                if closed {
+                    shard.forget_cancelled();
+                }
+                let (earliest, left) = (shard.earliest(), shard.pending());
+                if seeded(Canary::WakeUnderLock) {
+                    batch.wake_all();
+                }
+                drop(shard);
+                pass.fired += self.wake(batch);
+                if turned == Turned::Completely {
+                    pass.next = pass.next.min(earliest);
+                    pending += left;
+                    break;
+                }
+            }
+        }
+        if seeded(Canary::ClosedReadAfterScan) {
+            closed = self.closed.load(Ordering::Relaxed); // ORDERING: seeded bug
+        }
+        pass.over = closed && pending == 0;
+        pass
+    }
+
+    /// The earliest deadline of all, found by walking a slot of each shard.
+    pub(crate) fn exact_earliest(&self) -> Option<Tick> {
+        self.shards.iter().filter_map(|shard| shard.lock().exact_earliest()).min()
+    }
+
+    /// Counts a park that has ended.
+    pub(crate) fn count_wakeup(&self) {
+        // ORDERING: Relaxed; a statistic.
+        self.tally.wakeups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        // ORDERING: Relaxed, thrice; statistics.
+        let mut stats = Stats {
+            shards: self.shards.len(),
+            driver_wakeups: self.tally.wakeups.load(Ordering::Relaxed),
+            unparks: self.tally.unparks.load(Ordering::Relaxed),
+            waker_panics: self.tally.panics.load(Ordering::Relaxed),
+            ..Stats::default()
+        };
+        for shard in &self.shards {
+            let shard = shard.lock();
+            stats.armed += shard.counts.armed;
+            stats.fired += shard.counts.fired;
+            stats.cancelled += shard.counts.cancelled;
+            stats.pending += shard.pending();
+            stats.shards_used += usize::from(shard.counts.armed > 0);
+            stats.lateness_max = stats.lateness_max.max(shard.counts.lateness_max);
+        }
+        stats
+    }
+
+    /// Has the driver look at its wheels no later than at `deadline`.
+    #[inline]
+    fn announce(
+        this: &Arc<Self>,
+        entry: &Entry,
+        deadline: Tick,
+        earliest: Earliest,
+    ) -> io::Result<()> {
+        this.catch_up(entry, deadline);
+        let summons = match earliest {
+            Earliest::Lowered if seeded(Canary::InsertUnannounced) => Summons::None,
+            Earliest::Lowered => this.alarm.pull_forward(deadline),
+            // Another insert lowered the shard's earliest deadline at least this far, and told
+            // the driver or is about to; unless there is none to be told.
+            Earliest::Kept => this.alarm.call_if_absent(),
+        };
+        Self::answer(this, summons)
+    }
+
+    /// Fires an entry that was just queued if a virtual clock has passed its deadline meanwhile.
+    ///
+    /// Whoever moved the clock scanned the shards afterwards. If that was after the insert, the
+    /// entry has been fired. If before, the shard's lock shows the insert's thread the new time.
+    /// Loom `advance_races_arm`. A thread that is moving the clock itself, and runs in a waker,
+    /// will scan again, and in order.
+    fn catch_up(&self, entry: &Entry, deadline: Tick) {
+        let Clock::Virtual(time) = &self.clock else { return };
+        let now = time.now();
+        if deadline > now || time.is_moved_here() || seeded(Canary::ArmIgnoresAdvance) {
+            return;
+        }
+        let waker = self.shard_of(entry).fire(entry, now);
+        if let Some(waker) = waker {
+            self.count_panics(u64::from(guarded(|| waker.wake()).is_none()));
+        }
+    }
+
+    #[inline]
+    fn answer(this: &Arc<Self>, summons: Summons) -> io::Result<()> {
+        match summons {
+            Summons::None => Ok(()),
+            Summons::Unpark => {
+                this.unpark();
+                Ok(())
+            }
+            Summons::Start => driver::start(this),
+        }
+    }
+
+    /// Has the driver, if there is one, look at its wheels now.
+    pub(crate) fn call_driver(&self) {
+        if self.alarm.pull_forward(Tick::PAST) == Summons::Unpark {
+            self.unpark();
+        }
+    }
+
+    #[cold]
+    fn unpark(&self) {
+        // ORDERING: Relaxed; a statistic.
+        self.tally.unparks.fetch_add(1, Ordering::Relaxed);
+        match &self.drive {
+            Drive::Thread(thread) => thread.unpark(),
+            // Foreign code: a panic here would unwind through an arm or a drop half done.
+            Drive::Hand(hook) => self.count_panics(u64::from(guarded(|| hook()).is_none())),
+            Drive::Clock => {}
+        }
+    }
+
+    fn wake(&self, batch: &mut WakeBatch) -> usize {
+        let count = batch.len();
+        self.count_panics(batch.wake_all());
+        count
+    }
+
+    fn count_panics(&self, panics: u64) {
+        if panics > 0 {
+            // ORDERING: Relaxed; a statistic.
+            self.tally.panics.fetch_add(panics, Ordering::Relaxed);
+        }
+    }
+
+    /// Locks the calling thread's shard, or the next one if that is taken at the moment.
+    #[inline]
+    fn lock_home(&self) -> (u8, LockGuard<'_, Shard>) {
+        let mask = self.shards.len() - 1;
+        let home = thread_index() & mask;
+        for index in [home, (home + 1) & mask] {
+            if let Some(shard) = self.shards[index].try_lock() {
+                return (index as u8, shard);
+            }
+        }
+        (home as u8, self.shards[home].lock())
+    }
+
+    #[inline]
+    fn shard_of(&self, entry: &Entry) -> LockGuard<'_, Shard> {
+        self.shards[entry.shard()].lock()
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("clock", &self.clock)
+            .field("alarm", &*self.alarm)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,247 @@
+//! What a sleep and its shard share about one armed timer.
+//!
+//! An entry lives in its shard's [`Store`](crate::wheel) at a stable address. It belongs to one
+//! sleep from the moment the shard hands it out until the sleep gives it back, so the memory is
+//! there for as long as the sleep's [`EntryRef`] is.
+
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
+use crate::tick::Tick;
+use crate::wheel::Key;
+
+/// How many polls in a row may trust a parked driver before one looks at the clock itself.
+const TRUSTING_POLLS: u8 = 16;
+
+/// Where an entry stands. Transitions, all under the shard's lock:
+///
+/// ```text
+/// Idle   --arm, by the sleep-->      Queued   the waker moves in
+/// Queued --fire, by the driver-->    Fired    the waker moves out
+/// Queued --withdraw, by the sleep--> Idle     the waker moves out
+/// Fired  --withdraw, by the sleep--> Idle
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Not in the wheel; nobody's, or about to be armed.
+    Idle,
+    /// In the wheel, with a waker.
+    Queued,
+    /// Out of the wheel because due, without a waker.
+    Fired,
+}
+
+/// The shared node of one timer.
+pub(crate) struct Entry {
+    /// Present exactly while the state is Queued. Written under the shard's lock; its two words
+    /// may also be read, as numbers, by the sleep that owns the entry.
+    waker: UnsafeCell<MaybeUninit<Waker>>,
+    /// The deadline in force, or an earlier one; never later. Written by the sleep.
+    deadline: AtomicU64,
+    key: Key,
+    shard: u8,
+    /// A [`State`]. Written under the shard's lock.
+    state: AtomicU8,
+    /// Whether the deadline in force is later than one the driver may have fired for. The sleep's.
+    postponed: unmodelled::AtomicBool,
+    /// Polls since one looked at the clock. The sleep's.
+    polls: unmodelled::AtomicU8,
+}
+
+impl Entry {
+    pub(crate) fn new(shard: u8, key: Key) -> Self {
+        Self {
+            waker: UnsafeCell::new(MaybeUninit::uninit()),
+            deadline: AtomicU64::new(0),
+            key,
+            shard,
+            state: AtomicU8::new(State::Idle as u8),
+            postponed: unmodelled::AtomicBool::new(false),
+            polls: unmodelled::AtomicU8::new(0),
+        }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    pub(crate) fn shard(&self) -> usize {
+        self.shard.into()
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> State {
+        // ORDERING: Relaxed. Under the shard's lock it is exact. Without, the sleep may read a
+        // Queued that is out of date, but not after the wake-up for it: whatever brought the news
+        // of that wake-up to the polling thread orders this load behind the store. What the state
+        // guards is only ever touched under the lock.
+        match self.state.load(Ordering::Relaxed) {
+            0 => State::Idle,
+            1 => State::Queued,
+            _ => State::Fired,
+        }
+    }
+
+    /// The deadline as the driver may see it: the one in force, or an earlier one.
+    pub(crate) fn deadline(&self) -> Tick {
+        // ORDERING: Relaxed; a value out of date is an earlier deadline, which the sleep's next
+        // poll (`is_postponed`) or the wheel's next look puts right. Loom `fire_races_reset`.
+        Tick::from_raw(self.deadline.load(Ordering::Relaxed))
+    }
+
+    /// Moves the deadline later than all before since the entry was armed, without the lock.
+    #[inline]
+    pub(crate) fn postpone(&self, deadline: Tick) {
+        // ORDERING: Relaxed; as in `deadline`, and the flag is the sleep's own.
+        self.postponed.store(true, Ordering::Relaxed);
+        self.deadline.store(deadline.raw(), Ordering::Relaxed);
+    }
+
+    /// Whether the deadline was moved later since the entry was filed, so that having fired need
+    /// not mean that the deadline in force has come.
+    #[inline]
+    pub(crate) fn is_postponed(&self) -> bool {
+        // ORDERING: Relaxed; the flag is the sleep's own.
+        self.postponed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the entry fired for a deadline that is no longer in force.
+    pub(crate) fn distrust_fire(&self) {
+        // ORDERING: Relaxed; the flag is the sleep's own.
+        self.postponed.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets the deadline that the entry is filed under. Under the shard's lock.
+    #[inline]
+    pub(crate) fn file_under(&self, deadline: Tick) {
+        // ORDERING: Relaxed; the lock orders both.
+        self.deadline.store(deadline.raw(), Ordering::Relaxed);
+        self.postponed.store(false, Ordering::Relaxed);
+    }
+
+    /// Counts a poll; true when it is time to look at the clock.
+    #[inline]
+    pub(crate) fn count_poll(&self) -> bool {
+        // ORDERING: Relaxed; the counter is the sleep's own.
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        polls % TRUSTING_POLLS == 0
+    }
+
+    /// Whether `waker` is the one the entry was last given, as far as that can be told.
+    ///
+    /// For the owning sleep, while [`state`](Self::state) reads Queued.
+    #[inline]
+    pub(crate) fn has_waker(&self, waker: &Waker) -> bool {
+        self.waker.with(|own| {
+            // SAFETY: the cell is valid for reads and was initialised when the sleep armed the
+            // entry; only the sleep writes to it, so nobody does now. The driver may have moved
+            // the waker out, which leaves the bytes; the copy's two words are compared and it is
+            // not dropped, so what they point to is not touched.
+            let own = unsafe { own.cast::<ManuallyDrop<Waker>>().read() };
+            // If the driver took the waker and another now has the same two words, then that
+            // one was made after the first was dropped, and its poll reads Fired, not Queued.
+            own.will_wake(waker)
+        })
+    }
+
+    /// Idle or Fired to Queued. Under the shard's lock.
+    #[inline]
+    pub(crate) fn queue(&self, waker: Waker) {
+        debug_assert!(self.state() != State::Queued, "armed twice");
+        self.waker.with_mut(|own| {
+            // SAFETY: the caller holds the lock under which alone the waker is written, and by
+            // the state there is none to be lost.
+            unsafe { (*own).write(waker) };
+        });
+        self.set(State::Queued);
+    }
+
+    /// Queued to Fired, giving the waker. Under the shard's lock.
+    pub(crate) fn fire(&self) -> Waker {
+        let waker = self.take_waker();
+        self.set(State::Fired);
+        waker
+    }
+
+    /// Queued or Fired to Idle, giving the waker if there was one. Under the shard's lock, as
+    /// the state `seen` there.
+    #[inline]
+    pub(crate) fn withdraw(&self, seen: State) -> Option<Waker> {
+        let waker = (seen == State::Queued).then(|| self.take_waker());
+        self.set(State::Idle);
+        waker
+    }
+
+    /// Puts `waker` in the place of the one before. Under the shard's lock, while Queued.
+    pub(crate) fn replace_waker(&self, waker: Waker) -> Waker {
+        let old = self.take_waker();
+        // SAFETY: as in `queue`; the old waker has just been moved out.
+        self.waker.with_mut(|own| unsafe { (*own).write(waker) });
+        old
+    }
+
+    #[inline]
+    fn take_waker(&self) -> Waker {
+        debug_assert!(self.state() == State::Queued, "there is no waker to take");
+        // SAFETY: the caller holds the lock and has seen Queued, so a waker is there; the caller
+        // overwrites it or changes the state before it lets go of the lock, so it is read once.
+        self.waker.with(|own| unsafe { own.cast::<Waker>().read() })
+    }
+
+    #[inline]
+    fn set(&self, state: State) {
+        // ORDERING: Relaxed; see `state`.
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("state", &self.state())
+            .field("deadline", &self.deadline())
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the waker, the only part that is not atomic or constant, is `Send + Sync`; it is written
+// and moved under the shard's lock only, and read without it by the one owner, as a number.
+unsafe impl Sync for Entry {}
+
+/// A sleep's claim on an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntryRef(NonNull<Entry>);
+
+impl EntryRef {
+    /// Claims nothing: the mark of a sleep that has completed. Not to be dereferenced.
+    pub(crate) const SPENT: Self = Self(NonNull::dangling());
+
+    /// The claim on `entry`, which its shard has just handed out.
+    pub(crate) fn claim(entry: &Entry) -> Self {
+        Self(NonNull::from(entry))
+    }
+
+    /// The claimed entry.
+    ///
+    /// # Safety
+    ///
+    /// `self` is not [`SPENT`](Self::SPENT), and the entry has not been given back.
+    #[inline]
+    pub(crate) unsafe fn entry<'a>(self) -> &'a Entry {
+        // SAFETY: the store keeps an entry at its address until it is given back, and until then
+        // shares it by reference only; it has not been, says the caller.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+// SAFETY: an `EntryRef` is a shared reference to an `Entry`, which is `Sync`.
+unsafe impl Send for EntryRef {}
+// SAFETY: as above.
+unsafe impl Sync for EntryRef {}
+
+const _: () = assert!(cfg!(tourbillon_model) || size_of::<Entry>() == 32 || size_of::<usize>() < 8);

@@ -1,0 +1,62 @@
+//! Public errors.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// The error of a [`Timeout`](crate::Timeout) whose deadline came before its future was ready.
+///
+/// Converts into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut).
+///
+/// # Examples
+///
+/// ```
+/// use std::io;
+/// use std::time::Duration;
+///
+/// let never = std::future::pending::<()>();
+/// let error = pollster::block_on(tourbillon::timeout(Duration::ZERO, never)).unwrap_err();
+/// assert_eq!(error.to_string(), "deadline has elapsed");
+/// assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Elapsed(pub(crate) ());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deadline has elapsed")
+    }
+}
+
+impl Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+/// The error of [`Timer::set_global`](crate::Timer::set_global) when the process-wide timer is in
+/// use already.
+///
+/// # Examples
+///
+/// ```
+/// use tourbillon::Timer;
+///
+/// let timer = Timer::builder().build()?;
+/// assert!(Timer::set_global(timer.clone()).is_ok());
+/// let error = Timer::set_global(timer).unwrap_err();
+/// assert_eq!(error.to_string(), "the process-wide timer is already in use");
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SetGlobalError(pub(crate) ());
+
+impl fmt::Display for SetGlobalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the process-wide timer is already in use")
+    }
+}
+
+impl Error for SetGlobalError {}

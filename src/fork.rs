@@ -1,0 +1,49 @@
+//! How an engine knows that it was inherited through `fork`.
+//!
+//! A child has one thread: the driver is gone, and a lock that another thread held at that moment
+//! is held for ever. So a child leaves the engines it inherited alone, and makes itself new ones.
+
+use crate::sync::unmodelled::AtomicU64;
+use crate::sync::{OnceLock, Ordering};
+
+/// Forks that lie between the first process and this one.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// A generation of processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
+
+impl Generation {
+    /// This process's, for something that is made now.
+    pub(crate) fn at_birth() -> Self {
+        static WATCHED: OnceLock<()> = OnceLock::new();
+        WATCHED.get_or_init(watch);
+        Self::current()
+    }
+
+    /// Whether it is an earlier process's.
+    #[inline]
+    pub(crate) fn is_past(self) -> bool {
+        self != Self::current()
+    }
+
+    #[inline]
+    fn current() -> Self {
+        // ORDERING: Relaxed; it is written in a child before that has a second thread.
+        Self(FORKS.load(Ordering::Relaxed))
+    }
+}
+
+/// Counts the forks from now on.
+fn watch() {
+    #[cfg(unix)]
+    {
+        extern "C" fn in_child() {
+            // ORDERING: Relaxed; the child has one thread.
+            FORKS.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the handler may run in a child of a process with threads: it does no more than
+        // add to an atomic. If it cannot be registered, children have no new engines.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    }
+}

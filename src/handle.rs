@@ -1,0 +1,70 @@
+//! Who keeps an engine alive: handles and sleeps; and the process-wide engine.
+
+use crate::clock::Clock;
+use crate::driver::ThreadDrive;
+use crate::engine::{Drive, Engine, default_shards};
+use crate::sync::{Arc, OnceLock};
+
+static GLOBAL: OnceLock<Arc<Handle>> = OnceLock::new();
+
+/// What all clones of a [`Timer`](crate::Timer) share; gone with the last.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    engine: Arc<Engine>,
+}
+
+impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The process-wide timer's. Made by the first call, and never dropped.
+    pub(crate) fn global() -> &'static Arc<Self> {
+        GLOBAL.get_or_init(|| {
+            let drive = Drive::Thread(ThreadDrive::default());
+            Arc::new(Self::new(Arc::new(Engine::new(Clock::monotonic(), default_shards(), drive))))
+        })
+    }
+
+    /// Makes `handle` the process-wide timer's, or gives it back if there is one.
+    pub(crate) fn set_global(handle: Arc<Self>) -> Result<(), Arc<Self>> {
+        GLOBAL.set(handle)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
+/// What a sleep holds of its engine: nothing, if that is the process-wide one, so that making and
+/// dropping a sleep there touches no count that all threads share.
+#[derive(Clone)]
+pub(crate) struct EngineRef(Option<Arc<Engine>>);
+
+impl EngineRef {
+    pub(crate) fn global() -> Self {
+        Handle::global();
+        Self(None)
+    }
+
+    pub(crate) fn of(engine: &Arc<Engine>) -> Self {
+        match GLOBAL.get() {
+            Some(global) if Arc::ptr_eq(&global.engine, engine) => Self(None),
+            _ => Self(Some(Arc::clone(engine))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> &Arc<Engine> {
+        match &self.0 {
+            Some(engine) => engine,
+            None => &Handle::global().engine,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! [`Interval`]: ticks at a fixed period.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+
+/// What an [`Interval`] does when it is polled so late that ticks were missed.
+///
+/// A tick is missed once the instant of the one after it has come. The names are those of tokio's
+/// `MissedTickBehavior`; unlike there, lateness of less than a period never counts as a miss, so
+/// [`Delay`](Self::Delay) does not drift by the driver's own lateness.
+///
+/// # Examples
+///
+/// Ticks every 10 ms, and a consumer that is away from 5 ms to 38 ms:
+///
+/// ```
+/// use std::time::Duration;
+/// use tourbillon::{MissedTickBehavior, Timer, VirtualClock};
+///
+/// let ms = Duration::from_millis;
+/// for (behavior, expected) in [
+///     (MissedTickBehavior::Burst, [10, 20, 30, 40, 50]),
+///     (MissedTickBehavior::Delay, [10, 48, 58, 68, 78]),
+///     (MissedTickBehavior::Skip, [10, 40, 50, 60, 70]),
+/// ] {
+///     let clock = VirtualClock::new();
+///     let timer = Timer::builder().virtual_clock(&clock).build()?;
+///     let start = clock.now();
+///     let mut interval = timer.interval_at(start + ms(10), ms(10));
+///     interval.set_missed_tick_behavior(behavior);
+///     clock.advance(ms(38));
+///     for at in expected {
+///         assert_eq!(clock.block_on(interval.tick()), start + ms(at));
+///     }
+/// }
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MissedTickBehavior {
+    /// Delivers every missed tick, as fast as it is asked to, until it has caught up.
+    #[default]
+    Burst,
+    /// Delivers one late tick, and counts the period from then on.
+    Delay,
+    /// Delivers one late tick, and goes on with the next that lies in the future on the original
+    /// grid. This is what Go's `timerproc` did for its tickers.
+    Skip,
+}
+
+impl MissedTickBehavior {
+    /// The tick that follows the one scheduled for `due`, asked for at `now`.
+    fn next(self, due: Tick, now: impl FnOnce() -> Tick, period: Duration) -> Tick {
+        let next = due.saturating_add(period);
+        if self == Self::Burst {
+            return next;
+        }
+        let now = now();
+        if next > now {
+            return next;
+        }
+        match self {
+            Self::Burst => next,
+            Self::Delay => now.saturating_add(period),
+            Self::Skip => {
+                let into_period = now.since(due).as_nanos() % period.as_nanos();
+                let left = period.as_nanos() - into_period;
+                // A period is at most the time since `due`, which a tick can count.
+                now.saturating_add(Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX)))
+            }
+        }
+    }
+}
+
+/// Ticks at a fixed period, without drift.
+///
+/// Made by [`interval`](crate::interval()), [`interval_at`](crate::interval_at) and the methods of
+/// [`Timer`](crate::Timer) of the same names. Also a [`Stream`] of [`Instant`]s without an end.
+///
+/// Each tick is scheduled one period after the one before was *scheduled*, not after it was
+/// delivered, unless [`MissedTickBehavior::Delay`] says otherwise. No tick is delivered before
+/// its instant. An interval whose next tick lies beyond the end of the time line ticks no more.
+///
+/// # Cancel safety
+///
+/// Dropping the interval cancels it at once. Dropping a [`tick`](Self::tick) future loses no tick.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # pollster::block_on(async {
+/// let mut interval = tourbillon::interval(Duration::from_millis(1));
+/// let first = interval.tick().await; // at once
+/// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
+/// # });
+/// ```
+#[must_use = "an interval does nothing unless it is polled"]
+pub struct Interval {
+    sleep: Sleep,
+    /// Not zero.
+    period: Duration,
+    missed: MissedTickBehavior,
+}
+
+impl Interval {
+    /// `sleep` ends at the first tick.
+    #[track_caller]
+    pub(crate) fn new(sleep: Sleep, period: Duration) -> Self {
+        assert!(!period.is_zero(), "the period of an interval must not be zero");
+        Self { sleep, period, missed: MissedTickBehavior::default() }
+    }
+
+    /// Waits for the next tick; returns the instant that it was scheduled for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the returned future before it completes loses no tick.
+    ///
+    /// # Examples
+    ///
+    /// See [`Interval`].
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick; returns the instant that it was scheduled for.
+    ///
+    /// While pending, the waker of the last poll is woken at the tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::task::{Context, Waker};
+    /// use std::time::Duration;
+    ///
+    /// let mut interval = tourbillon::interval(Duration::from_secs(60));
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(interval.poll_tick(&mut cx).is_ready());
+    /// assert!(interval.poll_tick(&mut cx).is_pending());
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(Pin::new(&mut self.sleep).poll(cx));
+        let scheduled = self.sleep.deadline();
+        let clock = self.sleep.engine().clock();
+        let due = self.sleep.deadline_tick();
+        let next = self.missed.next(due, || clock.now(), self.period);
+        self.sleep.reset_to(next);
+        Poll::Ready(scheduled)
+    }
+
+    /// Schedules the next tick one period from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut interval = tourbillon::interval(Duration::from_secs(60));
+    /// interval.reset(); // skips the tick that was due at once
+    /// assert!(interval.next_tick() > Instant::now());
+    /// ```
+    pub fn reset(&mut self) {
+        self.sleep.reset_after(self.period);
+    }
+
+    /// Schedules the next tick for now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # pollster::block_on(async {
+    /// let mut interval = tourbillon::interval(Duration::from_secs(60));
+    /// interval.tick().await;
+    /// interval.reset_immediately();
+    /// interval.tick().await;
+    /// # });
+    /// ```
+    pub fn reset_immediately(&mut self) {
+        self.sleep.reset_after(Duration::ZERO);
+    }
+
+    /// Schedules the next tick `delay` from now; the period applies after it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # pollster::block_on(async {
+    /// let mut interval = tourbillon::interval(Duration::from_secs(60));
+    /// interval.reset_after(Duration::from_millis(1));
+    /// interval.tick().await;
+    /// # });
+    /// ```
+    pub fn reset_after(&mut self, delay: Duration) {
+        self.sleep.reset_after(delay);
+    }
+
+    /// Schedules the next tick for `instant`; the period applies after it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut interval = tourbillon::interval(Duration::from_secs(60));
+    /// let at = Instant::now() + Duration::from_secs(5);
+    /// interval.reset_at(at);
+    /// assert_eq!(interval.next_tick(), at);
+    /// ```
+    pub fn reset_at(&mut self, instant: Instant) {
+        self.sleep.reset(instant);
+    }
+
+    /// The instant that the next tick is scheduled for.
+    ///
+    /// # Examples
+    ///
+    /// See [`reset_at`](Self::reset_at).
+    pub fn next_tick(&self) -> Instant {
+        self.sleep.deadline()
+    }
+
+    /// The time between ticks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let interval = tourbillon::interval(Duration::from_secs(60));
+    /// assert_eq!(interval.period(), Duration::from_secs(60));
+    /// ```
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// What happens when ticks are missed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::MissedTickBehavior;
+    ///
+    /// let interval = tourbillon::interval(Duration::from_secs(60));
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+    /// ```
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed
+    }
+
+    /// Chooses what happens when ticks are missed; [`MissedTickBehavior::Burst`] by default.
+    ///
+    /// # Examples
+    ///
+    /// See [`MissedTickBehavior`].
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed = behavior;
+    }
+}
+
+impl Stream for Interval {
+    type Item = Instant;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        self.poll_tick(cx).map(Some)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::MAX, None)
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("next_tick", &self.next_tick())
+            .field("period", &self.period)
+            .field("missed_tick_behavior", &self.missed)
+            .finish_non_exhaustive()
+    }
+}

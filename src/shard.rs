@@ -1,0 +1,236 @@
+//! One lock's worth of timers: a wheel, the earliest deadline in it, and counters.
+//!
+//! Nothing here calls foreign code, since all of it runs under the shard's lock: wakers come in
+//! cloned and go out by value.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use crate::canary::{Canary, seeded};
+use crate::entry::{Entry, EntryRef, State};
+use crate::tick::Tick;
+use crate::wake_batch::WakeBatch;
+use crate::wheel::{Allowance, Due, Turned, Wheel};
+
+/// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
+/// 100 ns where the memory is cold.
+const MOVES: usize = 128;
+
+/// What lies behind one shard's lock.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    wheel: Wheel<Entry>,
+    /// No later than any deadline in the wheel. Lowered by each insert; a cancel leaves it, so
+    /// that cancelling the earliest timer and arming the next costs no wake-up.
+    earliest: Tick,
+    pub(crate) counts: Counts,
+}
+
+/// What happened in one shard so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) armed: u64,
+    pub(crate) fired: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) lateness_max: Duration,
+}
+
+impl Counts {
+    fn note_fire(&mut self, lateness: Duration) {
+        self.fired += 1;
+        self.lateness_max = self.lateness_max.max(lateness);
+    }
+}
+
+/// Whether the shard's earliest deadline was lowered, so that the driver's alarm has to be looked
+/// at once the lock is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Earliest {
+    Lowered,
+    Kept,
+}
+
+impl Shard {
+    pub(crate) fn new(now: Tick) -> Self {
+        Self { wheel: Wheel::new(now), earliest: Tick::NEVER, counts: Counts::default() }
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// No later than any deadline in the shard; [`Tick::NEVER`] says that there is none.
+    pub(crate) fn earliest(&self) -> Tick {
+        self.earliest
+    }
+
+    /// The earliest deadline itself, at the price of a walk through one slot.
+    pub(crate) fn exact_earliest(&mut self) -> Option<Tick> {
+        self.wheel.earliest()
+    }
+
+    /// Forgets about timers that were cancelled. Only for a driver that ends and finds nothing
+    /// pending: whoever arms the next timer must then lower the earliest deadline, and start it.
+    pub(crate) fn forget_cancelled(&mut self) {
+        if self.pending() == 0 && !seeded(Canary::ExitKeepsEarliest) {
+            self.earliest = Tick::NEVER;
+        }
+    }
+
+    /// Hands out an entry, queued under `deadline`. `index` is this shard's own.
+    #[inline]
+    pub(crate) fn arm(&mut self, index: u8, deadline: Tick, waker: Waker) -> (EntryRef, Earliest) {
+        let key = self.wheel.store().allocate(|key| Entry::new(index, key));
+        let entry = self.wheel.value(key);
+        entry.file_under(deadline);
+        entry.queue(waker);
+        let claim = EntryRef::claim(entry);
+        self.wheel.insert(key, deadline);
+        self.counts.armed += 1;
+        (claim, self.lower(deadline))
+    }
+
+    /// Queues a fired entry again.
+    pub(crate) fn rearm(&mut self, entry: &Entry, deadline: Tick, waker: Waker) -> Earliest {
+        entry.file_under(deadline);
+        entry.queue(waker);
+        self.wheel.insert(entry.key(), deadline);
+        self.counts.armed += 1;
+        self.lower(deadline)
+    }
+
+    /// Files a queued entry under another deadline. A fired one stays as it is.
+    pub(crate) fn refile(&mut self, entry: &Entry, deadline: Tick) -> Earliest {
+        if entry.state() != State::Queued {
+            entry.distrust_fire();
+            return Earliest::Kept;
+        }
+        self.wheel.remove(entry.key());
+        self.wheel.insert(entry.key(), deadline);
+        entry.file_under(deadline);
+        self.lower(deadline)
+    }
+
+    /// Takes an entry back, and gives the waker that will not be needed. `completed` says whether
+    /// its sleep found the deadline past by itself.
+    #[inline]
+    pub(crate) fn withdraw(
+        &mut self,
+        entry: &Entry,
+        seen: State,
+        completed: bool,
+    ) -> Option<Waker> {
+        if seen == State::Queued {
+            self.wheel.remove(entry.key());
+            if completed {
+                self.counts.fired += 1;
+            } else {
+                self.counts.cancelled += 1;
+            }
+        }
+        let waker = entry.withdraw(seen);
+        self.wheel.store().release(entry.key());
+        waker
+    }
+
+    /// Fires a queued entry by itself, whatever else is due. `None` if it is not queued.
+    pub(crate) fn fire(&mut self, entry: &Entry, now: Tick) -> Option<Waker> {
+        (entry.state() == State::Queued).then(|| {
+            self.wheel.remove(entry.key());
+            self.counts.note_fire(now.since(entry.deadline()));
+            entry.fire()
+        })
+    }
+
+    /// Fires what is due at `now`, as far as the batch has room.
+    pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> Turned {
+        let counts = &mut self.counts;
+        let allowance = Allowance { expiries: batch.room(), moves: MOVES };
+        let turned = self.wheel.turn(now, allowance, |entry| {
+            let deadline = entry.deadline();
+            if deadline > now && !seeded(Canary::DueIgnoresPostponement) {
+                return Due::Postponed(deadline);
+            }
+            batch.push(entry.fire());
+            counts.note_fire(now.since(deadline));
+            Due::Expired
+        });
+        if turned == Turned::Completely && self.earliest <= now {
+            self.earliest = self.wheel.next_deadline().unwrap_or(Tick::NEVER);
+        }
+        turned
+    }
+
+    #[inline]
+    fn lower(&mut self, deadline: Tick) -> Earliest {
+        if deadline < self.earliest {
+            self.earliest = deadline;
+            Earliest::Lowered
+        } else {
+            Earliest::Kept
+        }
+    }
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+
+    fn armed(shard: &mut Shard, count: u64) -> Vec<EntryRef> {
+        (0..count)
+            .map(|n| {
+                let deadline = Tick::ORIGIN.saturating_add(Duration::from_nanos(1 + n));
+                shard.arm(0, deadline, Waker::noop().clone()).0
+            })
+            .collect()
+    }
+
+    fn withdraw(shard: &mut Shard, claim: EntryRef) {
+        // SAFETY: each claim is withdrawn once.
+        let entry = unsafe { claim.entry() };
+        drop(shard.withdraw(entry, entry.state(), false));
+    }
+
+    #[test]
+    fn memory_is_given_back_after_a_burst_but_for_one_chunk() {
+        let mut shard = Shard::new(Tick::ORIGIN);
+        for claim in armed(&mut shard, 10_000) {
+            withdraw(&mut shard, claim);
+        }
+        assert_eq!((shard.pending(), shard.wheel.store().chunks()), (0, 1));
+        let mut batch = WakeBatch::new();
+        let claims = armed(&mut shard, 10_000);
+        while shard.turn(Tick::LAST, &mut batch) == Turned::Partly {
+            assert_eq!(batch.wake_all(), 0);
+        }
+        for claim in claims {
+            withdraw(&mut shard, claim);
+        }
+        assert_eq!((shard.counts.fired, shard.wheel.store().chunks()), (10_000, 1));
+    }
+
+    #[test]
+    fn a_turn_hands_out_no_more_than_a_batch() {
+        let mut shard = Shard::new(Tick::ORIGIN);
+        let claims = armed(&mut shard, 1_000);
+        let mut batch = WakeBatch::new();
+        assert_eq!(shard.turn(Tick::LAST, &mut batch), Turned::Partly);
+        assert_eq!((batch.len(), batch.room()), (crate::wake_batch::BATCH, 0));
+        for claim in claims {
+            withdraw(&mut shard, claim);
+        }
+    }
+
+    #[test]
+    fn a_cancel_keeps_the_earliest_deadline_and_the_next_turn_finds_it() {
+        let mut shard = Shard::new(Tick::ORIGIN);
+        let claims = armed(&mut shard, 2);
+        let earliest = shard.earliest();
+        withdraw(&mut shard, claims[0]);
+        assert_eq!(shard.earliest(), earliest);
+        assert_eq!(shard.turn(earliest, &mut WakeBatch::new()), Turned::Completely);
+        assert!(shard.earliest() > earliest);
+        withdraw(&mut shard, claims[1]);
+    }
+}

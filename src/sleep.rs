@@ -1,0 +1,307 @@
+//! [`Sleep`], the future that everything else is made of.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_core::FusedFuture;
+
+use crate::canary::{Canary, seeded};
+use crate::engine::Engine;
+use crate::entry::{Entry, EntryRef, State};
+use crate::handle::EngineRef;
+use crate::sync::Arc;
+use crate::tick::Tick;
+
+/// A future that completes once its deadline has come.
+///
+/// Made by [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until), [`never`](crate::never)
+/// and the methods of [`Timer`](crate::Timer) of the same names. Works on any executor, needs no
+/// pinning, and takes 24 bytes.
+///
+/// # Guarantees
+///
+/// - Never early: it completes at its deadline or after, by the clock of its timer.
+/// - Nothing is registered before the first poll that finds the deadline in the future. A deadline
+///   already past completes that very poll, without the driver.
+/// - While it is pending, the waker of the last poll is the one that is woken.
+/// - Any poll may find by the clock itself that the deadline has come, whether or not the driver
+///   got round to it. The first poll and those with a new waker always look; later ones look too,
+///   except that while a driver thread is parked with its alarm set, up to fifteen polls in a row
+///   with the same waker take its word that the deadline is still to come.
+/// - Polled again after completion, it is ready again.
+///
+/// # Cancel safety
+///
+/// Dropping it cancels it at once: its place in the wheel and its waker are gone when the drop
+/// returns. That takes one shard lock if it was armed, and nothing otherwise.
+///
+/// # Panics
+///
+/// The poll that arms the first timer of a process (or of an own [`Timer`](crate::Timer)) panics
+/// if the driver thread cannot be started. The sleep is left unarmed, and its next poll tries
+/// again. [`try_sleep`](crate::try_sleep) and its kin, or [`Timer::start`](crate::Timer::start),
+/// report that as an error beforehand.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// # pollster::block_on(async {
+/// let start = Instant::now();
+/// tourbillon::sleep(Duration::from_millis(2)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(2));
+/// # });
+/// ```
+#[must_use = "futures do nothing unless polled or awaited"]
+pub struct Sleep {
+    engine: EngineRef,
+    /// The deadline in force.
+    deadline: Tick,
+    /// `None` while not armed, `SPENT` once completed.
+    claim: Option<EntryRef>,
+}
+
+/// [`Sleep::claim`], taken apart.
+enum Place<'a> {
+    Unarmed,
+    Armed(&'a Entry),
+    Completed,
+}
+
+impl Sleep {
+    pub(crate) fn new(engine: EngineRef, deadline: Tick) -> Self {
+        Self { engine, deadline, claim: None }
+    }
+
+    /// The instant at which the sleep completes.
+    ///
+    /// Of a sleep that never ends, and of one whose deadline is more than 438 years after its
+    /// timer was made, this is the far end of the time line, which no clock reaches.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(7);
+    /// assert_eq!(tourbillon::sleep_until(deadline).deadline(), deadline);
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.engine.get().clock().instant(self.deadline)
+    }
+
+    /// Whether the deadline has come, by the clock and whether or not the sleep was polled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// assert!(tourbillon::sleep(Duration::ZERO).is_elapsed());
+    /// assert!(!tourbillon::sleep(Duration::from_secs(60)).is_elapsed());
+    /// ```
+    pub fn is_elapsed(&self) -> bool {
+        self.engine.get().clock().has_passed(self.deadline)
+    }
+
+    /// Moves the deadline, before the sleep is armed, while it is, or after it completed.
+    ///
+    /// Later polls report the new deadline only, and a completed sleep is pending again. A sleep
+    /// that is armed stays armed, with its waker, and needs no poll. (A sleep that has fired or
+    /// completed does, as ever: its waker was used.) A wake-up already under way for the old
+    /// deadline may still arrive; it is harmless.
+    ///
+    /// Moving an armed sleep to a later deadline takes no lock and moves nothing in the wheel: the
+    /// driver finds out when it gets to the old one. Moving it to an earlier deadline takes one
+    /// shard lock. So a deadline that is put off over and over, as of an idle connection, is best
+    /// left armed and reset, rather than dropped and made anew.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// # pollster::block_on(async {
+    /// let mut sleep = tourbillon::sleep(Duration::from_secs(3600));
+    /// sleep.reset(Instant::now() + Duration::from_millis(1));
+    /// (&mut sleep).await;
+    /// sleep.reset(Instant::now() + Duration::from_millis(1));
+    /// sleep.await;
+    /// # });
+    /// ```
+    pub fn reset(&mut self, deadline: Instant) {
+        self.reset_to(self.engine.get().clock().tick(deadline));
+    }
+
+    /// Moves the deadline to `delay` from now; see [`reset`](Self::reset).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut sleep = tourbillon::sleep(Duration::ZERO);
+    /// sleep.reset_after(Duration::from_secs(5));
+    /// assert!(sleep.deadline() > Instant::now());
+    /// sleep.reset_after(Duration::MAX); // never
+    /// ```
+    pub fn reset_after(&mut self, delay: Duration) {
+        self.reset_to(self.engine.get().clock().now().saturating_add(delay));
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        self.engine.get()
+    }
+
+    pub(crate) fn deadline_tick(&self) -> Tick {
+        self.deadline
+    }
+
+    pub(crate) fn reset_to(&mut self, deadline: Tick) {
+        let old = std::mem::replace(&mut self.deadline, deadline);
+        match self.place() {
+            Place::Unarmed => {}
+            Place::Completed => self.claim = None,
+            Place::Armed(_) if deadline == Tick::NEVER => self.disarm(false),
+            Place::Armed(entry) => {
+                let engine = self.engine.get();
+                // Only ever later than what the driver may have read: it may file the entry under
+                // any deadline it has seen. On a virtual clock equal deadlines fire in the order
+                // they were set, so there the wheel has to know at once.
+                let later = deadline >= old && !engine.clock().is_virtual();
+                if later || seeded(Canary::ResetEarlierWithoutLock) {
+                    entry.postpone(deadline);
+                } else {
+                    Engine::refile(engine, entry, deadline);
+                }
+            }
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        match self.claim {
+            None => Place::Unarmed,
+            Some(claim) if claim == EntryRef::SPENT => Place::Completed,
+            // A parent process's entry: not to be given back, as that takes a lock.
+            Some(_) if self.engine.get().is_inherited() => Place::Unarmed,
+            // SAFETY: it is not `SPENT`, and `disarm` forgets a claim as it gives the entry back.
+            Some(claim) => Place::Armed(unsafe { claim.entry() }),
+        }
+    }
+
+    fn disarm(&mut self, completed: bool) {
+        if let Place::Armed(entry) = self.place() {
+            let engine = self.engine.get();
+            engine.withdraw(entry, completed);
+            self.claim = None;
+        }
+    }
+
+    /// Whether a wait is over, once a poll has found that it is.
+    fn complete(&mut self) -> Poll<()> {
+        self.disarm(true);
+        self.claim = Some(EntryRef::SPENT);
+        Poll::Ready(())
+    }
+
+    fn poll_with(&mut self, waker: &Waker) -> Poll<()> {
+        let deadline = self.deadline;
+        loop {
+            let engine = self.engine.get();
+            let entry = match self.place() {
+                Place::Completed => return Poll::Ready(()),
+                Place::Unarmed if deadline == Tick::NEVER => return Poll::Pending,
+                Place::Unarmed if engine.clock().has_passed(deadline) => return self.complete(),
+                Place::Unarmed if engine.is_inherited() => {
+                    self.engine = EngineRef::of(Engine::current(engine));
+                    self.claim = None;
+                    continue;
+                }
+                Place::Unarmed => {
+                    let armed = Engine::arm(engine, deadline, waker.clone());
+                    self.claim = Some(armed.unwrap_or_else(|error| cannot_start(&error)));
+                    return Poll::Pending;
+                }
+                Place::Armed(entry) => entry,
+            };
+            if entry.state() == State::Fired {
+                let trusted = !entry.is_postponed() || seeded(Canary::FireIgnoresPostponement);
+                if trusted || engine.clock().has_passed(deadline) {
+                    return self.complete();
+                }
+                let rearmed = Engine::rearm(engine, entry, deadline, waker.clone());
+                rearmed.unwrap_or_else(|error| cannot_start(&error));
+                return Poll::Pending;
+            }
+            let same_waker = entry.has_waker(waker);
+            if same_waker && engine.is_attended(deadline) && !entry.count_poll() {
+                return Poll::Pending;
+            }
+            if engine.clock().has_passed(deadline) {
+                return self.complete();
+            }
+            if same_waker {
+                Engine::start(engine).unwrap_or_else(|error| cannot_start(&error));
+                return Poll::Pending;
+            }
+            if engine.replace_waker(entry, waker.clone()) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+fn cannot_start(error: &std::io::Error) -> ! {
+    panic!("cannot start the timer's driver thread: {error}")
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_with(cx.waker())
+    }
+}
+
+impl FusedFuture for Sleep {
+    /// Whether the sleep has completed and was not reset since.
+    fn is_terminated(&self) -> bool {
+        matches!(self.place(), Place::Completed)
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.disarm(false);
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.place() {
+            Place::Unarmed => "unarmed",
+            Place::Armed(entry) if entry.state() == State::Fired => "fired",
+            Place::Armed(_) => "armed",
+            Place::Completed => "completed",
+        };
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .field("state", &state)
+            .finish_non_exhaustive()
+    }
+}
+
+// A panic can only leave a sleep between two polls, in a state that every method expects.
+impl UnwindSafe for Sleep {}
+impl RefUnwindSafe for Sleep {}
+
+const _: () = {
+    const fn unpin_send_sync<T: Unpin + Send + Sync + 'static>() {}
+    unpin_send_sync::<Sleep>();
+    assert!(cfg!(tourbillon_model) || size_of::<Sleep>() <= 24);
+};

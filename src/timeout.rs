@@ -1,0 +1,116 @@
+//! [`Timeout`]: a future with a deadline.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use crate::error::Elapsed;
+use crate::sleep::Sleep;
+
+pin_project! {
+    /// A future that is given up on once its deadline has come.
+    ///
+    /// Made by [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at) and the methods of
+    /// [`Timer`](crate::Timer) of the same names. The inner future is polled first: if it is
+    /// ready, its output is returned, however late it is. Only if it is pending and the deadline
+    /// has come is the result [`Elapsed`]. The inner future is not dropped then but with the
+    /// `Timeout`, or given back by [`into_inner`](Timeout::into_inner).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the inner future and cancels the deadline.
+    ///
+    /// # Panics
+    ///
+    /// As a [`Sleep`] does; and whenever the inner future panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # pollster::block_on(async {
+    /// let answer = tourbillon::timeout(Duration::from_secs(5), async { 42 });
+    /// assert_eq!(answer.await, Ok(42));
+    ///
+    /// let silence = tourbillon::timeout(Duration::from_millis(1), std::future::pending::<()>());
+    /// assert!(silence.await.is_err());
+    /// # });
+    /// ```
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled or awaited"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        sleep: Sleep,
+    }
+}
+
+impl<F> Timeout<F> {
+    pub(crate) fn new(future: F, sleep: Sleep) -> Self {
+        Self { future, sleep }
+    }
+
+    /// The inner future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let timeout = tourbillon::timeout(std::time::Duration::ZERO, std::future::ready(1));
+    /// assert_eq!(timeout.get_ref().clone().into_inner(), 1);
+    /// ```
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The inner future, to be changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut timeout = tourbillon::timeout(std::time::Duration::ZERO, std::future::ready(1));
+    /// *timeout.get_mut() = std::future::ready(2);
+    /// assert_eq!(pollster::block_on(timeout), Ok(2));
+    /// ```
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
+    /// The inner future, pinned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut timeout = Box::pin(tourbillon::timeout(std::time::Duration::ZERO, async { 1 }));
+    /// assert_eq!(pollster::block_on(timeout.as_mut().get_pin_mut()), 1);
+    /// ```
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut F> {
+        self.project().future
+    }
+
+    /// Gives the inner future back; the deadline is cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let timeout = tourbillon::timeout(std::time::Duration::ZERO, std::future::ready(1));
+    /// assert_eq!(timeout.into_inner().into_inner(), 1);
+    /// ```
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(this.sleep).poll(cx).map(|()| Err(Elapsed(())))
+    }
+}

@@ -1,0 +1,536 @@
+//! [`Timer`], and the functions that use the process-wide one.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::time::{Duration, Instant};
+
+use crate::builder::Builder;
+use crate::engine::Engine;
+use crate::error::SetGlobalError;
+use crate::handle::{EngineRef, Handle};
+use crate::interval::Interval;
+use crate::sleep::Sleep;
+use crate::stats::Stats;
+use crate::sync::Arc;
+use crate::tick::Tick;
+use crate::timeout::Timeout;
+
+/// A handle to a set of shards, their clock and what drives them; makes sleeps, intervals and
+/// timeouts.
+///
+/// Most programs need none: the functions at the crate's root use the process-wide timer. An own
+/// one is for another clock ([`VirtualClock`](crate::VirtualClock)), for being driven by hand
+/// ([`Driver`](crate::Driver)), or for keeping one's timers apart. Cloning is cheap, and clones
+/// are the same timer.
+///
+/// The driver thread starts with the first sleep that is armed. Once the last handle and the last
+/// armed sleep are gone it ends; a sleep that outlives the handles works on, and starts the thread
+/// again if it is armed after that. The process-wide timer's thread lives on.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tourbillon::Timer;
+///
+/// let timer = Timer::builder().shards(1).build()?;
+/// let sleep = timer.sleep(Duration::from_millis(1));
+/// drop(timer);
+/// pollster::block_on(sleep);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    handle: Arc<Handle>,
+}
+
+impl Timer {
+    pub(crate) fn of(engine: Arc<Engine>) -> Self {
+        Self { handle: Arc::new(Handle::new(engine)) }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        Engine::current(self.handle.engine())
+    }
+
+    /// Options for a timer of one's own.
+    ///
+    /// # Examples
+    ///
+    /// See [`Builder`].
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The process-wide timer, which the functions at the crate's root use.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let stats = tourbillon::Timer::global().stats();
+    /// assert!(stats.shards >= 1);
+    /// ```
+    pub fn global() -> Self {
+        Self { handle: Arc::clone(Handle::global()) }
+    }
+
+    /// Makes `timer` the process-wide one. It then lives as long as the process.
+    ///
+    /// # Errors
+    ///
+    /// If there is one already, because it was set or because it was used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// let timer = Timer::builder().thread_name("my-timers").build()?;
+    /// Timer::set_global(timer).expect("nothing has slept yet");
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn set_global(timer: Self) -> Result<(), SetGlobalError> {
+        Handle::set_global(timer.handle).map_err(|_| SetGlobalError(()))
+    }
+
+    /// Starts the driver thread if there is to be one and it is not running, rather than leave
+    /// that to the first armed sleep.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses to start a thread. The next call tries again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tourbillon::Timer::global().start()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn start(&self) -> io::Result<()> {
+        Engine::start(self.engine())
+    }
+
+    /// The present instant by the timer's clock.
+    ///
+    /// # Examples
+    ///
+    /// One reading serves a burst of sleeps:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timer = tourbillon::Timer::global();
+    /// let now = timer.now();
+    /// let sleeps: Vec<_> =
+    ///     (0..100).map(|n| timer.sleep_until(now + Duration::from_millis(n))).collect();
+    /// # drop(sleeps);
+    /// ```
+    pub fn now(&self) -> Instant {
+        let clock = self.engine().clock();
+        clock.instant(clock.now())
+    }
+
+    /// The instant of the last turn of the wheels: the present or earlier, for the price of a load
+    /// (nginx's cached time).
+    ///
+    /// How old it is depends on who turns. A loop that turns by hand once a round has it fresh for
+    /// all its handlers. A driver thread turns only when a timer is due, so there it may be of any
+    /// age. On a virtual clock it is the present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (timer, mut driver) = tourbillon::Timer::builder().build_manual(|| {})?;
+    /// let before = timer.now();
+    /// driver.turn();
+    /// assert!(timer.cached_now() >= before && timer.cached_now() <= timer.now());
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn cached_now(&self) -> Instant {
+        let engine = self.engine();
+        engine.clock().instant(engine.cached_now())
+    }
+
+    /// A snapshot of the timer's counters. Takes each shard's lock in turn.
+    ///
+    /// # Examples
+    ///
+    /// See [`Stats`].
+    pub fn stats(&self) -> Stats {
+        self.engine().stats()
+    }
+
+    /// A sleep that ends `delay` from now; see [`sleep()`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Timer`].
+    pub fn sleep(&self, delay: Duration) -> Sleep {
+        sleep_in(self.engine_ref(), delay)
+    }
+
+    /// A sleep that ends at `deadline`; see [`sleep_until`].
+    ///
+    /// # Examples
+    ///
+    /// See [`now`](Self::now).
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        sleep_until_in(self.engine_ref(), deadline)
+    }
+
+    /// A sleep that never ends, until it is reset; see [`never()`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let sleep = tourbillon::Timer::global().never();
+    /// assert!(!sleep.is_elapsed());
+    /// ```
+    pub fn never(&self) -> Sleep {
+        Sleep::new(self.engine_ref(), Tick::NEVER)
+    }
+
+    /// Ticks every `period`, for the first time at once; see [`interval()`].
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// See [`MissedTickBehavior`](crate::MissedTickBehavior).
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        Interval::new(self.sleep(Duration::ZERO), period)
+    }
+
+    /// Ticks every `period`, for the first time at `start`; see
+    /// [`interval_at`].
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// See [`MissedTickBehavior`](crate::MissedTickBehavior).
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(start), period)
+    }
+
+    /// Gives up on `future` after `limit`; see [`timeout()`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timer = tourbillon::Timer::builder().build()?;
+    /// let answer = timer.timeout(Duration::from_secs(5), async { 42 });
+    /// assert_eq!(pollster::block_on(answer), Ok(42));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn timeout<F: IntoFuture>(&self, limit: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep(limit))
+    }
+
+    /// Gives up on `future` at `deadline`; see [`timeout_at`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let timer = tourbillon::Timer::builder().build()?;
+    /// let answer = timer.timeout_at(timer.now(), async { 42 });
+    /// assert_eq!(pollster::block_on(answer), Ok(42));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    fn engine_ref(&self) -> EngineRef {
+        EngineRef::of(self.engine())
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+// A panic of foreign code never unwinds through a change of the engine's state.
+impl UnwindSafe for Timer {}
+impl RefUnwindSafe for Timer {}
+
+fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
+    let deadline = engine.get().clock().now().saturating_add(delay);
+    Sleep::new(engine, deadline)
+}
+
+fn sleep_until_in(engine: EngineRef, deadline: Instant) -> Sleep {
+    let deadline = engine.get().clock().tick(deadline);
+    Sleep::new(engine, deadline)
+}
+
+/// Makes a [`Sleep`] that ends `delay` from now.
+///
+/// A delay past the end of the time line, some 438 years from now, makes one that never ends.
+///
+/// # Panics
+///
+/// Here never; its first poll does if the driver thread has to be started and cannot be. See
+/// [`try_sleep`].
+///
+/// # Examples
+///
+/// ```
+/// # pollster::block_on(async {
+/// tourbillon::sleep(std::time::Duration::from_millis(1)).await;
+/// # });
+/// ```
+pub fn sleep(delay: Duration) -> Sleep {
+    sleep_in(EngineRef::global(), delay)
+}
+
+/// Makes a [`Sleep`] that ends at `deadline`.
+///
+/// # Panics
+///
+/// As [`sleep()`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// # pollster::block_on(async {
+/// tourbillon::sleep_until(Instant::now() + Duration::from_millis(1)).await;
+/// # });
+/// ```
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    sleep_until_in(EngineRef::global(), deadline)
+}
+
+/// Makes a [`Sleep`] that never ends, unless it is [reset](Sleep::reset) to a deadline.
+///
+/// # Panics
+///
+/// As [`sleep()`], once it has a deadline.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # pollster::block_on(async {
+/// let mut idle = tourbillon::never();
+/// idle.reset_after(Duration::from_millis(1));
+/// idle.await;
+/// # });
+/// ```
+pub fn never() -> Sleep {
+    Sleep::new(EngineRef::global(), Tick::NEVER)
+}
+
+/// Makes an [`Interval`] that ticks every `period`, for the first time at once.
+///
+/// # Panics
+///
+/// If `period` is zero; otherwise as [`sleep()`].
+///
+/// # Examples
+///
+/// See [`Interval`].
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    Interval::new(sleep(Duration::ZERO), period)
+}
+
+/// Makes an [`Interval`] that ticks every `period`, for the first time at `start`.
+///
+/// # Panics
+///
+/// As [`interval()`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// # pollster::block_on(async {
+/// let start = Instant::now() + Duration::from_millis(1);
+/// let mut interval = tourbillon::interval_at(start, Duration::from_secs(1));
+/// assert_eq!(interval.tick().await, start);
+/// # });
+/// ```
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Interval::new(sleep_until(start), period)
+}
+
+/// Gives up on `future` once `limit` has passed; makes a [`Timeout`].
+///
+/// # Panics
+///
+/// As [`sleep()`].
+///
+/// # Examples
+///
+/// See [`Timeout`].
+pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep(limit))
+}
+
+/// Gives up on `future` once `deadline` has come; makes a [`Timeout`].
+///
+/// # Panics
+///
+/// As [`sleep()`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Instant;
+///
+/// let silence = tourbillon::timeout_at(Instant::now(), std::future::pending::<()>());
+/// assert!(pollster::block_on(silence).is_err());
+/// ```
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep_until(deadline))
+}
+
+/// [`sleep()`], with the driver thread running when it returns, so that no poll can panic.
+///
+/// # Errors
+///
+/// When the system refuses to start the thread. The next call tries again.
+///
+/// # Examples
+///
+/// ```
+/// # pollster::block_on(async {
+/// tourbillon::try_sleep(std::time::Duration::from_millis(1))?.await;
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub fn try_sleep(delay: Duration) -> io::Result<Sleep> {
+    Timer::global().start().map(|()| sleep(delay))
+}
+
+/// [`sleep_until`], with the driver thread running when it returns.
+///
+/// # Errors
+///
+/// As [`try_sleep`].
+///
+/// # Examples
+///
+/// ```
+/// # pollster::block_on(async {
+/// tourbillon::try_sleep_until(std::time::Instant::now())?.await;
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub fn try_sleep_until(deadline: Instant) -> io::Result<Sleep> {
+    Timer::global().start().map(|()| sleep_until(deadline))
+}
+
+/// [`interval()`], with the driver thread running when it returns.
+///
+/// # Errors
+///
+/// As [`try_sleep`].
+///
+/// # Panics
+///
+/// If `period` is zero.
+///
+/// # Examples
+///
+/// ```
+/// # pollster::block_on(async {
+/// tourbillon::try_interval(std::time::Duration::from_secs(1))?.tick().await;
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[track_caller]
+pub fn try_interval(period: Duration) -> io::Result<Interval> {
+    try_sleep(Duration::ZERO).map(|sleep| Interval::new(sleep, period))
+}
+
+/// [`interval_at`], with the driver thread running when it returns.
+///
+/// # Errors
+///
+/// As [`try_sleep`].
+///
+/// # Panics
+///
+/// If `period` is zero.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// # pollster::block_on(async {
+/// tourbillon::try_interval_at(Instant::now(), Duration::from_secs(1))?.tick().await;
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[track_caller]
+pub fn try_interval_at(start: Instant, period: Duration) -> io::Result<Interval> {
+    try_sleep_until(start).map(|sleep| Interval::new(sleep, period))
+}
+
+/// [`timeout()`], with the driver thread running when it returns.
+///
+/// # Errors
+///
+/// As [`try_sleep`].
+///
+/// # Examples
+///
+/// ```
+/// # pollster::block_on(async {
+/// let answer = tourbillon::try_timeout(std::time::Duration::from_secs(5), async { 42 })?;
+/// assert_eq!(answer.await, Ok(42));
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub fn try_timeout<F: IntoFuture>(
+    limit: Duration,
+    future: F,
+) -> io::Result<Timeout<F::IntoFuture>> {
+    try_sleep(limit).map(|sleep| Timeout::new(future.into_future(), sleep))
+}
+
+/// [`timeout_at`], with the driver thread running when it returns.
+///
+/// # Errors
+///
+/// As [`try_sleep`].
+///
+/// # Examples
+///
+/// ```
+/// # pollster::block_on(async {
+/// let answer = tourbillon::try_timeout_at(std::time::Instant::now(), async { 42 })?;
+/// assert_eq!(answer.await, Ok(42));
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub fn try_timeout_at<F: IntoFuture>(
+    deadline: Instant,
+    future: F,
+) -> io::Result<Timeout<F::IntoFuture>> {
+    try_sleep_until(deadline).map(|sleep| Timeout::new(future.into_future(), sleep))
+}

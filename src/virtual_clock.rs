@@ -1,0 +1,346 @@
+//! [`VirtualClock`]: time that moves when told to.
+
+#[cfg(not(all(test, tourbillon_model)))]
+use std::future::{Future, IntoFuture};
+#[cfg(not(all(test, tourbillon_model)))]
+use std::pin::pin;
+#[cfg(not(all(test, tourbillon_model)))]
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use crate::canary::{Canary, seeded};
+use crate::clock::VirtualTime;
+use crate::engine::Engine;
+use crate::sync::{Arc, OnceLock, lock, this_thread, wait};
+#[cfg(not(all(test, tourbillon_model)))]
+use crate::sync::{Condvar, Mutex};
+use crate::tick::Tick;
+use crate::wake_batch::WakeBatch;
+
+/// A clock that stands still until it is moved, for tests that will not wait for real time and for
+/// simulations.
+///
+/// It belongs to the one timer that it was given to with
+/// [`Builder::virtual_clock`](crate::Builder::virtual_clock); there is nothing global about it, so
+/// tests with clocks of their own run side by side, on any executor and from any thread. Its
+/// instants are ordinary [`Instant`]s, counted from the moment the clock was made.
+///
+/// Whoever moves the clock fires what falls due: [`advance`](Self::advance) goes from deadline to
+/// deadline, sets the clock to each, and wakes what was sleeping for it, in the order in which the
+/// deadlines were set. That order holds within one shard, of which a timer on a virtual clock has
+/// one unless told otherwise.
+///
+/// The clock moves by itself only in [`block_on`](Self::block_on).
+///
+/// Clones are the same clock.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use futures::task::LocalSpawnExt;
+/// use tourbillon::{Timer, VirtualClock};
+///
+/// let clock = VirtualClock::new();
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+///
+/// let mut pool = futures::executor::LocalPool::new();
+/// let sleep = timer.sleep(Duration::from_secs(3600));
+/// let task = pool.spawner().spawn_local_with_handle(sleep).unwrap();
+/// pool.run_until_stalled();
+///
+/// assert_eq!(clock.advance(Duration::from_secs(3599)), 0);
+/// assert_eq!(clock.advance(Duration::from_secs(1)), 1);
+/// pool.run_until(task);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct VirtualClock {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    time: Arc<VirtualTime>,
+    engine: OnceLock<Arc<Engine>>,
+}
+
+impl VirtualClock {
+    /// Creates a clock that shows the present instant, and stands still.
+    ///
+    /// # Examples
+    ///
+    /// See [`VirtualClock`].
+    pub fn new() -> Self {
+        let time = Arc::new(VirtualTime::new());
+        Self { inner: Arc::new(Inner { time, engine: OnceLock::new() }) }
+    }
+
+    /// The instant that the clock shows.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let start = clock.now();
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(clock.now() - start, Duration::from_secs(5));
+    /// ```
+    pub fn now(&self) -> Instant {
+        self.inner.time.line().instant(self.inner.time.now())
+    }
+
+    /// Moves the clock by `span`, firing what falls due on the way; returns how many timers fired.
+    ///
+    /// The clock stops at each deadline in turn, and shows it while that deadline's wakers run.
+    /// They run on the calling thread, and need only mark their tasks as ready: a task that is to
+    /// run *at* its deadline, and to arm its next timer from there, must be run by its executor
+    /// between two calls, or by [`block_on`](Self::block_on).
+    ///
+    /// A second thread that calls this meanwhile adds its span and waits until the clock has come
+    /// that far. From within a waker it adds the span and returns 0 at once: the call that runs
+    /// the waker carries it out. Stops short of the end of the time line, some 438 years away.
+    ///
+    /// # Examples
+    ///
+    /// See [`VirtualClock`].
+    pub fn advance(&self, span: Duration) -> usize {
+        self.move_to(|goal| goal.saturating_add(span))
+    }
+
+    /// Moves the clock to the next deadline and fires what is due there. Returns that deadline;
+    /// `None`, with the clock left alone, if nothing is pending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// assert_eq!(clock.advance_to_next(), None);
+    ///
+    /// let mut sleep = timer.sleep(Duration::from_secs(3600));
+    /// assert!((&mut sleep).now_or_never().is_none());
+    /// assert_eq!(clock.advance_to_next(), Some(sleep.deadline()));
+    /// assert!((&mut sleep).now_or_never().is_some());
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn advance_to_next(&self) -> Option<Instant> {
+        let next = self.engine()?.exact_earliest()?;
+        self.move_to(|goal| goal.max(next));
+        Some(self.inner.time.line().instant(next))
+    }
+
+    /// Moves the clock by `span` at once, and fires nothing: what a suspended machine, a starved
+    /// driver or a clock that is set forward looks like.
+    ///
+    /// Within a call that moves the clock, it starts from where that call will end.
+    ///
+    /// A sleep that is polled afterwards sees the new time. The rest fires late, when the clock is
+    /// next advanced (by nothing, if need be), or when a [`Driver`](crate::Driver) turns, whose
+    /// hook this calls.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let mut sleep = timer.sleep(Duration::from_secs(1));
+    /// assert!((&mut sleep).now_or_never().is_none());
+    /// clock.jump(Duration::from_secs(60));
+    /// assert_eq!(clock.advance(Duration::ZERO), 1);
+    /// assert_eq!(timer.stats().lateness_max, Duration::from_secs(59));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn jump(&self, span: Duration) {
+        let mut moves = lock(&self.inner.time.moves);
+        moves.goal = moves.goal.saturating_add(span).min(Tick::LAST);
+        self.inner.time.move_to(moves.goal);
+        drop(moves);
+        if let Some(engine) = self.engine() {
+            engine.call_driver();
+        }
+    }
+
+    /// The earliest deadline of all armed sleeps; `None` if there are none.
+    ///
+    /// # Examples
+    ///
+    /// See [`advance_to_next`](Self::advance_to_next).
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let next = self.engine()?.exact_earliest()?;
+        Some(self.inner.time.line().instant(next))
+    }
+
+    /// The number of armed sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tourbillon::VirtualClock::new().pending(), 0);
+    /// ```
+    pub fn pending(&self) -> usize {
+        self.engine().map_or(0, |engine| engine.stats().pending)
+    }
+
+    /// Runs `future` on the calling thread, and moves the clock to the next deadline whenever the
+    /// future is waiting.
+    ///
+    /// Everything that the future waits for is taken to be a timer or ready: work that another
+    /// thread is still doing does not keep the clock from moving. Only when no timer is pending
+    /// does it wait for a wake-up from elsewhere, for as long as that takes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let start = clock.now();
+    /// clock.block_on(async {
+    ///     for _ in 0..365 {
+    ///         timer.sleep(Duration::from_secs(86_400)).await;
+    ///     }
+    /// });
+    /// assert_eq!(clock.now() - start, Duration::from_secs(365 * 86_400));
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(not(all(test, tourbillon_model)))]
+    pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
+        let mut future = pin!(future.into_future());
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            while !woken.take() {
+                if self.advance_to_next().is_none() {
+                    woken.wait();
+                }
+            }
+        }
+    }
+
+    fn engine(&self) -> Option<&Arc<Engine>> {
+        self.inner.engine.get().map(Engine::current)
+    }
+
+    pub(crate) fn time(&self) -> Arc<VirtualTime> {
+        Arc::clone(&self.inner.time)
+    }
+
+    /// Makes the clock that of `engine`; false if it has one.
+    pub(crate) fn attach(&self, engine: &Arc<Engine>) -> bool {
+        self.inner.engine.set(Arc::clone(engine)).is_ok()
+    }
+
+    fn move_to(&self, goal: impl FnOnce(Tick) -> Tick) -> usize {
+        let me = this_thread();
+        let mut moves = lock(&self.inner.time.moves);
+        moves.goal = goal(moves.goal).min(Tick::LAST);
+        let own = moves.goal;
+        while let Some(mover) = moves.mover {
+            if mover == me {
+                return 0;
+            }
+            moves = wait(&self.inner.time.moved, moves);
+            if moves.mover.is_none() && self.inner.time.now() >= own {
+                return 0;
+            }
+        }
+        moves.mover = Some(me);
+        let mut fired = 0;
+        loop {
+            let goal = moves.goal;
+            drop(moves);
+            fired += self.step_to(goal);
+            moves = lock(&self.inner.time.moves);
+            if moves.goal == goal {
+                break;
+            }
+        }
+        moves.mover = None;
+        drop(moves);
+        self.inner.time.moved.notify_all();
+        fired
+    }
+
+    /// Goes from deadline to deadline up to `goal`. One thread at a time.
+    fn step_to(&self, goal: Tick) -> usize {
+        let time = &self.inner.time;
+        let Some(engine) = self.engine() else {
+            time.move_to(goal);
+            return 0;
+        };
+        let mut batch = WakeBatch::new();
+        let mut fired = 0;
+        loop {
+            while let Some(next) = engine.exact_earliest().filter(|next| *next <= goal) {
+                time.move_to(next);
+                fired += engine.pass(time.now(), &mut batch).fired;
+            }
+            // The last step is scanned after as well, since another thread may have armed a timer
+            // between the scan before and the move; see `Engine::catch_up`.
+            if time.now() >= goal {
+                return fired;
+            }
+            time.move_to(goal);
+            if seeded(Canary::AdvanceScansBeforeOnly) {
+                return fired;
+            }
+        }
+    }
+}
+
+impl Default for VirtualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The waker of [`VirtualClock::block_on`].
+#[cfg(not(all(test, tourbillon_model)))]
+#[derive(Debug, Default)]
+struct Woken {
+    flag: Mutex<bool>,
+    raised: Condvar,
+}
+
+#[cfg(not(all(test, tourbillon_model)))]
+impl Woken {
+    fn take(&self) -> bool {
+        std::mem::take(&mut *lock(&self.flag))
+    }
+
+    /// Waits until the flag is raised, and leaves it so.
+    fn wait(&self) {
+        let mut flag = lock(&self.flag);
+        while !*flag {
+            flag = wait(&self.raised, flag);
+        }
+    }
+}
+
+#[cfg(not(all(test, tourbillon_model)))]
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        *lock(&self.flag) = true;
+        self.raised.notify_one();
+    }
+}
