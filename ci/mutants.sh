@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Mutates the files of the protocol, or those named, and runs the models on each mutant. A mutant
+# that survives is to be killed by a model or argued away.
+. "$(dirname "$0")/lib.sh"
+need_cargo_tool cargo-nextest
+need_cargo_tool cargo-mutants
+[ $# -gt 0 ] ||
+    set -- src/driver.rs src/driver/alarm.rs src/driver/parker.rs src/shard.rs src/entry.rs
+files=()
+for file; do files+=(--file "$file"); done
+RUSTFLAGS="--cfg tourbillon_model" cargo mutants --test-tool nextest --profile loom \
+    --timeout 90 --output target --exclude-re 'Debug|::tests::' "${files[@]}" -- --lib

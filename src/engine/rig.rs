@@ -1,0 +1,154 @@
+//! What the loom models and the shuttle schedules share: a timer on a clock that they move, and
+//! wakers that are counted.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::time::Duration;
+
+use super::{Drive, Engine};
+use crate::clock::{Clock, VirtualTime};
+use crate::driver::ThreadDrive;
+use crate::handle::EngineRef;
+use crate::sleep::Sleep;
+use crate::sync::{Arc, Condvar, Mutex, lock, wait};
+use crate::tick::Tick;
+use crate::timer::Timer;
+
+pub(super) fn at(nanos: u64) -> Tick {
+    Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos))
+}
+
+/// A timer with a driver thread, on a clock that the model moves.
+pub(super) struct Rig {
+    pub(super) timer: Timer,
+    pub(super) time: Arc<VirtualTime>,
+}
+
+impl Rig {
+    pub(super) fn new(shards: usize) -> Self {
+        let time = Arc::new(VirtualTime::new());
+        let drive = Drive::Thread(ThreadDrive::new("driver".to_owned()));
+        let engine = Engine::new(Clock::Model(Arc::clone(&time)), shards, drive);
+        Self { timer: Timer::of(Arc::new(engine)), time }
+    }
+
+    pub(super) fn sleep(&self, nanos: u64) -> Sleep {
+        Sleep::new(EngineRef::of(self.timer.engine()), at(nanos))
+    }
+
+    /// What moves the clock, and holds nothing that a driver waits for the end of.
+    pub(super) fn hands(&self) -> Hands {
+        Hands { engine: Arc::clone(self.timer.engine()), time: Arc::clone(&self.time) }
+    }
+
+    pub(super) fn advance(&self, nanos: u64) {
+        self.hands().advance(nanos);
+    }
+
+    /// A timer so far off that no model reaches it, armed: the driver runs, and has something to
+    /// park for.
+    pub(super) fn far_timer(&self) -> Sleep {
+        let mut far = self.sleep(1_000_000);
+        assert_eq!(poll(&mut far, &Signal::new()), Poll::Pending);
+        far
+    }
+}
+
+pub(super) struct Hands {
+    engine: Arc<Engine>,
+    time: Arc<VirtualTime>,
+}
+
+impl Hands {
+    pub(super) fn advance(&self, nanos: u64) {
+        self.time.move_to(at(nanos));
+        if let Drive::Thread(thread) = self.engine.drive() {
+            thread.advanced();
+        }
+    }
+}
+
+/// A flag that wakers of it raise, and a count of how often they did.
+pub(super) struct Signal {
+    raised: Mutex<bool>,
+    changed: Condvar,
+    wakes: AtomicUsize,
+}
+
+impl Signal {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            raised: Mutex::new(false),
+            changed: Condvar::new(),
+            wakes: AtomicUsize::new(0),
+        })
+    }
+
+    pub(super) fn raise(&self) {
+        self.wakes.fetch_add(1, Ordering::SeqCst); // ORDERING: outside the model
+        *lock(&self.raised) = true;
+        self.changed.notify_one();
+    }
+
+    pub(super) fn wait(&self) {
+        let mut raised = lock(&self.raised);
+        while !*raised {
+            raised = wait(&self.changed, raised);
+        }
+        *raised = false;
+    }
+
+    pub(super) fn wakes(&self) -> usize {
+        self.wakes.load(Ordering::SeqCst) // ORDERING: outside the model
+    }
+}
+
+/// A waker that is a reference of loom's, so that loom counts it.
+fn waker(signal: &Arc<Signal>) -> Waker {
+    fn raw(signal: Arc<Signal>) -> RawWaker {
+        RawWaker::new(Arc::into_raw(signal).cast(), &VTABLE)
+    }
+    /// # Safety
+    ///
+    /// `data` came from `raw`.
+    unsafe fn own(data: *const ()) -> Arc<Signal> {
+        // SAFETY: as the caller says; each waker stands for one reference.
+        unsafe { Arc::from_raw(data.cast()) }
+    }
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            // SAFETY: the data of a waker is from `raw`.
+            let signal = unsafe { own(data) };
+            let clone = raw(Arc::clone(&signal));
+            std::mem::forget(signal);
+            clone
+        },
+        // SAFETY: as above; waking by value and dropping give the reference up.
+        |data| unsafe { own(data) }.raise(),
+        |data| {
+            // SAFETY: as above.
+            let signal = unsafe { own(data) };
+            signal.raise();
+            std::mem::forget(signal);
+        },
+        // SAFETY: as above.
+        |data| drop(unsafe { own(data) }),
+    );
+    // SAFETY: the four functions above keep the contract of a waker for a counted reference.
+    unsafe { Waker::from_raw(raw(Arc::clone(signal))) }
+}
+
+pub(super) fn poll(sleep: &mut Sleep, signal: &Arc<Signal>) -> Poll<()> {
+    Pin::new(sleep).poll(&mut Context::from_waker(&waker(signal)))
+}
+
+/// Polls until ready, and waits for the signal in between.
+pub(super) fn block_on(future: impl Future<Output = ()>, signal: &Arc<Signal>) {
+    let mut future = pin!(future);
+    let waker = waker(signal);
+    while future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        signal.wait();
+    }
+}
