@@ -1,0 +1,295 @@
+//! Foreign code that panics or comes back in, and handles that go at the wrong time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::task::{RawWaker, RawWakerVTable, Waker};
+use std::time::{Duration, Instant};
+
+use tourbillon::{Sleep, Timer};
+
+use crate::support::*;
+
+/// A waker that panics in the functions named.
+struct Hostile {
+    clone: bool,
+    wake: bool,
+    drop: bool,
+}
+
+fn hostile(kind: &'static Hostile) -> Waker {
+    fn behaviour(data: *const ()) -> &'static Hostile {
+        // SAFETY: the data of these wakers is a `&'static Hostile`.
+        unsafe { &*data.cast::<Hostile>() }
+    }
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            assert!(!behaviour(data).clone, "clone panics, as the test wants it");
+            RawWaker::new(data, &VTABLE)
+        },
+        |data| assert!(!behaviour(data).wake, "wake panics, as the test wants it"),
+        |data| assert!(!behaviour(data).wake, "wake panics, as the test wants it"),
+        |data| assert!(!behaviour(data).drop, "drop panics, as the test wants it"),
+    );
+    // SAFETY: the functions neither own nor free anything, so any number of calls is in order.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(kind).cast(), &VTABLE)) }
+}
+
+fn forget_poll(sleep: &mut Sleep, waker: Waker) {
+    assert!(poll_with(sleep, &waker).is_pending());
+    std::mem::forget(waker);
+}
+
+static WAKE_PANICS: Hostile = Hostile { clone: false, wake: true, drop: false };
+static CLONE_PANICS: Hostile = Hostile { clone: true, wake: false, drop: false };
+static DROP_PANICS: Hostile = Hostile { clone: false, wake: false, drop: true };
+
+#[test]
+fn a_waker_that_panics_in_wake_harms_no_other_timer() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let mut sleeps: Vec<_> = (0..100).map(|_| timer.sleep(SECOND)).collect();
+    for (index, sleep) in sleeps.iter_mut().enumerate() {
+        if index % 3 == 0 {
+            forget_poll(sleep, hostile(&WAKE_PANICS));
+        } else {
+            forget_poll(sleep, Waker::from(counter.clone()));
+        }
+    }
+    assert_eq!(clock.advance(SECOND), 100);
+    assert_eq!((counter.wakes(), timer.stats().waker_panics), (66, 34));
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
+}
+
+#[test]
+fn the_driver_thread_survives_a_waker_that_panics() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    for panics in 1..=3 {
+        let mut bad = timer.sleep(3600 * SECOND);
+        forget_poll(&mut bad, hostile(&WAKE_PANICS));
+        bad.reset_after(Duration::ZERO);
+        while timer.stats().waker_panics < panics {
+            std::thread::sleep(ms(1));
+        }
+        pollster::block_on(timer.sleep(ms(1)));
+        assert!(poll(&mut bad).is_ready());
+    }
+    assert_eq!(timer.stats().waker_panics, 3);
+}
+
+#[test]
+fn a_waker_that_panics_in_clone_leaves_the_sleep_as_it_was() {
+    let (timer, clock) = virtual_timer();
+    let mut sleep = timer.sleep(SECOND);
+    let bad = hostile(&CLONE_PANICS);
+    assert!(catch_unwind(AssertUnwindSafe(|| poll_with(&mut sleep, &bad))).is_err());
+    assert_eq!(clock.pending(), 0);
+
+    let counter = Counter::new();
+    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    assert!(catch_unwind(AssertUnwindSafe(|| poll_with(&mut sleep, &bad))).is_err());
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1, "the waker before is kept");
+    assert!(poll(&mut sleep).is_ready());
+}
+
+#[test]
+fn a_waker_that_panics_in_drop_harms_nobody() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let mut other = timer.sleep(SECOND);
+    assert!(poll_with(&mut other, &Waker::from(counter.clone())).is_pending());
+
+    // Replaced, so dropped by the poll.
+    let mut sleep = timer.sleep(SECOND);
+    forget_poll(&mut sleep, hostile(&DROP_PANICS));
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut sleep))).is_err());
+    assert!(poll(&mut sleep).is_pending());
+
+    // Cancelled, so dropped with the sleep.
+    let mut cancelled = timer.sleep(SECOND);
+    forget_poll(&mut cancelled, hostile(&DROP_PANICS));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(cancelled))).is_err());
+
+    assert_eq!((clock.pending(), clock.advance(SECOND)), (2, 2));
+    assert!(poll(&mut sleep).is_ready() && poll(&mut other).is_ready());
+    assert_eq!(counter.wakes(), 1);
+}
+
+#[test]
+fn a_waker_may_drop_a_hundred_timers() {
+    let (timer, clock) = virtual_timer();
+    let victims: Vec<_> = (0..100)
+        .map(|n| {
+            // Some due in the same batch, some later.
+            let mut sleep = timer.sleep(if n % 2 == 0 { SECOND } else { 2 * SECOND });
+            assert!(poll(&mut sleep).is_pending());
+            sleep
+        })
+        .collect();
+    let victims = Arc::new(Mutex::new(victims));
+    let mut trigger = timer.sleep(SECOND - ms(1));
+    let waker = callback(move || victims.lock().unwrap().clear());
+    assert!(poll_with(&mut trigger, &waker).is_pending());
+    assert_eq!(clock.advance(2 * SECOND), 1);
+    assert_eq!(timer.stats().cancelled, 100);
+}
+
+#[test]
+fn a_waker_may_arm_timers_and_poll_others() {
+    let (timer, clock) = virtual_timer();
+    let armed = Arc::new(Mutex::new(Vec::new()));
+    let mut trigger = timer.sleep(SECOND);
+    let waker = {
+        let (timer, armed) = (timer.clone(), armed.clone());
+        callback(move || {
+            let mut sleep = timer.sleep(SECOND);
+            assert!(poll(&mut sleep).is_pending());
+            armed.lock().unwrap().push(sleep);
+        })
+    };
+    assert!(poll_with(&mut trigger, &waker).is_pending());
+    assert_eq!((clock.advance(SECOND), clock.pending()), (1, 1));
+    assert_eq!(clock.advance(SECOND), 1);
+    assert!(armed.lock().unwrap().iter_mut().all(|sleep| poll(sleep).is_ready()));
+}
+
+#[test]
+fn a_waker_may_drop_and_arm_timers_in_its_own_drop() {
+    struct InDrop(Timer, Mutex<Option<Sleep>>);
+
+    impl std::task::Wake for InDrop {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for InDrop {
+        fn drop(&mut self) {
+            drop(self.1.lock().unwrap().take());
+            let mut sleep = self.0.sleep(SECOND);
+            assert!(poll(&mut sleep).is_pending());
+        }
+    }
+
+    let (timer, clock) = virtual_timer();
+    let waker = || {
+        let mut owned = timer.sleep(SECOND);
+        assert!(poll(&mut owned).is_pending());
+        Waker::from(Arc::new(InDrop(timer.clone(), Mutex::new(Some(owned)))))
+    };
+    // Dropped by being replaced, by a cancel, and by being woken.
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll_with(&mut sleep, &waker()).is_pending());
+    assert!(poll_with(&mut sleep, &waker()).is_pending());
+    drop(sleep);
+    let mut sleep = timer.sleep(SECOND / 2);
+    assert!(poll_with(&mut sleep, &waker()).is_pending());
+    assert_eq!(clock.advance(SECOND / 2), 1);
+    assert_eq!(clock.pending(), 0);
+    // Per waker the sleep it owned and the one it armed; and the one that was cancelled.
+    assert_eq!(timer.stats().cancelled, 3 * 2 + 1);
+}
+
+#[test]
+fn a_waker_may_come_back_into_a_timer_with_a_thread() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (send, receive) = channel();
+    let waker = {
+        let timer = timer.clone();
+        callback(move || {
+            let mut armed: Vec<_> = (0..100).map(|_| timer.sleep(3600 * SECOND)).collect();
+            assert!(armed.iter_mut().all(|sleep| poll(sleep).is_pending()));
+            drop(armed);
+            send.send(timer.stats().cancelled).expect("the test waits");
+        })
+    };
+    let mut sleep = timer.sleep(3600 * SECOND);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    sleep.reset_after(ms(1));
+    assert_eq!(receive.recv(), Ok(100));
+    assert!(poll(&mut sleep).is_ready());
+}
+
+#[test]
+fn a_waker_that_blocks_delays_wake_ups_but_no_poll() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (blocking, blocked) = channel();
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let waker = callback(move || {
+        blocking.send(()).expect("the test waits");
+        released.lock().unwrap().recv().expect("the test lets it go on");
+    });
+    let mut blocker = timer.sleep(3600 * SECOND);
+    assert!(poll_with(&mut blocker, &waker).is_pending());
+    blocker.reset_after(Duration::ZERO);
+    blocked.recv().expect("the driver wakes it");
+
+    // Arming, resetting and cancelling do not wait for the driver.
+    let (wake, woken) = channel();
+    let mut due = [(); 3].map(|()| {
+        let wake = wake.clone();
+        let mut sleep = timer.sleep(3600 * SECOND);
+        let waker = callback(move || wake.send(()).expect("the test counts"));
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        sleep.reset_after(Duration::ZERO);
+        sleep
+    });
+    let mut cancelled = timer.sleep(3600 * SECOND);
+    assert!(poll(&mut cancelled).is_pending());
+    drop(cancelled);
+    // Nor does a poll, with the same waker over and over: it goes by the clock.
+    let mut polled = timer.sleep(ms(2));
+    while poll(&mut polled).is_pending() {}
+    assert!(Instant::now() >= polled.deadline());
+    assert!(woken.try_recv().is_err(), "the driver is still in the waker");
+
+    let late = due[0].deadline().elapsed();
+    release.send(()).expect("the driver waits");
+    for _ in &due {
+        woken.recv().expect("each is woken");
+    }
+    assert!(due.iter_mut().all(|sleep| poll(sleep).is_ready()));
+    assert!(timer.stats().lateness_max >= late, "and the delay is on record");
+    pollster::block_on(timer.sleep(ms(1)));
+}
+
+#[test]
+fn sleeps_outlive_the_last_handle() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let mut armed = timer.sleep(SECOND);
+    let mut unarmed = timer.sleep(2 * SECOND);
+    assert!(poll_with(&mut armed, &Waker::from(counter.clone())).is_pending());
+    drop(timer);
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1);
+    assert!(poll(&mut armed).is_ready());
+    assert!(poll(&mut unarmed).is_pending());
+    clock.advance(SECOND);
+    assert!(poll(&mut unarmed).is_ready());
+}
+
+#[test]
+fn a_sleep_that_is_forgotten_fires_and_harms_nobody() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    std::mem::forget(sleep);
+    assert_eq!((clock.advance(SECOND), counter.wakes(), clock.pending()), (1, 1, 0));
+}
+
+#[test]
+fn bad_options_are_errors() {
+    for shards in [0, 257, usize::MAX] {
+        let error = Timer::builder().shards(shards).build().expect_err("out of range");
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(&shards.to_string()), "{error}");
+    }
+    let error = Timer::builder().thread_name("a\0b").build().expect_err("a NUL");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    for (shards, rounded) in [(1, 1), (3, 4), (256, 256)] {
+        let timer = Timer::builder().shards(shards).build().expect("within range");
+        assert_eq!(timer.stats().shards, rounded);
+    }
+}

@@ -1,0 +1,164 @@
+//! `Interval`.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures::Stream;
+use tourbillon::{Interval, MissedTickBehavior, Timer, VirtualClock};
+
+use crate::support::*;
+
+fn tick(interval: &mut Interval) -> Poll<Instant> {
+    interval.poll_tick(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls all ticks that are ready; in milliseconds since `start`.
+fn ready_ticks(interval: &mut Interval, start: Instant) -> Vec<u128> {
+    std::iter::from_fn(|| match tick(interval) {
+        Poll::Ready(at) => Some((at - start).as_millis()),
+        Poll::Pending => None,
+    })
+    .collect()
+}
+
+fn every_ten_ms(behavior: MissedTickBehavior) -> (Interval, VirtualClock, Instant) {
+    let (timer, clock) = virtual_timer();
+    let mut interval = timer.interval(ms(10));
+    interval.set_missed_tick_behavior(behavior);
+    let start = clock.now();
+    assert_eq!(tick(&mut interval), Poll::Ready(start), "the first tick is at once");
+    (interval, clock, start)
+}
+
+#[test]
+fn ticks_come_at_multiples_of_the_period_without_drift() {
+    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+    {
+        let (mut interval, clock, start) = every_ten_ms(behavior);
+        for n in 1..=100 {
+            assert!(tick(&mut interval).is_pending());
+            // Late by a different amount each time, but by less than a period.
+            let late = ms(n % 7);
+            clock.advance(start + ms(10) * n as u32 + late - clock.now());
+            assert_eq!(tick(&mut interval), Poll::Ready(start + ms(10) * n as u32));
+        }
+    }
+}
+
+#[test]
+fn burst_delivers_every_missed_tick() {
+    let (mut interval, clock, start) = every_ten_ms(MissedTickBehavior::Burst);
+    clock.advance(ms(35));
+    assert_eq!(ready_ticks(&mut interval, start), [10, 20, 30]);
+    clock.advance(ms(5));
+    assert_eq!(ready_ticks(&mut interval, start), [40]);
+}
+
+#[test]
+fn delay_counts_the_period_from_the_late_tick() {
+    let (mut interval, clock, start) = every_ten_ms(MissedTickBehavior::Delay);
+    clock.advance(ms(35));
+    assert_eq!(ready_ticks(&mut interval, start), [10]);
+    clock.advance(ms(9));
+    assert_eq!(ready_ticks(&mut interval, start), [0u128; 0]);
+    clock.advance(ms(1));
+    assert_eq!(ready_ticks(&mut interval, start), [45]);
+}
+
+#[test]
+fn skip_goes_on_with_the_next_tick_of_the_grid() {
+    let (mut interval, clock, start) = every_ten_ms(MissedTickBehavior::Skip);
+    clock.advance(ms(35));
+    assert_eq!(ready_ticks(&mut interval, start), [10]);
+    clock.advance(ms(5));
+    assert_eq!(ready_ticks(&mut interval, start), [40]);
+    // Exactly on a tick of the grid: that one is missed, the next is in the future.
+    clock.advance(ms(20));
+    assert_eq!(ready_ticks(&mut interval, start), [50]);
+    clock.advance(ms(10));
+    assert_eq!(ready_ticks(&mut interval, start), [70]);
+}
+
+#[test]
+fn a_dropped_tick_future_loses_no_tick() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now() + ms(10);
+    let mut interval = timer.interval_at(start, ms(10));
+    for _ in 0..3 {
+        let mut tick = Box::pin(interval.tick());
+        assert!(poll(&mut tick).is_pending());
+    }
+    clock.advance(ms(10));
+    drop(interval.tick());
+    assert_eq!(clock.block_on(interval.tick()), start);
+}
+
+#[test]
+fn the_reset_family_schedules_the_next_tick() {
+    let (timer, clock) = virtual_timer();
+    let mut interval = timer.interval(ms(10));
+    interval.reset();
+    assert_eq!(interval.next_tick(), clock.now() + ms(10));
+    interval.reset_after(ms(3));
+    assert_eq!(interval.next_tick(), clock.now() + ms(3));
+    interval.reset_at(clock.now() + ms(5));
+    assert_eq!(interval.next_tick(), clock.now() + ms(5));
+    interval.reset_immediately();
+    assert_eq!(tick(&mut interval), Poll::Ready(clock.now()));
+    assert_eq!(interval.next_tick(), clock.now() + ms(10));
+    assert_eq!(interval.period(), ms(10));
+}
+
+#[test]
+fn it_is_a_stream_without_an_end() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let mut interval = timer.interval(ms(10));
+    assert_eq!(interval.size_hint(), (usize::MAX, None));
+    for n in 0..5 {
+        let next = futures::StreamExt::next(&mut interval);
+        assert_eq!(clock.block_on(next), Some(start + ms(10) * n));
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut interval).poll_next(&mut cx).is_pending());
+}
+
+#[test]
+fn a_period_of_ages_ticks_once() {
+    for behavior in [MissedTickBehavior::Burst, MissedTickBehavior::Delay, MissedTickBehavior::Skip]
+    {
+        let (timer, clock) = virtual_timer();
+        let mut interval = timer.interval(Duration::MAX);
+        interval.set_missed_tick_behavior(behavior);
+        assert!(tick(&mut interval).is_ready());
+        clock.advance(Duration::MAX);
+        assert!(tick(&mut interval).is_pending());
+        interval.reset_after(Duration::MAX);
+        assert!(tick(&mut interval).is_pending());
+    }
+}
+
+#[test]
+fn a_period_of_a_nanosecond_skips_to_the_present() {
+    let (timer, clock) = virtual_timer();
+    let mut interval = timer.interval(Duration::from_nanos(1));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    assert!(tick(&mut interval).is_ready());
+    clock.advance(SECOND);
+    assert!(tick(&mut interval).is_ready());
+    assert!(tick(&mut interval).is_pending());
+}
+
+#[test]
+#[should_panic(expected = "the period of an interval must not be zero")]
+fn a_zero_period_panics() {
+    drop(tourbillon::interval(Duration::ZERO));
+}
+
+#[test]
+#[should_panic(expected = "the period of an interval must not be zero")]
+fn a_zero_period_of_an_own_timer_panics() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    drop(timer.interval_at(Instant::now(), Duration::ZERO));
+}

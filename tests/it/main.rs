@@ -1,0 +1,14 @@
+//! Behaviour of the public interface.
+//!
+//! Time is virtual wherever it can be. Where it is real, only "never early" and "does complete"
+//! are asserted.
+
+mod driven_by_hand;
+mod executors;
+mod faults;
+mod interval;
+mod process;
+mod sleep;
+mod support;
+mod timeout;
+mod virtual_time;

@@ -1,0 +1,409 @@
+//! The driver thread: when it starts, sleeps and ends; and what threads share.
+
+use std::process::{Command, Output};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use tourbillon::Timer;
+
+use crate::support::*;
+
+/// Waits until `condition` holds. Says so, if that takes a minute.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        std::thread::sleep(ms(1));
+    }
+}
+
+/// Whether this process has a thread called `name`.
+#[cfg(target_os = "linux")]
+fn has_thread(name: &str) -> bool {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is there");
+    tasks.flatten().any(|task| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_thread_starts_with_the_first_armed_sleep_and_ends_with_the_last() {
+    let name = "first-to-last";
+    let timer = Timer::builder().thread_name(name).build().expect("the options are valid");
+    let mut sleep = timer.sleep(3600 * SECOND);
+    pollster::block_on(timer.sleep(Duration::ZERO));
+    assert!(!has_thread(name), "nothing is armed");
+    assert!(poll(&mut sleep).is_pending());
+    eventually("the thread has its name", || has_thread(name));
+    drop(timer);
+    assert!(has_thread(name), "a sleep is armed");
+    drop(sleep);
+    eventually("the thread ends", || !has_thread(name));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_thread_ends_with_the_last_handle() {
+    let name = "last-handle";
+    let timer = Timer::builder().thread_name(name).build().expect("the options are valid");
+    timer.start().expect("a thread can be started");
+    let clone = timer.clone();
+    eventually("the thread has its name", || has_thread(name));
+    drop(timer);
+    assert!(has_thread(name), "there is another handle");
+    drop(clone);
+    eventually("the thread ends", || !has_thread(name));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_sleep_armed_after_the_thread_ended_starts_it_again() {
+    let name = "started-again";
+    let timer = Timer::builder().thread_name(name).build().expect("the options are valid");
+    timer.start().expect("a thread can be started");
+    eventually("the thread has its name", || has_thread(name));
+    let (sleep, other) = (timer.sleep(ms(20)), timer.sleep(ms(1)));
+    drop(timer);
+    eventually("the thread ends", || !has_thread(name));
+    pollster::block_on(sleep);
+    pollster::block_on(other);
+    eventually("the thread ends again", || !has_thread(name));
+}
+
+#[test]
+fn cancelling_never_wakes_the_driver_and_arming_later_does_not_either() {
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let mut first = timer.sleep(3600 * SECOND);
+    assert!(poll(&mut first).is_pending());
+    eventually("the driver parks", || timer.stats().unparks + timer.stats().driver_wakeups <= 2);
+    let before = timer.stats();
+    for n in 0..10_000 {
+        let mut sleep = timer.sleep(3601 * SECOND + Duration::from_nanos(n));
+        assert!(poll(&mut sleep).is_pending());
+    }
+    drop(first);
+    let after = timer.stats();
+    assert_eq!(after.unparks, before.unparks);
+    assert_eq!((after.armed, after.cancelled), (10_001, 10_001));
+}
+
+#[test]
+fn a_driver_with_nothing_pending_does_not_wake() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    timer.start().expect("a thread can be started");
+    std::thread::sleep(ms(50));
+    assert_eq!((timer.stats().driver_wakeups, timer.stats().unparks), (0, 0));
+}
+
+#[test]
+fn a_far_timer_wakes_the_driver_twice_at_most() {
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    timer.start().expect("a thread can be started");
+    // Longer than the 268 ms from which on the driver approaches a deadline in two steps.
+    pollster::block_on(timer.sleep(ms(600)));
+    let stats = timer.stats();
+    // One wake-up more is the insert's, if the driver had parked without a limit before.
+    assert!(stats.driver_wakeups <= 2 + stats.unparks && stats.unparks <= 1, "{stats:?}");
+}
+
+#[test]
+fn threads_use_shards_of_their_own() {
+    let timer = Timer::builder().shards(4).build().expect("the options are valid");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut sleep = timer.sleep(3600 * SECOND);
+                assert!(poll(&mut sleep).is_pending());
+            });
+        }
+    });
+    let stats = timer.stats();
+    assert_eq!((stats.shards, stats.shards_used), (4, 4));
+}
+
+#[test]
+fn a_sleep_armed_here_may_be_dropped_there() {
+    let timer = Timer::builder().shards(4).build().expect("the options are valid");
+    for _ in 0..100 {
+        let counter = Counter::new();
+        let mut sleep = timer.sleep(3600 * SECOND);
+        assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+        std::thread::spawn(move || drop(sleep)).join().expect("dropping does not panic");
+        assert_eq!(std::sync::Arc::strong_count(&counter), 1);
+    }
+    assert_eq!((timer.stats().cancelled, timer.stats().pending), (100, 0));
+}
+
+/// Runs the ignored test `name` of this binary in a process of its own.
+fn output_in_a_process_of_its_own(name: &str) -> Output {
+    let binary = std::env::current_exe().expect("the test binary has a path");
+    Command::new(binary)
+        .args(["--ignored", "--exact", &format!("process::{name}")])
+        .output()
+        .expect("the test binary can be run")
+}
+
+/// As above; the test has to pass.
+fn in_a_process_of_its_own(name: &str) {
+    let output = output_in_a_process_of_its_own(name);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
+}
+
+#[test]
+fn the_global_timer_can_be_replaced_before_its_first_use() {
+    in_a_process_of_its_own("child_replaces_the_global_timer");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_replaces_the_global_timer() {
+    let (timer, clock) = virtual_timer();
+    Timer::set_global(timer.clone()).expect("nothing has used it");
+    let start = Instant::now();
+    clock.block_on(tourbillon::sleep(1_000_000 * SECOND));
+    assert!(start.elapsed() < 1_000_000 * SECOND);
+    assert_eq!((timer.stats().fired, Timer::global().stats().fired), (1, 1));
+    assert!(Timer::set_global(timer).is_err());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_cannot_be_started_is_an_error_or_a_panic_and_tried_again() {
+    in_a_process_of_its_own("child_runs_out_of_address_space");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_runs_out_of_address_space() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn limit_address_space(bytes: libc::rlim_t) {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: `limit` is a valid rlimit.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    }
+
+    let mut sleep = tourbillon::sleep(3600 * SECOND);
+    let [mut early, mut late] = [3601, 3602].map(|n| tourbillon::sleep(n * SECOND));
+    // Room to go on, but not for another thread's stack.
+    let status = std::fs::read_to_string("/proc/self/statm").expect("procfs is there");
+    let pages: u64 = status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    limit_address_space(pages * 4096 + (1 << 20));
+
+    let error = Timer::global().start().expect_err("there is no room for a stack");
+    assert!(tourbillon::try_sleep(SECOND).is_err(), "{error}");
+    for sleep in [&mut sleep, &mut early, &mut late] {
+        let panic = catch_unwind(AssertUnwindSafe(|| poll(sleep))).expect_err("nor for a poll");
+        let message = panic.downcast_ref::<String>().expect("a message");
+        assert!(message.contains("cannot start the timer's driver thread"), "{message}");
+    }
+    assert_eq!(Timer::global().stats().pending, 0);
+    assert!(poll(&mut tourbillon::sleep(Duration::ZERO)).is_ready(), "needs no driver");
+
+    limit_address_space(libc::RLIM_INFINITY);
+    // Not the earliest that was tried for, so it has to start the driver all the same.
+    assert!(poll(&mut late).is_pending());
+    sleep.reset_after(ms(1));
+    pollster::block_on(sleep);
+    tourbillon::try_sleep(ms(1)).map(pollster::block_on).expect("a thread can be started");
+}
+
+#[test]
+fn timers_work_while_thread_locals_are_destroyed() {
+    struct SleepsInDrop;
+
+    impl Drop for SleepsInDrop {
+        fn drop(&mut self) {
+            pollster::block_on(tourbillon::sleep(ms(1)));
+            let mut sleep = tourbillon::sleep(3600 * SECOND);
+            assert!(poll(&mut sleep).is_pending());
+        }
+    }
+
+    thread_local!(static SLEEPS: SleepsInDrop = const { SleepsInDrop });
+    std::thread::spawn(|| SLEEPS.with(|_| {})).join().expect("the destructor does not panic");
+}
+
+#[test]
+fn a_process_exits_cleanly_with_sleeps_in_thread_locals() {
+    let output = output_in_a_process_of_its_own("child_exits_with_sleeps_in_thread_locals");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(EXIT_CODE), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    // Whether they are destroyed as a process exits is up to the platform.
+    if cfg!(all(target_os = "linux", target_env = "gnu")) {
+        assert_eq!(stderr.matches(DESTROYED).count(), 2, "{stderr}");
+    }
+}
+
+const EXIT_CODE: i32 = 42;
+const DESTROYED: &str = "a thread-local was destroyed";
+
+/// As the process exits, there are thread-locals with armed sleeps of four threads: one that has
+/// ended, one that is being destroyed, one that goes on, and the one that exits. The C library does
+/// with the last one's what it does with the main thread's when `main` returns.
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_exits_with_sleeps_in_thread_locals() {
+    use std::cell::RefCell;
+    use std::io::Write;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    struct Parting {
+        own: Timer,
+        _armed: [tourbillon::Sleep; 2],
+        /// Called in between.
+        midway: Box<dyn FnOnce()>,
+    }
+
+    impl Drop for Parting {
+        fn drop(&mut self) {
+            std::mem::replace(&mut self.midway, Box::new(|| {}))();
+            pollster::block_on(self.own.sleep(ms(1)));
+            pollster::block_on(tourbillon::sleep(ms(1)));
+            let mut sleep = tourbillon::sleep(3600 * SECOND);
+            assert!(poll(&mut sleep).is_pending());
+            // Not by `eprintln`, which the test harness may catch.
+            writeln!(std::io::stderr(), "{DESTROYED}").expect("the parent reads it");
+        }
+    }
+
+    fn prepare(own: &Timer, midway: impl FnOnce() + 'static) {
+        thread_local!(static PARTING: RefCell<Option<Parting>> = const { RefCell::new(None) });
+        let mut armed = [own.sleep(3600 * SECOND), tourbillon::sleep(3600 * SECOND)];
+        assert!(armed.iter_mut().all(|sleep| poll(sleep).is_pending()));
+        let parting = Parting { own: own.clone(), _armed: armed, midway: Box::new(midway) };
+        PARTING.set(Some(parting));
+    }
+
+    let own = Timer::builder().build().expect("the options are valid");
+    let ended = own.clone();
+    thread::spawn(move || prepare(&ended, || {})).join().expect("the destructor does not panic");
+
+    let (say, heard) = channel();
+    let (being_destroyed, going_on) = ((own.clone(), say.clone()), (own.clone(), say));
+    thread::spawn(move || {
+        let (own, say) = being_destroyed;
+        let far = own.sleep(3600 * SECOND);
+        prepare(&own, move || {
+            say.send(()).expect("the test waits");
+            pollster::block_on(far);
+        });
+    });
+    thread::spawn(move || {
+        let (own, say) = going_on;
+        prepare(&own, || {});
+        say.send(()).expect("the test waits");
+        pollster::block_on(own.sleep(3600 * SECOND));
+    });
+    heard.recv().expect("one of them");
+    heard.recv().expect("the other");
+
+    prepare(&own, || {});
+    drop(own);
+    std::process::exit(EXIT_CODE);
+}
+
+#[cfg(unix)]
+#[test]
+fn after_fork_the_child_has_timers_and_the_parent_keeps_its_own() {
+    in_a_process_of_its_own("child_forks");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_forks() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// What a child does. A failed assertion ends it, and not with 0.
+    fn in_child(own: &Timer, mut armed: [tourbillon::Sleep; 3], mut past: tourbillon::Sleep) {
+        assert_eq!(Timer::global().stats().pending, 0);
+        let deadlines = armed.each_ref().map(tourbillon::Sleep::deadline);
+        pollster::block_on(tourbillon::sleep(ms(1)));
+        pollster::block_on(own.sleep(ms(1)));
+        assert!(poll(&mut past).is_ready());
+        // Inherited while armed: reset, awaited and dropped.
+        armed[0].reset_after(ms(2));
+        pollster::block_on(&mut armed[0]);
+        assert!(poll(&mut armed[1]).is_pending());
+        armed[1].reset_after(ms(1));
+        pollster::block_on(&mut armed[1]);
+        assert_eq!(armed[2].deadline(), deadlines[2]);
+        drop(armed);
+        assert_eq!((own.stats().fired, own.stats().pending), (2, 0));
+        assert!(pollster::block_on(own.timeout(ms(1), std::future::pending::<()>())).is_err());
+    }
+
+    let own = Timer::builder().shards(1).build().expect("the options are valid");
+    let counter = Counter::new();
+    let mut parents = [tourbillon::sleep(ms(300)), own.sleep(ms(300))];
+    for sleep in &mut parents {
+        assert!(poll_with(sleep, &Waker::from(counter.clone())).is_pending());
+    }
+    let done = AtomicBool::new(false);
+    let mut failed = Vec::new();
+    std::thread::scope(|scope| {
+        // So that locks are held when it forks.
+        for timer in [Timer::global(), own.clone()] {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let mut sleep = timer.sleep(3600 * SECOND);
+                    assert!(poll(&mut sleep).is_pending());
+                }
+            });
+        }
+        for _ in 0..30 {
+            let mut armed = [own.sleep(SECOND), tourbillon::sleep(SECOND), own.sleep(SECOND)];
+            armed.iter_mut().for_each(|sleep| assert!(poll(sleep).is_pending()));
+            let mut past = tourbillon::sleep(Duration::from_micros(10));
+            let _ = poll(&mut past);
+            std::thread::sleep(ms(1));
+            // SAFETY: the child calls what a child of a process with threads may call by the C
+            // library's own promises, as this test is about: it allocates and starts threads.
+            match unsafe { libc::fork() } {
+                0 => {
+                    let run = std::panic::AssertUnwindSafe(|| in_child(&own, armed, past));
+                    let failed = std::panic::catch_unwind(run).is_err();
+                    // SAFETY: ends the child at once, as it is a copy of a test in the middle.
+                    unsafe { libc::_exit(i32::from(failed)) }
+                }
+                child => {
+                    let status = wait_for(child);
+                    if status != 0 {
+                        failed.push(status);
+                    }
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(failed, [0; 0], "children failed, or hung");
+    parents.iter_mut().for_each(pollster::block_on);
+    assert!(counter.wakes() <= 2, "once each, unless pollster's waker came first");
+}
+
+/// The exit status of the process `child`; ends it if it takes a minute.
+#[cfg(unix)]
+fn wait_for(child: libc::pid_t) -> libc::c_int {
+    assert!(child > 0, "fork failed");
+    let start = Instant::now();
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid place for the answer.
+        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
+            return status;
+        }
+        if start.elapsed() > Duration::from_secs(60) {
+            // SAFETY: plain numbers.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        std::thread::sleep(ms(1));
+    }
+}

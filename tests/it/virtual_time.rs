@@ -1,0 +1,206 @@
+//! `VirtualClock`.
+
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+
+use tourbillon::{Timer, VirtualClock};
+
+use crate::support::*;
+
+#[test]
+fn advance_stops_at_each_deadline_and_shows_it_to_the_wakers() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    // Out of order, some equal, some a nanosecond apart.
+    let delays = [500, 3, 77, 3, 1_000_000, 76, 64, 0x1000, 500, 65].map(Duration::from_nanos);
+    let mut sleeps: Vec<_> = delays.iter().map(|delay| timer.sleep(*delay)).collect();
+    for (index, sleep) in sleeps.iter_mut().enumerate() {
+        let (seen, clock) = (seen.clone(), clock.clone());
+        let waker = callback(move || seen.lock().unwrap().push((clock.now() - start, index)));
+        assert!(poll_with(sleep, &waker).is_pending());
+    }
+    assert_eq!(clock.advance(SECOND), delays.len());
+    let mut expected: Vec<_> =
+        delays.iter().enumerate().map(|(index, delay)| (*delay, index)).collect();
+    expected.sort_unstable();
+    assert_eq!(*seen.lock().unwrap(), expected);
+    assert_eq!(clock.now() - start, SECOND);
+}
+
+#[test]
+fn it_stands_still_until_moved() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    std::thread::sleep(ms(2));
+    assert_eq!((clock.now(), timer.now(), timer.cached_now()), (start, start, start));
+}
+
+#[test]
+fn advance_to_next_goes_from_deadline_to_deadline() {
+    let (timer, clock) = virtual_timer();
+    let mut sleeps = [3, 1, 2].map(|n| timer.sleep(n * SECOND));
+    for sleep in &mut sleeps {
+        assert!(poll(sleep).is_pending());
+    }
+    assert_eq!((clock.pending(), clock.next_deadline()), (3, Some(sleeps[1].deadline())));
+    for index in [1, 2, 0] {
+        assert_eq!(clock.advance_to_next(), Some(sleeps[index].deadline()));
+        assert_eq!(clock.now(), sleeps[index].deadline());
+        assert!(poll(&mut sleeps[index]).is_ready());
+    }
+    assert_eq!(clock.advance_to_next(), None);
+}
+
+#[test]
+fn two_clocks_know_nothing_of_each_other() {
+    let (one, one_clock) = virtual_timer();
+    let (two, two_clock) = virtual_timer();
+    let (mut a, mut b) = (one.sleep(SECOND), two.sleep(SECOND));
+    assert!(poll(&mut a).is_pending() && poll(&mut b).is_pending());
+    one_clock.advance(SECOND);
+    assert!(poll(&mut a).is_ready() && poll(&mut b).is_pending());
+    assert_eq!(two_clock.pending(), 1);
+}
+
+#[test]
+fn a_clock_belongs_to_one_timer() {
+    let (_timer, clock) = virtual_timer();
+    let error = Timer::builder().virtual_clock(&clock).build().expect_err("it is taken");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_clock_without_a_timer_moves_all_the_same() {
+    let clock = VirtualClock::new();
+    let start = clock.now();
+    assert_eq!(clock.advance(SECOND), 0);
+    clock.jump(SECOND);
+    assert_eq!((clock.now() - start, clock.next_deadline()), (2 * SECOND, None));
+    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll(&mut sleep).is_pending());
+    assert_eq!(clock.advance(SECOND), 1);
+}
+
+#[test]
+fn advancing_from_within_a_waker_is_carried_out_by_the_call_that_runs_it() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let (mut first, mut second) = (timer.sleep(SECOND), timer.sleep(5 * SECOND));
+    let counter = Counter::new();
+    let inner = clock.clone();
+    let waker = callback(move || assert_eq!(inner.advance(4 * SECOND), 0));
+    assert!(poll_with(&mut first, &waker).is_pending());
+    assert!(poll_with(&mut second, &Waker::from(counter.clone())).is_pending());
+    assert_eq!(clock.advance(SECOND), 2);
+    assert_eq!((clock.now() - start, counter.wakes()), (5 * SECOND, 1));
+}
+
+#[test]
+fn threads_that_advance_together_add_up() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let counter = Counter::new();
+    let mut sleeps: Vec<_> = (1..=40).map(|n| timer.sleep(n * ms(100))).collect();
+    for sleep in &mut sleeps {
+        assert!(poll_with(sleep, &Waker::from(counter.clone())).is_pending());
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10).for_each(|_| _ = clock.advance(ms(100))));
+        }
+    });
+    assert_eq!((clock.now() - start, counter.wakes()), (4 * SECOND, 40));
+}
+
+#[test]
+fn a_jump_fires_nothing_and_the_next_advance_fires_late() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    clock.jump(11 * SECOND);
+    assert_eq!(counter.wakes(), 0);
+    assert_eq!(clock.advance(Duration::ZERO), 1);
+    assert_eq!(counter.wakes(), 1);
+    assert_eq!(timer.stats().lateness_max, 10 * SECOND);
+}
+
+#[test]
+fn block_on_moves_the_clock_only_while_the_future_waits() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let order = clock.block_on(async {
+        let long = async {
+            timer.sleep(3600 * SECOND).await;
+            "long"
+        };
+        let short = async {
+            for _ in 0..10 {
+                timer.sleep(SECOND).await;
+            }
+            "short"
+        };
+        match futures::future::select(Box::pin(long), Box::pin(short)).await {
+            futures::future::Either::Left((first, _)) => first,
+            futures::future::Either::Right((first, _)) => first,
+        }
+    });
+    assert_eq!((order, clock.now() - start), ("short", 10 * SECOND));
+}
+
+#[test]
+fn block_on_waits_for_other_threads_when_no_timer_is_pending() {
+    let (_timer, clock) = virtual_timer();
+    let (send, receive) = futures::channel::oneshot::channel();
+    let sender = std::thread::spawn(move || {
+        std::thread::sleep(ms(2));
+        send.send(5)
+    });
+    assert_eq!(clock.block_on(receive), Ok(5));
+    assert_eq!(sender.join().expect("the sender ends"), Ok(()));
+}
+
+#[test]
+fn an_uptime_of_every_magnitude_keeps_every_timer() {
+    // Around each power of 64 nanoseconds, with a population of timers of every magnitude pending:
+    // what broke tokio at 2^30 and 2^36 ms of uptime.
+    for power in 1..11u32 {
+        let (timer, clock) = virtual_timer();
+        let wrap = 64u64.saturating_pow(power).min(1 << 62);
+        let mut far: Vec<_> = (0..58)
+            .map(|bit| timer.sleep(Duration::from_nanos(wrap.saturating_add(1 << bit))))
+            .collect();
+        for sleep in &mut far {
+            assert!(poll(sleep).is_pending());
+        }
+        clock.advance(Duration::from_nanos(wrap - 1));
+        for nanos in [1, 2, 63, 64, 65] {
+            let mut near = timer.sleep(Duration::from_nanos(nanos));
+            assert!(poll(&mut near).is_pending());
+            let mut moved = Duration::ZERO;
+            while poll(&mut near).is_pending() {
+                let next = clock.next_deadline().expect("it is pending");
+                moved += next - clock.now();
+                assert_eq!(clock.advance_to_next(), Some(next));
+            }
+            assert_eq!(moved, Duration::from_nanos(nanos), "power {power}");
+        }
+        clock.advance(Duration::from_nanos(1 << 58));
+        assert!(far.iter_mut().all(|sleep| poll(sleep).is_ready()));
+        assert_eq!(timer.stats().lateness_max, Duration::ZERO);
+    }
+}
+
+#[test]
+fn a_virtual_timer_starts_no_thread() {
+    let (timer, clock) = virtual_timer();
+    timer.start().expect("there is nothing to start");
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll(&mut sleep).is_pending());
+    clock.advance(SECOND);
+    let stats = timer.stats();
+    assert_eq!((stats.driver_wakeups, stats.unparks, stats.shards), (0, 0, 1));
+}
