@@ -68,6 +68,9 @@ mod engine;
 mod entry;
 mod error;
 mod fork;
+#[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
+#[doc(hidden)]
+pub mod fuzz;
 mod handle;
 mod interval;
 mod manual;
