@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The tests, and a short stress, under the address, leak and thread sanitizers or those named.
+# The first two need a nightly toolchain. The last needs a std built for it, as it takes what std
+# puts in order for races otherwise: a nightly with rust-src, or else Debian's rustc and source of
+# std, unpacked privately. Installs nothing. Where a toolchain is not to be had it says so, and
+# passes.
+. "$(dirname "$0")/lib.sh"
+export RUSTUP_AUTO_INSTALL=0
+target=x86_64-unknown-linux-gnu
+dir=$(realpath -m "${CARGO_TARGET_DIR:-target}")/sanitize
+debian=$dir/debian
+mkdir -p "$dir"
+
+# Debian leaves the sanitizers' runtimes out: this comes from a toolchain with the same LLVM, and
+# being copied last it says that the rest is there.
+runtime=$debian/usr/lib/rustlib/$target/lib/librustc-stable_rt.tsan.a
+
+unpack_debian() (
+    rm -rf "$debian"
+    mkdir -p "$debian/deb"
+    cd "$debian/deb" || exit
+    apt-get update -qq
+    full=$(apt-cache madison rust-web-src | awk '{ print $3 }' | sort -V | tail -n 1)
+    std=libstd-rust-web-$(cut -d. -f1,2 <<<"$full")
+    llvm=$(apt-cache show "$std=$full" | grep -o 'libllvm[0-9]*' | sort -u) || exit
+    apt-get download -qq "$llvm" {rustc-web,libstd-rust-web-dev,rust-web-src,"$std"}="$full" || exit
+    for package in *.deb; do
+        dpkg -x "$package" "$debian" || exit
+    done
+    rm *.deb
+    for toolchain in stable nightly; do
+        if rustc "+$toolchain" -vV | grep -q "^LLVM version: ${llvm#libllvm}\."; then
+            cp "$(rustc "+$toolchain" --print target-libdir)"/librustc-*_rt.tsan.a "$runtime"
+            exit
+        fi
+    done
+    exit 1
+) >/dev/null 2>&1
+
+# Sets `cargo` and `environment` to what builds with a sanitizer; fails if nothing does.
+choose_toolchain() {
+    cargo=(cargo +nightly test)
+    environment=("RUSTFLAGS=-Zsanitizer=$1" "CARGO_TARGET_DIR=$dir/$1")
+    local sysroot
+    sysroot=$(rustc +nightly --print sysroot 2>/dev/null) || sysroot=
+    if [ "$1" != thread ]; then
+        [ -n "$sysroot" ]
+        return
+    fi
+    if [ ! -d "$sysroot/lib/rustlib/src/rust/library" ]; then
+        [ -e "$runtime" ] || unpack_debian || return
+        cargo=(cargo test)
+        environment+=("RUSTC=$debian/usr/bin/rustc" RUSTC_BOOTSTRAP=1
+            "LD_LIBRARY_PATH=$debian/usr/lib/x86_64-linux-gnu")
+    fi
+    cargo+=(-Zbuild-std)
+}
+
+# Tests that a sanitizer cannot run.
+choose_skipped() {
+    skipped=()
+    case $1 in
+    leak)
+        skipped=(
+            # It forgets a sleep, and with it its timer.
+            a_sleep_that_is_forgotten_fires_and_harms_nobody
+            # They have wakers and hooks panic. What those panicked with is leaked on purpose, as
+            # dropping it would be foreign code once more.
+            a_waker_that_panics_in_wake_harms_no_other_timer
+            the_driver_thread_survives_a_waker_that_panics
+            a_hook_that_panics_harms_nobody
+        ) ;;
+    thread)
+        skipped=(
+            # The sanitizer ends a child process that starts a thread if its parent had several.
+            after_fork_the_child_has_timers_and_the_parent_keeps_its_own
+        ) ;;
+    esac
+}
+
+sanitized() {
+    # Leaks are left to the leak sanitizer.
+    env "${environment[@]}" ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 \
+        timeout 1800 "${cargo[@]}" --quiet --target "$target" "$@"
+}
+
+[ $# -gt 0 ] || set -- address leak thread
+for sanitizer; do
+    say "$sanitizer"
+    if ! choose_toolchain "$sanitizer"; then
+        echo "not checked: no toolchain for it is to be had here"
+        continue
+    fi
+    choose_skipped "$sanitizer"
+    sanitized --lib --test it -- "${skipped[@]/#/--skip=}"
+    TOURBILLON_STRESS_SECONDS=2 TOURBILLON_STRESS_TIMERS=400000 \
+        sanitized --test stress -- --ignored --nocapture
+done
