@@ -1,0 +1,175 @@
+//! The timers that are compared, behind one trait.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::LazyLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, select};
+use tokio::runtime::{EnterGuard, Runtime};
+
+use super::slots::Slots;
+use super::wakers::{Count, poll};
+
+/// A timer library.
+pub(crate) trait Peer: 'static {
+    const NAME: &'static str;
+    type Sleep: Future + Send + 'static;
+
+    fn sleep(delay: Duration) -> Self::Sleep;
+    fn sleep_until(deadline: Instant) -> Self::Sleep;
+    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
+
+    /// Completes with whether `future` did within `limit`.
+    fn timeout<F: Future + Send>(limit: Duration, future: F) -> impl Future<Output = bool> + Send {
+        let sleep = Self::sleep(limit);
+        async move { matches!(select(pin!(future), pin!(sleep)).await, Either::Left(_)) }
+    }
+
+    /// What has to be held by a thread that makes sleeps.
+    fn enter() -> Option<EnterGuard<'static>> {
+        None
+    }
+
+    /// What the library counts itself, if it does.
+    fn counters() -> Option<Counters> {
+        None
+    }
+}
+
+/// Sums since the process began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counters {
+    pub(crate) armed: u64,
+    pub(crate) unparks: u64,
+}
+
+pub(crate) enum Tourbillon {}
+
+impl Peer for Tourbillon {
+    const NAME: &'static str = "tourbillon";
+    type Sleep = tourbillon::Sleep;
+
+    fn sleep(delay: Duration) -> Self::Sleep {
+        tourbillon::sleep(delay)
+    }
+
+    fn sleep_until(deadline: Instant) -> Self::Sleep {
+        tourbillon::sleep_until(deadline)
+    }
+
+    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
+        sleep.get_mut().reset(deadline);
+    }
+
+    fn timeout<F: Future + Send>(limit: Duration, future: F) -> impl Future<Output = bool> + Send {
+        let timeout = tourbillon::timeout(limit, future);
+        async { timeout.await.is_ok() }
+    }
+
+    fn counters() -> Option<Counters> {
+        let stats = tourbillon::Timer::global().stats();
+        Some(Counters { armed: stats.armed, unparks: stats.unparks })
+    }
+}
+
+pub(crate) enum Tokio {}
+
+/// A multi-thread runtime with its default number of workers, one of which parks on the timers.
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()
+        .expect("the runtime's threads start")
+});
+
+impl Peer for Tokio {
+    const NAME: &'static str = "tokio";
+    type Sleep = tokio::time::Sleep;
+
+    fn sleep(delay: Duration) -> Self::Sleep {
+        tokio::time::sleep(delay)
+    }
+
+    fn sleep_until(deadline: Instant) -> Self::Sleep {
+        tokio::time::sleep_until(deadline.into())
+    }
+
+    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
+        sleep.reset(deadline.into());
+    }
+
+    fn timeout<F: Future + Send>(limit: Duration, future: F) -> impl Future<Output = bool> + Send {
+        let timeout = tokio::time::timeout(limit, future);
+        async { timeout.await.is_ok() }
+    }
+
+    fn enter() -> Option<EnterGuard<'static>> {
+        Some(RUNTIME.enter())
+    }
+}
+
+pub(crate) enum AsyncIo {}
+
+impl Peer for AsyncIo {
+    const NAME: &'static str = "async-io";
+    type Sleep = async_io::Timer;
+
+    fn sleep(delay: Duration) -> Self::Sleep {
+        async_io::Timer::after(delay)
+    }
+
+    fn sleep_until(deadline: Instant) -> Self::Sleep {
+        async_io::Timer::at(deadline)
+    }
+
+    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
+        sleep.get_mut().set_at(deadline);
+    }
+}
+
+pub(crate) enum FuturesTimer {}
+
+/// It knows delays only, so a deadline costs it a look at the clock.
+fn until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+impl Peer for FuturesTimer {
+    const NAME: &'static str = "futures-timer";
+    type Sleep = futures_timer::Delay;
+
+    fn sleep(delay: Duration) -> Self::Sleep {
+        futures_timer::Delay::new(delay)
+    }
+
+    fn sleep_until(deadline: Instant) -> Self::Sleep {
+        futures_timer::Delay::new(until(deadline))
+    }
+
+    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
+        sleep.get_mut().reset(until(deadline));
+    }
+}
+
+/// Checks that what the benches arm is armed: that it wakes its waker and then is ready.
+pub(crate) fn prove_that_sleeps_fire<P: Peer>() {
+    const SLEEPS: u64 = 1_000;
+    let _entered = P::enter();
+    let woken = Count::new();
+    let waker = woken.waker();
+    let start = Instant::now() + Duration::from_millis(50);
+    let mut sleeps = Slots::with_capacity(SLEEPS as usize);
+    for n in 0..SLEEPS {
+        let sleep = sleeps.push(P::sleep_until(start + Duration::from_micros(n)));
+        assert!(poll(sleep, &waker).is_pending(), "{}: ready too soon", P::NAME);
+    }
+    while woken.get() < SLEEPS {
+        assert!(start.elapsed() < Duration::from_secs(5), "{}: a sleep never fires", P::NAME);
+        thread::sleep(Duration::from_millis(1));
+    }
+    sleeps.iter_mut().for_each(|sleep| {
+        assert!(poll(sleep, &waker).is_ready(), "{}: fired and not ready", P::NAME);
+    });
+}

@@ -1,0 +1,63 @@
+//! The whole comparison with the peers, as one table.
+//!
+//! `cargo bench --bench compare` measures every row, `-- PART` those whose names contain `PART`,
+//! and `-- --svg FILE` draws the ratios as well. It reads `/proc`, so it needs Linux.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod alarm;
+mod allocations;
+mod chart;
+mod expiry;
+mod machine;
+mod memory;
+mod process;
+mod punctuality;
+mod rest;
+mod scenario;
+mod statistics;
+mod suite;
+mod table;
+mod tasks;
+mod threads;
+
+use std::env;
+use std::fs;
+
+use common::prove_that_sleeps_fire;
+use scenario::CHILD;
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|argument| argument == CHILD) {
+        return scenario::run_child(&suite::scenarios(), &arguments[at + 1], &arguments[at + 2]);
+    }
+    prove_that_sleeps_fire();
+    // `cargo test` runs benches too, to see that they work.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return;
+    }
+    let mut svg = None;
+    let mut parts = Vec::new();
+    let mut rest = arguments.into_iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--bench" => {}
+            "--svg" => svg = Some(rest.next().expect("--svg takes a file")),
+            _ => parts.push(argument),
+        }
+    }
+    println!("{}\n", machine::describe());
+    let mut rows = Vec::new();
+    for scenario in suite::scenarios() {
+        if parts.is_empty() || parts.iter().any(|part| scenario.name.contains(part.as_str())) {
+            eprintln!("measuring: {}", scenario.name);
+            rows.extend(scenario.measure());
+        }
+    }
+    println!("{}", table::markdown(&rows));
+    if let Some(file) = svg {
+        fs::write(&file, chart::svg(&rows)).expect("the picture can be written");
+    }
+}

@@ -1,0 +1,66 @@
+//! The rows as a table.
+
+use crate::scenario::{COLUMNS, Goal, OURS, Row, TOKIO};
+
+/// A Markdown table that reads well as plain text, too.
+pub(crate) fn markdown(rows: &[Row]) -> String {
+    let head = ["", "unit"].into_iter().chain(COLUMNS).chain(["ratio to tokio", "goal", "met"]);
+    let mut cells = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+    cells.extend(rows.iter().map(line));
+    let widths: Vec<usize> = (0..cells[0].len())
+        .map(|column| cells.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let rule = widths.iter().enumerate().map(|(column, width)| match column {
+        0 | 1 => "-".repeat(*width),
+        _ => format!("{}:", "-".repeat(width - 1)),
+    });
+    cells.insert(1, rule.collect());
+    let pad = |line: &Vec<String>| {
+        let padded = line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        format!("| {} |", padded.collect::<Vec<_>>().join(" | "))
+    };
+    cells.iter().map(pad).collect::<Vec<_>>().join("\n")
+}
+
+fn line(row: &Row) -> Vec<String> {
+    let figures = row.figures.iter().map(|figure| figure.map_or(String::new(), number));
+    let goals: Vec<String> = row.metric.goals.iter().map(|goal| say(*goal)).collect();
+    let met: Vec<&str> = row
+        .metric
+        .goals
+        .iter()
+        .map(|goal| match row.meets(*goal) {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => "?",
+        })
+        .collect();
+    let mut line = vec![row.name.clone(), row.metric.unit.to_owned()];
+    line.extend(figures);
+    line.push(row.ratio(OURS).map_or(String::new(), number));
+    line.extend([goals.join(", "), met.join(", ")]);
+    line
+}
+
+fn say(goal: Goal) -> String {
+    match goal {
+        Goal::Of(TOKIO, times) => format!("<= {times}"),
+        Goal::Of(column, times) => format!("<= {times} {}", COLUMNS[column]),
+        Goal::Figure(figure) => format!("{figure} at most"),
+    }
+}
+
+/// Three digits that matter.
+pub(crate) fn number(figure: f64) -> String {
+    let size = figure.abs();
+    let digits = match size {
+        _ if figure == figure.round() => 0,
+        100.0.. => 0,
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
+    };
+    format!("{figure:.digits$}")
+}
