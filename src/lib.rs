@@ -59,6 +59,8 @@
 //! A process made without the C library's `fork` is not noticed.
 //!
 //! [`Instant`]: std::time::Instant
+//!
+#![doc = include_str!("../PROOF.md")]
 
 mod builder;
 mod canary;
@@ -97,3 +99,8 @@ pub use timer::{
     try_interval_at, try_sleep, try_sleep_until, try_timeout, try_timeout_at,
 };
 pub use virtual_clock::VirtualClock;
+
+/// The README's examples, tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
