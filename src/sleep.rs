@@ -202,7 +202,7 @@ impl Sleep {
         }
     }
 
-    /// Whether a wait is over, once a poll has found that it is.
+    /// Ends the sleep, once a poll has found that its deadline has come.
     fn complete(&mut self) -> Poll<()> {
         self.disarm(true);
         self.claim = Some(EntryRef::SPENT);

@@ -105,6 +105,7 @@ fn everything_armed_fires_or_is_cancelled() {
             let (hands, done) = (rig.hands(), StdArc::clone(&done));
             move || {
                 let mut now = 0;
+                // ORDERING: shuttle treats every ordering as SeqCst.
                 while !done.load(Ordering::SeqCst) {
                     now += thread_rng().gen_range(1..AHEAD / 4);
                     hands.advance(now);
@@ -115,7 +116,7 @@ fn everything_armed_fires_or_is_cancelled() {
         for worker in workers {
             worker.join().unwrap();
         }
-        done.store(true, Ordering::SeqCst);
+        done.store(true, Ordering::SeqCst); // ORDERING: as above
         clock.join().unwrap();
         exchange.lock().unwrap().clear();
         let stats = rig.timer.stats();
