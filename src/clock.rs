@@ -35,7 +35,7 @@ impl Clock {
     ///
     /// On Linux the coarse clock answers first, for a tenth of the price. It is never ahead of the
     /// exact one, so where it is past `deadline` the answer is yes. Where it is short of it by more
-    /// than [`coarse::LAG`], the answer is no. Should the kernel's timekeeping
+    /// than `LAG`, the answer is no. Should the kernel's timekeeping
     /// ever lag by more than that, the answer may be a no that ought to be a yes; it is asked
     /// before a timer is armed, and a driver that is armed with a past deadline fires at once.
     #[inline]
@@ -53,6 +53,7 @@ impl Clock {
         matches!(self, Self::Virtual(_))
     }
 
+    #[inline]
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
         self.line().tick(instant)
     }
@@ -61,6 +62,7 @@ impl Clock {
         self.line().instant(tick)
     }
 
+    #[inline]
     fn line(&self) -> &TimeLine {
         match self {
             Self::Monotonic(clock) => &clock.line,
@@ -96,15 +98,16 @@ impl Monotonic {
     #[inline]
     fn has_passed(&self, deadline: Tick) -> bool {
         #[cfg(target_os = "linux")]
-        {
-            let coarse = self.coarse.now();
-            if deadline <= coarse {
-                return true;
-            }
-            if deadline > coarse.saturating_add(coarse::LAG) {
-                return false;
-            }
+        match self.coarse.has_passed(deadline) {
+            Some(answer) => answer,
+            None => self.has_passed_exactly(deadline),
         }
+        #[cfg(not(target_os = "linux"))]
+        self.has_passed_exactly(deadline)
+    }
+
+    #[cfg_attr(target_os = "linux", cold)]
+    fn has_passed_exactly(&self, deadline: Tick) -> bool {
         self.now() >= deadline
     }
 }
@@ -113,40 +116,44 @@ impl Monotonic {
 mod coarse {
     //! `CLOCK_MONOTONIC_COARSE`: the monotonic clock as of the kernel's last tick, 1 to 10 ms ago.
 
-    use std::time::Duration;
-
     use crate::tick::Tick;
 
-    /// More than the coarse clock lags while the kernel's timekeeping runs: five of its longest
-    /// steps.
-    pub(super) const LAG: Duration = Duration::from_millis(50);
+    /// More than the coarse clock lags while the kernel's timekeeping runs, in nanoseconds: five of
+    /// its longest steps.
+    const LAG: u64 = 50_000_000;
 
     #[derive(Clone, Debug)]
     pub(super) struct Coarse {
-        /// The exact clock's reading at [`Tick::ORIGIN`], or a little later.
-        base: Duration,
+        /// What to add to a reading, wrapping, to have a tick. From the exact clock's reading at
+        /// [`Tick::ORIGIN`], or a little later.
+        offset: u64,
     }
 
     impl Coarse {
         pub(super) fn starting_now() -> Self {
-            Self { base: read(libc::CLOCK_MONOTONIC) }
+            Self { offset: Tick::ORIGIN.raw().wrapping_sub(read(libc::CLOCK_MONOTONIC)) }
         }
 
+        /// `None` if the coarse clock cannot tell.
         #[inline]
-        pub(super) fn now(&self) -> Tick {
-            let after = read(libc::CLOCK_MONOTONIC_COARSE).saturating_sub(self.base);
-            Tick::ORIGIN.saturating_add(after)
+        pub(super) fn has_passed(&self, deadline: Tick) -> Option<bool> {
+            let now = read(libc::CLOCK_MONOTONIC_COARSE).wrapping_add(self.offset);
+            if deadline.raw() > now.wrapping_add(LAG) {
+                return Some(false);
+            }
+            (deadline.raw() <= now).then_some(true)
         }
     }
 
+    /// The clock's reading in nanoseconds.
     #[inline]
-    fn read(clock: libc::clockid_t) -> Duration {
+    fn read(clock: libc::clockid_t) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a valid place for one timespec, which is all the call asks for. It
         // cannot fail with a clock that every supported kernel has; if it did, `time` stays zero
-        // and the coarse clock shows the origin.
+        // and the coarse clock shows a time before the origin.
         unsafe { libc::clock_gettime(clock, &raw mut time) };
-        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), time.tv_nsec as u32)
+        (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
     }
 }
 
