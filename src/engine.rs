@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::task::Waker;
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
@@ -218,6 +219,7 @@ impl Engine {
     }
 
     /// Files an entry under another deadline if it is queued.
+    #[inline]
     pub(crate) fn refile(this: &Arc<Self>, entry: &Entry, deadline: Tick) {
         let earliest = this.shard_of(entry).refile(entry, deadline);
         if seeded(Canary::ResetUnannounced) {
@@ -250,7 +252,7 @@ impl Engine {
     }
 
     /// Takes an entry back. It must not be touched afterwards.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn withdraw(&self, entry: &Entry, completed: bool) {
         let hasty = seeded(Canary::CancelTrustsOldState).then(|| entry.state());
         let mut shard = self.shard_of(entry);
@@ -352,7 +354,8 @@ impl Engine {
             stats.cancelled += shard.counts.cancelled;
             stats.pending += shard.pending();
             stats.shards_used += usize::from(shard.counts.armed > 0);
-            stats.lateness_max = stats.lateness_max.max(shard.counts.lateness_max);
+            let lateness_max = Duration::from_nanos(shard.counts.lateness_ns_max);
+            stats.lateness_max = stats.lateness_max.max(lateness_max);
         }
         stats
     }
@@ -382,6 +385,7 @@ impl Engine {
     /// entry has been fired. If before, the shard's lock shows the insert's thread the new time.
     /// Loom `advance_races_arm`. A thread that is moving the clock itself, and runs in a waker,
     /// will scan again, and in order.
+    #[inline]
     fn catch_up(&self, entry: &Entry, deadline: Tick) {
         let Clock::Virtual(time) = &self.clock else { return };
         let now = time.now();

@@ -4,7 +4,6 @@
 //! cloned and go out by value.
 
 use std::task::Waker;
-use std::time::Duration;
 
 use crate::canary::{Canary, seeded};
 use crate::entry::{Entry, EntryRef, State};
@@ -17,13 +16,17 @@ use crate::wheel::{Allowance, Due, Turned, Wheel};
 const MOVES: usize = 128;
 
 /// What lies behind one shard's lock.
+///
+/// In the order in which it lies in memory: most of what each arm and cancel writes is on the cache
+/// line of the lock, which matters where a timer is armed on one processor and dropped on another.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Shard {
-    wheel: Wheel<Entry>,
     /// No later than any deadline in the wheel. Lowered by each insert; a cancel leaves it, so
     /// that cancelling the earliest timer and arming the next costs no wake-up.
     earliest: Tick,
     pub(crate) counts: Counts,
+    wheel: Wheel<Entry>,
 }
 
 /// What happened in one shard so far.
@@ -32,13 +35,13 @@ pub(crate) struct Counts {
     pub(crate) armed: u64,
     pub(crate) fired: u64,
     pub(crate) cancelled: u64,
-    pub(crate) lateness_max: Duration,
+    pub(crate) lateness_ns_max: u64,
 }
 
 impl Counts {
-    fn note_fire(&mut self, lateness: Duration) {
+    fn note_fire(&mut self, lateness_ns: u64) {
         self.fired += 1;
-        self.lateness_max = self.lateness_max.max(lateness);
+        self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
     }
 }
 
@@ -53,7 +56,7 @@ pub(crate) enum Earliest {
 
 impl Shard {
     pub(crate) fn new(now: Tick) -> Self {
-        Self { wheel: Wheel::new(now), earliest: Tick::NEVER, counts: Counts::default() }
+        Self { earliest: Tick::NEVER, counts: Counts::default(), wheel: Wheel::new(now) }
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -101,6 +104,7 @@ impl Shard {
     }
 
     /// Files a queued entry under another deadline. A fired one stays as it is.
+    #[inline]
     pub(crate) fn refile(&mut self, entry: &Entry, deadline: Tick) -> Earliest {
         if entry.state() != State::Queued {
             entry.distrust_fire();
@@ -138,7 +142,7 @@ impl Shard {
     pub(crate) fn fire(&mut self, entry: &Entry, now: Tick) -> Option<Waker> {
         (entry.state() == State::Queued).then(|| {
             self.wheel.remove(entry.key());
-            self.counts.note_fire(now.since(entry.deadline()));
+            self.counts.note_fire(now.nanos_since(entry.deadline()));
             entry.fire()
         })
     }
@@ -153,7 +157,7 @@ impl Shard {
                 return Due::Postponed(deadline);
             }
             batch.push(entry.fire());
-            counts.note_fire(now.since(deadline));
+            counts.note_fire(now.nanos_since(deadline));
             Due::Expired
         });
         if turned == Turned::Completely && self.earliest <= now {
@@ -175,6 +179,8 @@ impl Shard {
 
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn armed(shard: &mut Shard, count: u64) -> Vec<EntryRef> {
@@ -193,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_after_a_burst_but_for_one_chunk() {
+    fn memory_is_given_back_after_a_burst_but_for_two_chunks() {
         let mut shard = Shard::new(Tick::ORIGIN);
         for claim in armed(&mut shard, 10_000) {
             withdraw(&mut shard, claim);
         }
-        assert_eq!((shard.pending(), shard.wheel.store().chunks()), (0, 1));
+        assert_eq!((shard.pending(), shard.wheel.store().chunks()), (0, 2));
         let mut batch = WakeBatch::new();
         let claims = armed(&mut shard, 10_000);
         while shard.turn(Tick::LAST, &mut batch) == Turned::Partly {
@@ -207,7 +213,7 @@ mod tests {
         for claim in claims {
             withdraw(&mut shard, claim);
         }
-        assert_eq!((shard.counts.fired, shard.wheel.store().chunks()), (10_000, 1));
+        assert_eq!((shard.counts.fired, shard.wheel.store().chunks()), (10_000, 2));
     }
 
     #[test]

@@ -40,12 +40,11 @@ const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 const DRAINING: u32 = (LEVELS * SLOTS) as u32;
 const HEADS: usize = LEVELS * SLOTS + 1;
 
-/// Keys from here on are entries; below are list heads.
-const FIRST_KEY: u32 = 1024;
-const _: () = assert!(HEADS <= FIRST_KEY as usize);
-
 /// The value of [`Wheel::draining_shift`] between slots.
 const NOT_DRAINING: u32 = u32::MAX;
+
+/// Links of a draining list that are read ahead: as many as the processor's own cache has room for.
+const READ_AHEAD: u32 = 1 << 13;
 
 /// No link.
 const NIL: u32 = u32::MAX;
@@ -54,7 +53,8 @@ const NIL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(u32);
 
-/// A list head, or an entry's place in a list.
+/// A list head, or an entry's place in a list. Named by a number: a slot's, [`DRAINING`], or from
+/// there on an entry's key.
 #[derive(Clone, Copy)]
 struct Link {
     /// Of an entry: the deadline it is filed under. Of a head: no later than any in its list.
@@ -65,6 +65,11 @@ struct Link {
 
 impl Link {
     const DETACHED: Self = Self { filed: Tick::NEVER, next: NIL, prev: NIL };
+
+    /// The head of an empty list.
+    const fn head(at: u32) -> Self {
+        Self { filed: Tick::NEVER, next: at, prev: at }
+    }
 }
 
 /// What became of an entry whose filed deadline has come.
@@ -99,37 +104,41 @@ impl Allowance {
     pub(crate) const UNLIMITED: Self = Self { expiries: usize::MAX, moves: usize::MAX };
 }
 
-/// The wheel, and the storage of its entries.
+/// The wheel, and the storage of its entries. In this order in memory; see
+/// [`Shard`](crate::shard::Shard).
+#[repr(C)]
 pub(crate) struct Wheel<T> {
     /// Ticks up to here have been turned. Every entry's place follows from it.
     elapsed: Tick,
-    /// One bit per level that has an occupied slot.
-    levels: u16,
-    /// One bit per occupied slot.
-    slots: [u64; LEVELS],
+    /// Entries filed.
+    len: usize,
     /// While a slot is being emptied, by how much to shift a tick to tell which slot of that level
     /// it belongs to; otherwise so much that no tick belongs.
     draining_shift: u32,
-    heads: Box<[Link]>,
+    /// One bit per level that has an occupied slot.
+    levels: u32,
     store: Store<T>,
-    /// Entries filed.
-    len: usize,
+    /// One bit per occupied slot.
+    slots: [u64; LEVELS],
+    /// How far the draining list has been [read ahead](Self::read_ahead). Names an entry that may
+    /// have left that list since, or the wheel.
+    read: u32,
+    /// How many more links of it may be.
+    unread: u32,
 }
 
 impl<T> Wheel<T> {
     /// Creates an empty wheel at `elapsed`.
     pub(crate) fn new(elapsed: Tick) -> Self {
-        let heads = (0..HEADS as u32)
-            .map(|head| Link { filed: Tick::NEVER, next: head, prev: head })
-            .collect();
         Self {
             elapsed,
-            levels: 0,
-            slots: [0; LEVELS],
-            draining_shift: NOT_DRAINING,
-            heads,
-            store: Store::new(),
             len: 0,
+            draining_shift: NOT_DRAINING,
+            levels: 0,
+            store: Store::new(),
+            slots: [0; LEVELS],
+            read: DRAINING,
+            unread: 0,
         }
     }
 
@@ -148,25 +157,26 @@ impl<T> Wheel<T> {
         self.store.value(key)
     }
 
-    /// A lower bound of all filed deadlines; `None` when nothing is filed.
+    /// A lower bound of all filed deadlines; `None` when there is none but [`Tick::NEVER`].
     ///
     /// Exact unless the earliest entry of the first slot was removed since that slot was filled.
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
-        if self.head(DRAINING).next != DRAINING {
+        if self.store.link(DRAINING).next != DRAINING {
             return Some(self.elapsed);
         }
-        self.first_slot().map(|head| self.head(head).filed)
+        let bound = self.store.link(self.first_slot()?).filed;
+        (bound != Tick::NEVER).then_some(bound)
     }
 
-    /// The earliest filed deadline, found by walking the first slot.
+    /// The earliest filed deadline, found by walking the first slot; `None` as above.
     pub(crate) fn earliest(&mut self) -> Option<Tick> {
         let draining = self.walk(DRAINING).min();
         let first = self.first_slot().and_then(|head| {
             let exact = self.walk(head).min()?;
-            self.heads[head as usize].filed = exact;
+            self.store.link_mut(head).filed = exact;
             Some(exact)
         });
-        draining.into_iter().chain(first).min()
+        draining.into_iter().chain(first).min().filter(|earliest| *earliest != Tick::NEVER)
     }
 
     /// Files the detached entry `key` under `deadline`.
@@ -184,6 +194,7 @@ impl<T> Wheel<T> {
     }
 
     /// Files the detached entry `key` in the slot of `deadline`.
+    #[inline]
     fn file(&mut self, key: Key, deadline: Tick) {
         let (level, slot) = self.place(deadline);
         self.levels |= 1 << level;
@@ -193,22 +204,24 @@ impl<T> Wheel<T> {
 
     #[inline]
     fn append(&mut self, head: u32, key: Key, deadline: Tick) {
-        let anchor = &mut self.heads[head as usize];
+        let anchor = self.store.link_mut(head);
         anchor.filed = if anchor.next == head { deadline } else { anchor.filed.min(deadline) };
         let last = std::mem::replace(&mut anchor.prev, key.0);
-        self.link_mut(last).next = key.0;
-        *self.store.link_of_mut(key.0) = Link { filed: deadline, next: head, prev: last };
+        self.store.link_mut(last).next = key.0;
+        *self.store.link_mut(key.0) = Link { filed: deadline, next: head, prev: last };
         self.len += 1;
     }
 
     /// Takes the filed entry `key` out of its list.
     #[inline]
     pub(crate) fn remove(&mut self, key: Key) {
-        let link = self.store.link_of_mut(key.0);
-        let Link { next, prev, .. } = std::mem::replace(link, Link::DETACHED);
-        debug_assert!(next != NIL && prev != NIL, "{key:?} is not filed");
-        self.link_mut(prev).next = next;
-        self.link_mut(next).prev = prev;
+        let Link { next, prev, .. } = *self.store.link(key.0);
+        if cfg!(debug_assertions) {
+            assert!(next != NIL && prev != NIL, "{key:?} is not filed");
+            *self.store.link_mut(key.0) = Link::DETACHED;
+        }
+        self.store.link_mut(prev).next = next;
+        self.store.link_mut(next).prev = prev;
         // Both neighbours are the same link only if that is the head of a list now empty.
         if next == prev && next < DRAINING {
             self.vacate(next);
@@ -233,6 +246,7 @@ impl<T> Wheel<T> {
                 if allowance.expiries == 0 || allowance.moves == 0 {
                     return Turned::Partly;
                 }
+                self.read_ahead();
                 self.remove(key);
                 if filed > now {
                     allowance.moves -= 1;
@@ -267,19 +281,33 @@ impl<T> Wheel<T> {
         // none; a slot that holds deadlines of the past begins at `elapsed` itself.
         self.elapsed = start.max(self.elapsed);
         self.draining_shift = BITS * level as u32;
-        let Link { next, prev, .. } = *self.head(head);
-        self.heads[head as usize] = Link { filed: Tick::NEVER, next: head, prev: head };
+        let Link { next, prev, .. } =
+            std::mem::replace(self.store.link_mut(head), Link::head(head));
         self.vacate(head);
-        self.link_mut(next).prev = DRAINING;
-        self.link_mut(prev).next = DRAINING;
-        let draining = &mut self.heads[DRAINING as usize];
+        self.store.link_mut(next).prev = DRAINING;
+        self.store.link_mut(prev).next = DRAINING;
+        let draining = self.store.link_mut(DRAINING);
         (draining.next, draining.prev) = (next, prev);
+        (self.read, self.unread) = (DRAINING, READ_AHEAD);
         true
     }
 
+    /// Reads one more link of the draining list, from its end towards its front, so that it is in
+    /// the processor's cache when its turn comes.
+    ///
+    /// The list's links lie far apart, and where the next one is says only the one before, so that
+    /// to empty a long list is to wait for memory. From both ends, two wait at a time.
+    #[inline]
+    fn read_ahead(&mut self) {
+        if self.unread > 0 {
+            self.unread -= 1;
+            self.read = self.store.try_link(self.read).map_or(DRAINING, |link| link.prev);
+        }
+    }
+
     fn first_draining(&self) -> Option<(Key, Tick)> {
-        let first = self.head(DRAINING).next;
-        (first != DRAINING).then(|| (Key(first), self.store.link_of(first).filed))
+        let first = self.store.link(DRAINING).next;
+        (first != DRAINING).then(|| (Key(first), self.store.link(first).filed))
     }
 
     /// The head of the occupied slot that begins first.
@@ -314,21 +342,12 @@ impl<T> Wheel<T> {
         }
     }
 
-    fn head(&self, head: u32) -> &Link {
-        &self.heads[head as usize]
-    }
-
-    #[inline]
-    fn link_mut(&mut self, at: u32) -> &mut Link {
-        if at < FIRST_KEY { &mut self.heads[at as usize] } else { self.store.link_of_mut(at) }
-    }
-
     /// The filed deadlines of one list, in order.
     fn walk(&self, head: u32) -> impl Iterator<Item = Tick> {
-        let mut at = self.head(head).next;
+        let mut at = self.store.link(head).next;
         std::iter::from_fn(move || {
             (at != head).then(|| {
-                let link = self.store.link_of(at);
+                let link = self.store.link(at);
                 at = link.next;
                 link.filed
             })

@@ -28,7 +28,8 @@ mod spin {
     const FIRST_SLEEP: Duration = Duration::from_micros(20);
     const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
-    /// A value that one thread at a time may touch.
+    /// A value that one thread at a time may touch. It begins on the flag's cache line.
+    #[repr(C)]
     pub(crate) struct Lock<T> {
         taken: AtomicBool,
         /// Touched only by the thread that set `taken`.

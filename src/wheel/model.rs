@@ -162,40 +162,41 @@ impl Harness {
     /// Every entry is in the list that its deadline and `elapsed` call for, and nowhere else.
     fn check_lists(&self) {
         let wheel = &self.wheel;
-        let mut found = 0;
-        for head in 0..=DRAINING {
-            let occupied = wheel.head(head).next != head;
-            if head < DRAINING {
-                let (level, slot) = (head as usize / SLOTS, head as usize % SLOTS);
-                assert_eq!(occupied, wheel.slots[level] >> slot & 1 == 1, "slot bit of {head}");
-                assert!(!occupied || wheel.start_of(level, slot) >= wheel.start_of(0, 0));
-            }
-            if !occupied {
-                assert_eq!(wheel.head(head).prev, head, "back link of empty list {head}");
-                continue;
-            }
-            let mut at = head;
-            loop {
-                let link = if at == head { wheel.head(head) } else { wheel.store.link_of(at) };
-                let next = link.next;
-                let back = if next == head { wheel.head(head) } else { wheel.store.link_of(next) };
-                assert_eq!(back.prev, at, "back link of {next} in list {head}");
-                at = next;
-                if at == head {
-                    break;
-                }
-                found += 1;
-                let filed = wheel.store.link_of(at).filed;
-                if head < DRAINING {
-                    let (level, slot) = wheel.place(filed);
-                    assert_eq!((level * SLOTS + slot) as u32, head, "place of {filed:?}");
-                    assert!(wheel.head(head).filed <= filed, "bound of slot {head}");
-                }
-            }
-        }
+        let mut found = self.check_list(DRAINING);
         for level in 0..LEVELS {
-            assert_eq!(wheel.levels >> level & 1 == 1, wheel.slots[level] != 0, "bit {level}");
+            let mut slots = wheel.slots[level];
+            assert_eq!(wheel.levels >> level & 1 == 1, slots != 0, "bit of level {level}");
+            while slots != 0 {
+                let slot = slots.trailing_zeros() as usize;
+                slots &= slots - 1;
+                assert!(wheel.start_of(level, slot) >= wheel.start_of(0, 0));
+                let length = self.check_list((level * SLOTS + slot) as u32);
+                assert_ne!(length, 0, "slot bit of {level}, {slot}");
+                found += length;
+            }
         }
+        // That no entry is elsewhere follows from their number.
         assert_eq!((found, wheel.len()), (self.filed.len(), self.filed.len()));
+    }
+
+    /// The length of a list whose links and deadlines are as they should be.
+    fn check_list(&self, head: u32) -> usize {
+        let store = &self.wheel.store;
+        let (mut at, mut length) = (head, 0);
+        loop {
+            let next = store.link(at).next;
+            assert_eq!(store.link(next).prev, at, "back link of {next} in list {head}");
+            if next == head {
+                return length;
+            }
+            at = next;
+            length += 1;
+            if head < DRAINING {
+                let filed = store.link(at).filed;
+                let (level, slot) = self.wheel.place(filed);
+                assert_eq!((level * SLOTS + slot) as u32, head, "place of {filed:?}");
+                assert!(store.link(head).filed <= filed, "bound of slot {head}");
+            }
+        }
     }
 }

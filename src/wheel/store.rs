@@ -2,42 +2,70 @@
 //!
 //! A chunk holds [`CHUNK`] entries and as many links. The links belong to whoever holds
 //! `&mut Store`, so no lock-free reader can meet a write to them; the entries' values are shared
-//! and are only ever reached by shared reference. The first empty chunk is kept for the next
-//! burst, every further one is given back at once.
+//! and are only ever reached by shared reference. The list heads of the wheel are links as well,
+//! in chunks of their own before the first key.
+//!
+//! The key released last is handed out first, without a look at its chunk: that is what arm and
+//! cancel do. The first empty chunk is kept for the next burst, every further one is given back at
+//! once.
 
-use super::{FIRST_KEY, Key, Link, NIL};
+use super::{HEADS, Key, Link, NIL};
 use crate::sync::StdArc;
 
 /// Entries to a chunk. At 48 bytes an entry a chunk is 12 KiB: a page-sized request that
 /// allocators serve in about a microsecond, which matters since it happens under a shard's lock.
-pub(crate) const CHUNK: u32 = 256;
+pub(crate) const CHUNK: usize = 256;
 
-struct Chunk<T> {
-    links: Box<[Link]>,
-    values: StdArc<[T]>,
+/// Chunks of list heads.
+const HEAD_CHUNKS: usize = HEADS.div_ceil(CHUNK);
+
+type Links = Box<[Link; CHUNK]>;
+
+/// What is known of a chunk of entries.
+#[derive(Clone, Copy)]
+struct Chunk {
     /// First free key of this chunk, chained through `Link::next`.
     free: u32,
-    /// Keys handed out.
+    /// Keys handed out, or spare.
     live: u32,
     /// Neighbours in the list of chunks that have a free key.
     prev: u32,
     next: u32,
 }
 
-/// Storage for the entries of one wheel.
+/// Storage for the entries of one wheel. The tables have a place for each chunk, those of list
+/// heads included; of a chunk that was given back the place stays, and holds nothing.
+#[repr(C)]
 pub(crate) struct Store<T> {
-    chunks: Vec<Option<Chunk<T>>>,
-    /// Positions in `chunks` that hold nothing.
-    vacant: Vec<u32>,
+    /// The key released last, unless it was handed out since.
+    spare: u32,
     /// First chunk that has a free key.
     available: u32,
+    links: Vec<Option<Links>>,
+    values: Vec<Option<StdArc<[T; CHUNK]>>>,
+    chunks: Vec<Chunk>,
+    /// Places that hold nothing.
+    vacant: Vec<u32>,
     /// Chunks with no key handed out: never more than one.
     empty: u32,
 }
 
 impl<T> Store<T> {
     pub(crate) fn new() -> Self {
-        Self { chunks: Vec::new(), vacant: Vec::new(), available: NIL, empty: 0 }
+        let mut store = Self {
+            spare: NIL,
+            available: NIL,
+            links: Vec::new(),
+            values: Vec::new(),
+            chunks: Vec::new(),
+            vacant: Vec::new(),
+            empty: 0,
+        };
+        for index in 0..HEAD_CHUNKS {
+            let place = store.place();
+            store.links[place] = Some(links(index, |head| Link::head(head)));
+        }
+        store
     }
 
     /// Hands out a key. Builds a chunk of values with `make` if all are taken.
@@ -47,139 +75,162 @@ impl<T> Store<T> {
     /// When 2^32 - 1024 entries are live.
     #[inline]
     pub(crate) fn allocate(&mut self, make: impl FnMut(Key) -> T) -> Key {
-        if self.available == NIL {
-            self.grow(make);
+        match std::mem::replace(&mut self.spare, NIL) {
+            NIL => self.take(make),
+            spare => Key(spare),
         }
-        let index = self.available;
-        let chunk = self.chunk_mut(index);
-        let key = chunk.free;
-        chunk.free = chunk.links[offset(key)].next;
-        chunk.live += 1;
-        let (live, full) = (chunk.live, chunk.free == NIL);
-        if live == 1 {
-            self.empty -= 1;
-        }
-        if full {
-            self.unlink(index);
-        }
-        Key(key)
     }
 
-    /// Takes a key back; gives the chunk's memory back if it is the second empty one.
+    /// Takes a key back.
     #[inline]
     pub(crate) fn release(&mut self, key: Key) {
-        let index = index(key.0);
-        let chunk = self.chunk_mut(index);
-        let was_full = chunk.free == NIL;
-        chunk.links[offset(key.0)].next = chunk.free;
-        chunk.free = key.0;
-        chunk.live -= 1;
-        let empty = chunk.live == 0;
-        if was_full {
-            self.link(index);
-        }
-        if empty {
-            if self.empty == 0 {
-                self.empty = 1;
-            } else {
-                self.unlink(index);
-                self.chunks[index as usize] = None;
-                self.vacant.push(index);
-            }
+        match std::mem::replace(&mut self.spare, key.0) {
+            NIL => {}
+            older => self.give(older),
         }
     }
 
     #[inline]
     pub(crate) fn value(&self, key: Key) -> &T {
-        &self.chunk(index(key.0)).values[offset(key.0)]
+        let values = self.values[index(key.0)].as_ref().expect("a key's chunk is kept");
+        &values[offset(key.0)]
     }
 
-    pub(super) fn link_of(&self, key: u32) -> &Link {
-        &self.chunk(index(key)).links[offset(key)]
+    #[inline]
+    pub(super) fn link(&self, at: u32) -> &Link {
+        &self.links[index(at)].as_ref().expect("a key's chunk is kept")[offset(at)]
     }
 
-    pub(super) fn link_of_mut(&mut self, key: u32) -> &mut Link {
-        &mut self.chunk_mut(index(key)).links[offset(key)]
+    /// The link at `at`, whatever it names.
+    #[inline]
+    pub(super) fn try_link(&self, at: u32) -> Option<&Link> {
+        Some(&self.links.get(index(at))?.as_ref()?[offset(at)])
     }
 
-    /// Chunks that hold memory now.
+    #[inline]
+    pub(super) fn link_mut(&mut self, at: u32) -> &mut Link {
+        &mut self.links[index(at)].as_mut().expect("a key's chunk is kept")[offset(at)]
+    }
+
+    /// Chunks of entries that hold memory now.
     #[cfg(all(test, not(tourbillon_model)))]
     pub(crate) fn chunks(&self) -> usize {
-        self.chunks.len() - self.vacant.len()
+        self.values.iter().flatten().count()
     }
 
+    /// Hands out the first free key of the first chunk that has one.
+    fn take(&mut self, make: impl FnMut(Key) -> T) -> Key {
+        if self.available == NIL {
+            self.grow(make);
+        }
+        let place = self.available;
+        let key = self.chunks[place as usize].free;
+        let next = self.link(key).next;
+        let chunk = &mut self.chunks[place as usize];
+        chunk.free = next;
+        chunk.live += 1;
+        if chunk.live == 1 {
+            self.empty -= 1;
+        }
+        if next == NIL {
+            self.unlink(place);
+        }
+        Key(key)
+    }
+
+    /// Puts a key into its chunk; gives the chunk's memory back if it is the second empty one.
+    fn give(&mut self, key: u32) {
+        let place = index(key);
+        let chunk = &mut self.chunks[place];
+        let free = std::mem::replace(&mut chunk.free, key);
+        chunk.live -= 1;
+        let empty = chunk.live == 0;
+        self.link_mut(key).next = free;
+        if free == NIL {
+            self.link_in(place as u32);
+        }
+        if empty && self.empty == 0 {
+            self.empty = 1;
+        } else if empty {
+            self.unlink(place as u32);
+            (self.links[place], self.values[place]) = (None, None);
+            self.vacant.push(place as u32);
+        }
+    }
+
+    #[cold]
     fn grow(&mut self, mut make: impl FnMut(Key) -> T) {
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.chunks.push(None);
-            u32::try_from(self.chunks.len() - 1).expect("fewer chunks than keys")
-        });
-        let first = index
-            .checked_mul(CHUNK)
-            .and_then(|first| first.checked_add(FIRST_KEY))
-            .filter(|first| *first <= NIL - CHUNK)
-            .expect("more than 2^32 - 1024 timers armed in one shard");
-        let keys = first..first + CHUNK;
-        let links = keys
-            .clone()
-            .map(|key| Link {
-                next: if key + 1 < keys.end { key + 1 } else { NIL },
-                ..Link::DETACHED
-            })
-            .collect();
-        let values = keys.map(|key| make(Key(key))).collect();
-        self.chunks[index as usize] =
-            Some(Chunk { links, values, free: first, live: 0, prev: NIL, next: NIL });
+        let place = self.place();
+        let keys = first_of(place)..first_of(place) + CHUNK as u32;
+        let last = keys.end - 1;
+        self.links[place] = Some(links(place, |key| Link {
+            next: if key == last { NIL } else { key + 1 },
+            ..Link::DETACHED
+        }));
+        let values: Box<[T]> = keys.clone().map(|key| make(Key(key))).collect();
+        self.values[place] = <Box<[T; CHUNK]>>::try_from(values).ok().map(StdArc::from);
+        self.chunks[place].free = keys.start;
         self.empty += 1;
-        self.link(index);
+        self.link_in(place as u32);
+    }
+
+    /// A place for a chunk in the tables.
+    fn place(&mut self) -> usize {
+        if let Some(place) = self.vacant.pop() {
+            return place as usize;
+        }
+        let place = self.chunks.len();
+        assert!(place < NIL as usize / CHUNK, "2^32 - 1024 timers armed in one shard");
+        self.links.push(None);
+        self.values.push(None);
+        self.chunks.push(Chunk { free: NIL, live: 0, prev: NIL, next: NIL });
+        place
     }
 
     /// Puts a chunk at the front of the list of those with a free key.
-    fn link(&mut self, index: u32) {
-        let next = self.available;
-        let chunk = self.chunk_mut(index);
+    fn link_in(&mut self, place: u32) {
+        let next = std::mem::replace(&mut self.available, place);
+        let chunk = &mut self.chunks[place as usize];
         (chunk.prev, chunk.next) = (NIL, next);
         if next != NIL {
-            self.chunk_mut(next).prev = index;
+            self.chunks[next as usize].prev = place;
         }
-        self.available = index;
     }
 
-    fn unlink(&mut self, index: u32) {
-        let chunk = self.chunk(index);
-        let (prev, next) = (chunk.prev, chunk.next);
+    fn unlink(&mut self, place: u32) {
+        let Chunk { prev, next, .. } = self.chunks[place as usize];
         match prev {
             NIL => self.available = next,
-            prev => self.chunk_mut(prev).next = next,
+            prev => self.chunks[prev as usize].next = next,
         }
         if next != NIL {
-            self.chunk_mut(next).prev = prev;
+            self.chunks[next as usize].prev = prev;
         }
     }
-
-    #[inline]
-    fn chunk(&self, index: u32) -> &Chunk<T> {
-        self.chunks[index as usize].as_ref().expect("a key's chunk is kept")
-    }
-
-    #[inline]
-    fn chunk_mut(&mut self, index: u32) -> &mut Chunk<T> {
-        self.chunks[index as usize].as_mut().expect("a key's chunk is kept")
-    }
 }
 
-const fn index(key: u32) -> u32 {
-    (key - FIRST_KEY) / CHUNK
+/// A chunk of links for a place in the tables.
+fn links(place: usize, link: impl Fn(u32) -> Link) -> Links {
+    Box::new(std::array::from_fn(|offset| link(first_of(place) + offset as u32)))
 }
 
-const fn offset(key: u32) -> usize {
-    ((key - FIRST_KEY) % CHUNK) as usize
+const fn first_of(place: usize) -> u32 {
+    (place * CHUNK) as u32
+}
+
+const fn index(at: u32) -> usize {
+    at as usize / CHUNK
+}
+
+const fn offset(at: u32) -> usize {
+    at as usize % CHUNK
 }
 
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
     use super::*;
 
-    fn fill(store: &mut Store<u32>, count: u32) -> Vec<Key> {
+    fn fill(store: &mut Store<u32>, count: usize) -> Vec<Key> {
         (0..count).map(|_| store.allocate(|key| key.0)).collect()
     }
 
@@ -204,15 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn one_empty_chunk_is_kept_and_the_rest_given_back() {
+    fn two_chunks_are_kept_and_the_rest_given_back() {
         let mut store = Store::new();
         let keys = fill(&mut store, 5 * CHUNK);
         assert_eq!(store.chunks(), 5);
         for key in keys {
             store.release(key);
         }
-        assert_eq!(store.chunks(), 1);
-        assert_eq!(fill(&mut store, 2 * CHUNK).len(), 2 * CHUNK as usize);
+        assert_eq!(store.chunks(), 2, "an empty one, and the one of the spare key");
+        assert_eq!(fill(&mut store, 2 * CHUNK).len(), 2 * CHUNK);
         assert_eq!(store.chunks(), 2);
     }
 
