@@ -23,6 +23,7 @@ impl Handle {
     }
 
     /// The process-wide timer's. Made by the first call, and never dropped.
+    #[inline]
     pub(crate) fn global() -> &'static Arc<Self> {
         GLOBAL.get_or_init(|| {
             let drive = Drive::Thread(ThreadDrive::default());
@@ -48,6 +49,7 @@ impl Drop for Handle {
 pub(crate) struct EngineRef(Option<Arc<Engine>>);
 
 impl EngineRef {
+    #[inline]
     pub(crate) fn global() -> Self {
         Handle::global();
         Self(None)

@@ -74,6 +74,7 @@ enum Place<'a> {
 }
 
 impl Sleep {
+    #[inline]
     pub(crate) fn new(engine: EngineRef, deadline: Tick) -> Self {
         Self { engine, deadline, claim: None }
     }
@@ -112,9 +113,10 @@ impl Sleep {
     /// Moves the deadline, before the sleep is armed, while it is, or after it completed.
     ///
     /// Later polls report the new deadline only, and a completed sleep is pending again. A sleep
-    /// that is armed stays armed, with its waker, and needs no poll. (A sleep that has fired or
-    /// completed does, as ever: its waker was used.) A wake-up already under way for the old
-    /// deadline may still arrive; it is harmless.
+    /// that is armed stays armed, with its waker, and needs no poll, not even if it was reset to
+    /// never in between. (A sleep that has fired or completed does, as ever: its waker was used. So
+    /// does one that never had a deadline, which is not armed.) A wake-up already under way for
+    /// the old deadline may still arrive; it is harmless.
     ///
     /// Moving an armed sleep to a later deadline takes no lock and moves nothing in the wheel: the
     /// driver finds out when it gets to the old one. Moving it to an earlier deadline takes one
@@ -134,6 +136,7 @@ impl Sleep {
     /// sleep.await;
     /// # });
     /// ```
+    #[inline]
     pub fn reset(&mut self, deadline: Instant) {
         self.reset_to(self.engine.get().clock().tick(deadline));
     }
@@ -162,14 +165,14 @@ impl Sleep {
         self.deadline
     }
 
+    #[inline]
     pub(crate) fn reset_to(&mut self, deadline: Tick) {
         let old = std::mem::replace(&mut self.deadline, deadline);
-        match self.place() {
+        let engine = self.engine.get();
+        match self.place(engine) {
             Place::Unarmed => {}
             Place::Completed => self.claim = None,
-            Place::Armed(_) if deadline == Tick::NEVER => self.disarm(false),
             Place::Armed(entry) => {
-                let engine = self.engine.get();
                 // Only ever later than what the driver may have read: it may file the entry under
                 // any deadline it has seen. On a virtual clock equal deadlines fire in the order
                 // they were set, so there the wheel has to know at once.
@@ -183,51 +186,74 @@ impl Sleep {
         }
     }
 
-    fn place(&self) -> Place<'_> {
+    #[inline]
+    fn place(&self, engine: &Engine) -> Place<'_> {
         match self.claim {
             None => Place::Unarmed,
             Some(claim) if claim == EntryRef::SPENT => Place::Completed,
             // A parent process's entry: not to be given back, as that takes a lock.
-            Some(_) if self.engine.get().is_inherited() => Place::Unarmed,
+            Some(_) if engine.is_inherited() => Place::Unarmed,
             // SAFETY: it is not `SPENT`, and `disarm` forgets a claim as it gives the entry back.
             Some(claim) => Place::Armed(unsafe { claim.entry() }),
         }
     }
 
     fn disarm(&mut self, completed: bool) {
-        if let Place::Armed(entry) = self.place() {
-            let engine = self.engine.get();
+        let engine = self.engine.get();
+        if let Place::Armed(entry) = self.place(engine) {
             engine.withdraw(entry, completed);
             self.claim = None;
         }
     }
 
     /// Ends the sleep, once a poll has found that its deadline has come.
+    #[inline]
     fn complete(&mut self) -> Poll<()> {
-        self.disarm(true);
+        if self.claim.is_some() {
+            self.disarm(true);
+        }
         self.claim = Some(EntryRef::SPENT);
         Poll::Ready(())
     }
 
-    fn poll_with(&mut self, waker: &Waker) -> Poll<()> {
+    /// Whether this poll may take the driver's word that the deadline is still to come.
+    #[inline]
+    fn is_attended(&self, waker: &Waker) -> bool {
+        let engine = self.engine.get();
+        let Place::Armed(entry) = self.place(engine) else { return false };
+        entry.state() == State::Queued
+            && entry.has_waker(waker)
+            && engine.is_attended(self.deadline)
+            && !entry.count_poll()
+    }
+
+    /// Arms the sleep unless its deadline has come.
+    fn poll_unarmed(&mut self, waker: &Waker) -> Poll<()> {
+        let engine = self.engine.get();
+        if self.deadline == Tick::NEVER {
+            return Poll::Pending;
+        }
+        if engine.clock().has_passed(self.deadline) {
+            return self.complete();
+        }
+        if engine.is_inherited() {
+            self.engine = EngineRef::of(Engine::current(engine));
+            self.claim = None;
+            return self.poll_unarmed(waker);
+        }
+        let armed = Engine::arm(engine, self.deadline, waker.clone());
+        self.claim = Some(armed.unwrap_or_else(|error| cannot_start(&error)));
+        Poll::Pending
+    }
+
+    fn poll_again(&mut self, waker: &Waker) -> Poll<()> {
         let deadline = self.deadline;
         loop {
             let engine = self.engine.get();
-            let entry = match self.place() {
-                Place::Completed => return Poll::Ready(()),
-                Place::Unarmed if deadline == Tick::NEVER => return Poll::Pending,
-                Place::Unarmed if engine.clock().has_passed(deadline) => return self.complete(),
-                Place::Unarmed if engine.is_inherited() => {
-                    self.engine = EngineRef::of(Engine::current(engine));
-                    self.claim = None;
-                    continue;
-                }
-                Place::Unarmed => {
-                    let armed = Engine::arm(engine, deadline, waker.clone());
-                    self.claim = Some(armed.unwrap_or_else(|error| cannot_start(&error)));
-                    return Poll::Pending;
-                }
+            let entry = match self.place(engine) {
                 Place::Armed(entry) => entry,
+                Place::Completed => return Poll::Ready(()),
+                Place::Unarmed => return self.poll_unarmed(waker),
             };
             if entry.state() == State::Fired {
                 let trusted = !entry.is_postponed() || seeded(Canary::FireIgnoresPostponement);
@@ -238,14 +264,10 @@ impl Sleep {
                 rearmed.unwrap_or_else(|error| cannot_start(&error));
                 return Poll::Pending;
             }
-            let same_waker = entry.has_waker(waker);
-            if same_waker && engine.is_attended(deadline) && !entry.count_poll() {
-                return Poll::Pending;
-            }
             if engine.clock().has_passed(deadline) {
                 return self.complete();
             }
-            if same_waker {
+            if entry.has_waker(waker) {
                 Engine::start(engine).unwrap_or_else(|error| cannot_start(&error));
                 return Poll::Pending;
             }
@@ -256,6 +278,7 @@ impl Sleep {
     }
 }
 
+#[cold]
 fn cannot_start(error: &std::io::Error) -> ! {
     panic!("cannot start the timer's driver thread: {error}")
 }
@@ -263,27 +286,37 @@ fn cannot_start(error: &std::io::Error) -> ! {
 impl Future for Sleep {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_with(cx.waker())
+        if self.claim.is_none() {
+            self.poll_unarmed(cx.waker())
+        } else if self.is_attended(cx.waker()) {
+            Poll::Pending
+        } else {
+            self.poll_again(cx.waker())
+        }
     }
 }
 
 impl FusedFuture for Sleep {
     /// Whether the sleep has completed and was not reset since.
     fn is_terminated(&self) -> bool {
-        matches!(self.place(), Place::Completed)
+        self.claim == Some(EntryRef::SPENT)
     }
 }
 
 impl Drop for Sleep {
+    #[inline]
     fn drop(&mut self) {
-        self.disarm(false);
+        if self.claim.is_some_and(|claim| claim != EntryRef::SPENT) {
+            self.disarm(false);
+        }
     }
 }
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.place() {
+        let state = match self.place(self.engine.get()) {
             Place::Unarmed => "unarmed",
             Place::Armed(entry) if entry.state() == State::Fired => "fired",
             Place::Armed(_) => "armed",

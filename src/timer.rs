@@ -270,11 +270,13 @@ impl fmt::Debug for Timer {
 impl UnwindSafe for Timer {}
 impl RefUnwindSafe for Timer {}
 
+#[inline]
 fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
     let deadline = engine.get().clock().now().saturating_add(delay);
     Sleep::new(engine, deadline)
 }
 
+#[inline]
 fn sleep_until_in(engine: EngineRef, deadline: Instant) -> Sleep {
     let deadline = engine.get().clock().tick(deadline);
     Sleep::new(engine, deadline)
@@ -296,6 +298,7 @@ fn sleep_until_in(engine: EngineRef, deadline: Instant) -> Sleep {
 /// tourbillon::sleep(std::time::Duration::from_millis(1)).await;
 /// # });
 /// ```
+#[inline]
 pub fn sleep(delay: Duration) -> Sleep {
     sleep_in(EngineRef::global(), delay)
 }
@@ -315,6 +318,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// tourbillon::sleep_until(Instant::now() + Duration::from_millis(1)).await;
 /// # });
 /// ```
+#[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     sleep_until_in(EngineRef::global(), deadline)
 }

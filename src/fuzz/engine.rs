@@ -288,7 +288,7 @@ impl World {
     }
 
     fn earliest(&self) -> Option<Time> {
-        self.queued().map(|(deadline, ..)| deadline).min()
+        self.queued().map(|(deadline, ..)| deadline).filter(|deadline| *deadline != NEVER).min()
     }
 
     /// Finds out what the engine has just taken to be woken, and checks that it was time to.
@@ -532,7 +532,7 @@ fn poll(slot: usize, signal: Option<StdArc<Signal>>) {
             world.fired += u64::from(queued);
             return (waker, old, Poll::Ready(()));
         }
-        if !queued && slot.deadline != NEVER {
+        if !queued && (slot.deadline != NEVER || slot.state == State::Fired) {
             slot.state = State::Queued(order);
             world.armed += 1;
         }
@@ -561,13 +561,9 @@ fn reset(slot: usize, deadline: Time, call: impl FnOnce(&mut Sleep)) {
         slot.ahead = deadline > now;
         let armed = matches!(slot.state, State::Queued(_) | State::Fired);
         slot.state = match slot.state {
-            State::Queued(_) if deadline == NEVER => {
-                world.cancelled += 1;
-                State::Unarmed
-            }
             State::Queued(_) => State::Queued(order),
-            State::Fired if deadline != NEVER => State::Fired,
-            _ => State::Unarmed,
+            State::Fired => State::Fired,
+            State::Unarmed | State::Completed => State::Unarmed,
         };
         // Within a call that moves the clock, it is left to that, which goes by order.
         let left = world.frames.iter().any(|frame| frame.call == Call::Move);

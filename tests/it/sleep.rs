@@ -229,11 +229,29 @@ fn a_sleep_that_never_ends_is_never_armed() {
     assert!(poll(&mut sleep).is_pending());
     clock.advance(SECOND);
     assert!(poll(&mut sleep).is_ready());
-    sleep.reset_after(SECOND);
-    assert!(poll(&mut sleep).is_pending());
+}
+
+#[test]
+fn an_armed_sleep_that_is_reset_to_never_keeps_its_waker() {
+    let (timer, clock) = virtual_timer();
+    let woken = Counter::new();
+    let waker = Waker::from(woken.clone());
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
     sleep.reset_after(Duration::MAX);
-    assert_eq!(clock.pending(), 0);
-    assert!(poll(&mut sleep).is_pending());
+    assert_eq!((clock.pending(), clock.next_deadline()), (1, None));
+    clock.advance(10 * SECOND);
+    assert_eq!(woken.wakes(), 0);
+    sleep.reset_after(SECOND);
+    clock.advance(SECOND);
+    assert_eq!(woken.wakes(), 1, "without a poll in between");
+    assert!(poll(&mut sleep).is_ready());
+
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    sleep.reset_after(Duration::MAX);
+    clock.advance(Duration::MAX);
+    assert!(poll(&mut sleep).is_pending(), "also at the end of time");
 }
 
 #[test]
