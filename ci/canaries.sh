@@ -13,6 +13,7 @@ list=$(models --profile loom --run-ignored only --no-capture -E 'test(canary::te
 survivors=0
 while read -r canary bug; do
     log=$(TOURBILLON_CANARY=$canary models --profile canary 2>&1) || true
+    grep -q '^ *Summary' <<<"$log" || { printf 'the models did not run:\n%s\n' "$log"; exit 1; }
     killers=$(sed -nE 's/^ +(FAIL|SIGABRT|SIGSEGV) .* tourbillon .*::([a-z_]+)$/\2/p' \
         <<<"$log" | sort -u | paste -sd' ')
     if [ -z "$killers" ]; then
