@@ -70,6 +70,7 @@ mod engine;
 mod entry;
 mod error;
 mod fork;
+mod future_ext;
 #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -89,6 +90,7 @@ mod wheel;
 
 pub use builder::Builder;
 pub use error::{Elapsed, SetGlobalError};
+pub use future_ext::FutureExt;
 pub use interval::{Interval, MissedTickBehavior};
 pub use manual::{Driver, Turn};
 pub use sleep::Sleep;

@@ -6,6 +6,7 @@
 mod driven_by_hand;
 mod executors;
 mod faults;
+mod future_ext;
 mod interval;
 mod process;
 mod sleep;

@@ -1,0 +1,66 @@
+//! [`FutureExt`]: timeouts as methods.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use crate::timeout::Timeout;
+use crate::timer;
+
+/// Timeouts for any future, as methods.
+///
+/// They are measured by the process-wide timer; for another see
+/// [`Timer::timeout`](crate::Timer::timeout). Import it without its name where another trait is
+/// called so.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use futures::FutureExt;
+/// use tourbillon::FutureExt as _;
+///
+/// let answer = async { 41 }.map(|n| n + 1).timeout(Duration::from_secs(5));
+/// assert_eq!(pollster::block_on(answer), Ok(42));
+/// ```
+pub trait FutureExt: Future {
+    /// Gives up on the future once `limit` has passed; the same as
+    /// [`timeout(limit, self)`](crate::timeout()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::FutureExt;
+    ///
+    /// let silence = std::future::pending::<()>().timeout(Duration::from_millis(1));
+    /// assert!(pollster::block_on(silence).is_err());
+    /// ```
+    fn timeout(self, limit: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timer::timeout(limit, self)
+    }
+
+    /// Gives up on the future once `deadline` has come; the same as
+    /// [`timeout_at(deadline, self)`](crate::timeout_at).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use tourbillon::FutureExt;
+    ///
+    /// let silence = std::future::pending::<()>().timeout_at(Instant::now());
+    /// assert!(pollster::block_on(silence).is_err());
+    /// ```
+    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timer::timeout_at(deadline, self)
+    }
+}
+
+impl<F: Future + ?Sized> FutureExt for F {}
