@@ -80,6 +80,7 @@ mod manual;
 mod shard;
 mod sleep;
 mod stats;
+pub mod stream;
 mod sync;
 mod tick;
 mod timeout;
@@ -95,6 +96,7 @@ pub use interval::{Interval, MissedTickBehavior};
 pub use manual::{Driver, Turn};
 pub use sleep::Sleep;
 pub use stats::Stats;
+pub use stream::StreamExt;
 pub use timeout::Timeout;
 pub use timer::{
     Timer, interval, interval_at, never, sleep, sleep_until, timeout, timeout_at, try_interval,

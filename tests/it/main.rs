@@ -10,6 +10,7 @@ mod future_ext;
 mod interval;
 mod process;
 mod sleep;
+mod stream_ext;
 mod support;
 mod timeout;
 mod virtual_time;

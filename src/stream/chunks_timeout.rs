@@ -1,0 +1,113 @@
+//! [`ChunksTimeout`]: items in chunks that are full or old.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::{FusedStream, Stream};
+use pin_project_lite::pin_project;
+
+use super::source::{Allowance, Source};
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+use crate::timer::{Timer, never};
+
+pin_project! {
+    /// The stream of [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
+    ///
+    /// # Examples
+    ///
+    /// See [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct ChunksTimeout<S: Stream> {
+        #[pin]
+        source: Source<S>,
+        // Fewer than `max`.
+        items: Vec<S::Item>,
+        // Ends when what is there may be delivered. Left armed after a full chunk, since putting
+        // it off for the next costs less than arming it anew.
+        sleep: Sleep,
+        max: usize,
+        limit: Duration,
+    }
+}
+
+impl<S: Stream> ChunksTimeout<S> {
+    #[track_caller]
+    pub(super) fn new(stream: S, max: usize, limit: Duration) -> Self {
+        assert!(max > 0, "a chunk must have room for an item");
+        Self { source: Source::new(stream), items: Vec::new(), sleep: never(), max, limit }
+    }
+
+    /// Takes out what was collected for the next chunk, so that nothing is lost when the stream is
+    /// given up, as after an error from elsewhere or in a shutdown. Empty if there is nothing.
+    ///
+    /// Takes a pinned reference, as tokio-stream's does, since the stream may be pinned by then.
+    /// It can be polled again, and starts a new chunk then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::time::Duration;
+    ///
+    /// use futures::{FutureExt as _, StreamExt as _, stream};
+    /// use tourbillon::StreamExt as _;
+    ///
+    /// let numbers = stream::iter([1, 2]).chain(stream::pending());
+    /// let mut chunks = numbers.chunks_timeout(10, Duration::from_secs(60));
+    /// assert_eq!(chunks.next().now_or_never(), None);
+    /// assert_eq!(Pin::new(&mut chunks).into_remainder(), [1, 2]);
+    /// ```
+    pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
+        let this = self.project();
+        this.sleep.reset_to(Tick::NEVER);
+        mem::take(this.items)
+    }
+
+    with_timer!(_this, timer => timer.never());
+    source_methods!();
+}
+
+impl<S: Stream> Stream for ChunksTimeout<S> {
+    type Item = Vec<S::Item>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mut this = self.project();
+        let mut allowance = Allowance::new();
+        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
+            let Some(item) = item else {
+                this.sleep.reset_to(Tick::NEVER);
+                return Poll::Ready((!this.items.is_empty()).then(|| mem::take(this.items)));
+            };
+            if this.items.is_empty() {
+                this.sleep.reset_after(*this.limit);
+            }
+            this.items.push(item);
+            if this.items.len() == *this.max {
+                return Poll::Ready(Some(mem::take(this.items)));
+            }
+        }
+        if this.items.is_empty() {
+            return Poll::Pending;
+        }
+        ready!(Pin::new(&mut *this.sleep).poll(cx));
+        Poll::Ready(Some(mem::take(this.items)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (lower, upper) = self.source.size_hint();
+        let lower = lower.saturating_add(self.items.len()).div_ceil(self.max);
+        let started = usize::from(!self.items.is_empty());
+        (lower, upper.and_then(|upper| upper.checked_add(started)))
+    }
+}
+
+impl<S: Stream> FusedStream for ChunksTimeout<S> {
+    fn is_terminated(&self) -> bool {
+        self.source.has_ended() && self.items.is_empty()
+    }
+}

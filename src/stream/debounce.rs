@@ -1,0 +1,74 @@
+//! [`Debounce`]: the last item of each burst.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::{FusedStream, Stream};
+use pin_project_lite::pin_project;
+
+use super::source::{Allowance, Source};
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+use crate::timer::{Timer, never};
+
+pin_project! {
+    /// The stream of [`StreamExt::debounce`](super::StreamExt::debounce).
+    ///
+    /// # Examples
+    ///
+    /// See [`StreamExt::debounce`](super::StreamExt::debounce).
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct Debounce<S: Stream> {
+        #[pin]
+        source: Source<S>,
+        held: Option<S::Item>,
+        // Ends when what is held may be delivered.
+        sleep: Sleep,
+        quiet: Duration,
+    }
+}
+
+impl<S: Stream> Debounce<S> {
+    pub(super) fn new(stream: S, quiet: Duration) -> Self {
+        Self { source: Source::new(stream), held: None, sleep: never(), quiet }
+    }
+
+    with_timer!(_this, timer => timer.never());
+    source_methods!();
+}
+
+impl<S: Stream> Stream for Debounce<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        let mut allowance = Allowance::new();
+        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
+            if item.is_none() {
+                this.sleep.reset_to(Tick::NEVER);
+                return Poll::Ready(this.held.take());
+            }
+            // Before anything foreign runs, such as the drop of the item that this one replaces.
+            this.sleep.reset_after(*this.quiet);
+            *this.held = item;
+        }
+        if this.held.is_none() || allowance.is_spent() {
+            return Poll::Pending;
+        }
+        ready!(Pin::new(&mut *this.sleep).poll(cx));
+        Poll::Ready(this.held.take())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.source.size_hint_of_some(self.held.is_some())
+    }
+}
+
+impl<S: Stream> FusedStream for Debounce<S> {
+    fn is_terminated(&self) -> bool {
+        self.source.has_ended() && self.held.is_none()
+    }
+}

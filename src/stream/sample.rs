@@ -1,0 +1,100 @@
+//! [`Sample`]: the last item of each period.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::{FusedStream, Stream};
+use pin_project_lite::pin_project;
+
+use super::source::{Allowance, Source};
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+use crate::timer::{Timer, sleep};
+
+pin_project! {
+    /// The stream of [`StreamExt::sample`](super::StreamExt::sample).
+    ///
+    /// # Examples
+    ///
+    /// See [`StreamExt::sample`](super::StreamExt::sample).
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct Sample<S: Stream> {
+        #[pin]
+        source: Source<S>,
+        held: Option<S::Item>,
+        // Ends with the period in which what is held came; polled only while something is held.
+        sleep: Sleep,
+        period: Duration,
+    }
+}
+
+impl<S: Stream> Sample<S> {
+    pub(super) fn new(stream: S, period: Duration) -> Self {
+        Self { source: Source::new(stream), held: None, sleep: sleep(period), period }
+    }
+
+    with_timer!(this, timer => timer.sleep(this.period));
+    source_methods!();
+}
+
+fn now(sleep: &Sleep) -> Tick {
+    sleep.engine().clock().now()
+}
+
+/// Where the first period ends that does not end before `earliest`, given that one ends at `end`.
+fn period_end(end: Tick, earliest: Tick, period: Duration) -> Tick {
+    if end >= earliest {
+        return end;
+    }
+    let behind = earliest.since(end).as_nanos();
+    match behind.checked_rem(period.as_nanos()) {
+        None | Some(0) => earliest,
+        Some(rest) => {
+            // At most `behind`, which a tick can count.
+            let rest = Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX));
+            earliest.saturating_add(period.saturating_sub(rest))
+        }
+    }
+}
+
+impl<S: Stream> Stream for Sample<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        let mut allowance = Allowance::new();
+        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
+            if item.is_none() {
+                this.sleep.reset_to(Tick::NEVER);
+                return Poll::Ready(this.held.take());
+            }
+            if this.held.is_none() {
+                let now = now(this.sleep);
+                this.sleep.reset_to(period_end(this.sleep.deadline_tick(), now, *this.period));
+            }
+            *this.held = item;
+        }
+        if this.held.is_none() {
+            return Poll::Pending;
+        }
+        ready!(Pin::new(&mut *this.sleep).poll(cx));
+        // After the present, where there is a period at all: this item may be late for more than
+        // one, and is the only one for all of those.
+        let later = now(this.sleep).saturating_add(Duration::from_nanos(1).min(*this.period));
+        this.sleep.reset_to(period_end(this.sleep.deadline_tick(), later, *this.period));
+        Poll::Ready(this.held.take())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.source.size_hint_of_some(self.held.is_some())
+    }
+}
+
+impl<S: Stream> FusedStream for Sample<S> {
+    fn is_terminated(&self) -> bool {
+        self.source.has_ended() && self.held.is_none()
+    }
+}

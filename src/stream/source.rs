@@ -1,0 +1,178 @@
+//! The stream inside an adapter, and the methods that adapters share.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use pin_project_lite::pin_project;
+
+/// How many items an adapter takes in one poll before other tasks get their turn.
+const TAKEN_MAX: usize = 32;
+
+pin_project! {
+    /// A stream that is not polled again after its end.
+    #[derive(Debug)]
+    pub(super) struct Source<S> {
+        #[pin]
+        stream: S,
+        stage: Stage,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    New,
+    Polled,
+    Ended,
+}
+
+/// How many more items the present poll of an adapter may take.
+pub(super) struct Allowance(usize);
+
+impl Allowance {
+    pub(super) fn new() -> Self {
+        Self(TAKEN_MAX)
+    }
+
+    /// Whether the source was not asked for what else it may have ready.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl<S> Source<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, stage: Stage::New }
+    }
+
+    #[track_caller]
+    pub(super) fn assert_new(&self) {
+        assert!(self.stage == Stage::New, "the timer is changed after the first poll");
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    pub(super) fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    pub(super) fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+        self.project().stream
+    }
+
+    pub(super) fn into_inner(self) -> S {
+        self.stream
+    }
+}
+
+impl<S: Stream> Source<S> {
+    pub(super) fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let this = self.project();
+        if *this.stage == Stage::Ended {
+            return Poll::Ready(None);
+        }
+        *this.stage = Stage::Polled;
+        let item = ready!(this.stream.poll_next(cx));
+        if item.is_none() {
+            *this.stage = Stage::Ended;
+        }
+        Poll::Ready(item)
+    }
+
+    /// [`poll_next`](Self::poll_next), for adapters that take more than one item in a poll. Once
+    /// that is too many it is pending, and the task is woken to go on later.
+    pub(super) fn poll_next_within(
+        self: Pin<&mut Self>,
+        allowance: &mut Allowance,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<S::Item>> {
+        if allowance.is_spent() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let item = ready!(self.poll_next(cx));
+        allowance.0 -= 1;
+        Poll::Ready(item)
+    }
+
+    pub(super) fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.has_ended() { (0, Some(0)) } else { self.stream.size_hint() }
+    }
+
+    /// The hint of an adapter that drops any item but the last, and may hold one.
+    pub(super) fn size_hint_of_some(&self, holds_one: bool) -> (usize, Option<usize>) {
+        let held = usize::from(holds_one);
+        let (lower, upper) = self.size_hint();
+        (lower.saturating_add(held).min(1), upper.and_then(|upper| upper.checked_add(held)))
+    }
+}
+
+/// Access to the stream in the field `source`.
+macro_rules! source_methods {
+    () => {
+        /// The source.
+        ///
+        /// # Examples
+        ///
+        /// See [`stream`](crate::stream).
+        pub fn get_ref(&self) -> &S {
+            self.source.get_ref()
+        }
+
+        /// The source, to be changed. Items taken from it here pass the adapter by.
+        ///
+        /// # Examples
+        ///
+        /// See [`stream`](crate::stream).
+        pub fn get_mut(&mut self) -> &mut S {
+            self.source.get_mut()
+        }
+
+        /// The source, pinned. Items taken from it here pass the adapter by.
+        ///
+        /// # Examples
+        ///
+        /// See [`stream`](crate::stream).
+        pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
+            self.project().source.get_pin_mut()
+        }
+
+        /// Gives the source back. Items that the adapter holds are dropped, and its timer is
+        /// cancelled.
+        ///
+        /// # Examples
+        ///
+        /// See [`stream`](crate::stream).
+        pub fn into_inner(self) -> S {
+            self.source.into_inner()
+        }
+    };
+}
+
+/// `with_timer`, where `$sleep` is what the field `sleep` of `$this` is to begin with.
+macro_rules! with_timer {
+    ($this:ident, $timer:ident => $sleep:expr) => {
+        /// Measures time by `timer` rather than by the process-wide one. Time runs from here on.
+        ///
+        /// # Panics
+        ///
+        /// If the stream was polled before.
+        ///
+        /// # Examples
+        ///
+        /// See [`stream`](crate::stream).
+        #[track_caller]
+        pub fn with_timer(mut self, timer: &Timer) -> Self {
+            self.source.assert_new();
+            let ($this, $timer) = (&self, timer);
+            self.sleep = $sleep;
+            self
+        }
+    };
+}

@@ -1,0 +1,72 @@
+//! [`Timeout`]: one error for each gap.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::{FusedStream, Stream};
+use pin_project_lite::pin_project;
+
+use super::source::Source;
+use crate::error::Elapsed;
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+use crate::timer::{Timer, sleep};
+
+pin_project! {
+    /// The stream of [`StreamExt::timeout`](super::StreamExt::timeout).
+    ///
+    /// # Examples
+    ///
+    /// See [`StreamExt::timeout`](super::StreamExt::timeout).
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct Timeout<S> {
+        #[pin]
+        source: Source<S>,
+        // Ends when the present gap is too long; never, once that was reported.
+        sleep: Sleep,
+        limit: Duration,
+    }
+}
+
+impl<S> Timeout<S> {
+    pub(super) fn new(stream: S, limit: Duration) -> Self {
+        Self { source: Source::new(stream), sleep: sleep(limit), limit }
+    }
+
+    with_timer!(this, timer => timer.sleep(this.limit));
+    source_methods!();
+}
+
+impl<S: Stream> Stream for Timeout<S> {
+    type Item = Result<S::Item, Elapsed>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.project();
+        if let Poll::Ready(item) = this.source.poll_next(cx) {
+            match item {
+                Some(_) => this.sleep.reset_after(*this.limit),
+                None => this.sleep.reset_to(Tick::NEVER),
+            }
+            return Poll::Ready(item.map(Ok));
+        }
+        ready!(Pin::new(&mut *this.sleep).poll(cx));
+        this.sleep.reset_to(Tick::NEVER);
+        Poll::Ready(Some(Err(Elapsed(()))))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (lower, upper) = self.source.size_hint();
+        // At most one error before each item that is to come, and one after the last.
+        let waits = usize::from(self.sleep.deadline_tick() != Tick::NEVER);
+        (lower, upper.and_then(|upper| upper.checked_mul(2)?.checked_add(waits)))
+    }
+}
+
+impl<S: Stream> FusedStream for Timeout<S> {
+    fn is_terminated(&self) -> bool {
+        self.source.has_ended()
+    }
+}

@@ -1,0 +1,63 @@
+//! [`TimeoutRepeating`]: an error for each tick without an item.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::{FusedStream, Stream};
+use pin_project_lite::pin_project;
+
+use super::source::Source;
+use crate::error::Elapsed;
+use crate::interval::Interval;
+
+pin_project! {
+    /// The stream of [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
+    ///
+    /// # Examples
+    ///
+    /// See [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct TimeoutRepeating<S> {
+        #[pin]
+        source: Source<S>,
+        interval: Interval,
+    }
+}
+
+impl<S> TimeoutRepeating<S> {
+    pub(super) fn new(stream: S, interval: Interval) -> Self {
+        Self { source: Source::new(stream), interval }
+    }
+
+    source_methods!();
+}
+
+impl<S: Stream> Stream for TimeoutRepeating<S> {
+    type Item = Result<S::Item, Elapsed>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.project();
+        if let Poll::Ready(item) = this.source.poll_next(cx) {
+            match item {
+                Some(_) => this.interval.reset(),
+                None => this.interval.reset_after(Duration::MAX),
+            }
+            return Poll::Ready(item.map(Ok));
+        }
+        ready!(this.interval.poll_tick(cx));
+        Poll::Ready(Some(Err(Elapsed(()))))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (lower, _) = self.source.size_hint();
+        (lower, self.source.has_ended().then_some(0))
+    }
+}
+
+impl<S: Stream> FusedStream for TimeoutRepeating<S> {
+    fn is_terminated(&self) -> bool {
+        self.source.has_ended()
+    }
+}
