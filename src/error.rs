@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// The error of a [`Timeout`](crate::Timeout) whose deadline came before its future was ready.
+/// The error of a [`Timeout`](crate::Timeout) whose deadline came before its future was ready, and
+/// of a [stream](crate::StreamExt::timeout) whose next item did not come in time.
 ///
 /// Converts into an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut).
 ///

@@ -13,9 +13,11 @@
 //! # });
 //! ```
 //!
-//! They are kept in a hierarchical timing wheel, split into shards with a lock each, and fired by
-//! one driver thread that parks until the earliest deadline. It starts with the first timer that
-//! is armed.
+//! [`FutureExt`] and [`StreamExt`] have timeouts and more as methods of any future or stream.
+//!
+//! All timers are kept in a hierarchical timing wheel, split into shards with a lock each, and
+//! fired by one driver thread that parks until the earliest deadline. It starts with the first
+//! timer that is armed.
 //!
 //! A [`Timer`] of one's own can instead be
 //!

@@ -9,7 +9,7 @@
 //! | [`sample`](StreamExt::sample) | the last item of each period |
 //! | [`chunks_timeout`](StreamExt::chunks_timeout) | every item, in chunks that are full or old |
 //!
-//! # What all of them have in common
+//! # Guarantees
 //!
 //! - An item that is ready when a deadline is found to have come goes before the deadline. Time is
 //!   looked at when an adapter is polled: what its source had ready earlier counts as come then.
@@ -21,16 +21,20 @@
 //!   [`ChunksTimeout`] may wake its task once more after a full chunk.
 //! - If the source panics, an adapter keeps what it holds, and may be polled again if the source
 //!   may.
-//! - Dropping a future such as `next()` loses nothing. Dropping an adapter drops the source and
-//!   what the adapter holds, and cancels its timer at once.
 //! - A `Duration::MAX` never ends, and a `Duration::ZERO` has always passed.
 //!
 //! The adapters that are given a time measure it by the process-wide timer, unless told otherwise
 //! by their `with_timer`.
 //!
+//! # Cancel safety
+//!
+//! Dropping a future such as `next()` loses nothing. Dropping an adapter drops the source and what
+//! the adapter holds, and cancels its timer at once.
+//!
 //! # Panics
 //!
-//! A poll panics as that of a [`Sleep`](crate::Sleep) does, and whenever the source panics.
+//! A poll panics as that of a [`Sleep`](crate::Sleep) does, and whenever the source panics. Making
+//! an adapter panics only where its method says so.
 //!
 //! # Examples
 //!
@@ -206,7 +210,20 @@ pub trait StreamExt: Stream {
     ///
     /// # Examples
     ///
-    /// See [`stream`](self).
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::StreamExt as _;
+    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let start = clock.now();
+    /// let slow = futures::stream::iter(["a", "b"]).throttle(Duration::from_secs(5));
+    /// let slow = slow.with_timer(&timer).map(|item| (item, (clock.now() - start).as_secs()));
+    /// assert_eq!(clock.block_on(slow.collect::<Vec<_>>()), [("a", 0), ("b", 5)]);
+    /// # std::io::Result::Ok(())
+    /// ```
     fn throttle(self, period: Duration) -> Throttle<Self>
     where
         Self: Sized,
@@ -296,8 +313,8 @@ pub trait StreamExt: Stream {
     /// then, and the periods stay where they are. At the end of the source the item that is held
     /// comes at once.
     ///
-    /// Unlike futures-time's, it delivers the last item of the source, wakes nobody in a period
-    /// without items, and lets an endless source that is always ready be sampled.
+    /// Unlike futures-time's, it delivers the last item of the source, keeps to its periods after a
+    /// time without items, and returns from a source that always has items ready.
     ///
     /// # Examples
     ///

@@ -108,6 +108,6 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
 impl<S: Stream> FusedStream for ChunksTimeout<S> {
     fn is_terminated(&self) -> bool {
-        self.source.has_ended() && self.items.is_empty()
+        self.source.has_ended()
     }
 }

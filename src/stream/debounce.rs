@@ -69,6 +69,6 @@ impl<S: Stream> Stream for Debounce<S> {
 
 impl<S: Stream> FusedStream for Debounce<S> {
     fn is_terminated(&self) -> bool {
-        self.source.has_ended() && self.held.is_none()
+        self.source.has_ended()
     }
 }

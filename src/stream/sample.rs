@@ -95,6 +95,6 @@ impl<S: Stream> Stream for Sample<S> {
 
 impl<S: Stream> FusedStream for Sample<S> {
     fn is_terminated(&self) -> bool {
-        self.source.has_ended() && self.held.is_none()
+        self.source.has_ended()
     }
 }

@@ -131,6 +131,10 @@ fn the_hint_is_full_chunks_at_least_and_single_items_at_most() {
         source.chain(stream::iter(rest)).chunks_timeout(3, SECOND).with_timer(&timer)
     };
     assert_eq!(stream::iter(0..7).chunks_timeout(3, SECOND).size_hint(), (3, Some(7)));
+    let one = stream::iter([1]).chain(stream::pending());
+    let mut chunks = one.chunks_timeout(3, SECOND).with_timer(&timer);
+    assert!(next(&mut chunks).is_pending());
+    assert_eq!(chunks.size_hint(), (1, Some(1)));
     let mut chunks = two_then(0..4);
     assert!(next(&mut chunks).is_pending());
     assert_eq!(chunks.size_hint().0, 2, "six items in chunks of three");

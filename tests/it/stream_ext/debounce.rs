@@ -95,6 +95,9 @@ fn the_hint_is_one_item_at_least_and_all_at_most() {
     sender.unbounded_send(1).unwrap();
     assert!(next(&mut calm).is_pending());
     assert_eq!(calm.size_hint(), (1, None));
+    let mut calm = stream::iter([1]).chain(stream::pending()).debounce(SECOND).with_timer(&timer);
+    assert!(next(&mut calm).is_pending());
+    assert_eq!(calm.size_hint(), (1, Some(1)));
 }
 
 #[test]
@@ -124,9 +127,12 @@ fn an_item_that_panics_when_it_is_replaced_leaves_the_new_one() {
     let (sender, source) = unbounded();
     let mut calm = source.debounce(ms(10)).with_timer(&timer);
     sender.unbounded_send(Item(1)).unwrap();
+    assert!(next(&mut calm).is_pending());
+    clock.advance(ms(5));
     sender.unbounded_send(Item(2)).unwrap();
     panics(|| next(&mut calm));
+    clock.advance(ms(9));
     assert!(next(&mut calm).is_pending());
-    clock.advance(ms(10));
+    clock.advance(ms(1));
     assert!(matches!(next(&mut calm), Poll::Ready(Some(Item(2)))));
 }

@@ -44,10 +44,28 @@ fn a_sample_that_is_asked_for_late_leaves_the_periods_where_they_are() {
 }
 
 #[test]
+fn an_item_that_replaces_another_late_does_not_put_the_sample_off() {
+    let (timer, clock) = virtual_timer();
+    let (sender, source) = unbounded();
+    let mut samples = source.sample(ms(10)).with_timer(&timer);
+    sender.unbounded_send(1).unwrap();
+    assert!(next(&mut samples).is_pending());
+    clock.advance(ms(15));
+    sender.unbounded_send(2).unwrap();
+    is_item(next(&mut samples), 2);
+}
+
+#[test]
 fn zero_delivers_the_last_that_is_ready_and_max_the_last_of_all() {
     let (timer, clock) = virtual_timer();
     let samples = at(&timer, &[0, 0, 5, 6, 6]).sample(Duration::ZERO).with_timer(&timer);
     assert_eq!(trace_to_end(&clock, samples).0, [(0, 0), (5, 5), (6, 6)]);
+    let (sender, source) = unbounded();
+    let mut samples = source.sample(Duration::ZERO).with_timer(&timer);
+    for item in [1, 2, 3] {
+        sender.unbounded_send(item).unwrap();
+        is_item(next(&mut samples), item);
+    }
     let samples = at(&timer, &[0, 7]).sample(Duration::MAX).with_timer(&timer);
     assert_eq!(trace_to_end(&clock, samples).0, [(7, 7)]);
     let samples = at(&timer, &[0, 7]).sample(Duration::from_nanos(u64::MAX));
