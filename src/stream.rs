@@ -24,7 +24,8 @@
 //! - A `Duration::MAX` never ends, and a `Duration::ZERO` has always passed.
 //!
 //! The adapters that are given a time measure it by the process-wide timer, unless told otherwise
-//! by their `with_timer`.
+//! by their `with_timer`. Making one is a use of that timer all the same, as far as
+//! [`Timer::set_global`](crate::Timer::set_global) is concerned.
 //!
 //! # Cancel safety
 //!

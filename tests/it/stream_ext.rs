@@ -287,7 +287,7 @@ fn adapters_are_what_their_sources_are() {
 
     // Neither `Unpin` nor `Sync`.
     let pinned = stream::once(async { Cell::new(1).get() }).chain(stream::empty());
-    let pinned = pinned.throttle(SECOND).timeout(SECOND).debounce(SECOND).sample(SECOND);
+    let pinned = pinned.throttle(ms(1)).timeout(SECOND).debounce(SECOND).sample(SECOND);
     sends(&pinned);
     assert_eq!(pollster::block_on(pinned.map(|item| item.is_ok()).collect::<Vec<_>>()), [true]);
 }
