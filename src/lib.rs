@@ -67,6 +67,7 @@
 mod builder;
 mod canary;
 mod clock;
+mod delay_queue;
 mod driver;
 mod engine;
 mod entry;
@@ -79,6 +80,7 @@ pub mod fuzz;
 mod handle;
 mod interval;
 mod manual;
+pub mod queue;
 mod shard;
 mod sleep;
 mod stats;
@@ -86,12 +88,14 @@ pub mod stream;
 mod sync;
 mod tick;
 mod timeout;
+mod timeout_queue;
 mod timer;
 mod virtual_clock;
 mod wake_batch;
 mod wheel;
 
 pub use builder::Builder;
+pub use delay_queue::DelayQueue;
 pub use error::{Elapsed, SetGlobalError};
 pub use future_ext::FutureExt;
 pub use interval::{Interval, MissedTickBehavior};
@@ -100,6 +104,7 @@ pub use sleep::Sleep;
 pub use stats::Stats;
 pub use stream::StreamExt;
 pub use timeout::Timeout;
+pub use timeout_queue::TimeoutQueue;
 pub use timer::{
     Timer, interval, interval_at, never, sleep, sleep_until, timeout, timeout_at, try_interval,
     try_interval_at, try_sleep, try_sleep_until, try_timeout, try_timeout_at,

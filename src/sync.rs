@@ -19,7 +19,7 @@ pub(crate) use std::sync::Arc as StdArc;
 /// Atomics on which no protocol rests: statistics, and what one thread at a time owns anyway. The
 /// models leave them out, which keeps those small.
 pub(crate) mod unmodelled {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 }
 
 /// Locks `mutex`, whether or not a thread panicked while it held it: nothing that this crate

@@ -3,6 +3,7 @@
 //! Time is virtual wherever it can be. Where it is real, only "never early" and "does complete"
 //! are asserted.
 
+mod delay_queue;
 mod driven_by_hand;
 mod executors;
 mod faults;
@@ -13,4 +14,5 @@ mod sleep;
 mod stream_ext;
 mod support;
 mod timeout;
+mod timeout_queue;
 mod virtual_time;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use futures::Stream;
 use tourbillon::{Timer, VirtualClock};
 
 pub(crate) const fn ms(count: u64) -> Duration {
@@ -61,4 +62,23 @@ pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Pol
 
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
+}
+
+/// Polls a stream with `waker`.
+pub(crate) fn poll_next<S: Stream + Unpin>(stream: &mut S, waker: &Waker) -> Poll<Option<S::Item>> {
+    Pin::new(stream).poll_next(&mut Context::from_waker(waker))
+}
+
+/// A value that counts its drops, and panics in the drop if told to.
+#[derive(Debug)]
+pub(crate) struct Dropped {
+    pub(crate) count: Arc<AtomicUsize>,
+    pub(crate) panics: bool,
+}
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.panics, "a drop that panics");
+    }
 }

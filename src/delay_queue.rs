@@ -1,0 +1,613 @@
+//! [`DelayQueue`]: values with a deadline each.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+
+use crate::queue::slab::Slab;
+use crate::queue::{Expired, Key, Order, Queue, gone};
+use crate::sync::Ordering;
+use crate::sync::unmodelled::AtomicU32;
+use crate::tick::Tick;
+use crate::timer::{Timer, never};
+use crate::wheel::{self, Allowance, Due, Turned, Wheel};
+
+/// Values that are handed out as their deadlines come, each its own: retries, caches, sessions.
+///
+/// It is a timing wheel of its own with one [`Sleep`](crate::Sleep) for all entries, so an entry
+/// costs no allocation and no lock, and whoever polls needs to be only one task. What it shares
+/// with [`TimeoutQueue`](crate::TimeoutQueue), which is cheaper where all entries have the same
+/// delay, is told in [`queue`](crate::queue): the order of entries, whose task is woken and when,
+/// and that it may be polled on after its end.
+///
+/// Inserting, removing and resetting take the same time however many entries there are. An empty
+/// queue holds some 11 KiB.
+///
+/// # Differences from `tokio_util::time::DelayQueue`
+///
+/// - It needs no runtime, and works on any executor, on virtual clocks too.
+/// - Any duration will do: [`Duration::MAX`] makes an entry that never expires, where theirs
+///   panics beyond two years.
+/// - Deadlines are exact, where theirs are rounded up to milliseconds; and equal deadlines expire
+///   in the order in which they were set, where theirs come in any order.
+/// - A [`Key`] is never used twice, so a stale one is found out rather than taken for another
+///   entry's. There is no `compact` therefore: theirs gives keys a second meaning.
+/// - Removing or postponing the earliest entry leaves its wake-up in place, which then comes for
+///   nothing.
+/// - `try_reset`, `try_reset_at`, `try_deadline`, `get`, `get_mut` and `pop_expired` are ours.
+///
+/// # Cancel safety
+///
+/// Dropping a future that waits for the next entry loses none. Dropping the queue drops its
+/// values and cancels its sleep.
+///
+/// # Panics
+///
+/// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
+/// started; no entry is lost by that. Inserting panics if the queue holds 2^31 entries. Either may
+/// pass on the panic of a waker or of a clone of one; the queue is then as before the call.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use futures::StreamExt;
+/// use tourbillon::{DelayQueue, Timer, VirtualClock};
+///
+/// let clock = VirtualClock::new();
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+///
+/// let mut queue = DelayQueue::with_timer(&timer);
+/// queue.insert("a minute", Duration::from_secs(60));
+/// queue.insert("a second", Duration::from_secs(1));
+/// let hour = queue.insert("an hour", Duration::from_secs(3600));
+/// queue.reset(&hour, Duration::from_secs(2));
+///
+/// let expired: Vec<_> = clock.block_on(queue.map(|expired| expired.into_inner()).collect());
+/// assert_eq!(expired, ["a second", "an hour", "a minute"]);
+/// # std::io::Result::Ok(())
+/// ```
+#[must_use = "a queue hands out nothing unless it is polled"]
+pub struct DelayQueue<T> {
+    queue: Queue<T, ByDeadline>,
+}
+
+impl<T> DelayQueue<T> {
+    /// Creates an empty queue on the process-wide timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let queue = tourbillon::DelayQueue::<u32>::new();
+    /// assert!(queue.is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self { queue: Queue::new(never(), ByDeadline::from) }
+    }
+
+    /// Creates an empty queue on `timer`.
+    ///
+    /// # Examples
+    ///
+    /// See [`DelayQueue`].
+    pub fn with_timer(timer: &Timer) -> Self {
+        Self { queue: Queue::new(timer.never(), ByDeadline::from) }
+    }
+
+    /// Creates an empty queue on the process-wide timer, with room for `capacity` entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let queue = tourbillon::DelayQueue::<u32>::with_capacity(100);
+    /// assert!(queue.capacity() >= 100);
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut queue = Self::new();
+        queue.reserve(capacity);
+        queue
+    }
+
+    /// Inserts `value`, to expire `delay` from now.
+    ///
+    /// A delay past the end of the time line, some 438 years from now, makes an entry that never
+    /// expires.
+    ///
+    /// # Panics
+    ///
+    /// If the queue holds 2^31 entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// queue.insert("soon", Duration::ZERO);
+    /// queue.insert("never", Duration::MAX);
+    /// assert_eq!(queue.pop_expired().map(|expired| expired.into_inner()), Some("soon"));
+    /// assert!(queue.pop_expired().is_none());
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn insert(&mut self, value: T, delay: Duration) -> Key {
+        let deadline = self.queue.after(delay);
+        self.queue.insert(value, deadline)
+    }
+
+    /// Inserts `value`, to expire at `deadline`; at once, if that is past. Reads no clock.
+    ///
+    /// # Panics
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(5);
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert_at("later", deadline);
+    /// assert_eq!(queue.deadline(&key), deadline);
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
+        let deadline = self.queue.tick(deadline);
+        self.queue.insert(value, deadline)
+    }
+
+    /// Removes the entry of `key`, whether or not its deadline has come.
+    ///
+    /// # Panics
+    ///
+    /// If it is gone: handed out, removed or cleared. See [`try_remove`](Self::try_remove).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert(7, Duration::from_secs(5));
+    /// assert_eq!(queue.remove(&key).into_inner(), 7);
+    /// ```
+    #[track_caller]
+    pub fn remove(&mut self, key: &Key) -> Expired<T> {
+        self.try_remove(key).unwrap_or_else(|| gone(key))
+    }
+
+    /// Removes the entry of `key`; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert(7, Duration::from_secs(5));
+    /// assert!(queue.try_remove(&key).is_some());
+    /// assert!(queue.try_remove(&key).is_none());
+    /// ```
+    #[inline]
+    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        self.queue.remove(key)
+    }
+
+    /// Moves the deadline of the entry of `key` to `delay` from now, behind equal ones.
+    ///
+    /// # Panics
+    ///
+    /// If the entry is gone. See [`try_reset`](Self::try_reset).
+    ///
+    /// # Examples
+    ///
+    /// See [`DelayQueue`].
+    #[track_caller]
+    pub fn reset(&mut self, key: &Key, delay: Duration) {
+        if !self.try_reset(key, delay) {
+            gone(key);
+        }
+    }
+
+    /// Moves the deadline of the entry of `key` to `delay` from now; false if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert("later", Duration::from_secs(5));
+    /// assert!(queue.try_reset(&key, Duration::ZERO));
+    /// assert!(queue.pop_expired().is_some());
+    /// assert!(!queue.try_reset(&key, Duration::ZERO));
+    /// ```
+    #[inline]
+    pub fn try_reset(&mut self, key: &Key, delay: Duration) -> bool {
+        let deadline = self.queue.after(delay);
+        self.queue.reset(key, deadline)
+    }
+
+    /// Moves the deadline of the entry of `key`, behind equal ones.
+    ///
+    /// # Panics
+    ///
+    /// If the entry is gone. See [`try_reset_at`](Self::try_reset_at).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert("later", Duration::from_secs(5));
+    /// queue.reset_at(&key, Instant::now());
+    /// assert!(queue.pop_expired().is_some());
+    /// ```
+    #[track_caller]
+    pub fn reset_at(&mut self, key: &Key, deadline: Instant) {
+        if !self.try_reset_at(key, deadline) {
+            gone(key);
+        }
+    }
+
+    /// Moves the deadline of the entry of `key`; false if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert("later", Duration::from_secs(5));
+    /// assert!(queue.try_reset_at(&key, Instant::now()));
+    /// queue.clear();
+    /// assert!(!queue.try_reset_at(&key, Instant::now()));
+    /// ```
+    #[inline]
+    pub fn try_reset_at(&mut self, key: &Key, deadline: Instant) -> bool {
+        let deadline = self.queue.tick(deadline);
+        self.queue.reset(key, deadline)
+    }
+
+    /// The deadline of the entry of `key`.
+    ///
+    /// Of an entry that never expires this is the far end of the time line, which no clock
+    /// reaches.
+    ///
+    /// # Panics
+    ///
+    /// If the entry is gone. See [`try_deadline`](Self::try_deadline).
+    ///
+    /// # Examples
+    ///
+    /// See [`insert_at`](Self::insert_at).
+    #[track_caller]
+    pub fn deadline(&self, key: &Key) -> Instant {
+        self.try_deadline(key).unwrap_or_else(|| gone(key))
+    }
+
+    /// The deadline of the entry of `key`; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert("later", Duration::from_secs(5));
+    /// assert!(queue.try_deadline(&key).is_some());
+    /// queue.remove(&key);
+    /// assert!(queue.try_deadline(&key).is_none());
+    /// ```
+    pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
+        self.queue.deadline(key)
+    }
+
+    /// The value of the entry of `key`; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert("later", Duration::from_secs(5));
+    /// assert_eq!(queue.get(&key), Some(&"later"));
+    /// ```
+    pub fn get(&self, key: &Key) -> Option<&T> {
+        self.queue.get(key)
+    }
+
+    /// The value of the entry of `key`, to be changed; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert(1, Duration::from_secs(5));
+    /// *queue.get_mut(&key).expect("it is there") += 1;
+    /// assert_eq!(queue.remove(&key).into_inner(), 2);
+    /// ```
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut T> {
+        self.queue.get_mut(key)
+    }
+
+    /// The key of the entry that expires next; `None` if the queue is empty.
+    ///
+    /// Looks at every entry.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// assert_eq!(queue.peek(), None);
+    /// queue.insert("later", Duration::from_secs(9));
+    /// let sooner = queue.insert("sooner", Duration::from_secs(5));
+    /// assert_eq!(queue.peek(), Some(sooner));
+    /// ```
+    pub fn peek(&self) -> Option<Key> {
+        self.queue.peek()
+    }
+
+    /// Hands out the next entry if its deadline has come, without waiting for it.
+    ///
+    /// For a loop that asks by itself. A task that waits in
+    /// [`poll_expired`](Self::poll_expired) is woken if this takes the last entry.
+    ///
+    /// # Examples
+    ///
+    /// See [`insert`](Self::insert).
+    #[inline]
+    pub fn pop_expired(&mut self) -> Option<Expired<T>> {
+        self.queue.pop_expired()
+    }
+
+    /// Polls for the next entry to expire; `None` if the queue is empty.
+    ///
+    /// Where this returns no entry, the task is woken as told in [`queue`](crate::queue).
+    ///
+    /// # Panics
+    ///
+    /// As the poll of a [`Sleep`](crate::Sleep), if the driver thread cannot be started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::task::{Context, Poll, Waker};
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(None)));
+    /// queue.insert("later", Duration::from_secs(60));
+    /// assert!(queue.poll_expired(&mut cx).is_pending());
+    /// ```
+    #[inline]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.queue.poll_expired(cx)
+    }
+
+    /// The number of entries, those included that are due and were not handed out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// queue.insert("later", Duration::from_secs(5));
+    /// assert_eq!(queue.len(), 1);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there are no entries.
+    ///
+    /// # Examples
+    ///
+    /// See [`new`](Self::new).
+    pub fn is_empty(&self) -> bool {
+        self.queue.len() == 0
+    }
+
+    /// Drops all entries, and keeps their room.
+    ///
+    /// The queue is empty even if the drop of a value panics, and all other values are dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert("later", Duration::from_secs(5));
+    /// queue.clear();
+    /// assert!(queue.is_empty() && queue.try_remove(&key).is_none());
+    /// ```
+    pub fn clear(&mut self) {
+        self.queue.clear();
+    }
+
+    /// How many entries there is room for before more has to be allocated for their values.
+    ///
+    /// The wheel's links, 20 bytes an entry, are not counted: they come and go in chunks of 256.
+    ///
+    /// # Examples
+    ///
+    /// See [`with_capacity`](Self::with_capacity).
+    pub fn capacity(&self) -> usize {
+        self.queue.capacity()
+    }
+
+    /// Makes room for so many entries more than there are.
+    ///
+    /// # Panics
+    ///
+    /// If that takes more memory than can be addressed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut queue = tourbillon::DelayQueue::<u32>::new();
+    /// queue.reserve(100);
+    /// assert!(queue.capacity() >= 100);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        self.queue.reserve(additional);
+    }
+
+    /// Gives back the room behind the last entry. All keys stay valid.
+    ///
+    /// Entries do not move, so one that was inserted at the height of a tide keeps the room of
+    /// those before it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut queue = tourbillon::DelayQueue::<u32>::with_capacity(100);
+    /// queue.shrink_to_fit();
+    /// assert_eq!(queue.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.poll_expired(cx)
+    }
+}
+
+// No value is ever pinned.
+impl<T> Unpin for DelayQueue<T> {}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A wheel of the places of entries.
+struct ByDeadline {
+    wheel: Wheel<AtomicU32>,
+    /// The deadline that the wheel is being turned to, if there may be more entries of it.
+    turning_to: Option<Tick>,
+    /// The latest deadline handed out; no entry is filed under an earlier one.
+    passed: Tick,
+    /// Entries filed so far.
+    filings: u64,
+}
+
+#[derive(Default)]
+struct Filing {
+    /// Orders equal deadlines. The wheel knows their order by itself, but shows it only as it
+    /// hands them out.
+    number: u64,
+    /// The entry of the wheel; `None` if this one never expires.
+    key: Option<wheel::Key>,
+}
+
+impl From<Tick> for ByDeadline {
+    fn from(now: Tick) -> Self {
+        Self { wheel: Wheel::new(now), turning_to: None, passed: now, filings: 0 }
+    }
+}
+
+impl Order for ByDeadline {
+    type Place = Filing;
+
+    #[inline]
+    fn file<T>(&mut self, slab: &mut Slab<T, Filing>, index: u32) {
+        let entry = slab.entry_mut(index);
+        self.filings += 1;
+        entry.place.number = self.filings;
+        if entry.deadline == Tick::NEVER {
+            return;
+        }
+        let key = self.wheel.store().allocate(|_| AtomicU32::new(0));
+        // ORDERING: Relaxed; an atomic only because the wheel shares what it stores. Whoever gets
+        // at it has the queue to themselves.
+        self.wheel.value(key).store(index, Ordering::Relaxed);
+        self.wheel.insert(key, entry.deadline.max(self.passed));
+        entry.place.key = Some(key);
+    }
+
+    #[inline]
+    fn withdraw<T>(&mut self, slab: &mut Slab<T, Filing>, index: u32) {
+        if let Some(key) = slab.entry_mut(index).place.key.take() {
+            self.wheel.remove(key);
+            self.wheel.store().release(key);
+        }
+    }
+
+    fn take_due<T>(&mut self, slab: &mut Slab<T, Filing>, now: Tick) -> Option<u32> {
+        const ONE: Allowance = Allowance { expiries: 1, moves: usize::MAX };
+        loop {
+            // From deadline to deadline, since a turn past several hands them out by the slot. The
+            // wheel files what is left of each slot at a finer level, so to look for the earliest
+            // deadline costs no more than that, and equal ones cost no look.
+            let goal = match self.turning_to {
+                Some(goal) => goal,
+                None if self.wheel.next_deadline()? > now => return None,
+                None => self.wheel.earliest().filter(|earliest| *earliest <= now)?,
+            };
+            let mut due = None;
+            let turned = self.wheel.turn(goal, ONE, |index| {
+                // ORDERING: Relaxed; see `file`.
+                due = Some(index.load(Ordering::Relaxed));
+                Due::Expired
+            });
+            self.turning_to = (turned == Turned::Partly).then_some(goal);
+            if let Some(index) = due {
+                self.passed = goal;
+                if let Some(key) = slab.entry_mut(index).place.key.take() {
+                    self.wheel.store().release(key);
+                }
+                return Some(index);
+            }
+        }
+    }
+
+    fn bound<T>(&self, _slab: &Slab<T, Filing>) -> Tick {
+        self.wheel.next_deadline().unwrap_or(Tick::NEVER)
+    }
+
+    fn earliest<T>(&mut self, _slab: &Slab<T, Filing>) -> Tick {
+        self.wheel.earliest().unwrap_or(Tick::NEVER)
+    }
+
+    fn first<T>(&self, slab: &Slab<T, Filing>) -> Option<u32> {
+        slab.iter()
+            .min_by_key(|(_, entry)| (entry.deadline.max(self.passed), entry.place.number))
+            .map(|(index, _)| index)
+    }
+
+    fn clear(&mut self) {
+        self.wheel = Wheel::new(self.passed);
+        self.turning_to = None;
+    }
+}

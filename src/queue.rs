@@ -1,0 +1,354 @@
+//! What [`DelayQueue`](crate::DelayQueue) and [`TimeoutQueue`](crate::TimeoutQueue) have in common.
+//!
+//! Both hold values, each until a deadline of its own, and hand them out as they expire: to a task
+//! that polls, as a [`Stream`](futures_core::Stream), or to a loop that asks. A queue belongs to
+//! whoever holds it, takes no lock, and waits with one [`Sleep`] for all of its entries.
+//!
+//! # Order
+//!
+//! Entries expire in the order of their deadlines, to the nanosecond, and never early; equal
+//! deadlines in the order in which they were set. A deadline earlier than that of an entry handed
+//! out before, or earlier than the making of the queue, counts as equal to that.
+//!
+//! A poll hands out one entry. The clock is read when nothing is left that was due at the last
+//! reading, not for each entry.
+//!
+//! # Whose task is woken, and when
+//!
+//! The task to be woken is the one whose poll came last, if that poll returned no entry. It is
+//! woken at the earliest deadline. An entry that is inserted later, from wherever the queue can be
+//! got at between two polls, brings that forward as needed. Furthermore it is woken
+//!
+//! - at once, if an entry is inserted, or reset, that is due already;
+//! - at once, if at that poll there were no entries, or none that ever expires, and one that does
+//!   is inserted, or reset;
+//! - at once, if the last entry is removed, as the stream ends there for now;
+//! - in vain, at the deadline of an entry that was the earliest and was removed or put off, but no
+//!   more than once until the next poll. That keeps removal cheap.
+//!
+//! # The end
+//!
+//! A poll of an empty queue returns `None`. It may be polled again after that, and goes on when
+//! there are entries again.
+//!
+//! # After `fork`
+//!
+//! A queue works in a child process as a [`Sleep`] does: poll it again.
+//!
+//! [`Sleep`]: crate::Sleep
+
+use std::num::NonZeroU64;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+
+pub(crate) mod slab;
+mod waiting;
+
+use slab::Slab;
+use waiting::Waiting;
+
+/// Names an entry of one queue.
+///
+/// It is that entry's for as long as the queue exists, also after the entry has left and its place
+/// was taken by another. To another queue it means nothing.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tourbillon::DelayQueue;
+///
+/// let mut queue = DelayQueue::new();
+/// let stale = queue.insert("first", Duration::from_secs(5));
+/// queue.remove(&stale);
+/// queue.insert("second", Duration::from_secs(5));
+/// assert!(queue.try_remove(&stale).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    index: u32,
+    serial: NonZeroU64,
+}
+
+/// What leaves a queue, because it expired or because it was removed: a value, and the deadline
+/// that it had.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tourbillon::DelayQueue;
+///
+/// # pollster::block_on(async {
+/// use futures::StreamExt;
+///
+/// let mut queue = DelayQueue::new();
+/// let key = queue.insert("ping", Duration::from_millis(1));
+/// let expired = queue.next().await.expect("there is one");
+/// assert_eq!(expired.key(), key);
+/// assert_eq!(expired.into_inner(), "ping");
+/// # });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired<T> {
+    value: T,
+    deadline: Instant,
+    key: Key,
+}
+
+impl<T> Expired<T> {
+    /// The value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert(7, Duration::ZERO);
+    /// assert_eq!(queue.remove(&key).get_ref(), &7);
+    /// ```
+    pub fn get_ref(&self) -> &T {
+        &self.value
+    }
+
+    /// The value, to be changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert(7, Duration::ZERO);
+    /// let mut removed = queue.remove(&key);
+    /// *removed.get_mut() += 1;
+    /// assert_eq!(removed.into_inner(), 8);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+
+    /// The value by itself.
+    ///
+    /// # Examples
+    ///
+    /// See [`Expired`].
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// The deadline that the entry had when it left.
+    ///
+    /// Of an entry that never expires this is the far end of the time line, which no clock
+    /// reaches.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// let now = Instant::now();
+    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let key = queue.insert_at("now", now);
+    /// assert_eq!(queue.remove(&key).deadline(), now);
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The key that the entry had, which now names nothing.
+    ///
+    /// # Examples
+    ///
+    /// See [`Expired`].
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+/// In which order entries are due, and how to find the first.
+///
+/// Every entry of the slab is filed, except while a method of the queue runs.
+pub(crate) trait Order {
+    /// What is noted about each entry.
+    type Place: Default;
+
+    /// Files the entry at `index`, by its deadline and behind equal ones.
+    fn file<T>(&mut self, slab: &mut Slab<T, Self::Place>, index: u32);
+
+    /// Takes the entry at `index` out.
+    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Place>, index: u32);
+
+    /// Takes the first entry out, if it is due at `now`, which is no earlier than in any call
+    /// before.
+    fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Place>, now: Tick) -> Option<u32>;
+
+    /// No later than any deadline, at the price of a look; [`Tick::NEVER`] if nothing expires.
+    fn bound<T>(&self, slab: &Slab<T, Self::Place>) -> Tick;
+
+    /// The earliest deadline itself. Nothing is due at the last `now` given to `take_due`.
+    fn earliest<T>(&mut self, slab: &Slab<T, Self::Place>) -> Tick;
+
+    /// The entry that is the next to be taken out.
+    fn first<T>(&self, slab: &Slab<T, Self::Place>) -> Option<u32>;
+
+    /// Forgets all entries.
+    fn clear(&mut self);
+}
+
+/// Either queue, but for what deadlines its entries may have.
+pub(crate) struct Queue<T, O: Order> {
+    slab: Slab<T, O::Place>,
+    order: O,
+    waiting: Waiting,
+    /// The clock when it was last read.
+    now: Tick,
+}
+
+impl<T, O: Order> Queue<T, O> {
+    /// Creates an empty queue on the timer of `sleep`, which is never to end.
+    pub(crate) fn new(sleep: Sleep, order: impl FnOnce(Tick) -> O) -> Self {
+        let waiting = Waiting::new(sleep);
+        let now = waiting.clock().now();
+        Self { slab: Slab::new(), order: order(now), waiting, now }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.slab.capacity()
+    }
+
+    pub(crate) fn reserve(&mut self, additional: usize) {
+        self.slab.reserve(additional);
+    }
+
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.slab.shrink_to_fit();
+    }
+
+    pub(crate) fn peek(&self) -> Option<Key> {
+        self.order.first(&self.slab).map(|index| self.slab.key(index))
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&T> {
+        self.slab.find(key).map(|index| &self.slab.entry(index).value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &Key) -> Option<&mut T> {
+        self.slab.find(key).map(|index| &mut self.slab.entry_mut(index).value)
+    }
+
+    pub(crate) fn deadline(&self, key: &Key) -> Option<Instant> {
+        let index = self.slab.find(key)?;
+        Some(self.waiting.clock().instant(self.slab.entry(index).deadline))
+    }
+
+    /// The tick of `instant`.
+    pub(crate) fn tick(&self, instant: Instant) -> Tick {
+        self.waiting.clock().tick(instant)
+    }
+
+    /// The tick `delay` from now.
+    #[inline]
+    pub(crate) fn after(&mut self, delay: Duration) -> Tick {
+        self.read_clock();
+        self.now.saturating_add(delay)
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, value: T, deadline: Tick) -> Key {
+        self.waiting.bring_forward(deadline);
+        let index = self.slab.insert(value, deadline, O::Place::default());
+        self.order.file(&mut self.slab, index);
+        self.slab.key(index)
+    }
+
+    /// Gives the entry of `key` another deadline; false if it is gone.
+    #[inline]
+    pub(crate) fn reset(&mut self, key: &Key, deadline: Tick) -> bool {
+        let Some(index) = self.slab.find(key) else { return false };
+        self.waiting.bring_forward(deadline);
+        self.order.withdraw(&mut self.slab, index);
+        self.slab.entry_mut(index).deadline = deadline;
+        self.order.file(&mut self.slab, index);
+        true
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        let index = self.slab.find(key)?;
+        if self.slab.len() == 1 {
+            self.waiting.end();
+        }
+        self.order.withdraw(&mut self.slab, index);
+        Some(self.take(index))
+    }
+
+    /// The first entry, if it is due.
+    pub(crate) fn pop_expired(&mut self) -> Option<Expired<T>> {
+        if self.slab.len() == 1 && self.waiting.is_waiting() {
+            let last = self.order.earliest(&self.slab);
+            if self.waiting.clock().has_passed(last) {
+                self.waiting.end();
+            }
+        }
+        let mut due = self.order.take_due(&mut self.slab, self.now);
+        if due.is_none() && self.waiting.clock().has_passed(self.order.bound(&self.slab)) {
+            self.read_clock();
+            due = self.order.take_due(&mut self.slab, self.now);
+        }
+        due.map(|index| self.take(index))
+    }
+
+    pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        loop {
+            if let Some(index) = self.order.take_due(&mut self.slab, self.now) {
+                self.waiting.serve();
+                return Poll::Ready(Some(self.take(index)));
+            }
+            if self.slab.len() == 0 {
+                self.waiting.wait_for_entries(cx);
+                return Poll::Ready(None);
+            }
+            let bound = self.order.bound(&self.slab);
+            let earliest = || self.order.earliest(&self.slab);
+            if self.waiting.poll(cx, self.now, bound, earliest).is_pending() {
+                return Poll::Pending;
+            }
+            self.read_clock();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if self.slab.len() > 0 {
+            self.waiting.end();
+        }
+        self.order.clear();
+        self.slab.clear();
+    }
+
+    /// What remains of the entry at `index`, once it is out of the order.
+    fn take(&mut self, index: u32) -> Expired<T> {
+        let key = self.slab.key(index);
+        let entry = self.slab.remove(index);
+        let deadline = self.waiting.clock().instant(entry.deadline);
+        Expired { value: entry.value, deadline, key }
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.now.max(self.waiting.clock().now());
+    }
+}
+
+#[cold]
+#[track_caller]
+pub(crate) fn gone(key: &Key) -> ! {
+    panic!("the entry of {key:?} is gone")
+}

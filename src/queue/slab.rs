@@ -1,0 +1,151 @@
+//! Entries at numbered places, which are used again, under keys, which are not.
+
+use std::num::NonZeroU64;
+
+use crate::queue::Key;
+use crate::tick::Tick;
+
+/// Entries a queue may hold: what numbers of 32 bits can tell apart, with room to spare for the
+/// wheel's.
+const ENTRIES: usize = 1 << 31;
+
+/// No place.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// The entries of one queue. `P` is what its order notes about each.
+pub(crate) struct Slab<T, P> {
+    slots: Vec<Slot<T, P>>,
+    /// First free place, chained through [`Slot::Free`].
+    free: u32,
+    /// Entries there are.
+    len: usize,
+    /// Entries there ever were, and so the serial of the last. Not set back by `clear`.
+    serials: u64,
+}
+
+enum Slot<T, P> {
+    /// And the next free place.
+    Free(u32),
+    Taken(Entry<T, P>),
+}
+
+pub(crate) struct Entry<T, P> {
+    /// No other entry of the queue has or had it.
+    serial: NonZeroU64,
+    pub(crate) deadline: Tick,
+    pub(crate) place: P,
+    pub(crate) value: T,
+}
+
+impl<T, P> Slab<T, P> {
+    pub(crate) const fn new() -> Self {
+        Self { slots: Vec::new(), free: NIL, len: 0, serials: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Room for so many entries more than there are.
+    pub(crate) fn reserve(&mut self, additional: usize) {
+        let free = self.slots.len() - self.len;
+        self.slots.reserve(additional.saturating_sub(free));
+    }
+
+    /// Where the entry of `key` is, if it is still there.
+    #[inline]
+    pub(crate) fn find(&self, key: &Key) -> Option<u32> {
+        match self.slots.get(key.index as usize) {
+            Some(Slot::Taken(entry)) if entry.serial == key.serial => Some(key.index),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn key(&self, index: u32) -> Key {
+        Key { index, serial: self.entry(index).serial }
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, index: u32) -> &Entry<T, P> {
+        match &self.slots[index as usize] {
+            Slot::Taken(entry) => entry,
+            Slot::Free(_) => unreachable!("place {index} is free"),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, index: u32) -> &mut Entry<T, P> {
+        match &mut self.slots[index as usize] {
+            Slot::Taken(entry) => entry,
+            Slot::Free(_) => unreachable!("place {index} is free"),
+        }
+    }
+
+    /// The entries and their places, in no order that means anything.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry<T, P>)> {
+        (0..).zip(&self.slots).filter_map(|(index, slot)| match slot {
+            Slot::Taken(entry) => Some((index, entry)),
+            Slot::Free(_) => None,
+        })
+    }
+
+    /// # Panics
+    ///
+    /// When there are [`ENTRIES`] entries.
+    #[inline]
+    pub(crate) fn insert(&mut self, value: T, deadline: Tick, place: P) -> u32 {
+        assert!(self.len < ENTRIES, "a queue holds at most {ENTRIES} entries");
+        self.serials += 1;
+        let serial = NonZeroU64::new(self.serials).expect("2^64 entries take 500 years to insert");
+        let entry = Slot::Taken(Entry { serial, deadline, place, value });
+        let index = if self.free == NIL {
+            self.slots.push(entry);
+            (self.slots.len() - 1) as u32
+        } else {
+            let index = self.free;
+            let slot = std::mem::replace(&mut self.slots[index as usize], entry);
+            let Slot::Free(next) = slot else { unreachable!("place {index} is taken") };
+            self.free = next;
+            index
+        };
+        self.len += 1;
+        index
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) -> Entry<T, P> {
+        match std::mem::replace(&mut self.slots[index as usize], Slot::Free(self.free)) {
+            Slot::Taken(entry) => {
+                self.free = index;
+                self.len -= 1;
+                entry
+            }
+            Slot::Free(_) => unreachable!("place {index} is free"),
+        }
+    }
+
+    /// Drops all values, and keeps their room. Empty even if one of the drops panics.
+    pub(crate) fn clear(&mut self) {
+        self.free = NIL;
+        self.len = 0;
+        self.slots.clear();
+    }
+
+    /// Gives back the room behind the last entry. No entry moves, so all keys stay valid.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        while matches!(self.slots.last(), Some(Slot::Free(_))) {
+            self.slots.pop();
+        }
+        self.slots.shrink_to_fit();
+        self.free = NIL;
+        for (index, slot) in self.slots.iter_mut().enumerate().rev() {
+            if let Slot::Free(next) = slot {
+                *next = std::mem::replace(&mut self.free, index as u32);
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The task that waits for a queue's next entry, and the one sleep that wakes it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::clock::Clock;
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+
+/// Whoever polled a queue last, if that poll left them waiting.
+///
+/// The sleep is armed only while somebody waits, and never later than the earliest deadline. It
+/// may be earlier, after an entry was removed or put off: moving it then would cost more than the
+/// wake-up that comes for nothing, of which there is one at most before it is armed exactly again.
+pub(crate) struct Waiting {
+    sleep: Sleep,
+    waker: Option<Waker>,
+    /// Whether the last poll found nothing due, and nobody was woken by `waker` since.
+    waiting: bool,
+}
+
+impl Waiting {
+    /// `sleep` never ends so far.
+    pub(crate) fn new(sleep: Sleep) -> Self {
+        debug_assert!(sleep.deadline_tick() == Tick::NEVER);
+        Self { sleep, waker: None, waiting: false }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.sleep.engine().clock()
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting
+    }
+
+    /// An entry is about to be filed under `deadline`.
+    ///
+    /// To be called before the queue is changed, as is [`end`](Self::end): wakers are foreign code
+    /// and may panic, and nobody can look at the queue before the change is made.
+    #[inline]
+    pub(crate) fn bring_forward(&mut self, deadline: Tick) {
+        let armed = self.sleep.deadline_tick();
+        if !self.waiting || deadline >= armed {
+            return;
+        }
+        // With nothing to wait for, the sleep holds no waker.
+        if armed == Tick::NEVER || self.clock().has_passed(deadline) {
+            self.wake();
+        } else {
+            self.sleep.reset_to(deadline);
+        }
+    }
+
+    /// The last entry is about to be removed: whoever waits for it is to see the end.
+    pub(crate) fn end(&mut self) {
+        if self.waiting {
+            self.wake();
+        }
+    }
+
+    /// The poll under way returns an entry.
+    pub(crate) fn serve(&mut self) {
+        self.waiting = false;
+    }
+
+    /// Waits for entries, of which there are none.
+    pub(crate) fn wait_for_entries(&mut self, cx: &Context<'_>) {
+        self.sleep.reset_to(Tick::NEVER);
+        self.register(cx);
+    }
+
+    /// Waits for the `earliest` deadline, which is `bound` or later. Ready if it is time to look at
+    /// the clock again. Nothing is due at `now`.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Tick,
+        bound: Tick,
+        earliest: impl FnOnce() -> Tick,
+    ) -> Poll<()> {
+        let armed = self.sleep.deadline_tick();
+        if armed > bound || armed <= now || bound == Tick::NEVER {
+            self.sleep.reset_to(earliest());
+        }
+        let slept = Pin::new(&mut self.sleep).poll(cx);
+        if slept.is_pending() {
+            self.register(cx);
+        }
+        slept
+    }
+
+    fn register(&mut self, cx: &Context<'_>) {
+        let known = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        let new = (!known).then(|| cx.waker().clone());
+        self.waiting = true;
+        if new.is_some() {
+            drop(std::mem::replace(&mut self.waker, new));
+        }
+    }
+
+    fn wake(&mut self) {
+        self.waiting = false;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! [`TimeoutQueue`]: values that all have the same time to live.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+
+use crate::queue::slab::{NIL, Slab};
+use crate::queue::{Expired, Key, Order, Queue, gone};
+use crate::tick::Tick;
+use crate::timer::{Timer, never};
+
+/// Values that are handed out once they have been in the queue for its duration, without having
+/// been refreshed: idle connections, sessions, entries of a cache.
+///
+/// As all deadlines are equally far off, the order of expiry is the order of arrival, and a list
+/// does for a wheel (libevent's common timeouts). A push is an append, a refresh moves the entry to
+/// the back, and neither looks at the one [`Sleep`](crate::Sleep) that there is for all of them:
+/// that is armed for the entry that was the first, and when it ends, for the one that is then.
+/// What it shares with [`DelayQueue`](crate::DelayQueue), which is for deadlines of any kind, is
+/// told in [`queue`](crate::queue): the order of entries, whose task is woken and when, and that it
+/// may be polled on after its end.
+///
+/// Use it where one task looks after many entries. Where each entry has a task of its own, which
+/// is to be woken at its deadline, a [`Sleep`](crate::Sleep) in that task is simpler, and cheaper
+/// to put off: its [`reset`](crate::Sleep::reset) to a later deadline is a store.
+///
+/// # Cancel safety
+///
+/// Dropping a future that waits for the next entry loses none. Dropping the queue drops its
+/// values and cancels its sleep.
+///
+/// # Panics
+///
+/// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
+/// started; no entry is lost by that. Pushing panics if the queue holds 2^31 entries. Either may
+/// pass on the panic of a waker or of a clone of one; the queue is then as before the call.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use futures::StreamExt;
+/// use tourbillon::{Timer, TimeoutQueue, VirtualClock};
+///
+/// let clock = VirtualClock::new();
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+///
+/// let mut idle = TimeoutQueue::with_timer(Duration::from_secs(30), &timer);
+/// let first = idle.push("first");
+/// idle.push("second");
+/// clock.advance(Duration::from_secs(20));
+/// idle.refresh(&first);
+///
+/// let expired = clock.block_on(idle.next()).expect("there are two");
+/// assert_eq!(expired.into_inner(), "second");
+/// # std::io::Result::Ok(())
+/// ```
+#[must_use = "a queue hands out nothing unless it is polled"]
+pub struct TimeoutQueue<T> {
+    queue: Queue<T, ByArrival>,
+    duration: Duration,
+}
+
+impl<T> TimeoutQueue<T> {
+    /// Creates an empty queue on the process-wide timer, whose entries expire `duration` after they
+    /// were pushed or refreshed.
+    ///
+    /// With a duration past the end of the time line, some 438 years, they never do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::ZERO);
+    /// idle.push("at once");
+    /// assert!(idle.pop_expired().is_some());
+    /// ```
+    pub fn new(duration: Duration) -> Self {
+        Self { queue: Queue::new(never(), |_| ByArrival::new()), duration }
+    }
+
+    /// Creates an empty queue on `timer`; see [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// See [`TimeoutQueue`].
+    pub fn with_timer(duration: Duration, timer: &Timer) -> Self {
+        Self { queue: Queue::new(timer.never(), |_| ByArrival::new()), duration }
+    }
+
+    /// Creates an empty queue on the process-wide timer, with room for `capacity` entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let idle = tourbillon::TimeoutQueue::<u32>::with_capacity(Duration::from_secs(30), 100);
+    /// assert!(idle.capacity() >= 100);
+    /// ```
+    pub fn with_capacity(duration: Duration, capacity: usize) -> Self {
+        let mut queue = Self::new(duration);
+        queue.reserve(capacity);
+        queue
+    }
+
+    /// How long an entry stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let idle = tourbillon::TimeoutQueue::<u32>::new(Duration::from_secs(30));
+    /// assert_eq!(idle.duration(), Duration::from_secs(30));
+    /// ```
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    /// Appends `value`, to expire one duration from now. Reads the clock.
+    ///
+    /// # Panics
+    ///
+    /// If the queue holds 2^31 entries.
+    ///
+    /// # Examples
+    ///
+    /// See [`TimeoutQueue`].
+    #[inline]
+    #[track_caller]
+    pub fn push(&mut self, value: T) -> Key {
+        let deadline = self.queue.after(self.duration);
+        self.queue.insert(value, deadline)
+    }
+
+    /// Moves the entry of `key` to the back, to expire one duration from now. Reads the clock.
+    ///
+    /// # Panics
+    ///
+    /// If the entry is gone: handed out, removed or cleared. See
+    /// [`try_refresh`](Self::try_refresh).
+    ///
+    /// # Examples
+    ///
+    /// See [`TimeoutQueue`].
+    #[track_caller]
+    pub fn refresh(&mut self, key: &Key) {
+        if !self.try_refresh(key) {
+            gone(key);
+        }
+    }
+
+    /// Moves the entry of `key` to the back, to expire one duration from now; false if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(30));
+    /// let key = idle.push("first");
+    /// assert!(idle.try_refresh(&key));
+    /// idle.clear();
+    /// assert!(!idle.try_refresh(&key));
+    /// ```
+    #[inline]
+    pub fn try_refresh(&mut self, key: &Key) -> bool {
+        let deadline = self.queue.after(self.duration);
+        self.queue.reset(key, deadline)
+    }
+
+    /// Removes the entry of `key`, whether or not its deadline has come.
+    ///
+    /// # Panics
+    ///
+    /// If it is gone: handed out, removed or cleared. See [`try_remove`](Self::try_remove).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let key = idle.push(7);
+    /// assert_eq!(idle.remove(&key).into_inner(), 7);
+    /// ```
+    #[track_caller]
+    pub fn remove(&mut self, key: &Key) -> Expired<T> {
+        self.try_remove(key).unwrap_or_else(|| gone(key))
+    }
+
+    /// Removes the entry of `key`; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let key = idle.push(7);
+    /// assert!(idle.try_remove(&key).is_some());
+    /// assert!(idle.try_remove(&key).is_none());
+    /// ```
+    #[inline]
+    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        self.queue.remove(key)
+    }
+
+    /// The deadline of the entry of `key`.
+    ///
+    /// Of an entry that never expires this is the far end of the time line, which no clock
+    /// reaches.
+    ///
+    /// # Panics
+    ///
+    /// If the entry is gone. See [`try_deadline`](Self::try_deadline).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let key = idle.push("later");
+    /// assert!(idle.deadline(&key) > Instant::now());
+    /// ```
+    #[track_caller]
+    pub fn deadline(&self, key: &Key) -> Instant {
+        self.try_deadline(key).unwrap_or_else(|| gone(key))
+    }
+
+    /// The deadline of the entry of `key`; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let key = idle.push("later");
+    /// assert!(idle.try_deadline(&key).is_some());
+    /// idle.remove(&key);
+    /// assert!(idle.try_deadline(&key).is_none());
+    /// ```
+    pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
+        self.queue.deadline(key)
+    }
+
+    /// The value of the entry of `key`; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let key = idle.push("later");
+    /// assert_eq!(idle.get(&key), Some(&"later"));
+    /// ```
+    pub fn get(&self, key: &Key) -> Option<&T> {
+        self.queue.get(key)
+    }
+
+    /// The value of the entry of `key`, to be changed; `None` if it is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let key = idle.push(1);
+    /// *idle.get_mut(&key).expect("it is there") += 1;
+    /// assert_eq!(idle.remove(&key).into_inner(), 2);
+    /// ```
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut T> {
+        self.queue.get_mut(key)
+    }
+
+    /// The key of the entry at the front, which expires next; `None` if the queue is empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// assert_eq!(idle.peek(), None);
+    /// let first = idle.push("first");
+    /// let second = idle.push("second");
+    /// assert_eq!(idle.peek(), Some(first));
+    /// idle.refresh(&first);
+    /// assert_eq!(idle.peek(), Some(second));
+    /// ```
+    pub fn peek(&self) -> Option<Key> {
+        self.queue.peek()
+    }
+
+    /// Hands out the next entry if its deadline has come, without waiting for it.
+    ///
+    /// For a loop that asks by itself. A task that waits in
+    /// [`poll_expired`](Self::poll_expired) is woken if this takes the last entry.
+    ///
+    /// # Examples
+    ///
+    /// See [`new`](Self::new).
+    #[inline]
+    pub fn pop_expired(&mut self) -> Option<Expired<T>> {
+        self.queue.pop_expired()
+    }
+
+    /// Polls for the next entry to expire; `None` if the queue is empty.
+    ///
+    /// Where this returns no entry, the task is woken as told in [`queue`](crate::queue).
+    ///
+    /// # Panics
+    ///
+    /// As the poll of a [`Sleep`](crate::Sleep), if the driver thread cannot be started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::task::{Context, Poll, Waker};
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(matches!(idle.poll_expired(&mut cx), Poll::Ready(None)));
+    /// idle.push("later");
+    /// assert!(idle.poll_expired(&mut cx).is_pending());
+    /// ```
+    #[inline]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.queue.poll_expired(cx)
+    }
+
+    /// The number of entries, those included that are due and were not handed out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// idle.push("later");
+    /// assert_eq!(idle.len(), 1);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there are no entries.
+    ///
+    /// # Examples
+    ///
+    /// See [`clear`](Self::clear).
+    pub fn is_empty(&self) -> bool {
+        self.queue.len() == 0
+    }
+
+    /// Drops all entries, and keeps their room.
+    ///
+    /// The queue is empty even if the drop of a value panics, and all other values are dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let key = idle.push("later");
+    /// idle.clear();
+    /// assert!(idle.is_empty() && idle.try_remove(&key).is_none());
+    /// ```
+    pub fn clear(&mut self) {
+        self.queue.clear();
+    }
+
+    /// How many entries there is room for before more has to be allocated.
+    ///
+    /// # Examples
+    ///
+    /// See [`with_capacity`](Self::with_capacity).
+    pub fn capacity(&self) -> usize {
+        self.queue.capacity()
+    }
+
+    /// Makes room for so many entries more than there are.
+    ///
+    /// # Panics
+    ///
+    /// If that takes more memory than can be addressed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::<u32>::new(Duration::from_secs(60));
+    /// idle.reserve(100);
+    /// assert!(idle.capacity() >= 100);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        self.queue.reserve(additional);
+    }
+
+    /// Gives back the room behind the last entry. All keys stay valid.
+    ///
+    /// Entries do not move, so one that was pushed at the height of a tide keeps the room of
+    /// those before it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = tourbillon::TimeoutQueue::<u32>::with_capacity(Duration::from_secs(60), 100);
+    /// idle.shrink_to_fit();
+    /// assert_eq!(idle.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+}
+
+impl<T> Stream for TimeoutQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.poll_expired(cx)
+    }
+}
+
+// No value is ever pinned.
+impl<T> Unpin for TimeoutQueue<T> {}
+
+impl<T> fmt::Debug for TimeoutQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimeoutQueue")
+            .field("duration", &self.duration)
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A list of the places of entries.
+struct ByArrival {
+    front: u32,
+    back: u32,
+}
+
+/// Neighbours in the list.
+struct Links {
+    prev: u32,
+    next: u32,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { prev: NIL, next: NIL }
+    }
+}
+
+impl ByArrival {
+    const fn new() -> Self {
+        Self { front: NIL, back: NIL }
+    }
+}
+
+impl Order for ByArrival {
+    type Place = Links;
+
+    #[inline]
+    fn file<T>(&mut self, slab: &mut Slab<T, Links>, index: u32) {
+        // INVARIANT: each deadline is the clock's reading plus the same duration, and a queue's
+        // readings do not go back; so no entry of the list is due after this one.
+        let back = std::mem::replace(&mut self.back, index);
+        slab.entry_mut(index).place = Links { prev: back, next: NIL };
+        match back {
+            NIL => self.front = index,
+            back => slab.entry_mut(back).place.next = index,
+        }
+    }
+
+    #[inline]
+    fn withdraw<T>(&mut self, slab: &mut Slab<T, Links>, index: u32) {
+        let Links { prev, next } = std::mem::take(&mut slab.entry_mut(index).place);
+        match prev {
+            NIL => self.front = next,
+            prev => slab.entry_mut(prev).place.next = next,
+        }
+        match next {
+            NIL => self.back = prev,
+            next => slab.entry_mut(next).place.prev = prev,
+        }
+    }
+
+    #[inline]
+    fn take_due<T>(&mut self, slab: &mut Slab<T, Links>, now: Tick) -> Option<u32> {
+        let front = self.first(slab).filter(|front| slab.entry(*front).deadline <= now)?;
+        self.withdraw(slab, front);
+        Some(front)
+    }
+
+    fn bound<T>(&self, slab: &Slab<T, Links>) -> Tick {
+        self.first(slab).map_or(Tick::NEVER, |front| slab.entry(front).deadline)
+    }
+
+    fn earliest<T>(&mut self, slab: &Slab<T, Links>) -> Tick {
+        self.bound(slab)
+    }
+
+    fn first<T>(&self, _slab: &Slab<T, Links>) -> Option<u32> {
+        (self.front != NIL).then_some(self.front)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::new();
+    }
+}

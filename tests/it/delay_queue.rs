@@ -1,0 +1,493 @@
+//! `DelayQueue`, poll by poll. See `queue_model` for random operations.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::future::poll_fn;
+use tourbillon::{DelayQueue, Timer, VirtualClock};
+
+use crate::support::*;
+
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+fn virtual_queue<T>() -> (DelayQueue<T>, VirtualClock) {
+    let (timer, clock) = virtual_timer();
+    (DelayQueue::with_timer(&timer), clock)
+}
+
+/// The next value, which is due; the waker is not to be used.
+fn next<T>(queue: &mut DelayQueue<T>) -> T {
+    match poll_next(queue, Waker::noop()) {
+        Poll::Ready(Some(expired)) => expired.into_inner(),
+        Poll::Ready(None) => panic!("the queue is empty"),
+        Poll::Pending => panic!("nothing is due"),
+    }
+}
+
+/// Polls, and expects to have to wait for an entry; counts wake-ups from then on.
+fn wait<T>(queue: &mut DelayQueue<T>) -> Arc<Counter> {
+    let counter = Counter::new();
+    assert!(poll_next(queue, &Waker::from(counter.clone())).is_pending());
+    counter
+}
+
+#[test]
+fn an_entry_expires_at_its_deadline_and_not_a_nanosecond_before() {
+    let (mut queue, clock) = virtual_queue();
+    for delay in [1, 63, 64, 65, 4_095, 4_096, 1_000_000, 86_400_000_000_000] {
+        let delay = Duration::from_nanos(delay);
+        let deadline = clock.now() + delay;
+        let key = queue.insert(delay, delay);
+        assert_eq!(queue.deadline(&key), deadline);
+        let counter = wait(&mut queue);
+        clock.advance(delay - NANOSECOND);
+        assert_eq!(counter.wakes(), 0);
+        assert!(poll_next(&mut queue, &Waker::from(counter.clone())).is_pending());
+        clock.advance(NANOSECOND);
+        assert_eq!(counter.wakes(), 1);
+        let Poll::Ready(Some(expired)) = poll_next(&mut queue, Waker::noop()) else {
+            panic!("it is due");
+        };
+        assert_eq!((expired.key(), expired.deadline()), (key, deadline));
+        assert_eq!(expired.into_inner(), delay);
+    }
+}
+
+#[test]
+fn a_delay_of_zero_and_a_deadline_of_the_past_are_due_at_once() {
+    let (mut queue, clock) = virtual_queue();
+    clock.advance(SECOND);
+    queue.insert("zero", Duration::ZERO);
+    assert_eq!(next(&mut queue), "zero");
+    let past = clock.now() - SECOND / 2;
+    let key = queue.insert_at("past", past);
+    assert_eq!(queue.deadline(&key), past);
+    assert_eq!(next(&mut queue), "past");
+}
+
+#[test]
+fn the_longest_delay_never_ends_and_hides_nothing() {
+    let (mut queue, clock) = virtual_queue();
+    let never = queue.insert("never", Duration::MAX);
+    let counter = wait(&mut queue);
+    assert_eq!((clock.pending(), clock.next_deadline()), (0, None));
+    clock.advance(Duration::from_secs(400 * 365 * 86_400));
+    assert_eq!(counter.wakes(), 0);
+    assert!(queue.deadline(&never) > clock.now());
+    queue.insert("soon", SECOND);
+    assert_eq!(counter.wakes(), 1, "the sleep has to be armed");
+    let counter = wait(&mut queue);
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1);
+    assert_eq!(next(&mut queue), "soon");
+    clock.advance(Duration::MAX);
+    let counter = wait(&mut queue);
+    queue.reset(&never, Duration::ZERO);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, "never"));
+}
+
+#[test]
+fn late_polls_hand_out_all_that_is_due_in_the_order_of_deadlines() {
+    let (mut queue, clock) = virtual_queue();
+    // All in one slot of the wheel, and not in order.
+    let delays = [900, 300, 301, 300, 2_000, 700];
+    for (index, delay) in delays.into_iter().enumerate() {
+        queue.insert((delay, index), Duration::from_nanos((1 << 20) + delay));
+    }
+    clock.jump(SECOND);
+    let order: Vec<_> = delays.iter().map(|_| next(&mut queue)).collect();
+    assert_eq!(order, [(300, 1), (300, 3), (301, 2), (700, 5), (900, 0), (2_000, 4)]);
+}
+
+#[test]
+fn an_entry_that_is_reset_goes_behind_equal_ones() {
+    let (mut queue, clock) = virtual_queue();
+    let deadline = clock.now() + SECOND;
+    let first = queue.insert_at(1, deadline);
+    queue.insert_at(2, deadline);
+    queue.reset_at(&first, deadline);
+    assert_ne!(queue.peek(), Some(first));
+    clock.advance(SECOND);
+    assert_eq!([next(&mut queue), next(&mut queue)], [2, 1]);
+}
+
+#[test]
+fn a_deadline_before_one_handed_out_comes_next() {
+    let (mut queue, clock) = virtual_queue();
+    let start = clock.now();
+    for n in 1..=3 {
+        queue.insert_at(n, start + SECOND);
+    }
+    queue.insert_at(9, start + SECOND + NANOSECOND);
+    clock.advance(2 * SECOND);
+    assert_eq!(next(&mut queue), 1);
+    let late = queue.insert_at(4, start);
+    assert_eq!(queue.deadline(&late), start, "it is shown as it was set");
+    assert_eq!([(); 4].map(|()| next(&mut queue)), [2, 3, 4, 9]);
+}
+
+#[test]
+fn one_sleep_is_armed_for_the_earliest_of_all_entries() {
+    let (timer, clock) = virtual_timer();
+    let mut queue = DelayQueue::with_timer(&timer);
+    for n in (1..=1_000).rev() {
+        queue.insert(n, n * SECOND);
+    }
+    assert_eq!(clock.pending(), 0, "nothing is armed before a poll");
+    let counter = wait(&mut queue);
+    assert_eq!((clock.pending(), clock.next_deadline()), (1, Some(clock.now() + SECOND)));
+    clock.advance(SECOND);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, 1));
+    drop(queue);
+    assert_eq!(clock.pending(), 0);
+}
+
+#[test]
+fn an_earlier_entry_brings_the_wake_up_forward() {
+    let (mut queue, clock) = virtual_queue();
+    let far = queue.insert("far", 10 * SECOND);
+    let counter = wait(&mut queue);
+    queue.insert("near", 2 * SECOND);
+    queue.insert("between", 5 * SECOND);
+    queue.reset(&far, SECOND);
+    assert_eq!(counter.wakes(), 0);
+    clock.advance(SECOND - NANOSECOND);
+    assert_eq!(counter.wakes(), 0);
+    clock.advance(NANOSECOND);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, "far"));
+    let counter = wait(&mut queue);
+    clock.advance(SECOND);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, "near"));
+}
+
+#[test]
+fn an_entry_that_is_due_wakes_at_once() {
+    let (mut queue, clock) = virtual_queue();
+    let far = queue.insert("far", 10 * SECOND);
+    let counter = wait(&mut queue);
+    queue.insert("now", Duration::ZERO);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, "now"));
+    let counter = wait(&mut queue);
+    queue.reset_at(&far, clock.now());
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, "far"));
+}
+
+#[test]
+fn a_task_that_was_told_of_the_end_is_woken_by_the_next_entry_that_expires() {
+    let (mut queue, clock) = virtual_queue();
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    assert!(matches!(poll_next(&mut queue, &waker), Poll::Ready(None)));
+    queue.insert("never", Duration::MAX);
+    assert_eq!(counter.wakes(), 0);
+    queue.insert("later", SECOND);
+    queue.insert("sooner", SECOND / 2);
+    assert_eq!(counter.wakes(), 1);
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1, "it has not polled since");
+    assert_eq!([next(&mut queue), next(&mut queue)], ["sooner", "later"]);
+}
+
+#[test]
+fn the_stream_ends_and_goes_on() {
+    let (mut queue, clock) = virtual_queue();
+    for round in 0..3 {
+        assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(None)));
+        queue.insert(round, SECOND);
+        assert_eq!(clock.block_on(queue.next()).map(|expired| expired.into_inner()), Some(round));
+        assert!(clock.block_on(queue.next()).is_none());
+        assert_eq!(clock.pending(), 0, "the end leaves nothing armed");
+    }
+}
+
+#[test]
+fn removing_the_last_entry_wakes_for_the_end() {
+    let removals: [fn(&mut DelayQueue<u8>); 2] = [
+        |queue| assert!(queue.peek().is_some_and(|key| queue.try_remove(&key).is_some())),
+        DelayQueue::clear,
+    ];
+    for (remove, delay) in
+        [(removals[0], SECOND), (removals[0], Duration::MAX), (removals[1], SECOND)]
+    {
+        let (mut queue, _clock) = virtual_queue();
+        queue.insert(1, delay);
+        let counter = wait(&mut queue);
+        remove(&mut queue);
+        assert_eq!(counter.wakes(), 1);
+        assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(None)));
+        queue.clear();
+        assert_eq!(counter.wakes(), 1);
+    }
+}
+
+#[test]
+fn removing_the_earliest_wakes_in_vain_once() {
+    let (mut queue, clock) = virtual_queue();
+    let keys = [1, 2, 3, 10].map(|n| queue.insert(n, n * SECOND));
+    let counter = wait(&mut queue);
+    queue.remove(&keys[1]);
+    queue.remove(&keys[0]);
+    queue.reset(&keys[2], 9 * SECOND);
+    assert_eq!(counter.wakes(), 0);
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1);
+    let counter = wait(&mut queue);
+    clock.advance(8 * SECOND - NANOSECOND);
+    assert_eq!(counter.wakes(), 0, "it is armed exactly again");
+    clock.advance(NANOSECOND);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, 3));
+}
+
+#[test]
+fn the_waker_of_the_last_poll_is_woken_and_others_are_let_go() {
+    let (mut queue, clock) = virtual_queue();
+    queue.insert(1, SECOND);
+    let counters = [(); 3].map(|()| wait(&mut queue));
+    clock.advance(SECOND);
+    assert_eq!(counters.each_ref().map(|counter| counter.wakes()), [0, 0, 1]);
+    assert_eq!(Arc::strong_count(&counters[0]) + Arc::strong_count(&counters[1]), 2);
+    drop(queue);
+    assert_eq!(Arc::strong_count(&counters[2]), 1);
+}
+
+#[test]
+fn a_poll_that_returns_an_entry_waits_for_nothing() {
+    let (mut queue, _clock) = virtual_queue();
+    queue.insert(1, Duration::ZERO);
+    queue.insert(2, Duration::MAX);
+    let counter = Counter::new();
+    assert!(poll_next(&mut queue, &Waker::from(counter.clone())).is_ready());
+    queue.insert(3, Duration::ZERO);
+    queue.clear();
+    assert_eq!(counter.wakes(), 0);
+    assert_eq!(Arc::strong_count(&counter), 1);
+}
+
+#[test]
+fn asking_without_a_waker_hands_out_what_is_due() {
+    let (mut queue, clock) = virtual_queue();
+    assert!(queue.pop_expired().is_none());
+    queue.insert(1, SECOND);
+    queue.insert(2, 2 * SECOND);
+    assert!(queue.pop_expired().is_none());
+    let counter = wait(&mut queue);
+    clock.jump(3 * SECOND);
+    assert_eq!(queue.pop_expired().map(|expired| expired.into_inner()), Some(1));
+    assert_eq!(counter.wakes(), 0);
+    assert_eq!(queue.pop_expired().map(|expired| expired.into_inner()), Some(2));
+    assert_eq!(counter.wakes(), 1, "the stream has ended");
+    assert!(queue.pop_expired().is_none());
+}
+
+#[test]
+fn a_stale_key_is_nobody_elses() {
+    let (mut queue, clock) = virtual_queue();
+    let removed = queue.insert("removed", SECOND);
+    queue.remove(&removed);
+    let expired = queue.insert("expired", Duration::ZERO);
+    assert_eq!(next(&mut queue), "expired");
+    let cleared = queue.insert("cleared", SECOND);
+    queue.clear();
+    queue.shrink_to_fit();
+    let key = queue.insert("here", SECOND);
+    for stale in [removed, expired, cleared] {
+        assert_ne!(stale, key);
+        assert!(queue.try_remove(&stale).is_none());
+        assert!(!queue.try_reset(&stale, SECOND) && !queue.try_reset_at(&stale, clock.now()));
+        assert_eq!((queue.try_deadline(&stale), queue.get(&stale)), (None, None));
+        assert!(queue.get_mut(&stale).is_none());
+    }
+    assert_eq!(queue.get(&key), Some(&"here"));
+}
+
+#[test]
+fn a_stale_key_panics_where_documented_and_changes_nothing() {
+    let (mut queue, clock) = virtual_queue();
+    let stale = queue.insert(1, SECOND);
+    queue.remove(&stale);
+    queue.insert(2, SECOND);
+    let uses: [fn(&mut DelayQueue<i32>, _); 4] = [
+        |queue, key| assert!(queue.remove(&key).deadline() < Instant::now()),
+        |queue, key| queue.reset(&key, SECOND),
+        |queue, key| queue.reset_at(&key, Instant::now()),
+        |queue, key| assert!(queue.deadline(&key) < Instant::now()),
+    ];
+    for using in uses {
+        let panic = catch_unwind(AssertUnwindSafe(|| using(&mut queue, stale)));
+        let message = *panic.expect_err("it is gone").downcast::<String>().expect("a message");
+        assert!(message.contains("is gone"), "{message}");
+    }
+    clock.advance(SECOND);
+    assert_eq!((queue.len(), next(&mut queue)), (1, 2));
+}
+
+#[test]
+fn shrinking_gives_back_room_and_keeps_keys() {
+    let (mut queue, clock) = virtual_queue();
+    queue.reserve(1_000);
+    assert!(queue.capacity() >= 1_000);
+    let keys: Vec<_> = (0..1_000).map(|n| queue.insert(n, SECOND)).collect();
+    let capacity = queue.capacity();
+    for (n, key) in keys.iter().enumerate().filter(|(n, _)| *n != 7 && *n != 40) {
+        assert_eq!(queue.remove(key).into_inner(), n);
+    }
+    queue.shrink_to_fit();
+    assert!(queue.capacity() < 100 && capacity >= 1_000);
+    let others: Vec<_> = (0..100).map(|n| queue.insert(1_000 + n, SECOND)).collect();
+    assert_eq!((queue.get(&keys[7]), queue.get(&keys[40])), (Some(&7), Some(&40)));
+    assert!(others.iter().zip(1_000..).all(|(key, n)| queue.get(key) == Some(&n)));
+    clock.advance(SECOND);
+    assert_eq!([next(&mut queue), next(&mut queue), next(&mut queue)], [7, 40, 1_000]);
+}
+
+#[test]
+fn values_are_dropped_with_the_queue_and_by_clear() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let (mut queue, _clock) = virtual_queue();
+    let fill = |queue: &mut DelayQueue<Dropped>| {
+        for delay in [Duration::ZERO, SECOND, Duration::MAX] {
+            queue.insert(Dropped { count: count.clone(), panics: false }, delay);
+        }
+    };
+    fill(&mut queue);
+    queue.clear();
+    assert_eq!((count.load(Ordering::SeqCst), queue.len()), (3, 0));
+    fill(&mut queue);
+    drop(queue);
+    assert_eq!(count.load(Ordering::SeqCst), 6);
+}
+
+#[test]
+fn a_value_that_panics_when_dropped_harms_no_other() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let value = |panics| Dropped { count: count.clone(), panics };
+    let (mut queue, clock) = virtual_queue();
+    let keys = [false, true, false].map(|panics| queue.insert(value(panics), SECOND));
+    catch_unwind(AssertUnwindSafe(|| queue.clear())).expect_err("a drop panics");
+    assert_eq!((count.load(Ordering::SeqCst), queue.len(), queue.peek()), (3, 0, None));
+    assert!(keys.iter().all(|key| queue.get(key).is_none()));
+    queue.insert(value(false), SECOND);
+    clock.advance(2 * SECOND);
+    drop(next(&mut queue));
+    assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(None)));
+}
+
+#[test]
+fn a_waker_that_panics_leaves_the_queue_as_it_was() {
+    let (mut queue, clock) = virtual_queue();
+    let panics = || callback(|| panic!("a waker that panics"));
+    assert!(matches!(poll_next(&mut queue, &panics()), Poll::Ready(None)));
+    catch_unwind(AssertUnwindSafe(|| queue.insert(1, SECOND))).expect_err("the waker panics");
+    assert!(queue.is_empty());
+    let key = queue.insert(2, SECOND);
+    assert!(poll_next(&mut queue, &panics()).is_pending());
+    catch_unwind(AssertUnwindSafe(|| queue.remove(&key))).expect_err("the waker panics");
+    assert_eq!(queue.get(&key), Some(&2));
+    assert!(poll_next(&mut queue, &panics()).is_pending());
+    catch_unwind(AssertUnwindSafe(|| queue.clear())).expect_err("the waker panics");
+    assert_eq!(queue.get(&key), Some(&2));
+    clock.advance(SECOND);
+    assert!(poll_next(&mut queue, &panics()).is_ready(), "a poll that waits for nothing");
+    queue.insert(3, SECOND);
+    assert!(poll_next(&mut queue, &panics()).is_pending());
+    clock.jump(SECOND);
+    catch_unwind(AssertUnwindSafe(|| queue.pop_expired())).expect_err("the waker panics");
+    assert_eq!(next(&mut queue), 3);
+}
+
+#[test]
+fn a_waker_that_cannot_be_cloned_loses_nothing() {
+    const VTABLE: RawWakerVTable =
+        RawWakerVTable::new(|_| panic!("a clone that panics"), |_| {}, |_| {}, |_| {});
+    // SAFETY: no function of the table uses the pointer; all may be called from any thread.
+    let hostile = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
+    let (mut queue, clock) = virtual_queue();
+    let poll = |queue: &mut DelayQueue<i32>| {
+        catch_unwind(AssertUnwindSafe(|| poll_next(queue, &hostile).is_ready()))
+    };
+    poll(&mut queue).expect_err("the end is waited for");
+    queue.insert(1, SECOND);
+    poll(&mut queue).expect_err("an entry is waited for");
+    let counter = wait(&mut queue);
+    poll(&mut queue).expect_err("an entry is waited for");
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1);
+    assert!(poll(&mut queue).expect("nothing to wait for"));
+}
+
+#[test]
+fn a_loop_that_turns_the_wheels_by_hand_turns_those_of_queues() {
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let mut queue = DelayQueue::with_timer(&timer);
+    queue.insert(1, ms(2));
+    let counter = wait(&mut queue);
+    let start = Instant::now();
+    while counter.wakes() == 0 {
+        driver.turn();
+        thread::yield_now();
+    }
+    assert!(start.elapsed() >= ms(1));
+    assert_eq!(next(&mut queue), 1);
+}
+
+#[test]
+fn one_task_waits_while_another_thread_inserts() {
+    let queue = Arc::new(Mutex::new(DelayQueue::new()));
+    let far = queue.lock().unwrap().insert(0, Duration::MAX);
+    let inserter = thread::spawn({
+        let queue = queue.clone();
+        move || {
+            for n in 1..=50 {
+                // Each is earlier than those before.
+                queue.lock().unwrap().insert(n, ms(60 - n));
+            }
+        }
+    });
+    let mut seen = Vec::new();
+    while seen.len() < 50 {
+        let expired = pollster::block_on(poll_fn(|cx| queue.lock().unwrap().poll_expired(cx)));
+        let expired = expired.expect("one is left");
+        assert!(Instant::now() >= expired.deadline(), "early");
+        seen.push(expired.into_inner());
+    }
+    inserter.join().unwrap();
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=50).collect::<Vec<_>>());
+    assert!(queue.lock().unwrap().try_remove(&far).is_some());
+}
+
+#[test]
+fn it_runs_on_any_executor() {
+    async fn use_queue() {
+        let start = Instant::now();
+        let mut queue = DelayQueue::with_capacity(2);
+        queue.insert(2, ms(4));
+        queue.insert(1, ms(2));
+        let order: Vec<_> = queue.by_ref().map(|expired| expired.into_inner()).collect().await;
+        assert_eq!(order, [1, 2]);
+        assert!(start.elapsed() >= ms(4));
+    }
+    pollster::block_on(use_queue());
+    smol::block_on(smol::spawn(use_queue()));
+    futures::executor::block_on(use_queue());
+    let tokio = tokio::runtime::Builder::new_current_thread().build().expect("it needs no drivers");
+    tokio.block_on(async { tokio::spawn(use_queue()).await.expect("it does not panic") });
+}
+
+#[test]
+fn it_goes_wherever_its_values_go() {
+    fn everywhere<T: Send + Sync + Unpin + std::fmt::Debug + 'static>(_: T) {}
+    fn anyhow<T: Unpin + std::fmt::Debug>(_: T) {}
+
+    everywhere(DelayQueue::<String>::default());
+    anyhow(DelayQueue::<(std::marker::PhantomPinned, *const u8, fn())>::new());
+    let (mut queue, _clock) = virtual_queue();
+    queue.insert(1, SECOND);
+    let shown = format!("{queue:?}");
+    assert!(shown.starts_with("DelayQueue { len: 1, capacity: "), "{shown}");
+}

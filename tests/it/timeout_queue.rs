@@ -1,0 +1,214 @@
+//! `TimeoutQueue`, poll by poll. See `queue_model` for random operations, and `delay_queue` for
+//! what the two have in common.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use tourbillon::{TimeoutQueue, VirtualClock};
+
+use crate::support::*;
+
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+fn virtual_queue<T>(duration: Duration) -> (TimeoutQueue<T>, VirtualClock) {
+    let (timer, clock) = virtual_timer();
+    (TimeoutQueue::with_timer(duration, &timer), clock)
+}
+
+fn next<T>(queue: &mut TimeoutQueue<T>) -> T {
+    match poll_next(queue, Waker::noop()) {
+        Poll::Ready(Some(expired)) => expired.into_inner(),
+        Poll::Ready(None) => panic!("the queue is empty"),
+        Poll::Pending => panic!("nothing is due"),
+    }
+}
+
+fn wait<T>(queue: &mut TimeoutQueue<T>) -> Arc<Counter> {
+    let counter = Counter::new();
+    assert!(poll_next(queue, &Waker::from(counter.clone())).is_pending());
+    counter
+}
+
+#[test]
+fn entries_expire_one_duration_after_their_push_in_turn() {
+    let (mut queue, clock) = virtual_queue(10 * SECOND);
+    let start = clock.now();
+    for n in 0..3 {
+        let key = queue.push(n);
+        assert_eq!(queue.deadline(&key), start + (10 + n) * SECOND);
+        clock.advance(SECOND);
+    }
+    assert_eq!(queue.duration(), 10 * SECOND);
+    let counter = wait(&mut queue);
+    clock.advance(7 * SECOND - NANOSECOND);
+    assert_eq!(counter.wakes(), 0);
+    clock.advance(NANOSECOND);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, 0));
+    let counter = wait(&mut queue);
+    clock.jump(2 * SECOND);
+    assert_eq!([next(&mut queue), next(&mut queue)], [1, 2]);
+    assert_eq!(counter.wakes(), 0);
+}
+
+#[test]
+fn a_refresh_moves_to_the_back() {
+    let (mut queue, clock) = virtual_queue(10 * SECOND);
+    let keys = [1, 2, 3].map(|n| queue.push(n));
+    clock.advance(SECOND);
+    // The one in the middle, the first, and the last.
+    for key in [keys[1], keys[0], keys[0]] {
+        queue.refresh(&key);
+        assert_eq!(queue.deadline(&key), clock.now() + 10 * SECOND);
+    }
+    assert_eq!(queue.peek(), Some(keys[2]));
+    clock.advance(9 * SECOND);
+    assert_eq!(next(&mut queue), 3);
+    wait(&mut queue);
+    clock.advance(SECOND);
+    assert_eq!([next(&mut queue), next(&mut queue)], [2, 1]);
+}
+
+#[test]
+fn a_duration_of_zero_is_due_at_once_and_the_longest_never() {
+    let (mut queue, _clock) = virtual_queue(Duration::ZERO);
+    let key = queue.push(1);
+    queue.push(2);
+    queue.refresh(&key);
+    assert_eq!([next(&mut queue), next(&mut queue)], [2, 1]);
+
+    let (mut queue, clock) = virtual_queue(Duration::MAX);
+    let key = queue.push(1);
+    let counter = wait(&mut queue);
+    queue.push(2);
+    queue.refresh(&key);
+    clock.advance(Duration::from_secs(400 * 365 * 86_400));
+    assert_eq!((counter.wakes(), clock.pending()), (0, 0));
+    assert!(queue.deadline(&key) > clock.now());
+}
+
+#[test]
+fn the_sleep_is_left_alone_until_it_ends() {
+    let (timer, clock) = virtual_timer();
+    let mut queue = TimeoutQueue::with_timer(10 * SECOND, &timer);
+    let keys: Vec<_> = (0..100).map(|n| queue.push(n)).collect();
+    let counter = wait(&mut queue);
+    let armed_for = clock.next_deadline();
+    for step in 1..10 {
+        clock.advance(SECOND);
+        keys.iter().for_each(|key| queue.refresh(key));
+        queue.push(100 + step);
+        assert_eq!((clock.pending(), clock.next_deadline()), (1, armed_for));
+    }
+    assert_eq!((counter.wakes(), timer.stats().armed), (0, 1));
+    clock.advance(SECOND);
+    assert_eq!(counter.wakes(), 1, "in vain");
+    let counter = wait(&mut queue);
+    clock.advance(9 * SECOND);
+    assert_eq!((counter.wakes(), next(&mut queue), timer.stats().armed), (1, 101, 2));
+}
+
+#[test]
+fn a_task_that_was_told_of_the_end_is_woken_by_the_next_push() {
+    let (mut queue, clock) = virtual_queue(SECOND);
+    let counter = Counter::new();
+    assert!(matches!(poll_next(&mut queue, &Waker::from(counter.clone())), Poll::Ready(None)));
+    queue.push(1);
+    queue.push(2);
+    assert_eq!(counter.wakes(), 1);
+    assert_eq!(clock.block_on(queue.next()).map(|expired| expired.into_inner()), Some(1));
+    assert_eq!(clock.block_on(queue.next()).map(|expired| expired.into_inner()), Some(2));
+    assert!(clock.block_on(queue.next()).is_none());
+    assert_eq!(clock.pending(), 0);
+}
+
+#[test]
+fn removing_the_last_entry_wakes_for_the_end_and_removing_another_does_not() {
+    let (mut queue, clock) = virtual_queue(SECOND);
+    let keys = [1, 2, 3].map(|n| queue.push(n));
+    let counter = wait(&mut queue);
+    assert_eq!(queue.remove(&keys[1]).into_inner(), 2);
+    assert_eq!(queue.remove(&keys[0]).into_inner(), 1);
+    assert_eq!((counter.wakes(), queue.peek()), (0, Some(keys[2])));
+    assert_eq!(queue.remove(&keys[2]).deadline(), clock.now() + SECOND);
+    assert_eq!(counter.wakes(), 1);
+    assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(None)));
+}
+
+#[test]
+fn a_stale_key_is_nobody_elses() {
+    let (mut queue, _clock) = virtual_queue(SECOND);
+    let stale = queue.push(1);
+    queue.remove(&stale);
+    let key = queue.push(2);
+    assert!(!queue.try_refresh(&stale) && queue.try_remove(&stale).is_none());
+    assert_eq!((queue.try_deadline(&stale), queue.get(&stale)), (None, None));
+    let uses: [fn(&mut TimeoutQueue<i32>, _); 3] = [
+        |queue, key| assert!(queue.remove(&key).deadline() < Instant::now()),
+        |queue, key| queue.refresh(&key),
+        |queue, key| assert!(queue.deadline(&key) < Instant::now()),
+    ];
+    for using in uses {
+        catch_unwind(AssertUnwindSafe(|| using(&mut queue, stale))).expect_err("it is gone");
+    }
+    *queue.get_mut(&key).expect("it is there") += 1;
+    assert_eq!(queue.get(&key), Some(&3));
+}
+
+#[test]
+fn shrinking_gives_back_room_and_keeps_keys() {
+    let (mut queue, _clock) = virtual_queue(SECOND);
+    queue.reserve(1_000);
+    let keys: Vec<_> = (0..1_000).map(|n| queue.push(n)).collect();
+    assert!(keys[8..].iter().all(|key| queue.try_remove(key).is_some()));
+    assert!(queue.capacity() >= 1_000);
+    queue.shrink_to_fit();
+    assert!(queue.capacity() < 100);
+    assert!(keys[..8].iter().zip(0..).all(|(key, n)| queue.get(key) == Some(&n)));
+}
+
+#[test]
+fn values_are_dropped_though_one_of_the_drops_panics() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let value = |panics| Dropped { count: count.clone(), panics };
+    let (mut queue, clock) = virtual_queue(SECOND);
+    for panics in [false, true, false] {
+        queue.push(value(panics));
+    }
+    catch_unwind(AssertUnwindSafe(|| queue.clear())).expect_err("a drop panics");
+    assert_eq!((count.load(Ordering::SeqCst), queue.len(), queue.peek()), (3, 0, None));
+    queue.push(value(false));
+    clock.advance(SECOND);
+    drop(next(&mut queue));
+    queue.push(value(false));
+    drop(queue);
+    assert_eq!(count.load(Ordering::SeqCst), 5);
+}
+
+#[test]
+fn it_runs_in_real_time() {
+    let start = Instant::now();
+    let mut queue = TimeoutQueue::with_capacity(ms(2), 2);
+    assert!(queue.capacity() >= 2);
+    let refreshed = queue.push(1);
+    queue.push(2);
+    std::thread::sleep(ms(1));
+    queue.refresh(&refreshed);
+    let order: Vec<_> =
+        pollster::block_on(queue.by_ref().map(|expired| expired.into_inner()).collect());
+    assert_eq!(order, [2, 1]);
+    assert!(start.elapsed() >= ms(3));
+}
+
+#[test]
+fn it_goes_wherever_its_values_go() {
+    fn everywhere<T: Send + Sync + Unpin + std::fmt::Debug + 'static>(_: &T) {}
+
+    let queue = TimeoutQueue::<String>::new(SECOND);
+    everywhere(&queue);
+    let shown = format!("{queue:?}");
+    assert!(shown.starts_with("TimeoutQueue { duration: 1s, len: 0, "), "{shown}");
+}
