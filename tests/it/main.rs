@@ -10,6 +10,7 @@ mod faults;
 mod future_ext;
 mod interval;
 mod process;
+mod queue_model;
 mod sleep;
 mod stream_ext;
 mod support;
