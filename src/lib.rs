@@ -24,6 +24,9 @@
 //! - turned by hand from a loop of the user's own, see [`Driver`];
 //! - run on a clock that stands still until it is moved, see [`VirtualClock`].
 //!
+//! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep for
+//! all of them.
+//!
 //! # Guarantees
 //!
 //! - **Never early**: a timer completes at its deadline or after. Deadlines are kept to the

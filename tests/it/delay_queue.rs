@@ -257,15 +257,15 @@ fn the_waker_of_the_last_poll_is_woken_and_others_are_let_go() {
 
 #[test]
 fn a_poll_that_returns_an_entry_waits_for_nothing() {
-    let (mut queue, _clock) = virtual_queue();
-    queue.insert(1, Duration::ZERO);
+    let (mut queue, clock) = virtual_queue();
+    queue.insert(1, SECOND);
     queue.insert(2, Duration::MAX);
-    let counter = Counter::new();
+    let counter = wait(&mut queue);
+    clock.advance(SECOND);
     assert!(poll_next(&mut queue, &Waker::from(counter.clone())).is_ready());
-    queue.insert(3, Duration::ZERO);
+    queue.insert_at(3, clock.now() - SECOND);
     queue.clear();
-    assert_eq!(counter.wakes(), 0);
-    assert_eq!(Arc::strong_count(&counter), 1);
+    assert_eq!(counter.wakes(), 1);
 }
 
 #[test]
@@ -433,6 +433,16 @@ fn a_loop_that_turns_the_wheels_by_hand_turns_those_of_queues() {
     }
     assert!(start.elapsed() >= ms(1));
     assert_eq!(next(&mut queue), 1);
+}
+
+#[test]
+fn an_entry_that_is_due_needs_no_driver() {
+    let (timer, _driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let mut queue = DelayQueue::with_timer(&timer);
+    queue.insert("far", 1_000 * SECOND);
+    let counter = wait(&mut queue);
+    queue.insert("now", Duration::ZERO);
+    assert_eq!((counter.wakes(), next(&mut queue)), (1, "now"));
 }
 
 #[test]
