@@ -139,7 +139,7 @@ impl<T> DelayQueue<T> {
         self.queue.insert(value, deadline)
     }
 
-    /// Inserts `value`, to expire at `deadline`; at once, if that is past. Reads no clock.
+    /// Inserts `value`, to expire at `deadline`; at once, if that is past.
     ///
     /// # Panics
     ///
@@ -158,7 +158,7 @@ impl<T> DelayQueue<T> {
     #[inline]
     #[track_caller]
     pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
-        let deadline = self.queue.tick(deadline);
+        let deadline = self.queue.at(deadline);
         self.queue.insert(value, deadline)
     }
 
@@ -272,7 +272,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[inline]
     pub fn try_reset_at(&mut self, key: &Key, deadline: Instant) -> bool {
-        let deadline = self.queue.tick(deadline);
+        let deadline = self.queue.at(deadline);
         self.queue.reset(key, deadline)
     }
 
@@ -516,8 +516,6 @@ struct ByDeadline {
     wheel: Wheel<AtomicU32>,
     /// The deadline that the wheel is being turned to, if there may be more entries of it.
     turning_to: Option<Tick>,
-    /// The latest deadline handed out; no entry is filed under an earlier one.
-    passed: Tick,
     /// Entries filed so far.
     filings: u64,
 }
@@ -533,7 +531,20 @@ struct Filing {
 
 impl From<Tick> for ByDeadline {
     fn from(now: Tick) -> Self {
-        Self { wheel: Wheel::new(now), turning_to: None, passed: now, filings: 0 }
+        Self { wheel: Wheel::new(now), turning_to: None, filings: 0 }
+    }
+}
+
+impl ByDeadline {
+    /// Turns the wheel to `goal`, or until so many entries have come out of it; returns the last.
+    fn turn(&mut self, goal: Tick, expiries: usize) -> (Option<u32>, Turned) {
+        let mut due = None;
+        let turned = self.wheel.turn(goal, Allowance { expiries, moves: usize::MAX }, |index| {
+            // ORDERING: Relaxed; see `file`.
+            due = Some(index.load(Ordering::Relaxed));
+            Due::Expired
+        });
+        (due, turned)
     }
 }
 
@@ -552,7 +563,7 @@ impl Order for ByDeadline {
         // ORDERING: Relaxed; an atomic only because the wheel shares what it stores. Whoever gets
         // at it has the queue to themselves.
         self.wheel.value(key).store(index, Ordering::Relaxed);
-        self.wheel.insert(key, entry.deadline.max(self.passed));
+        self.wheel.insert(key, entry.deadline);
         entry.place.key = Some(key);
     }
 
@@ -565,7 +576,6 @@ impl Order for ByDeadline {
     }
 
     fn take_due<T>(&mut self, slab: &mut Slab<T, Filing>, now: Tick) -> Option<u32> {
-        const ONE: Allowance = Allowance { expiries: 1, moves: usize::MAX };
         loop {
             // From deadline to deadline, since a turn past several hands them out by the slot. The
             // wheel files what is left of each slot at a finer level, so to look for the earliest
@@ -573,17 +583,19 @@ impl Order for ByDeadline {
             let goal = match self.turning_to {
                 Some(goal) => goal,
                 None if self.wheel.next_deadline()? > now => return None,
-                None => self.wheel.earliest().filter(|earliest| *earliest <= now)?,
+                None => match self.wheel.earliest()? {
+                    earliest if earliest <= now => earliest,
+                    // The bound was that of an entry withdrawn. Entries ahead are filed finely, so
+                    // that the next such bound is not found out by a walk past them all again.
+                    _ => {
+                        self.turn(now, usize::MAX);
+                        return None;
+                    }
+                },
             };
-            let mut due = None;
-            let turned = self.wheel.turn(goal, ONE, |index| {
-                // ORDERING: Relaxed; see `file`.
-                due = Some(index.load(Ordering::Relaxed));
-                Due::Expired
-            });
+            let (due, turned) = self.turn(goal, 1);
             self.turning_to = (turned == Turned::Partly).then_some(goal);
             if let Some(index) = due {
-                self.passed = goal;
                 if let Some(key) = slab.entry_mut(index).place.key.take() {
                     self.wheel.store().release(key);
                 }
@@ -602,12 +614,11 @@ impl Order for ByDeadline {
 
     fn first<T>(&self, slab: &Slab<T, Filing>) -> Option<u32> {
         slab.iter()
-            .min_by_key(|(_, entry)| (entry.deadline.max(self.passed), entry.place.number))
+            .min_by_key(|(_, entry)| (entry.deadline, entry.place.number))
             .map(|(index, _)| index)
     }
 
-    fn clear(&mut self) {
-        self.wheel = Wheel::new(self.passed);
-        self.turning_to = None;
+    fn clear(&mut self, now: Tick) {
+        *self = Self::from(now);
     }
 }

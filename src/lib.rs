@@ -24,8 +24,8 @@
 //! - turned by hand from a loop of the user's own, see [`Driver`];
 //! - run on a clock that stands still until it is moved, see [`VirtualClock`].
 //!
-//! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep for
-//! all of them.
+//! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep
+//! for all of them.
 //!
 //! # Guarantees
 //!

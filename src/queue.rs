@@ -7,8 +7,8 @@
 //! # Order
 //!
 //! Entries expire in the order of their deadlines, to the nanosecond, and never early; equal
-//! deadlines in the order in which they were set. A deadline earlier than that of an entry handed
-//! out before, or earlier than the making of the queue, counts as equal to that.
+//! deadlines in the order in which they were set. A deadline that is past already when it is set
+//! is made that moment.
 //!
 //! A poll hands out one entry. The clock is read when nothing is left that was due at the last
 //! reading, not for each entry.
@@ -23,8 +23,8 @@
 //! - at once, if at that poll there were no entries, or none that ever expires, and one that does
 //!   is inserted, or reset;
 //! - at once, if the last entry is removed, as the stream ends there for now;
-//! - in vain, at the deadline of an entry that was the earliest and was removed or put off, but no
-//!   more than once until the next poll. That keeps removal cheap.
+//! - in vain, at the deadline of an entry that was removed or put off, but no more than once until
+//!   the next poll. That keeps removal cheap.
 //!
 //! # The end
 //!
@@ -149,12 +149,12 @@ impl<T> Expired<T> {
     /// # Examples
     ///
     /// ```
-    /// use std::time::Instant;
+    /// use std::time::{Duration, Instant};
     ///
-    /// let now = Instant::now();
+    /// let deadline = Instant::now() + Duration::from_secs(5);
     /// let mut queue = tourbillon::DelayQueue::new();
-    /// let key = queue.insert_at("now", now);
-    /// assert_eq!(queue.remove(&key).deadline(), now);
+    /// let key = queue.insert_at("later", deadline);
+    /// assert_eq!(queue.remove(&key).deadline(), deadline);
     /// ```
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -184,20 +184,21 @@ pub(crate) trait Order {
     fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Place>, index: u32);
 
     /// Takes the first entry out, if it is due at `now`, which is no earlier than in any call
-    /// before.
+    /// before, and no later than any deadline that is going to be filed.
     fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Place>, now: Tick) -> Option<u32>;
 
-    /// No later than any deadline, at the price of a look; [`Tick::NEVER`] if nothing expires.
+    /// No later than any deadline, at the price of a look; [`Tick::NEVER`] if nothing expires. If
+    /// it is not the earliest deadline, it is that of an entry withdrawn.
     fn bound<T>(&self, slab: &Slab<T, Self::Place>) -> Tick;
 
-    /// The earliest deadline itself. Nothing is due at the last `now` given to `take_due`.
+    /// The earliest deadline itself.
     fn earliest<T>(&mut self, slab: &Slab<T, Self::Place>) -> Tick;
 
     /// The entry that is the next to be taken out.
     fn first<T>(&self, slab: &Slab<T, Self::Place>) -> Option<u32>;
 
     /// Forgets all entries.
-    fn clear(&mut self);
+    fn clear(&mut self, now: Tick);
 }
 
 /// Either queue, but for what deadlines its entries may have.
@@ -250,9 +251,14 @@ impl<T, O: Order> Queue<T, O> {
         Some(self.waiting.clock().instant(self.slab.entry(index).deadline))
     }
 
-    /// The tick of `instant`.
-    pub(crate) fn tick(&self, instant: Instant) -> Tick {
-        self.waiting.clock().tick(instant)
+    /// The tick of `instant`, or the present one if that is past.
+    #[inline]
+    pub(crate) fn at(&mut self, instant: Instant) -> Tick {
+        let deadline = self.waiting.clock().tick(instant);
+        if self.waiting.clock().has_passed(deadline) {
+            self.read_clock();
+        }
+        deadline.max(self.now)
     }
 
     /// The tick `delay` from now.
@@ -318,8 +324,7 @@ impl<T, O: Order> Queue<T, O> {
                 return Poll::Ready(None);
             }
             let bound = self.order.bound(&self.slab);
-            let earliest = || self.order.earliest(&self.slab);
-            if self.waiting.poll(cx, self.now, bound, earliest).is_pending() {
+            if self.waiting.poll(cx, self.now, bound).is_pending() {
                 return Poll::Pending;
             }
             self.read_clock();
@@ -330,7 +335,7 @@ impl<T, O: Order> Queue<T, O> {
         if self.slab.len() > 0 {
             self.waiting.end();
         }
-        self.order.clear();
+        self.order.clear(self.now);
         self.slab.clear();
     }
 

@@ -23,9 +23,10 @@ use crate::timer::{Timer, never};
 /// told in [`queue`](crate::queue): the order of entries, whose task is woken and when, and that it
 /// may be polled on after its end.
 ///
-/// Use it where one task looks after many entries. Where each entry has a task of its own, which
-/// is to be woken at its deadline, a [`Sleep`](crate::Sleep) in that task is simpler, and cheaper
-/// to put off: its [`reset`](crate::Sleep::reset) to a later deadline is a store.
+/// Use it where one task looks after many entries: pushing and expiring take less than to arm and
+/// fire a [`Sleep`](crate::Sleep) for each. Where each entry has a task of its own, which is to be
+/// woken at its deadline, a sleep in that task is simpler, and no dearer to put off: its
+/// [`reset`](crate::Sleep::reset) to a later deadline is a store.
 ///
 /// # Cancel safety
 ///
@@ -521,7 +522,7 @@ impl Order for ByArrival {
         (self.front != NIL).then_some(self.front)
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, _now: Tick) {
         *self = Self::new();
     }
 }

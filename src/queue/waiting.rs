@@ -12,7 +12,7 @@ use crate::tick::Tick;
 ///
 /// The sleep is armed only while somebody waits, and never later than the earliest deadline. It
 /// may be earlier, after an entry was removed or put off: moving it then would cost more than the
-/// wake-up that comes for nothing, of which there is one at most before it is armed exactly again.
+/// wake-up that comes for nothing.
 pub(crate) struct Waiting {
     sleep: Sleep,
     waker: Option<Waker>,
@@ -71,18 +71,12 @@ impl Waiting {
         self.register(cx);
     }
 
-    /// Waits for the `earliest` deadline, which is `bound` or later. Ready if it is time to look at
+    /// Waits for the earliest deadline, which is `bound` or later. Ready if it is time to look at
     /// the clock again. Nothing is due at `now`.
-    pub(crate) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        now: Tick,
-        bound: Tick,
-        earliest: impl FnOnce() -> Tick,
-    ) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Tick, bound: Tick) -> Poll<()> {
         let armed = self.sleep.deadline_tick();
         if armed > bound || armed <= now || bound == Tick::NEVER {
-            self.sleep.reset_to(earliest());
+            self.sleep.reset_to(bound);
         }
         let slept = Pin::new(&mut self.sleep).poll(cx);
         if slept.is_pending() {

@@ -149,8 +149,6 @@ struct Entry {
     value: u64,
     /// Nanoseconds on the harness's time line. `None` never comes.
     deadline: Option<i64>,
-    /// The deadline that counts: no earlier than any handed out before it was set.
-    counted: Option<i64>,
     /// Orders equal deadlines.
     filing: u64,
 }
@@ -164,8 +162,6 @@ struct Harness<S> {
     /// Deadlines that were removed or reset since there was last nothing to wait for. Each may
     /// wake the task in vain when it comes.
     given_up: Vec<i64>,
-    /// The latest deadline handed out; at first, the making of the queue.
-    passed: i64,
     filings: u64,
     counters: [Arc<Counter>; 2],
     wait: Option<Wait>,
@@ -190,7 +186,6 @@ impl<S: Subject> Harness<S> {
         // So that deadlines may lie before the making of the queue.
         clock.advance(DAY);
         let queue = make(&timer);
-        let passed = DAY.as_nanos() as i64;
         Self {
             queue,
             clock,
@@ -198,7 +193,6 @@ impl<S: Subject> Harness<S> {
             entries: Vec::new(),
             gone: Vec::new(),
             given_up: Vec::new(),
-            passed,
             filings: 0,
             counters: [Counter::new(), Counter::new()],
             wait: None,
@@ -213,13 +207,13 @@ impl<S: Subject> Harness<S> {
     fn first(&self) -> Option<usize> {
         let order = |at: &usize| {
             let entry = &self.entries[*at];
-            (entry.counted.unwrap_or(i64::MAX), entry.filing)
+            (entry.deadline.unwrap_or(i64::MAX), entry.filing)
         };
         (0..self.entries.len()).min_by_key(order)
     }
 
     fn first_due(&self) -> Option<usize> {
-        self.first().filter(|at| self.entries[*at].counted.is_some_and(|due| due <= self.now()))
+        self.first().filter(|at| self.entries[*at].deadline.is_some_and(|due| due <= self.now()))
     }
 
     fn apply(&mut self, op: &Op) {
@@ -235,7 +229,7 @@ impl<S: Subject> Harness<S> {
             Op::Remove(choice) => {
                 if let Some(at) = chosen(choice) {
                     self.note_end(count == 1);
-                    self.given_up.extend(self.entries[at].counted);
+                    self.given_up.extend(self.entries[at].deadline);
                     let entry = self.entries.remove(at);
                     let removed = self.queue.try_remove(&entry.key).expect("it is there");
                     self.check(entry, removed);
@@ -280,7 +274,7 @@ impl<S: Subject> Harness<S> {
             }
             Op::Clear => {
                 self.note_end(count > 0);
-                self.given_up.extend(self.entries.iter().filter_map(|entry| entry.counted));
+                self.given_up.extend(self.entries.iter().filter_map(|entry| entry.deadline));
                 self.queue.clear();
                 self.gone.extend(self.entries.drain(..).map(|entry| entry.key));
             }
@@ -296,22 +290,22 @@ impl<S: Subject> Harness<S> {
         self.filings += 1;
         let (value, filing) = (self.filings, self.filings);
         let key = self.queue.insert(value, delay, self.clock.now());
-        let deadline = delay.map(|delay| self.now() + delay);
-        let counted = deadline.map(|deadline| deadline.max(self.passed));
-        self.entries.push(Entry { key, value, deadline, counted, filing });
+        // A deadline of the past is made the present.
+        let deadline = delay.map(|delay| self.now() + delay.max(0));
+        self.entries.push(Entry { key, value, deadline, filing });
     }
 
     fn reset(&mut self, at: usize, delay: Delay) {
         let delay = self.queue.granted(delay);
         self.note_filing(delay);
-        self.given_up.extend(self.entries[at].counted);
+        self.given_up.extend(self.entries[at].deadline);
         self.filings += 1;
-        let deadline = delay.map(|delay| self.now() + delay);
-        let counted = deadline.map(|deadline| deadline.max(self.passed));
+        // A deadline of the past is made the present.
+        let deadline = delay.map(|delay| self.now() + delay.max(0));
         let filing = self.filings;
         let entry = &mut self.entries[at];
         assert!(self.queue.reset(&entry.key, delay, self.clock.now()));
-        *entry = Entry { deadline, counted, filing, ..*entry };
+        *entry = Entry { deadline, filing, ..*entry };
     }
 
     /// Notes that an entry is about to get a deadline.
@@ -353,7 +347,6 @@ impl<S: Subject> Harness<S> {
         assert_eq!(due.is_some(), expired.is_some(), "due: {due:?}, handed out: {expired:?}");
         if let (Some(at), Some(expired)) = (due, expired) {
             let entry = self.entries.remove(at);
-            self.passed = self.passed.max(entry.counted.expect("it is due"));
             self.check(entry, expired);
         }
     }
