@@ -1,0 +1,302 @@
+//! What does an entry of a queue cost, and when is a queue better than a sleep for each entry?
+//!
+//! All of it is measured on the thread that uses the queue. What a sleep costs its driver thread
+//! when it fires is on top of that, and as great for a queue of a thousand entries as for one.
+
+mod common;
+
+use std::hint::black_box;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::peers::{Peer, Tokio, Tourbillon};
+use common::prove_that_sleeps_fire;
+use common::wakers::Count;
+use common::work::Random;
+use criterion::Criterion;
+use tokio_util::time::delay_queue as theirs;
+use tourbillon::queue::Key;
+use tourbillon::{DelayQueue, Sleep, TimeoutQueue};
+
+const FAR: Duration = Duration::from_secs(1_000);
+/// What is to expire does so after at most this.
+const SOON: Duration = Duration::from_millis(5);
+/// Entries inserted before all of them expire.
+const BATCH: u64 = 10_000;
+
+/// Something that holds entries until they time out.
+trait Entries: Sized {
+    const NAME: &'static str;
+    type Key;
+
+    /// With room for `capacity`. All delays are going to be `usual`, for those who want to know.
+    fn new(capacity: usize, usual: Duration) -> Self;
+    fn insert(&mut self, delay: Duration, waker: &Waker) -> Self::Key;
+    fn remove(&mut self, key: Self::Key);
+    fn reset(&mut self, key: &Self::Key, delay: Duration);
+    /// How many entries a poll finds expired.
+    fn expire(&mut self, cx: &mut Context<'_>) -> u64;
+}
+
+impl Entries for DelayQueue<u64> {
+    const NAME: &'static str = "DelayQueue";
+    type Key = Key;
+
+    fn new(capacity: usize, _usual: Duration) -> Self {
+        DelayQueue::with_capacity(capacity)
+    }
+
+    fn insert(&mut self, delay: Duration, _waker: &Waker) -> Key {
+        DelayQueue::insert(self, 1, delay)
+    }
+
+    fn remove(&mut self, key: Key) {
+        black_box(DelayQueue::remove(self, &key));
+    }
+
+    fn reset(&mut self, key: &Key, delay: Duration) {
+        DelayQueue::reset(self, key, delay);
+    }
+
+    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
+        match self.poll_expired(cx) {
+            Poll::Ready(Some(expired)) => expired.into_inner(),
+            _ => 0,
+        }
+    }
+}
+
+impl Entries for theirs::DelayQueue<u64> {
+    const NAME: &'static str = "tokio-util's DelayQueue";
+    type Key = theirs::Key;
+
+    fn new(capacity: usize, _usual: Duration) -> Self {
+        theirs::DelayQueue::with_capacity(capacity)
+    }
+
+    fn insert(&mut self, delay: Duration, _waker: &Waker) -> theirs::Key {
+        theirs::DelayQueue::insert(self, 1, delay)
+    }
+
+    fn remove(&mut self, key: theirs::Key) {
+        black_box(theirs::DelayQueue::remove(self, &key));
+    }
+
+    fn reset(&mut self, key: &theirs::Key, delay: Duration) {
+        theirs::DelayQueue::reset(self, key, delay);
+    }
+
+    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
+        match self.poll_expired(cx) {
+            Poll::Ready(Some(expired)) => expired.into_inner(),
+            _ => 0,
+        }
+    }
+}
+
+impl Entries for TimeoutQueue<u64> {
+    const NAME: &'static str = "TimeoutQueue";
+    type Key = Key;
+
+    fn new(capacity: usize, usual: Duration) -> Self {
+        TimeoutQueue::with_capacity(usual, capacity)
+    }
+
+    fn insert(&mut self, _delay: Duration, _waker: &Waker) -> Key {
+        self.push(1)
+    }
+
+    fn remove(&mut self, key: Key) {
+        black_box(TimeoutQueue::remove(self, &key));
+    }
+
+    fn reset(&mut self, key: &Key, _delay: Duration) {
+        self.refresh(key);
+    }
+
+    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
+        match self.poll_expired(cx) {
+            Poll::Ready(Some(expired)) => expired.into_inner(),
+            _ => 0,
+        }
+    }
+}
+
+/// A sleep for each entry, armed, and in a list as a task might have it.
+struct Sleeps {
+    sleeps: Vec<Sleep>,
+}
+
+impl Entries for Sleeps {
+    const NAME: &'static str = "a Sleep each";
+    type Key = usize;
+
+    fn new(capacity: usize, _usual: Duration) -> Self {
+        Self { sleeps: Vec::with_capacity(capacity) }
+    }
+
+    fn insert(&mut self, delay: Duration, waker: &Waker) -> usize {
+        let mut sleep = tourbillon::sleep(delay);
+        let _ = common::wakers::poll(std::pin::Pin::new(&mut sleep), waker);
+        self.sleeps.push(sleep);
+        self.sleeps.len() - 1
+    }
+
+    /// `key` is the last.
+    fn remove(&mut self, key: usize) {
+        self.sleeps.truncate(key);
+    }
+
+    fn reset(&mut self, key: &usize, delay: Duration) {
+        self.sleeps[*key].reset_after(delay);
+    }
+
+    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
+        let Some(last) = self.sleeps.last_mut() else { return 0 };
+        let expired = common::wakers::poll(std::pin::Pin::new(last), cx.waker()).is_ready();
+        if expired {
+            self.sleeps.pop();
+        }
+        u64::from(expired)
+    }
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// A structure with so many entries, all far off, that somebody waits for.
+fn filled<E: Entries>(count: usize, waker: &Waker) -> (E, Vec<E::Key>) {
+    let mut random = Random::new();
+    let mut entries = E::new(count + 1, FAR);
+    let keys = (0..count).map(|_| entries.insert(FAR + random.within(FAR), waker)).collect();
+    assert_eq!(entries.expire(&mut Context::from_waker(waker)), 0);
+    (entries, keys)
+}
+
+/// Insert an entry that is far off and remove it, among so many others.
+fn insert_remove<E: Entries>(others: usize) -> impl FnMut(u64) -> Duration {
+    let waker = Count::new().waker();
+    let (mut entries, _keys) = filled::<E>(others, &waker);
+    move |times| {
+        timed(|| {
+            for _ in 0..times {
+                let key = entries.insert(black_box(FAR), &waker);
+                entries.remove(key);
+            }
+        })
+    }
+}
+
+/// Put off a random one of so many entries.
+fn refresh<E: Entries>(count: usize) -> impl FnMut(u64) -> Duration {
+    let waker = Count::new().waker();
+    let (mut entries, keys) = filled::<E>(count, &waker);
+    let mut random = Random::new();
+    let order: Vec<_> = (0..4_096).map(|_| random.below(count as u64) as usize).collect();
+    let mut at = 0;
+    move |times| {
+        timed(|| {
+            for _ in 0..times {
+                at = (at + 1) % order.len();
+                entries.reset(&keys[order[at]], black_box(2 * FAR));
+            }
+        })
+    }
+}
+
+/// Insert entries, and take them out when all of them are due. The wait between is not counted.
+fn insert_expire<E: Entries>(spread: bool) -> impl FnMut(u64) -> Duration {
+    let waker = Count::new().waker();
+    let mut random = Random::new();
+    let delays: Vec<_> = (0..BATCH)
+        .map(|_| if spread { SOON / 2 + random.within(SOON / 2) } else { SOON })
+        .collect();
+    let mut entries = E::new(BATCH as usize, SOON);
+    move |times| {
+        let mut sum = Duration::ZERO;
+        let mut left = times;
+        while left > 0 {
+            let batch = left.min(BATCH);
+            left -= batch;
+            let mut cx = Context::from_waker(&waker);
+            let mut expired = 0;
+            sum += timed(|| {
+                for delay in &delays[..batch as usize] {
+                    entries.insert(*delay, &waker);
+                }
+                expired += entries.expire(&mut cx);
+            });
+            thread::sleep(2 * SOON);
+            sum += timed(|| {
+                while expired < batch {
+                    expired += entries.expire(&mut cx);
+                }
+            });
+        }
+        sum
+    }
+}
+
+/// One criterion group: the function for every kind of entries.
+macro_rules! compare {
+    ($criterion:expr, $name:expr, $function:ident($argument:expr), $($entries:ty),+) => {{
+        let mut group = $criterion.benchmark_group($name);
+        $(group.bench_function(<$entries>::NAME, |bencher| {
+            // Prepared when it runs: a filter on the command line saves that, too.
+            let mut work = $function::<$entries>($argument);
+            bencher.iter_custom(&mut work);
+        });)+
+        group.finish();
+    }};
+}
+
+fn main() {
+    prove_that_sleeps_fire();
+    let _entered = (Tourbillon::enter(), Tokio::enter());
+    let mut criterion = Criterion::default().configure_from_args();
+    for others in [0, 10_000] {
+        let name = format!("insert and remove, among {others}");
+        compare!(
+            criterion,
+            name,
+            insert_remove(others),
+            DelayQueue<u64>,
+            theirs::DelayQueue<u64>,
+            TimeoutQueue<u64>,
+            Sleeps
+        );
+    }
+    compare!(
+        criterion,
+        "insert and expire, spread",
+        insert_expire(true),
+        DelayQueue<u64>,
+        theirs::DelayQueue<u64>
+    );
+    compare!(
+        criterion,
+        "push and expire, equal delays",
+        insert_expire(false),
+        TimeoutQueue<u64>,
+        DelayQueue<u64>,
+        theirs::DelayQueue<u64>,
+        Sleeps
+    );
+    for count in [1_000, 100_000] {
+        let name = format!("refresh one of {count}");
+        compare!(
+            criterion,
+            name,
+            refresh(count),
+            TimeoutQueue<u64>,
+            DelayQueue<u64>,
+            theirs::DelayQueue<u64>,
+            Sleeps
+        );
+    }
+    criterion.final_summary();
+}
