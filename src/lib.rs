@@ -71,6 +71,7 @@ mod builder;
 mod canary;
 mod clock;
 mod delay_queue;
+pub mod compat;
 mod driver;
 mod engine;
 mod entry;

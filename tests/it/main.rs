@@ -4,6 +4,7 @@
 //! are asserted.
 
 mod delay_queue;
+mod compat;
 mod driven_by_hand;
 mod executors;
 mod faults;
