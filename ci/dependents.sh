@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Runs crates that use futures-timer on our timers, by way of the package in shim/: our tests of
+# them, then the published sources of some with their own tests, unmodified. Says which versions.
+. "$(dirname "$0")/lib.sh"
+root=$PWD
+shim=$root/shim/futures-timer
+work=$root/target/dependents
+export CARGO_TARGET_DIR=$work/target
+patch="patch.crates-io.futures-timer.path=\"$shim\""
+
+# source_of NAME VERSION: where the registry's copy of a package lies.
+source_of() {
+    local fetch=$work/fetch/$1
+    mkdir -p "$fetch"
+    cat >"$fetch/Cargo.toml" <<TOML
+[package]
+name = "fetch"
+edition = "2024"
+[lib]
+path = "lib.rs"
+[dependencies]
+$1 = "=$2"
+[workspace]
+TOML
+    touch "$fetch/lib.rs"
+    cargo metadata --quiet --format-version 1 --manifest-path "$fetch/Cargo.toml" |
+        grep -oE '"manifest_path":"[^"]*/'"$1-$2"'/Cargo.toml"' | head -n 1 |
+        sed 's/^"manifest_path":"//; s/\/Cargo.toml"$//'
+}
+
+# linked: the package in the current directory is built against the shim, and no other.
+linked() {
+    local tree
+    tree=$(cargo tree --quiet --config "$patch" --target all --edges all --invert futures-timer \
+        --depth 0)
+    echo "$tree"
+    [ "$tree" = "futures-timer v3.0.4 ($shim)" ] || { echo "not the shim"; exit 1; }
+}
+
+# own_tests NAME VERSION [ARGUMENT...]: the tests in a published package, run over the shim. Tests
+# that bound real time from above fail now and then on a machine with other things to do, over any
+# timer; so there are three tries.
+own_tests() {
+    local name=$1 version=$2 from copy try
+    shift 2
+    say "$name $version, its own tests"
+    from=$(source_of "$name" "$version")
+    [ -n "$from" ] || { echo "no $name $version in the registry"; exit 1; }
+    copy=$work/$name-$version
+    rm -rf "$copy"
+    cp -r "$from" "$copy"
+    cd "$copy"
+    # A lock file that was published with it may name an older futures-timer than ours is.
+    cargo update --quiet --config "$patch" futures-timer
+    linked
+    for try in 1 2 3; do
+        if cargo test --quiet --config "$patch" "$@"; then
+            cd "$root"
+            return
+        fi
+        echo "try $try failed"
+    done
+    exit 1
+}
+
+# The tests of futures-timer itself, in a package beside a copy of them.
+their_tests() {
+    local version=3.0.4 from copy=$work/futures-timer
+    say "futures-timer $version, its own tests"
+    from=$(source_of futures-timer "$version")
+    [ -n "$from" ] || { echo "no futures-timer $version in the registry"; exit 1; }
+    rm -rf "$copy"
+    mkdir -p "$copy"
+    cp -r "$from/tests" "$copy/"
+    cat >"$copy/Cargo.toml" <<TOML
+[package]
+name = "tests"
+edition = "2018"
+[lib]
+path = "lib.rs"
+test = false
+doctest = false
+[dev-dependencies]
+async-std = { version = "1.13", features = ["attributes"] }
+futures-timer = "$version"
+TOML
+    touch "$copy/lib.rs"
+    cd "$copy"
+    linked
+    cargo test --quiet --config "$patch"
+    cd "$root"
+}
+
+say "our tests of governor and backon"
+(cd shim && cargo tree --quiet --package tourbillon-dependents --depth 1 && cargo test --quiet)
+own_tests governor 0.10.4 --tests
+own_tests rstest 0.28.0 --lib
+their_tests

@@ -1,0 +1,1 @@
+//! Nothing but the tests beside it: crates that use futures-timer, on tourbillon's timers.
