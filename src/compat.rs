@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What dependencies use is moved by the package named `futures-timer` in `shim/` of this crate's
-//! repository, which exports this type.
+//! repository, which exports this type; see [`migration`](crate::migration).
 
 use std::future::Future;
 use std::pin::Pin;

@@ -26,6 +26,8 @@
 //!
 //! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep
 //! for all of them.
+//! Those who come from tokio, futures-timer or async-io find their calls in [`migration`], and what
+//! there is on wasm32.
 //!
 //! # Guarantees
 //!
@@ -85,6 +87,10 @@ mod handle;
 mod interval;
 mod manual;
 pub mod queue;
+// Nothing but documentation.
+#[cfg(doc)]
+#[doc = include_str!("migration.md")]
+pub mod migration {}
 mod shard;
 mod sleep;
 mod stats;

@@ -4,8 +4,7 @@
 
 use std::fmt::Debug;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::mpsc::{self, Receiver, RecvError};
-use std::task::Waker;
+use std::sync::mpsc::{Receiver, RecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,13 +76,6 @@ over_both! {
 
 const SHORT: Duration = ms(20);
 const LONG: Duration = Duration::from_secs(3600);
-
-/// A waker that tells when it is woken. `recv` fails once all its clones are gone.
-fn telling() -> (Waker, Receiver<Instant>) {
-    let (tell, told) = mpsc::channel();
-    // The receiver is gone where a test has seen enough.
-    (callback(move || tell.send(Instant::now()).unwrap_or(())), told)
-}
 
 /// Polls with a waker that nothing but the delay keeps; it must be pending.
 fn register<D: Delay>(delay: &mut D) -> Receiver<Instant> {

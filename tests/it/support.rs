@@ -4,8 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::Stream;
 use tourbillon::{Timer, VirtualClock};
@@ -54,6 +55,13 @@ pub(crate) fn callback(action: impl Fn() + Send + Sync + 'static) -> Waker {
     }
 
     Waker::from(Arc::new(Callback(action)))
+}
+
+/// A waker that tells when it is woken. `recv` fails once all its clones are gone.
+pub(crate) fn telling() -> (Waker, Receiver<Instant>) {
+    let (tell, told) = mpsc::channel();
+    // The receiver is gone where a test has seen enough.
+    (callback(move || tell.send(Instant::now()).unwrap_or(())), told)
 }
 
 pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
