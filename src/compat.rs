@@ -20,8 +20,8 @@ use crate::timer;
 
 /// The longest delay that is told from never: a hundred years.
 ///
-/// A deadline past the end of the time line would be [`never`](crate::never), and a sleep that
-/// never ends keeps no waker, while a [`Delay`] has to have one when it is reset.
+/// A deadline past the end of the time line would be [`never`](crate::never), and a sleep made so
+/// is not armed by a poll, while a [`Delay`] has to have that poll's waker when it is reset.
 const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A future that completes a duration after it was made or reset, like `futures_timer::Delay`.

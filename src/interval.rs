@@ -207,6 +207,11 @@ impl Interval {
         self.sleep.reset_after(delay);
     }
 
+    /// Schedules no further tick.
+    pub(crate) fn clear(&mut self) {
+        self.sleep.clear();
+    }
+
     /// Schedules the next tick for `instant`; the period applies after it.
     ///
     /// # Examples

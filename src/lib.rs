@@ -72,8 +72,8 @@
 mod builder;
 mod canary;
 mod clock;
-mod delay_queue;
 pub mod compat;
+mod delay_queue;
 mod driver;
 mod engine;
 mod entry;

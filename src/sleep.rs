@@ -165,6 +165,13 @@ impl Sleep {
         self.deadline
     }
 
+    /// Leaves the sleep without a deadline and without a waker, as [`never`](crate::never) made it.
+    pub(crate) fn clear(&mut self) {
+        self.disarm(false);
+        self.claim = None;
+        self.deadline = Tick::NEVER;
+    }
+
     #[inline]
     pub(crate) fn reset_to(&mut self, deadline: Tick) {
         let old = std::mem::replace(&mut self.deadline, deadline);

@@ -67,7 +67,7 @@ impl Waiting {
 
     /// Waits for entries, of which there are none.
     pub(crate) fn wait_for_entries(&mut self, cx: &Context<'_>) {
-        self.sleep.reset_to(Tick::NEVER);
+        self.sleep.clear();
         self.register(cx);
     }
 

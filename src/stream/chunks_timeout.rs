@@ -11,7 +11,6 @@ use pin_project_lite::pin_project;
 
 use super::source::{Allowance, Source};
 use crate::sleep::Sleep;
-use crate::tick::Tick;
 use crate::timer::{Timer, never};
 
 pin_project! {
@@ -64,7 +63,7 @@ impl<S: Stream> ChunksTimeout<S> {
     /// ```
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
         let this = self.project();
-        this.sleep.reset_to(Tick::NEVER);
+        this.sleep.clear();
         mem::take(this.items)
     }
 
@@ -80,7 +79,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         let mut allowance = Allowance::new();
         while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
             let Some(item) = item else {
-                this.sleep.reset_to(Tick::NEVER);
+                this.sleep.clear();
                 return Poll::Ready((!this.items.is_empty()).then(|| mem::take(this.items)));
             };
             if this.items.is_empty() {

@@ -10,7 +10,6 @@ use pin_project_lite::pin_project;
 
 use super::source::{Allowance, Source};
 use crate::sleep::Sleep;
-use crate::tick::Tick;
 use crate::timer::{Timer, never};
 
 pin_project! {
@@ -48,7 +47,7 @@ impl<S: Stream> Stream for Debounce<S> {
         let mut allowance = Allowance::new();
         while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
             if item.is_none() {
-                this.sleep.reset_to(Tick::NEVER);
+                this.sleep.clear();
                 return Poll::Ready(this.held.take());
             }
             // Before anything foreign runs, such as the drop of the item that this one replaces.

@@ -68,7 +68,7 @@ impl<S: Stream> Stream for Sample<S> {
         let mut allowance = Allowance::new();
         while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
             if item.is_none() {
-                this.sleep.reset_to(Tick::NEVER);
+                this.sleep.clear();
                 return Poll::Ready(this.held.take());
             }
             if this.held.is_none() {

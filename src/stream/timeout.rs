@@ -48,12 +48,12 @@ impl<S: Stream> Stream for Timeout<S> {
         if let Poll::Ready(item) = this.source.poll_next(cx) {
             match item {
                 Some(_) => this.sleep.reset_after(*this.limit),
-                None => this.sleep.reset_to(Tick::NEVER),
+                None => this.sleep.clear(),
             }
             return Poll::Ready(item.map(Ok));
         }
         ready!(Pin::new(&mut *this.sleep).poll(cx));
-        this.sleep.reset_to(Tick::NEVER);
+        this.sleep.clear();
         Poll::Ready(Some(Err(Elapsed(()))))
     }
 

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
@@ -42,7 +41,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
         if let Poll::Ready(item) = this.source.poll_next(cx) {
             match item {
                 Some(_) => this.interval.reset(),
-                None => this.interval.reset_after(Duration::MAX),
+                None => this.interval.clear(),
             }
             return Poll::Ready(item.map(Ok));
         }

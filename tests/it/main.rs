@@ -3,8 +3,8 @@
 //! Time is virtual wherever it can be. Where it is real, only "never early" and "does complete"
 //! are asserted.
 
-mod delay_queue;
 mod compat;
+mod delay_queue;
 mod driven_by_hand;
 mod executors;
 mod faults;
