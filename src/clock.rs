@@ -1,9 +1,16 @@
 //! Where the time comes from: the only module that reads a clock.
 
 use std::time::Instant;
+#[cfg(feature = "aws-smithy-async")]
+use std::time::{Duration, SystemTime};
 
 use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering, ThreadId, lock, this_thread};
 use crate::tick::{Tick, TimeLine};
+
+/// The time of day when a virtual clock is made: the same in every run, and one that a `DateTime`
+/// of any crate can take.
+#[cfg(feature = "aws-smithy-async")]
+const VIRTUAL_ORIGIN: Duration = Duration::from_secs(946_684_800); // 2000-01-01 00:00:00 UTC
 
 /// The clock of one timer.
 #[derive(Clone, Debug)]
@@ -48,6 +55,17 @@ impl Clock {
         }
     }
 
+    /// The time of day that goes with [`now`](Self::now).
+    #[cfg(feature = "aws-smithy-async")]
+    pub(crate) fn time_of_day(&self) -> SystemTime {
+        match self {
+            Self::Monotonic(_) => SystemTime::now(),
+            Self::Virtual(time) => virtual_time_of_day(time),
+            #[cfg(all(test, tourbillon_model))]
+            Self::Model(time) => virtual_time_of_day(time),
+        }
+    }
+
     /// Whether the clock moves only when told to.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
@@ -71,6 +89,11 @@ impl Clock {
             Self::Model(time) => &time.line,
         }
     }
+}
+
+#[cfg(feature = "aws-smithy-async")]
+fn virtual_time_of_day(time: &VirtualTime) -> SystemTime {
+    SystemTime::UNIX_EPOCH + VIRTUAL_ORIGIN + time.now().since(Tick::ORIGIN)
 }
 
 /// The system's monotonic clock.

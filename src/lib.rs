@@ -51,6 +51,24 @@
 //! than 438 years ahead never comes. While the machine is suspended, [`Instant`] stops on Linux
 //! and macOS, and so do timers; on Windows it runs on.
 //!
+//! # Features
+//!
+//! None is on by default. Each gives [`Timer`] or [`Sleep`] another crate's traits, and brings that
+//! crate as a dependency:
+//!
+//! | feature | what it gives |
+//! |---|---|
+//! | `hyper` | hyper 1: `rt::Timer` for [`Timer`], `rt::Sleep` for [`Sleep`] |
+//! | `aws-smithy-async` | the AWS SDK: `AsyncSleep` and `TimeSource` for [`Timer`] |
+//! | `embedded-hal-async` | `DelayNs` for [`Timer`] |
+//! | `quinn-0_11` | quinn 0.11: `AsyncTimer` for [`Sleep`], and a module with a `Runtime` |
+//! | `tower-service-0_3` | a module with tower's timeout, as a layer and as a service |
+//!
+//! Where a name carries a version, the crate's next version comes as a feature beside it. The
+//! `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are futures-core's and always there.
+//!
+//! The minimum version of Rust holds without features; with them it may be a dependency's.
+//!
 //! # What is not offered
 //!
 //! Nothing here may be called from a signal handler.
@@ -68,6 +86,7 @@
 //! [`Instant`]: std::time::Instant
 //!
 #![doc = include_str!("../PROOF.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
 mod canary;
@@ -100,6 +119,7 @@ mod tick;
 mod timeout;
 mod timeout_queue;
 mod timer;
+mod traits;
 mod virtual_clock;
 mod wake_batch;
 mod wheel;
@@ -119,6 +139,10 @@ pub use timer::{
     Timer, interval, interval_at, never, sleep, sleep_until, timeout, timeout_at, try_interval,
     try_interval_at, try_sleep, try_sleep_until, try_timeout, try_timeout_at,
 };
+#[cfg(feature = "quinn-0_11")]
+pub use traits::quinn_0_11;
+#[cfg(feature = "tower-service-0_3")]
+pub use traits::tower_service_0_3;
 pub use virtual_clock::VirtualClock;
 
 /// The README's examples, tested.

@@ -18,4 +18,5 @@ mod stream_ext;
 mod support;
 mod timeout;
 mod timeout_queue;
+mod traits;
 mod virtual_time;

@@ -1,0 +1,64 @@
+//! The timers and the clock of the AWS SDK.
+
+use std::time::{Duration, SystemTime};
+
+use aws_smithy_async::rt::sleep::{AsyncSleep, Sleep};
+use aws_smithy_async::time::TimeSource;
+
+use crate::timer::Timer;
+
+/// Gives the AWS SDK our timers, for its timeouts and for the pauses between its attempts.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use aws_smithy_async::rt::sleep::{AsyncSleep, SharedAsyncSleep};
+/// use tourbillon::{Timer, VirtualClock};
+///
+/// let clock = VirtualClock::new();
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+/// // An `SdkConfig` takes it as its `sleep_impl`.
+/// let sleeps = SharedAsyncSleep::new(timer);
+/// clock.block_on(sleeps.sleep(Duration::from_secs(20)));
+/// # std::io::Result::Ok(())
+/// ```
+impl AsyncSleep for Timer {
+    fn sleep(&self, duration: Duration) -> Sleep {
+        Sleep::new(self.sleep(duration))
+    }
+}
+
+/// The time of day that goes with the timer's clock.
+///
+/// On the system's clock that is [`SystemTime::now`], which may be set forward and back while the
+/// timer runs on.
+///
+/// A [`VirtualClock`](crate::VirtualClock) was made at midnight, UTC, as the year 2000 began,
+/// whenever that was: a test that signs requests signs the same ones in every run. From there it
+/// goes as the clock is moved.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+///
+/// use aws_smithy_async::time::{SharedTimeSource, TimeSource};
+/// use tourbillon::{Timer, VirtualClock};
+///
+/// let clock = VirtualClock::new();
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+/// // An `SdkConfig` takes it as its `time_source`.
+/// let time = SharedTimeSource::new(timer);
+/// let new_year = UNIX_EPOCH + Duration::from_secs(946_684_800);
+/// assert_eq!(time.now(), new_year);
+/// clock.advance(Duration::from_secs(5));
+/// assert_eq!(time.now(), new_year + Duration::from_secs(5));
+/// # std::io::Result::Ok(())
+/// ```
+impl TimeSource for Timer {
+    fn now(&self) -> SystemTime {
+        self.engine().clock().time_of_day()
+    }
+}

@@ -1,0 +1,60 @@
+//! hyper's timer.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use hyper::rt;
+
+use crate::engine::Engine;
+use crate::sleep::Sleep;
+use crate::sync::Arc;
+use crate::timer::Timer;
+
+/// Gives hyper our timers: `builder.timer(Timer::global())`.
+///
+/// hyper then also takes its present from the timer's clock, so that a server on a
+/// [`VirtualClock`](crate::VirtualClock) lives in virtual time as a whole. Each sleep is one
+/// allocation, which the trait asks for; [`reset`](rt::Timer::reset) makes none where the sleep
+/// came from the same timer. A sleep of another timer, or of another maker, is replaced.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hyper::rt;
+/// use tourbillon::Timer;
+///
+/// fn first_in_an_hour_then_now(timer: &impl rt::Timer) {
+///     let mut sleep = timer.sleep(Duration::from_secs(3600));
+///     timer.reset(&mut sleep, timer.now());
+///     pollster::block_on(sleep);
+/// }
+///
+/// first_in_an_hour_then_now(&Timer::global());
+/// ```
+impl rt::Timer for Timer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.sleep(duration))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.sleep_until(deadline))
+    }
+
+    fn now(&self) -> Instant {
+        self.now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(mut sleep) if Arc::ptr_eq(Engine::current(sleep.engine()), self.engine()) => {
+                sleep.reset(deadline);
+            }
+            _ => *sleep = rt::Timer::sleep_until(self, deadline),
+        }
+    }
+}
+
+/// What the timer's [`rt::Timer`] returns in a box.
+impl rt::Sleep for Sleep {}

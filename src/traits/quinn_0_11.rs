@@ -1,0 +1,141 @@
+//! quinn 0.11: its timer, and a runtime of which only the timers are ours.
+//!
+//! Needs the feature `quinn-0_11`.
+//!
+//! quinn takes its timers, its sockets and the spawning of its tasks from one
+//! [`Runtime`]. [`WithTimer`] exchanges the timers of one that
+//! exists. To write one from nothing, box a sleep for the timer and read the timer's clock:
+//!
+//! ```
+//! use std::future::Future;
+//! use std::io;
+//! use std::pin::Pin;
+//! use std::sync::Arc;
+//! use std::time::Instant;
+//!
+//! use quinn_0_11::{AsyncTimer, AsyncUdpSocket, Runtime};
+//! use tourbillon::Timer;
+//!
+//! #[derive(Debug)]
+//! struct Mine {
+//!     timer: Timer,
+//! }
+//!
+//! impl Runtime for Mine {
+//!     fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
+//!         Box::pin(self.timer.sleep_until(deadline))
+//!     }
+//!
+//!     fn now(&self) -> Instant {
+//!         self.timer.now()
+//!     }
+//!
+//!     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+//!         smol::spawn(task).detach();
+//!     }
+//!
+//!     fn wrap_udp_socket(
+//!         &self,
+//!         socket: std::net::UdpSocket,
+//!     ) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+//!         // Sockets belong to the reactor, of which a timer knows nothing.
+//! #       drop(socket);
+//! #       Err(io::ErrorKind::Unsupported.into())
+//!     }
+//! }
+//! # let timer = Timer::builder().build()?;
+//! # let runtime = Mine { timer };
+//! # let mut timer = runtime.new_timer(runtime.now());
+//! # pollster::block_on(std::future::poll_fn(|cx| timer.as_mut().poll(cx)));
+//! # io::Result::Ok(())
+//! ```
+
+use std::future::Future;
+use std::io;
+use std::net::UdpSocket;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use quinn_0_11::{AsyncTimer, AsyncUdpSocket, Runtime};
+
+use crate::sleep::Sleep;
+use crate::sync::StdArc;
+use crate::timer::Timer;
+
+/// A sleep is quinn's timer as it is. Resetting it allocates nothing, and to a later deadline takes
+/// no lock.
+///
+/// # Examples
+///
+/// See [`quinn_0_11`](self).
+impl AsyncTimer for Sleep {
+    fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
+        Sleep::reset(&mut self, deadline);
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Future::poll(self, cx)
+    }
+}
+
+/// A [`Runtime`] that takes timers and the present from a [`Timer`], and the rest from another
+/// runtime.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use quinn_0_11::Runtime;
+/// use tourbillon::Timer;
+/// use tourbillon::quinn_0_11::WithTimer;
+///
+/// fn on_our_timer(runtime: Arc<dyn Runtime>) -> Arc<dyn Runtime> {
+///     Arc::new(WithTimer::new(runtime, Timer::global()))
+/// }
+///
+/// // As `quinn::SmolRuntime` there is, with quinn's feature of that name.
+/// if let Some(runtime) = quinn_0_11::default_runtime() {
+///     // To be given to `quinn::Endpoint::new`.
+///     let runtime = on_our_timer(runtime);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct WithTimer {
+    runtime: StdArc<dyn Runtime>,
+    timer: Timer,
+}
+
+impl WithTimer {
+    /// Exchanges the timers of `runtime` for those of `timer`.
+    ///
+    /// On a [`VirtualClock`](crate::VirtualClock) quinn's present is virtual too. The network's is
+    /// not: a clock that is moved while datagrams are under way makes them late or lost.
+    ///
+    /// # Examples
+    ///
+    /// See [`WithTimer`].
+    pub fn new(runtime: StdArc<dyn Runtime>, timer: Timer) -> Self {
+        Self { runtime, timer }
+    }
+}
+
+impl Runtime for WithTimer {
+    fn new_timer(&self, deadline: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        Box::pin(self.timer.sleep_until(deadline))
+    }
+
+    #[track_caller]
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.runtime.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<StdArc<dyn AsyncUdpSocket>> {
+        self.runtime.wrap_udp_socket(socket)
+    }
+
+    fn now(&self) -> Instant {
+        self.timer.now()
+    }
+}

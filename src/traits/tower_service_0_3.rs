@@ -1,0 +1,251 @@
+//! tower: a limit on the time that a service takes for a request.
+//!
+//! Needs the feature `tower-service-0_3`. The traits are those of tower-service and tower-layer
+//! 0.3, which tower 0.4 and 0.5 share.
+//!
+//! tower's own `timeout` sleeps on tokio's timer and nowhere else. What is here has its names and
+//! its behaviour, so that an import is all that has to change; except that the error within the
+//! box is ours, [`Elapsed`](crate::Elapsed).
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tower_layer_0_3::Layer;
+use tower_service_0_3::Service;
+
+use crate::timeout::Timeout as TimeoutFuture;
+use crate::timer::Timer;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Puts a limit on every request of the services it is laid around; makes a [`Timeout`] of each.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tourbillon::tower_service_0_3::TimeoutLayer;
+/// use tower_layer_0_3::Layer;
+///
+/// // What a `tower::ServiceBuilder` or an axum `Router` does with it in `.layer(..)`.
+/// let layer = TimeoutLayer::new(Duration::from_secs(5));
+/// let service = layer.layer("any service");
+/// assert_eq!(service.get_ref(), &"any service");
+/// ```
+#[derive(Clone, Debug)]
+pub struct TimeoutLayer {
+    limit: Duration,
+    timer: Timer,
+}
+
+impl TimeoutLayer {
+    /// A layer with this limit, on the process-wide timer.
+    ///
+    /// # Examples
+    ///
+    /// See [`TimeoutLayer`].
+    pub fn new(limit: Duration) -> Self {
+        Self::with_timer(limit, Timer::global())
+    }
+
+    /// A layer with this limit, on `timer`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::Timer;
+    /// use tourbillon::tower_service_0_3::TimeoutLayer;
+    ///
+    /// let timer = Timer::builder().build()?;
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(5), timer);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn with_timer(limit: Duration, timer: Timer) -> Self {
+        Self { limit, timer }
+    }
+}
+
+impl<S> Layer<S> for TimeoutLayer {
+    type Service = Timeout<S>;
+
+    fn layer(&self, service: S) -> Timeout<S> {
+        Timeout::with_timer(service, self.limit, self.timer.clone())
+    }
+}
+
+/// A service that gives up on a request once it has taken too long.
+///
+/// The time counts from the call, not from the first poll of the response; waiting until the
+/// service is ready is not in it. The response is polled first, as in a
+/// [`Timeout`](crate::Timeout): one that is there is delivered, however late.
+///
+/// # Errors
+///
+/// The inner service's, boxed; and [`Elapsed`](crate::Elapsed), boxed.
+///
+/// # Examples
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::future::{Pending, pending};
+/// use std::task::{Context, Poll};
+/// use std::time::Duration;
+///
+/// use tourbillon::Elapsed;
+/// use tourbillon::tower_service_0_3::Timeout;
+/// use tower_service_0_3::Service;
+///
+/// struct Silence;
+///
+/// impl Service<()> for Silence {
+///     type Response = ();
+///     type Error = Infallible;
+///     type Future = Pending<Result<(), Infallible>>;
+///
+///     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+///         Poll::Ready(Ok(()))
+///     }
+///
+///     fn call(&mut self, (): ()) -> Self::Future {
+///         pending()
+///     }
+/// }
+///
+/// let mut service = Timeout::new(Silence, Duration::from_millis(1));
+/// let error = pollster::block_on(service.call(())).unwrap_err();
+/// assert!(error.is::<Elapsed>());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeout<S> {
+    service: S,
+    limit: Duration,
+    timer: Timer,
+}
+
+impl<S> Timeout<S> {
+    /// Puts a limit on the requests of `service`, on the process-wide timer.
+    ///
+    /// # Examples
+    ///
+    /// See [`Timeout`].
+    pub fn new(service: S, limit: Duration) -> Self {
+        Self::with_timer(service, limit, Timer::global())
+    }
+
+    /// Puts a limit on the requests of `service`, on `timer`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::tower_service_0_3::Timeout;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let timer = Timer::builder().virtual_clock(&VirtualClock::new()).build()?;
+    /// let service = Timeout::with_timer("any service", Duration::from_secs(5), timer);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn with_timer(service: S, limit: Duration, timer: Timer) -> Self {
+        Self { service, limit, timer }
+    }
+
+    /// The inner service.
+    ///
+    /// # Examples
+    ///
+    /// See [`TimeoutLayer`].
+    pub fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// The inner service, to be changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::tower_service_0_3::Timeout;
+    ///
+    /// let mut service = Timeout::new(1, Duration::from_secs(5));
+    /// *service.get_mut() += 1;
+    /// assert_eq!(service.into_inner(), 2);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// Gives the inner service back.
+    ///
+    /// # Examples
+    ///
+    /// See [`get_mut`](Self::get_mut).
+    pub fn into_inner(self) -> S {
+        self.service
+    }
+}
+
+impl<S, Request> Service<Request> for Timeout<S>
+where
+    S: Service<Request>,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        // The sleep first, so that what the service does in the call itself counts.
+        let sleep = self.timer.sleep(self.limit);
+        ResponseFuture { response: TimeoutFuture::new(self.service.call(request), sleep) }
+    }
+}
+
+pin_project! {
+    /// The response of a [`Timeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the inner service's response and cancels the deadline.
+    ///
+    /// # Panics
+    ///
+    /// As a [`Timeout`](crate::Timeout).
+    ///
+    /// # Examples
+    ///
+    /// See [`Timeout`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled or awaited"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        response: TimeoutFuture<F>,
+    }
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match ready!(self.project().response.poll(cx)) {
+            Ok(response) => Poll::Ready(response.map_err(Into::into)),
+            Err(elapsed) => Poll::Ready(Err(elapsed.into())),
+        }
+    }
+}

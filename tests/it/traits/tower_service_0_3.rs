@@ -1,0 +1,126 @@
+//! tower's request timeout.
+
+use std::fmt;
+use std::future::{Ready, ready};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer};
+use tourbillon::{Elapsed, Sleep, Timer, VirtualClock};
+use tower_layer_0_3::Layer;
+use tower_service_0_3::Service;
+
+use crate::support::*;
+
+#[derive(Debug, PartialEq)]
+struct Refused;
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("refused")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Takes as long for a request as it says; refuses the second request.
+#[derive(Clone, Debug)]
+struct Slow {
+    timer: Timer,
+    calls: usize,
+}
+
+impl Service<Duration> for Slow {
+    type Response = Duration;
+    type Error = Refused;
+    type Future = futures::future::Either<Response, Ready<Result<Duration, Refused>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        Poll::Ready(if self.calls < 3 { Ok(()) } else { Err(Refused) })
+    }
+
+    fn call(&mut self, time: Duration) -> Self::Future {
+        self.calls += 1;
+        if self.calls == 2 {
+            return futures::future::Either::Right(ready(Err(Refused)));
+        }
+        futures::future::Either::Left(Response(self.timer.sleep(time), time))
+    }
+}
+
+#[derive(Debug)]
+struct Response(Sleep, Duration);
+
+impl Future for Response {
+    type Output = Result<Duration, Refused>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(cx).map(|()| Ok(self.1))
+    }
+}
+
+fn limited() -> (Timeout<Slow>, Timer, VirtualClock) {
+    let (timer, clock) = virtual_timer();
+    let layer = TimeoutLayer::with_timer(SECOND, timer.clone());
+    (layer.layer(Slow { timer: timer.clone(), calls: 0 }), timer, clock)
+}
+
+#[test]
+fn a_response_in_time_is_delivered_and_the_deadline_cancelled() {
+    let (mut service, timer, clock) = limited();
+    let response = clock.block_on(service.call(SECOND / 2)).expect("it is in time");
+    assert_eq!(response, SECOND / 2);
+    assert_eq!((timer.stats().cancelled, clock.pending()), (1, 0));
+}
+
+#[test]
+fn a_slow_response_is_given_up_at_the_limit() {
+    let (mut service, _timer, clock) = limited();
+    let start = clock.now();
+    let error = clock.block_on(service.call(SECOND * 2)).expect_err("it is too slow");
+    assert!(error.is::<Elapsed>());
+    assert_eq!(clock.now() - start, SECOND);
+    assert_eq!(clock.pending(), 0);
+}
+
+#[test]
+fn the_time_counts_from_the_call() {
+    let (mut service, _timer, clock) = limited();
+    let mut response = service.call(SECOND * 2);
+    clock.advance(SECOND);
+    let Poll::Ready(Err(error)) = poll(&mut response) else { panic!("the limit has passed") };
+    assert!(error.is::<Elapsed>());
+}
+
+#[test]
+fn a_response_that_is_there_is_delivered_however_late() {
+    let (mut service, _timer, clock) = limited();
+    let mut response = service.call(SECOND * 2);
+    clock.advance(SECOND * 60);
+    assert!(matches!(poll(&mut response), Poll::Ready(Ok(_))));
+}
+
+#[test]
+fn the_inner_services_errors_come_through() {
+    let (mut service, _timer, clock) = limited();
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert!(matches!(service.poll_ready(&mut cx), Poll::Ready(Ok(()))));
+    clock.block_on(service.call(Duration::ZERO)).expect("the first is answered");
+    let error = clock.block_on(service.call(Duration::ZERO)).expect_err("the second is refused");
+    assert_eq!(error.downcast_ref(), Some(&Refused));
+
+    service.get_mut().calls = 3;
+    let Poll::Ready(Err(error)) = service.poll_ready(&mut cx) else { panic!("it is not ready") };
+    assert!(error.is::<Refused>());
+    assert_eq!(service.into_inner().calls, 3);
+}
+
+#[test]
+fn no_limit_at_all_and_none_to_speak_of_are_safe() {
+    let (timer, clock) = virtual_timer();
+    let slow = Slow { timer: timer.clone(), calls: 0 };
+    let mut at_once = Timeout::with_timer(slow.clone(), Duration::ZERO, timer.clone());
+    assert!(clock.block_on(at_once.call(SECOND)).is_err());
+    let mut never = Timeout::with_timer(slow, Duration::MAX, timer);
+    assert!(clock.block_on(never.call(SECOND * 86_400)).is_ok());
+}
