@@ -2,12 +2,17 @@
 # Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
 . "$(dirname "$0")/lib.sh"
 cargo fmt --check
-cargo fmt --check --all --manifest-path shim/Cargo.toml
+for workspace in shim consumers; do
+    cargo fmt --check --all --manifest-path $workspace/Cargo.toml
+done
 cargo clippy --quiet --all-targets -- -D warnings
+cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --workspace --manifest-path shim/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings
+cargo clippy --quiet --all-targets --workspace --manifest-path consumers/Cargo.toml -- -D warnings
 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
     cargo clippy --quiet --lib --profile loom --tests -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
+RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --all-features
 ci/tidy.sh

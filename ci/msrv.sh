@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Checks the library with the Rust version that Cargo.toml declares: with rustup's toolchain if
-# there is one, else with Debian's package of that version, unpacked privately. Says so and passes
-# where neither is to be had.
+# Checks the library, all its features included, with the Rust version that Cargo.toml declares:
+# with rustup's toolchain if there is one, else with Debian's package of that version, unpacked
+# privately. Says so and passes where neither is to be had.
 . "$(dirname "$0")/lib.sh"
 version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export CARGO_TARGET_DIR=target/msrv
 
 if rustup run "$version" rustc --version >/dev/null 2>&1; then
-    exec rustup run "$version" cargo check --lib --quiet
+    exec rustup run "$version" cargo check --lib --quiet --all-features
 fi
 
 dir=$PWD/target/msrv/rustc
@@ -32,4 +32,4 @@ llvm=$(find "$dir" -name 'libLLVM*.so*' | head -n 1)
 export LD_LIBRARY_PATH=${llvm%/*}:$dir/usr/lib/x86_64-linux-gnu
 export RUSTC=$dir/usr/bin/rustc
 "$RUSTC" --version
-cargo check --lib --quiet
+cargo check --lib --quiet --all-features

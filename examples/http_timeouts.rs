@@ -76,7 +76,8 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Gives hyper our timers.
+/// Gives hyper our timers. `Timer` does so itself with the feature `hyper`; here it is written out,
+/// so that the example needs none.
 struct HyperTimer;
 
 struct HyperSleep(tourbillon::Sleep);

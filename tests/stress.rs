@@ -348,8 +348,8 @@ fn churn_on_a_timer_driven_by_hand_loses_nothing_and_is_never_early() {
 /// - Each shard keeps the tables of its chunks and the list of those places in them that are
 ///   vacant, at 32 and 4 bytes a place. A chunk is added only when all others are full, so there
 ///   were no more than one to 256 timers, and one. A vector that doubles has room for twice what
-///   it held, or for four. A thread arms in its own shard or in the one beside it; it may have had its part
-///   in either, at different times.
+///   it held, or for four. A thread arms in its own shard or in the one beside it; it may have had
+///   its part in either, at different times.
 fn kept_at_most(shards: usize, peak: usize) -> usize {
     const CHUNK: usize = 256;
     let chunk = CHUNK * (32 + 16) + 16;

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Checks every combination of features, tests with all of them, and shows that without any the
+# library has the dependencies that it had.
+. "$(dirname "$0")/lib.sh"
+
+dependencies=$(cargo tree --locked --edges normal --prefix none --format '{lib}' |
+    sed 's/^tourbillon$//' | sort -u | xargs)
+echo "without features it depends on: $dependencies"
+[ "$dependencies" = "crossbeam_utils futures_core libc pin_project_lite" ]
+
+need_cargo_tool cargo-hack
+cargo hack check --quiet --feature-powerset --no-dev-deps
+cargo test --quiet --all-features --lib --test it
+cargo test --quiet --all-features --doc
