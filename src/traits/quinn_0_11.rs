@@ -7,13 +7,14 @@
 //! exists. To write one from nothing, box a sleep for the timer and read the timer's clock:
 //!
 //! ```
+//! # extern crate quinn_0_11 as quinn;
 //! use std::future::Future;
 //! use std::io;
 //! use std::pin::Pin;
 //! use std::sync::Arc;
 //! use std::time::Instant;
 //!
-//! use quinn_0_11::{AsyncTimer, AsyncUdpSocket, Runtime};
+//! use quinn::{AsyncTimer, AsyncUdpSocket, Runtime};
 //! use tourbillon::Timer;
 //!
 //! #[derive(Debug)]
@@ -85,9 +86,10 @@ impl AsyncTimer for Sleep {
 /// # Examples
 ///
 /// ```
+/// # extern crate quinn_0_11 as quinn;
 /// use std::sync::Arc;
 ///
-/// use quinn_0_11::Runtime;
+/// use quinn::Runtime;
 /// use tourbillon::Timer;
 /// use tourbillon::quinn_0_11::WithTimer;
 ///
@@ -96,7 +98,7 @@ impl AsyncTimer for Sleep {
 /// }
 ///
 /// // As `quinn::SmolRuntime` there is, with quinn's feature of that name.
-/// if let Some(runtime) = quinn_0_11::default_runtime() {
+/// if let Some(runtime) = quinn::default_runtime() {
 ///     // To be given to `quinn::Endpoint::new`.
 ///     let runtime = on_our_timer(runtime);
 /// }

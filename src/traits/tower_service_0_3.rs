@@ -27,10 +27,11 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// # Examples
 ///
 /// ```
+/// # extern crate tower_layer_0_3 as tower;
 /// use std::time::Duration;
 ///
 /// use tourbillon::tower_service_0_3::TimeoutLayer;
-/// use tower_layer_0_3::Layer;
+/// use tower::Layer;
 ///
 /// // What a `tower::ServiceBuilder` or an axum `Router` does with it in `.layer(..)`.
 /// let layer = TimeoutLayer::new(Duration::from_secs(5));
@@ -93,6 +94,7 @@ impl<S> Layer<S> for TimeoutLayer {
 /// # Examples
 ///
 /// ```
+/// # extern crate tower_service_0_3 as tower;
 /// use std::convert::Infallible;
 /// use std::future::{Pending, pending};
 /// use std::task::{Context, Poll};
@@ -100,7 +102,7 @@ impl<S> Layer<S> for TimeoutLayer {
 ///
 /// use tourbillon::Elapsed;
 /// use tourbillon::tower_service_0_3::Timeout;
-/// use tower_service_0_3::Service;
+/// use tower::Service;
 ///
 /// struct Silence;
 ///
