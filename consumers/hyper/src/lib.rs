@@ -127,24 +127,30 @@ fn the_server_waits_an_hour_of_virtual_time() {
 
 #[test]
 fn a_client_and_a_server_keep_a_connection_alive() {
-    const PAUSE: Duration = Duration::from_millis(200);
+    const EVERY: Duration = Duration::from_millis(20);
     run(async |executor, timer| {
         let (client, stream) = pair().await?;
         let server_timer = Timer::builder().build()?;
-        let slow = service_fn(async |request| {
-            // Not on our timer, which is to count hyper's pings alone.
-            smol::Timer::after(PAUSE).await;
-            hello(request).await
+        let timers = [timer.clone(), server_timer.clone()];
+        let slow = service_fn(move |request| {
+            let timers = timers.clone();
+            // Until both ends have sent a ping. Not on our timers, which are to count those alone.
+            async move {
+                while timers.iter().any(|timer| timer.stats().fired == 0) {
+                    smol::Timer::after(EVERY).await;
+                }
+                hello(request).await
+            }
         });
         let mut builder = server::conn::http2::Builder::new(SmolExecutor::new(executor.clone()));
-        builder.timer(server_timer.clone()).keep_alive_interval(PAUSE / 10);
+        builder.timer(server_timer.clone()).keep_alive_interval(EVERY);
         builder.keep_alive_timeout(HOUR);
         let server = builder.serve_connection(FuturesIo::new(stream), slow);
         // How it ends depends on whether the client's socket is there to be said goodbye to.
         let server = async { drop(server.await) };
 
         let mut builder = client::conn::http2::Builder::new(SmolExecutor::new(executor));
-        builder.timer(timer.clone()).keep_alive_interval(PAUSE / 10).keep_alive_timeout(HOUR);
+        builder.timer(timer.clone()).keep_alive_interval(EVERY).keep_alive_timeout(HOUR);
         let client = async {
             let handshake = builder.handshake(FuturesIo::new(client)).await;
             let (mut sender, connection) = handshake.expect("the other side speaks HTTP/2");
@@ -156,8 +162,6 @@ fn a_client_and_a_server_keep_a_connection_alive() {
             let (_, ()) = smol::future::zip(connection, request).await;
         };
         smol::future::zip(server, client).await;
-        assert!(timer.stats().fired >= 1, "{:?}", timer.stats());
-        assert!(server_timer.stats().fired >= 1, "{:?}", server_timer.stats());
         Ok(())
     });
 }

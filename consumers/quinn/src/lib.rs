@@ -165,14 +165,15 @@ async fn try_connect(
     })
 }
 
-/// Connects, as often as it takes: on a machine that is busy enough, a handshake may be idle for
-/// longer than a short limit allows.
-async fn connect(client_timer: &Timer, server_timer: &Timer, idle: Duration) -> Pair {
+/// Connects, with a longer limit each time that a handshake was idle for longer than the limit: on
+/// a machine that is busy enough it may be.
+async fn connect(client_timer: &Timer, server_timer: &Timer, mut idle: Duration) -> Pair {
     loop {
         match try_connect(client_timer, server_timer, idle).await {
             Ok(pair) => return pair,
             Err(error) => assert_eq!(error, ConnectionError::TimedOut),
         }
+        idle *= 2;
     }
 }
 
