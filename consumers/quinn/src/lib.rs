@@ -226,11 +226,11 @@ fn a_transfer_survives_a_network_that_loses_a_fifth_both_ways() {
         let pair = connect(&client_timer, &server_timer, LONG).await;
         pair.client_loss.set(5);
         pair.server_loss.set(5);
-        let bytes: Vec<u8> = (0..256 * 1024_u32).map(|n| (n % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..64 * 1024_u32).map(|n| (n % 251) as u8).collect();
         let exchange = smol::future::zip(echo(&pair.server), ask(&pair.client, &bytes));
         let ((), answer) = exchange.await;
         assert!(answer == bytes, "what came back differs");
-        assert!(pair.client_loss.lost() > 10 && pair.server_loss.lost() > 10);
+        assert!(pair.client_loss.lost() > 5 && pair.server_loss.lost() > 5);
         for timer in [client_timer, server_timer] {
             assert!(timer.stats().armed >= 1, "{:?}", timer.stats());
         }
