@@ -157,7 +157,8 @@ mod coarse {
             Self { offset: Tick::ORIGIN.raw().wrapping_sub(read(libc::CLOCK_MONOTONIC)) }
         }
 
-        /// `None` if the coarse clock cannot tell.
+        /// `None` if the coarse clock cannot tell. Exact also before the origin, where the clock is
+        /// at first, as it lags, and may be once it has stepped back.
         #[inline]
         pub(super) fn has_passed(&self, deadline: Tick) -> Option<bool> {
             let now = read(libc::CLOCK_MONOTONIC_COARSE).wrapping_add(self.offset);

@@ -239,4 +239,23 @@ mod tests {
         assert!(shard.earliest() > earliest);
         withdraw(&mut shard, claims[1]);
     }
+
+    #[test]
+    fn a_clock_that_steps_back_fires_nothing_early_and_keeps_nothing_from_firing() {
+        let mut shard = Shard::new(Tick::ORIGIN);
+        let mut batch = WakeBatch::new();
+        let after = |nanos| Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos));
+        assert_eq!(shard.turn(after(100), &mut batch), Turned::Completely);
+        // Armed while the clock shows less than it did.
+        let claims = [10, 30, 10, 200].map(|n| shard.arm(0, after(n), Waker::noop().clone()).0);
+        for (now, due, next) in [(5, 0, 10), (10, 2, 30), (20, 0, 30), (150, 1, 200), (200, 1, 0)] {
+            assert_eq!(shard.turn(after(now), &mut batch), Turned::Completely);
+            assert_eq!(batch.len(), due, "at {now}");
+            assert_eq!(batch.wake_all(), 0);
+            assert_eq!(shard.earliest(), if next == 0 { Tick::NEVER } else { after(next) });
+        }
+        for claim in claims {
+            withdraw(&mut shard, claim);
+        }
+    }
 }

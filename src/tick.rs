@@ -41,6 +41,12 @@ impl Tick {
         nanos(delay).and_then(|delay| self.0.checked_add(delay)).map_or(Self::NEVER, Self::or_never)
     }
 
+    /// `self - span`, or [`Tick::PAST`] where that is before it.
+    pub(crate) fn saturating_sub(self, span: Duration) -> Self {
+        let raw = nanos(span).and_then(|span| self.0.checked_sub(span));
+        raw.map_or(Self::PAST, |raw| Self(raw).max(Self::PAST))
+    }
+
     /// The time from `earlier` to `self`; zero if there is none.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
@@ -110,9 +116,7 @@ impl TimeLine {
     fn tick_by_subtraction(&self, instant: Instant) -> Tick {
         match instant.checked_duration_since(self.base) {
             Some(after) => Tick::ORIGIN.saturating_add(after),
-            None => nanos(self.base.saturating_duration_since(instant))
-                .and_then(|before| Tick::ORIGIN.0.checked_sub(before))
-                .map_or(Tick::PAST, |raw| Tick(raw).max(Tick::PAST)),
+            None => Tick::ORIGIN.saturating_sub(self.base.saturating_duration_since(instant)),
         }
     }
 
@@ -234,6 +238,15 @@ mod tests {
         assert_eq!(Tick::LAST.saturating_add(Duration::from_nanos(1)), Tick::NEVER);
         assert_eq!(Tick::LAST.saturating_add(Duration::ZERO), Tick::LAST);
         assert_eq!(Tick::NEVER.saturating_add(Duration::ZERO), Tick::NEVER);
+    }
+
+    #[test]
+    fn differences_before_the_start_are_past() {
+        let span = Duration::from_nanos;
+        assert_eq!(Tick::ORIGIN.saturating_sub(span(7)).raw(), Tick::ORIGIN.raw() - 7);
+        for long in [span(Tick::ORIGIN.raw()), span(u64::MAX), Duration::MAX] {
+            assert_eq!(Tick::ORIGIN.saturating_sub(long), Tick::PAST);
+        }
     }
 
     #[test]

@@ -232,15 +232,15 @@ impl<T> Wheel<T> {
     /// Advances to `now`, handing every entry filed at or before it to `due` once it is out of its
     /// list, slot by slot, and in filing order where deadlines are equal.
     ///
-    /// A `now` before the last one counts as the last one. A turn that stopped partly is to be gone
-    /// on with at the same `now`.
+    /// After a `now` that is before the last one, entries filed between the two stay filed, to be
+    /// handed out once their deadline has come again. A turn that stopped partly is to be gone on
+    /// with at the same `now`.
     pub(crate) fn turn(
         &mut self,
         now: Tick,
         mut allowance: Allowance,
         mut due: impl FnMut(&T) -> Due,
     ) -> Turned {
-        let now = now.max(self.elapsed);
         loop {
             while let Some((key, filed)) = self.first_draining() {
                 if allowance.expiries == 0 || allowance.moves == 0 {
@@ -263,18 +263,19 @@ impl<T> Wheel<T> {
             }
             self.draining_shift = NOT_DRAINING;
             if !self.drain_first_slot(now) {
-                self.elapsed = now;
+                self.elapsed = now.max(self.elapsed);
                 return Turned::Completely;
             }
         }
     }
 
-    /// Moves the first slot into the empty draining list if it begins by `now`.
+    /// Moves the first slot into the empty draining list if it begins by `now`, or has something
+    /// due then: after a `now` that stepped back, its deadlines may lie before it begins.
     fn drain_first_slot(&mut self, now: Tick) -> bool {
         let Some(head) = self.first_slot() else { return false };
         let (level, slot) = (head as usize / SLOTS, head as usize % SLOTS);
         let start = self.start_of(level, slot);
-        if start > now {
+        if start > now && self.store.link(head).filed > now {
             return false;
         }
         // INVARIANT: the first slot begins no later than any filed deadline, so `elapsed` passes

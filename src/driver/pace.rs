@@ -27,6 +27,9 @@ const FEW: usize = 4;
 /// With so many timers to a pass, times two, three and four, the distance grows as much.
 const MANY: usize = 16;
 
+/// The distance grows up to so many times.
+const GROWTH_MAX: u32 = 4;
+
 /// The driver's allowance of passes.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -41,9 +44,10 @@ impl Pace {
         Self { full_at: now, next: None }
     }
 
-    /// How long to wait at `now` before the next pass.
+    /// How long to wait at `now` before the next pass. No longer than it ever is, should the clock
+    /// have stepped back since the last one.
     pub(crate) fn delay(&self, now: Tick) -> Duration {
-        self.next.map_or(Duration::ZERO, |next| next.since(now))
+        self.next.map_or(Duration::ZERO, |next| next.since(now).min(CROWDED * GROWTH_MAX))
     }
 
     /// Notes a pass that was made at `now` and fired so many timers.
@@ -53,7 +57,7 @@ impl Pace {
             Some(_) => fired > FEW,
             None => self.full_at.since(now) > SPARSE * BURST,
         };
-        let growth = (fired / MANY).clamp(1, 4) as u32;
+        let growth = (fired / MANY).clamp(1, GROWTH_MAX as usize) as u32;
         self.next = crowded.then(|| now.saturating_add(CROWDED * growth));
     }
 }
@@ -108,6 +112,15 @@ mod tests {
         assert!((3_900..4_100).contains(&served(FEW + 1)));
         assert!((1_900..2_100).contains(&served(2 * MANY)));
         assert!((950..1_100).contains(&served(1_000_000)));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_stops_nothing() {
+        let mut pace = Pace::starting_at(Tick::ORIGIN);
+        passes(&mut pace, after(Duration::from_secs(10)), Duration::from_millis(100), 5);
+        assert!(pace.delay(Tick::ORIGIN) <= CROWDED * GROWTH_MAX);
+        pace.passed(Tick::ORIGIN, 1);
+        assert!(pace.delay(Tick::ORIGIN).is_zero());
     }
 
     #[test]

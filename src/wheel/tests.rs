@@ -125,15 +125,19 @@ fn removing_the_last_far_timer_leaves_later_ones_visible() {
 }
 
 #[test]
-fn a_clock_that_steps_back_moves_nothing() {
+fn a_clock_that_steps_back_moves_nothing_and_expires_nothing_early() {
     let start = Tick::ORIGIN.raw();
     let mut wheel = Wheel::new(Tick::ORIGIN);
     filed(&mut wheel, start + 100);
     assert_eq!(expired(&mut wheel, start + 50), 0);
     assert_eq!(expired(&mut wheel, start), 0);
     filed(&mut wheel, start + 10);
-    assert_eq!(expired(&mut wheel, start), 1, "turned past already: due at once");
-    assert_eq!(expired(&mut wheel, start + 100), 1);
+    filed(&mut wheel, start + 20);
+    assert_eq!(expired(&mut wheel, start), 0, "turned past already, and yet to come again");
+    assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(start + 10)));
+    assert_eq!(expired(&mut wheel, start + 10), 1);
+    assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(start + 20)));
+    assert_eq!(expired(&mut wheel, start + 100), 2);
 }
 
 #[test]

@@ -16,6 +16,8 @@ mod queue_model;
 mod sleep;
 mod stream_ext;
 mod support;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod system_clock;
 mod timeout;
 mod timeout_queue;
 mod traits;

@@ -1,6 +1,5 @@
 //! The driver thread: when it starts, sleeps and ends; and what threads share.
 
-use std::process::{Command, Output};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -135,26 +134,9 @@ fn a_sleep_armed_here_may_be_dropped_there() {
     assert_eq!((timer.stats().cancelled, timer.stats().pending), (100, 0));
 }
 
-/// Runs the ignored test `name` of this binary in a process of its own.
-fn output_in_a_process_of_its_own(name: &str) -> Output {
-    let binary = std::env::current_exe().expect("the test binary has a path");
-    Command::new(binary)
-        .args(["--ignored", "--exact", &format!("process::{name}")])
-        .output()
-        .expect("the test binary can be run")
-}
-
-/// As above; the test has to pass.
-fn in_a_process_of_its_own(name: &str) {
-    let output = output_in_a_process_of_its_own(name);
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
-}
-
 #[test]
 fn the_global_timer_can_be_replaced_before_its_first_use() {
-    in_a_process_of_its_own("child_replaces_the_global_timer");
+    in_a_process_of_its_own("process::child_replaces_the_global_timer");
 }
 
 #[test]
@@ -172,7 +154,7 @@ fn child_replaces_the_global_timer() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_that_cannot_be_started_is_an_error_or_a_panic_and_tried_again() {
-    in_a_process_of_its_own("child_runs_out_of_address_space");
+    in_a_process_of_its_own("process::child_runs_out_of_address_space");
 }
 
 #[cfg(target_os = "linux")]
@@ -230,7 +212,8 @@ fn timers_work_while_thread_locals_are_destroyed() {
 
 #[test]
 fn a_process_exits_cleanly_with_sleeps_in_thread_locals() {
-    let output = output_in_a_process_of_its_own("child_exits_with_sleeps_in_thread_locals");
+    let output = alone("process::child_exits_with_sleeps_in_thread_locals").output();
+    let output = output.expect("the test binary can be run");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(EXIT_CODE), "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
@@ -312,7 +295,7 @@ fn child_exits_with_sleeps_in_thread_locals() {
 #[cfg(unix)]
 #[test]
 fn after_fork_the_child_has_timers_and_the_parent_keeps_its_own() {
-    in_a_process_of_its_own("child_forks");
+    in_a_process_of_its_own("process::child_forks");
 }
 
 #[cfg(unix)]

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -89,4 +90,26 @@ impl Drop for Dropped {
         self.count.fetch_add(1, Ordering::SeqCst);
         assert!(!self.panics, "a drop that panics");
     }
+}
+
+/// What runs the ignored test `name` of this binary in a process of its own.
+pub(crate) fn alone(name: &str) -> Command {
+    let binary = std::env::current_exe().expect("the test binary has a path");
+    let mut command = Command::new(binary);
+    command.args(["--ignored", "--exact", "--nocapture", name]);
+    command
+}
+
+/// Runs `command`, which [`alone`] made: its test has to pass.
+pub(crate) fn passes(command: &mut Command) {
+    let output = command.output().expect("the test binary can be run");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
+    print!("{stdout}");
+}
+
+/// Runs the ignored test `name` in a process of its own, where it has to pass.
+pub(crate) fn in_a_process_of_its_own(name: &str) {
+    passes(&mut alone(name));
 }
