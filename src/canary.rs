@@ -38,6 +38,8 @@ canaries! {
     ScanSkipsShard,
     /// The driver forgets the token when it parks.
     ParkIgnoresToken,
+    /// The driver leaves the token that ended its park, and so parks no more.
+    ParkKeepsToken,
     /// A dropped sleep trusts the state it read before it took the lock.
     CancelTrustsOldState,
     /// A fired sleep is ready even if its deadline was moved later meanwhile.
@@ -64,6 +66,12 @@ canaries! {
     ArmIgnoresAdvance,
     /// A virtual clock is moved to its goal without a scan afterwards.
     AdvanceScansBeforeOnly,
+    /// Whoever moves a virtual clock leaves out what others added meanwhile, who rely on it.
+    AdvanceHeedsOwnGoalOnly,
+    /// A fired sleep that was refiled to later on a virtual clock is ready all the same.
+    RefileTrustsFire,
+    /// A turn by hand looks at a virtual clock in no order with those who move it.
+    TurnReadsTimeUnordered,
     /// The spin lock is taken with Relaxed.
     LockTakesRelaxed,
     /// The spin lock is given back with Relaxed.

@@ -28,7 +28,7 @@ impl Parker {
         if !*token {
             token = self.wait(token, clock, promise);
         }
-        *token = false;
+        *token = seeded(Canary::ParkKeepsToken);
     }
 
     /// Leaves the token and wakes the thread that waits for it.
@@ -73,7 +73,8 @@ mod wait {
 
     impl Parker {
         /// Waits on the model's clock: only [`Parker::advanced`] ends a park by time, so a
-        /// deadline slept through is a deadlock, which loom reports.
+        /// deadline slept through is a deadlock, which loom reports. As the wait proper, it takes
+        /// the caller's word that there is no token yet.
         pub(super) fn wait<'a>(
             &self,
             mut token: MutexGuard<'a, bool>,
@@ -85,8 +86,11 @@ mod wait {
                 Promise::WhenCalled => Tick::NEVER,
                 Promise::Gone => return token,
             };
-            while !*token && clock.now() < until {
+            while clock.now() < until {
                 token = wait(&self.left, token);
+                if *token {
+                    break;
+                }
             }
             token
         }

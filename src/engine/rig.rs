@@ -38,6 +38,13 @@ impl Rig {
         Sleep::new(EngineRef::of(self.timer.engine()), at(nanos))
     }
 
+    /// A sleep that is armed, and what it was polled with.
+    pub(super) fn armed(&self, nanos: u64) -> (Sleep, Arc<Signal>) {
+        let (mut sleep, signal) = (self.sleep(nanos), Signal::new());
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        (sleep, signal)
+    }
+
     /// What moves the clock, and holds nothing that a driver waits for the end of.
     pub(super) fn hands(&self) -> Hands {
         Hands { engine: Arc::clone(self.timer.engine()), time: Arc::clone(&self.time) }
@@ -50,9 +57,7 @@ impl Rig {
     /// A timer so far off that no model reaches it, armed: the driver runs, and has something to
     /// park for.
     pub(super) fn far_timer(&self) -> Sleep {
-        let mut far = self.sleep(1_000_000);
-        assert_eq!(poll(&mut far, &Signal::new()), Poll::Pending);
-        far
+        self.armed(1_000_000).0
     }
 }
 
@@ -87,14 +92,25 @@ impl Signal {
     }
 
     pub(super) fn raise(&self) {
+        let mut raised = lock(&self.raised);
         self.wakes.fetch_add(1, Ordering::SeqCst); // ORDERING: outside the model
-        *lock(&self.raised) = true;
+        *raised = true;
+        drop(raised);
         self.changed.notify_one();
     }
 
     pub(super) fn wait(&self) {
         let mut raised = lock(&self.raised);
         while !*raised {
+            raised = wait(&self.changed, raised);
+        }
+        *raised = false;
+    }
+
+    /// Waits until it has been raised so often.
+    pub(super) fn wait_for(&self, wakes: usize) {
+        let mut raised = lock(&self.raised);
+        while self.wakes() < wakes {
             raised = wait(&self.changed, raised);
         }
         *raised = false;
