@@ -41,9 +41,10 @@
 //! # Foreign code
 //!
 //! Wakers are woken on the driver's thread, in batches, with no lock held. One that panics is
-//! caught and counted, see [`Stats::waker_panics`]. One that blocks delays the timers due after it
-//! for as long as it blocks; a sleep that is polled completes by the clock all the same. Wakers may
-//! arm, reset and drop timers.
+//! caught and counted, see [`Stats::waker_panics`]. One that blocks delays those woken after it, of
+//! all shards: a wake-up comes no later for it than by the time that the wakers before it block
+//! for, in sum. A sleep that is polled completes by the clock all the same. Wakers may arm, reset
+//! and drop timers.
 //!
 //! # Time
 //!

@@ -53,6 +53,19 @@ fn a_turn_fires_what_is_due_and_says_what_comes_next() {
 }
 
 #[test]
+fn one_turn_fires_all_that_is_due_however_many() {
+    let mut rig = rig();
+    let mut sleeps: Vec<_> = (0..1_000).map(|n| rig.timer.sleep(ms(n % 10 + 1))).collect();
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    rig.clock.jump(ms(5));
+    let turn = rig.driver.turn();
+    assert_eq!(turn.fired, 500);
+    assert_eq!(turn.next, Some(sleeps[5].deadline()), "exactly, as nothing was cancelled");
+    rig.clock.jump(ms(5));
+    assert_eq!((rig.driver.turn().fired, rig.driver.turn().next), (500, None));
+}
+
+#[test]
 fn the_hook_is_called_once_by_an_earlier_insert_until_the_next_turn() {
     let mut rig = rig();
     rig.driver.turn();

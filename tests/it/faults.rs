@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
-use tourbillon::{Sleep, Timer};
+use tourbillon::{Sleep, Timer, VirtualClock};
 
 use crate::support::*;
 
@@ -237,9 +237,13 @@ fn a_waker_that_blocks_delays_wake_ups_but_no_poll() {
     let mut cancelled = timer.sleep(3600 * SECOND);
     assert!(poll(&mut cancelled).is_pending());
     drop(cancelled);
-    // Nor does a poll, with the same waker over and over: it goes by the clock.
+    // Nor does a poll, with the same waker over and over: each goes by the clock, and the first
+    // one after the deadline finds it past.
     let mut polled = timer.sleep(ms(2));
-    while poll(&mut polled).is_pending() {}
+    let waker = Waker::from(Counter::new());
+    assert!(poll_with(&mut polled, &waker).is_pending());
+    while !polled.is_elapsed() {}
+    assert!(poll_with(&mut polled, &waker).is_ready());
     assert!(Instant::now() >= polled.deadline());
     assert!(woken.try_recv().is_err(), "the driver is still in the waker");
 
@@ -251,6 +255,37 @@ fn a_waker_that_blocks_delays_wake_ups_but_no_poll() {
     assert!(due.iter_mut().all(|sleep| poll(sleep).is_ready()));
     assert!(timer.stats().lateness_max >= late, "and the delay is on record");
     pollster::block_on(timer.sleep(ms(1)));
+}
+
+/// Time passes while a waker blocks, which here makes the clock jump.
+#[test]
+fn wakers_that_block_delay_those_behind_them_by_no_more_than_that_in_sum() {
+    let clock = VirtualClock::new();
+    let (timer, mut driver) =
+        Timer::builder().virtual_clock(&clock).build_manual(|| {}).expect("the options are valid");
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let timers = [(1_000, 1_000), (1_000, 0), (1_500, 0), (1_800, 500), (1_900, 100), (5_000, 0)];
+    let mut sleeps = Vec::new();
+    for (deadline, blocks_for) in timers {
+        let mut sleep = timer.sleep(ms(deadline));
+        let (clock, woken, due) = (clock.clone(), woken.clone(), sleep.deadline());
+        let waker = callback(move || {
+            woken.lock().unwrap().push(clock.now() - due);
+            clock.jump(ms(blocks_for));
+        });
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        sleeps.push(sleep);
+    }
+    while let Some(next) = driver.turn().next {
+        clock.jump(next - clock.now());
+    }
+    let late = woken.lock().unwrap();
+    assert_eq!(*late, [0, 1_000, 500, 200, 600, 0].map(ms));
+    let mut blocked = Duration::ZERO;
+    for (late, (_, blocks_for)) in late.iter().zip(timers) {
+        assert!(*late <= blocked);
+        blocked += ms(blocks_for);
+    }
 }
 
 #[test]

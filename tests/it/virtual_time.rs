@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::{Sleep, Timer, VirtualClock};
 
 use crate::support::*;
 
@@ -35,6 +35,79 @@ fn it_stands_still_until_moved() {
     let start = clock.now();
     std::thread::sleep(ms(2));
     assert_eq!((clock.now(), timer.now(), timer.cached_now()), (start, start, start));
+}
+
+#[test]
+fn what_is_armed_on_it_stays_pending_while_it_stands_still() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    let mut sleep = timer.sleep(Duration::from_nanos(1));
+    assert!((0..100).all(|_| poll_with(&mut sleep, &waker).is_pending()));
+    std::thread::sleep(ms(2));
+    assert!((0..100).all(|_| poll_with(&mut sleep, &waker).is_pending()));
+    assert_eq!((counter.wakes(), clock.pending(), timer.stats().driver_wakeups), (0, 1, 0));
+}
+
+/// Sleeps armed with these delays, and what their wakers note: when, by the clock, and which.
+type Seen = Arc<Mutex<Vec<(Duration, usize)>>>;
+
+fn armed(timer: &Timer, clock: &VirtualClock, delays: &[Duration]) -> (Vec<Sleep>, Seen) {
+    let (seen, start) = (Seen::default(), clock.now());
+    let sleeps = delays.iter().enumerate().map(|(index, delay)| {
+        let mut sleep = timer.sleep(*delay);
+        let (seen, clock) = (seen.clone(), clock.clone());
+        let waker = callback(move || seen.lock().unwrap().push((clock.now() - start, index)));
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        sleep
+    });
+    (sleeps.collect(), seen)
+}
+
+/// The delays in order, equal ones in that of arming.
+fn in_order(delays: &[Duration]) -> Vec<(Duration, usize)> {
+    let mut order: Vec<_> = delays.iter().copied().zip(0..).collect();
+    order.sort_unstable();
+    order
+}
+
+/// Numbers from a multiplicative sequence: the same in every run, and of every magnitude.
+fn delays_below(nanos: u64, count: u64) -> Vec<Duration> {
+    let scrambled = (1..=count).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    scrambled.map(|n| Duration::from_nanos(1 + (n >> (n % 58)) % nanos)).collect()
+}
+
+#[test]
+fn years_in_one_go_fire_a_crowd_in_order_and_each_once() {
+    const YEARS: Duration = Duration::from_secs(400 * 365 * 86_400);
+    let delays = delays_below(YEARS.as_nanos() as u64, 20_000);
+    let (timer, clock) = virtual_timer();
+    let (mut sleeps, seen) = armed(&timer, &clock, &delays);
+    assert_eq!(clock.advance(YEARS), delays.len());
+    assert_eq!(*seen.lock().unwrap(), in_order(&delays));
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
+    assert_eq!(timer.stats().lateness_max, Duration::ZERO);
+}
+
+#[test]
+fn a_jump_over_years_loses_nothing_and_keeps_what_is_ahead() {
+    const YEARS: Duration = Duration::from_secs(200 * 365 * 86_400);
+    let delays = delays_below(2 * YEARS.as_nanos() as u64, 20_000);
+    let (timer, clock) = virtual_timer();
+    let (_sleeps, seen) = armed(&timer, &clock, &delays);
+    clock.jump(YEARS);
+    let past = delays.iter().filter(|delay| **delay <= YEARS).count();
+    assert!(past < delays.len(), "some are ahead");
+    assert_eq!(clock.advance(Duration::ZERO), past);
+    clock.advance(YEARS);
+    let seen = seen.lock().unwrap();
+    let (late, in_time) = seen.split_at(past);
+    assert!(late.iter().all(|(at, _)| *at == YEARS));
+    let mut indices: Vec<_> = late.iter().map(|(_, index)| *index).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    assert_eq!(indices.len(), past, "each once");
+    assert_eq!(*in_time, in_order(&delays)[past..]);
 }
 
 #[test]
@@ -191,6 +264,23 @@ fn an_uptime_of_every_magnitude_keeps_every_timer() {
         clock.advance(Duration::from_nanos(1 << 58));
         assert!(far.iter_mut().all(|sleep| poll(sleep).is_ready()));
         assert_eq!(timer.stats().lateness_max, Duration::ZERO);
+    }
+}
+
+#[test]
+fn every_boundary_of_the_wheel_is_crossed_by_a_crowd() {
+    const AROUND: u64 = 10_000;
+    for power in 3..=10u32 {
+        let (timer, clock) = virtual_timer();
+        let boundary = 64u64.pow(power);
+        clock.advance(Duration::from_nanos(boundary - AROUND));
+        let mut delays = delays_below(2 * AROUND, 5_000);
+        delays.extend([AROUND - 1, AROUND, AROUND + 1].map(Duration::from_nanos));
+        delays.extend((14..58).map(|bit| Duration::from_nanos(AROUND + (1 << bit))));
+        let (mut sleeps, seen) = armed(&timer, &clock, &delays);
+        assert_eq!(clock.advance(Duration::from_nanos(1 << 58)), delays.len());
+        assert_eq!(*seen.lock().unwrap(), in_order(&delays), "power {power}");
+        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_ready()));
     }
 }
 
