@@ -13,7 +13,7 @@
 //!
 //! | | a turn fires | the driver parks | it starts | the last handle goes, it ends | a turn by hand | a virtual clock moves |
 //! |---|---|---|---|---|---|---|
-//! | arm | `slot_reuse_wakes_the_new_tenant_only`, `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm` | `insert_races_park`, `insert_races_park_beside_a_far_shard` | `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver` | `arm_races_close`, `arm_races_close_on_two_shards`, `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards` | `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`, `turn_races_an_earlier_remote_insert_on_two_shards` | `advance_races_arm`, `advance_races_arm_on_two_shards`, `advances_race_arm`, `jump_races_arm_and_turn` |
+//! | arm | `slot_reuse_wakes_the_new_tenant_only`, `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm` | `insert_races_park`, `insert_races_park_beside_a_far_shard` | `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver` | `arm_races_close`, `arm_races_close_on_two_shards`, `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`, `rearm_after_cancel_beside_a_close` | `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`, `turn_races_an_earlier_remote_insert_on_two_shards` | `advance_races_arm`, `advance_races_arm_on_two_shards`, `advances_race_arm`, `jump_races_arm_and_turn` |
 //! | poll again | `new_waker_races_fire`, `second_poll_races_fire` | the same | a second poll of `first_inserts_start_the_driver` | (1) | (2) | `advance_races_new_waker` |
 //! | reset to later | `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline` | (3) | (1) | (1) | (2) | `advance_races_reset_to_later` |
 //! | reset to earlier | `fire_races_reset_to_earlier` | `reset_to_earlier_races_park`, `reset_to_earlier_races_park_beside_a_far_shard` | (1) | `reset_to_earlier_races_close` | `turn_races_a_remote_reset_to_earlier` | `advance_races_reset` |
@@ -492,12 +492,31 @@ fn rearm_after_cancel_races_close_on_two_shards() {
     check(|| rearm_after_cancel(2, 1));
 }
 
-/// A driver that may end does not while a timer is armed, and is told when that comes first.
-/// Oracle: deadlock, both of the sleep and of a driver that does not end.
+/// The same while the last handle goes: the driver may learn of that between two shards. Oracle:
+/// deadlock.
+#[test]
+fn rearm_after_cancel_beside_a_close() {
+    check(|| {
+        let rig = Rig::new(2);
+        let hands = rig.hands();
+        let (first, _) = rig.armed(3);
+        let (mut second, signal) = (rig.sleep(5), Signal::new());
+        drop(first);
+        let closer = thread::spawn(move || drop(rig));
+        assert_eq!(poll(&mut second, &signal), Poll::Pending);
+        hands.advance(5);
+        signal.wait();
+        drop(second);
+        closer.join().unwrap();
+    });
+}
+
+/// A driver that may end does not while a timer is armed, whichever shard is empty, and is told
+/// when that comes first. Oracle: deadlock, both of the sleep and of a driver that does not end.
 #[test]
 fn reset_to_earlier_races_close() {
     check(|| {
-        let rig = Rig::new(1);
+        let rig = Rig::new(2);
         let hands = rig.hands();
         let (mut sleep, signal) = rig.armed(1_000);
         let closer = thread::spawn(move || drop(rig));
