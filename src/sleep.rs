@@ -157,6 +157,12 @@ impl Sleep {
         self.reset_to(self.engine.get().clock().now().saturating_add(delay));
     }
 
+    /// Whether the driver has taken its waker.
+    #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
+    pub(crate) fn has_fired(&self) -> bool {
+        matches!(self.place(self.engine.get()), Place::Armed(entry) if entry.state() == State::Fired)
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         self.engine.get()
     }
