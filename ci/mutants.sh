@@ -9,4 +9,4 @@ need_cargo_tool cargo-mutants
 files=()
 for file; do files+=(--file "$file"); done
 RUSTFLAGS="--cfg tourbillon_model" cargo mutants --test-tool nextest --profile loom \
-    --timeout 90 --output target --exclude-re 'Debug|::tests::' "${files[@]}" -- --lib
+    --timeout 90 --output target --exclude-re 'Debug|tests::' "${files[@]}" -- --lib
