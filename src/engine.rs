@@ -361,7 +361,7 @@ impl Engine {
     }
 
     /// Has the driver look at its wheels no later than at `deadline`.
-    #[inline]
+    #[inline(always)]
     fn announce(
         this: &Arc<Self>,
         entry: &Entry,

@@ -183,7 +183,7 @@ impl<T> Wheel<T> {
     ///
     /// A deadline already turned past is handed out by the next turn. One that belongs to the slot
     /// that is being emptied goes to the end of that list, behind equal ones that are still in it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, key: Key, deadline: Tick) {
         let apart = deadline.max(self.elapsed).raw() ^ self.elapsed.raw();
         if self.draining_shift != NOT_DRAINING && apart >> self.draining_shift == 0 {
@@ -194,7 +194,7 @@ impl<T> Wheel<T> {
     }
 
     /// Files the detached entry `key` in the slot of `deadline`.
-    #[inline]
+    #[inline(always)]
     fn file(&mut self, key: Key, deadline: Tick) {
         let (level, slot) = self.place(deadline);
         self.levels |= 1 << level;
@@ -202,7 +202,7 @@ impl<T> Wheel<T> {
         self.append((level * SLOTS + slot) as u32, key, deadline);
     }
 
-    #[inline]
+    #[inline(always)]
     fn append(&mut self, head: u32, key: Key, deadline: Tick) {
         let anchor = self.store.link_mut(head);
         anchor.filed = if anchor.next == head { deadline } else { anchor.filed.min(deadline) };
@@ -213,7 +213,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes the filed entry `key` out of its list.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, key: Key) {
         let Link { next, prev, .. } = *self.store.link(key.0);
         if cfg!(debug_assertions) {

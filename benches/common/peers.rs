@@ -76,10 +76,11 @@ impl Peer for Tourbillon {
 
 pub(crate) enum Tokio {}
 
-/// A multi-thread runtime with its default number of workers, one of which parks on the timers.
+/// The runtime that `#[tokio::main]` makes: a multi-thread one with its default number of workers,
+/// one of which parks on the timers and on I/O.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
-        .enable_time()
+        .enable_all()
         .build()
         .expect("the runtime's threads start")
 });
