@@ -235,7 +235,8 @@ impl<T, O: Order> Queue<T, O> {
     }
 
     pub(crate) fn peek(&self) -> Option<Key> {
-        self.order.first(&self.slab).map(|index| self.slab.key(index))
+        let first = self.order.first(&self.slab)?;
+        (self.slab.entry(first).deadline != Tick::NEVER).then(|| self.slab.key(first))
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&T> {

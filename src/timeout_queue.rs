@@ -284,7 +284,7 @@ impl<T> TimeoutQueue<T> {
         self.queue.get_mut(key)
     }
 
-    /// The key of the entry at the front, which expires next; `None` if the queue is empty.
+    /// The key of the entry at the front, which expires next; `None` if none ever does.
     ///
     /// # Examples
     ///

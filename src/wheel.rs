@@ -179,6 +179,14 @@ impl<T> Wheel<T> {
         draining.into_iter().chain(first).min().filter(|earliest| *earliest != Tick::NEVER)
     }
 
+    /// The entry to be handed out first, found by walking the first slot; `None` as above.
+    pub(crate) fn first(&self) -> Option<Key> {
+        // What was filed again out of the draining list was ahead of its equals there.
+        let first = self.first_slot().into_iter().flat_map(|head| self.walk_keys(head));
+        let (filed, key) = first.chain(self.walk_keys(DRAINING)).min_by_key(|(filed, _)| *filed)?;
+        (filed != Tick::NEVER).then_some(key)
+    }
+
     /// Files the detached entry `key` under `deadline`.
     ///
     /// A deadline already turned past is handed out by the next turn. One that belongs to the slot
@@ -345,12 +353,17 @@ impl<T> Wheel<T> {
 
     /// The filed deadlines of one list, in order.
     fn walk(&self, head: u32) -> impl Iterator<Item = Tick> {
+        self.walk_keys(head).map(|(filed, _)| filed)
+    }
+
+    /// The same with their entries.
+    fn walk_keys(&self, head: u32) -> impl Iterator<Item = (Tick, Key)> {
         let mut at = self.store.link(head).next;
         std::iter::from_fn(move || {
             (at != head).then(|| {
-                let link = self.store.link(at);
+                let (link, key) = (self.store.link(at), Key(at));
                 at = link.next;
-                link.filed
+                (link.filed, key)
             })
         })
     }

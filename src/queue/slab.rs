@@ -85,14 +85,6 @@ impl<T, P> Slab<T, P> {
         }
     }
 
-    /// The entries and their places, in no order that means anything.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Entry<T, P>)> {
-        (0..).zip(&self.slots).filter_map(|(index, slot)| match slot {
-            Slot::Taken(entry) => Some((index, entry)),
-            Slot::Free(_) => None,
-        })
-    }
-
     /// # Panics
     ///
     /// When there are [`ENTRIES`] entries.

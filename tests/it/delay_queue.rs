@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::future::poll_fn;
+use tourbillon::queue::Key;
 use tourbillon::{DelayQueue, Timer, VirtualClock};
 
 use crate::support::*;
@@ -206,17 +207,15 @@ fn the_stream_ends_and_goes_on() {
 
 #[test]
 fn removing_the_last_entry_wakes_for_the_end() {
-    let removals: [fn(&mut DelayQueue<u8>); 2] = [
-        |queue| assert!(queue.peek().is_some_and(|key| queue.try_remove(&key).is_some())),
-        DelayQueue::clear,
-    ];
+    let removals: [fn(&mut DelayQueue<u8>, &Key); 2] =
+        [|queue, key| assert!(queue.try_remove(key).is_some()), |queue, _| queue.clear()];
     for (remove, delay) in
         [(removals[0], SECOND), (removals[0], Duration::MAX), (removals[1], SECOND)]
     {
         let (mut queue, _clock) = virtual_queue();
-        queue.insert(1, delay);
+        let key = queue.insert(1, delay);
         let counter = wait(&mut queue);
-        remove(&mut queue);
+        remove(&mut queue, &key);
         assert_eq!(counter.wakes(), 1);
         assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(None)));
         queue.clear();
