@@ -63,7 +63,7 @@ impl<T> Store<T> {
         };
         for index in 0..HEAD_CHUNKS {
             let place = store.place();
-            store.links[place] = Some(links(index, |head| Link::head(head)));
+            store.links[place] = Some(links(index, Link::head));
         }
         store
     }
