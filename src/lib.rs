@@ -104,6 +104,7 @@ mod future_ext;
 #[doc(hidden)]
 pub mod fuzz;
 mod handle;
+mod histogram;
 mod interval;
 mod manual;
 pub mod queue;
@@ -129,6 +130,7 @@ pub use builder::Builder;
 pub use delay_queue::DelayQueue;
 pub use error::{Elapsed, SetGlobalError};
 pub use future_ext::FutureExt;
+pub use histogram::Histogram;
 pub use interval::{Interval, MissedTickBehavior};
 pub use manual::{Driver, Turn};
 pub use sleep::Sleep;

@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use crate::canary::{Canary, seeded};
 use crate::entry::{Entry, EntryRef, State};
+use crate::histogram::Histogram;
 use crate::tick::Tick;
 use crate::wake_batch::WakeBatch;
 use crate::wheel::{Allowance, Due, Turned, Wheel};
@@ -27,6 +28,8 @@ pub(crate) struct Shard {
     earliest: Tick,
     pub(crate) counts: Counts,
     wheel: Wheel<Entry>,
+    /// How late the fires were; `None` unless the timer was asked to keep that.
+    pub(crate) lateness: Option<Box<Histogram>>,
 }
 
 /// What happened in one shard so far.
@@ -39,9 +42,13 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    fn note_fire(&mut self, lateness_ns: u64) {
+    #[inline]
+    fn note_fire(&mut self, lateness_ns: u64, lateness: &mut Option<Box<Histogram>>) {
         self.fired += 1;
         self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
+        if let Some(histogram) = lateness {
+            histogram.record(lateness_ns);
+        }
     }
 }
 
@@ -56,7 +63,12 @@ pub(crate) enum Earliest {
 
 impl Shard {
     pub(crate) fn new(now: Tick) -> Self {
-        Self { earliest: Tick::NEVER, counts: Counts::default(), wheel: Wheel::new(now) }
+        Self {
+            earliest: Tick::NEVER,
+            counts: Counts::default(),
+            wheel: Wheel::new(now),
+            lateness: None,
+        }
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -144,14 +156,14 @@ impl Shard {
     pub(crate) fn fire(&mut self, entry: &Entry, now: Tick) -> Option<Waker> {
         (entry.state() == State::Queued).then(|| {
             self.wheel.remove(entry.key());
-            self.counts.note_fire(now.nanos_since(entry.deadline()));
+            self.counts.note_fire(now.nanos_since(entry.deadline()), &mut self.lateness);
             entry.fire()
         })
     }
 
     /// Fires what is due at `now`, as far as the batch has room.
     pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> Turned {
-        let counts = &mut self.counts;
+        let (counts, lateness) = (&mut self.counts, &mut self.lateness);
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
         let turned = self.wheel.turn(now, allowance, |entry| {
             let deadline = entry.deadline();
@@ -159,7 +171,7 @@ impl Shard {
                 return Due::Postponed(deadline);
             }
             batch.push(entry.fire());
-            counts.note_fire(now.nanos_since(deadline));
+            counts.note_fire(now.nanos_since(deadline), lateness);
             Due::Expired
         });
         if turned == Turned::Completely && self.earliest <= now {

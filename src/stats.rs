@@ -42,6 +42,7 @@ pub struct Stats {
     pub unparks: u64,
     /// Panics of wakers, and of that hook, that were caught.
     pub waker_panics: u64,
-    /// The most that the driver fired a timer after its deadline.
+    /// The most that the driver fired a timer after its deadline. How the others fared says
+    /// [`Timer::lateness`](crate::Timer::lateness).
     pub lateness_max: Duration,
 }

@@ -10,6 +10,7 @@ use crate::builder::Builder;
 use crate::engine::Engine;
 use crate::error::SetGlobalError;
 use crate::handle::{EngineRef, Handle};
+use crate::histogram::Histogram;
 use crate::interval::Interval;
 use crate::sleep::Sleep;
 use crate::stats::Stats;
@@ -160,6 +161,25 @@ impl Timer {
     /// See [`Stats`].
     pub fn stats(&self) -> Stats {
         self.engine().stats()
+    }
+
+    /// A snapshot of how late the timer's sleeps were fired; `None` unless it was built to keep
+    /// that, with [`Builder::lateness_histogram`]. Takes each shard's lock in turn.
+    ///
+    /// # Examples
+    ///
+    /// See [`Histogram`]. The process-wide timer has one if it is set before its first use:
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// let timer = Timer::builder().lateness_histogram(true).build()?;
+    /// Timer::set_global(timer).expect("nothing has slept yet");
+    /// assert!(Timer::global().lateness().is_some());
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn lateness(&self) -> Option<Histogram> {
+        self.engine().lateness()
     }
 
     /// A sleep that ends `delay` from now; see [`sleep()`].

@@ -10,6 +10,7 @@ mod executors;
 mod faults;
 mod future_ext;
 mod interval;
+mod lateness;
 mod migration;
 mod process;
 mod queue_model;

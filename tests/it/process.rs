@@ -320,10 +320,12 @@ fn child_forks() {
         assert_eq!(armed[2].deadline(), deadlines[2]);
         drop(armed);
         assert_eq!((own.stats().fired, own.stats().pending), (2, 0));
+        assert!(own.lateness().is_some_and(|lateness| lateness.count() <= 2), "it begins anew");
         assert!(pollster::block_on(own.timeout(ms(1), std::future::pending::<()>())).is_err());
     }
 
-    let own = Timer::builder().shards(1).build().expect("the options are valid");
+    let builder = Timer::builder().shards(1).lateness_histogram(true);
+    let own = builder.build().expect("the options are valid");
     let counter = Counter::new();
     let mut parents = [tourbillon::sleep(ms(300)), own.sleep(ms(300))];
     for sleep in &mut parents {
