@@ -27,6 +27,8 @@ breach "threads and atomics come from sync.rs alone" < <(
     code | grep -E '\b(std::sync|std::thread|loom::)' | grep -vE '^src/sync(/lock)?\.rs:')
 breach "the time is read in clock.rs alone" < <(
     code | grep 'Instant::now' | grep -v '^src/clock\.rs:')
+breach "tracing is named in trace.rs alone" < <(
+    code | grep -E '\btracing::' | grep -v '^src/trace\.rs:')
 breach "unsafe code outside the files that ARCHITECTURE.md names" < <(
     code | grep -E '\bunsafe (\{|impl|fn)' |
         grep -vE '^src/(entry|sync/lock|clock|driver|sleep|engine|fork)\.rs:')
@@ -57,7 +59,7 @@ done)
 # Imports point down this list.
 layers="lib fuzz compat traits stream future_ext delay_queue timeout_queue queue timer builder
     virtual_clock manual interval timeout sleep handle driver engine shard entry wheel clock tick
-    wake_batch stats histogram error fork sync canary"
+    trace wake_batch stats histogram error fork sync canary"
 rank() { awk -v name="$1" 'BEGIN { RS = "[ \n]+" } $0 == name { print NR }' <<<"$layers"; }
 # Pairs that may point up: what makes or holds a timer, and the timer; the engine, which may have to
 # start its driver; and the seeded bugs, which are about orderings.

@@ -16,6 +16,7 @@ use parker::Parker;
 use crate::engine::{Drive, Engine};
 use crate::sync::{Arc, Mutex, lock, sleep, spawn};
 use crate::tick::Tick;
+use crate::trace::DriverLife;
 use crate::wake_batch::WakeBatch;
 
 /// Deadlines further off than this are first waited for coarsely: the driver parks until the last
@@ -75,6 +76,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
 /// The life of a driver thread.
 fn run(engine: &Engine) {
     let Drive::Thread(thread) = engine.drive() else { return };
+    let life = DriverLife::begin(&thread.name, engine.shards());
     let clock = engine.clock();
     let mut batch = WakeBatch::new();
     let mut pace = Pace::starting_at(clock.now());
@@ -89,6 +91,7 @@ fn run(engine: &Engine) {
         let now = clock.now();
         let pass = engine.pass(now, &mut batch);
         pace.passed(now, pass.fired);
+        pass.report(now, clock, Some(&life));
         if pass.over {
             let mut running = lock(&thread.running);
             if engine.alarm().commit(Promise::Gone) {

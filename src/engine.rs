@@ -25,6 +25,7 @@ use crate::sync::{
     thread_index,
 };
 use crate::tick::Tick;
+use crate::trace::{self, DriverLife};
 use crate::wake_batch::{WakeBatch, guarded};
 use crate::wheel::Turned;
 
@@ -98,10 +99,23 @@ struct Tally {
 pub(crate) struct Pass {
     /// Timers fired.
     pub(crate) fired: usize,
+    /// The most that one of them was late.
+    pub(crate) lateness_ns_max: u64,
     /// No later than any deadline left; [`Tick::NEVER`] if none is.
     pub(crate) next: Tick,
     /// Whether the last handle was gone when the pass began, and nothing pending.
     pub(crate) over: bool,
+}
+
+impl Pass {
+    /// Reports the pass, which was made at `now`, if it was late. With no lock held: this may call
+    /// a subscriber, which is foreign code.
+    #[inline]
+    pub(crate) fn report(&self, now: Tick, clock: &Clock, life: Option<&DriverLife>) {
+        // The tick of every wheel is now that of the pass.
+        let lag_ns = || clock.now().nanos_since(now);
+        trace::passed(life, self.fired, self.lateness_ns_max, lag_ns);
+    }
 }
 
 impl Engine {
@@ -173,6 +187,10 @@ impl Engine {
 
     pub(crate) fn alarm(&self) -> &Alarm {
         &self.alarm
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
     }
 
     pub(crate) fn drive(&self) -> &Drive {
@@ -309,7 +327,7 @@ impl Engine {
         // ORDERING: Relaxed; see `cached_now`. Passes do not overlap, except of a virtual clock,
         // which does not read it.
         self.cached_now.store(now.raw(), Ordering::Relaxed);
-        let mut pass = Pass { fired: 0, next: Tick::NEVER, over: false };
+        let mut pass = Pass { fired: 0, lateness_ns_max: 0, next: Tick::NEVER, over: false };
         let mut closed = false;
         let mut pending = 0;
         let scanned = self.shards.len() - usize::from(seeded(Canary::ScanSkipsShard));
@@ -341,6 +359,7 @@ impl Engine {
         if seeded(Canary::ClosedReadAfterScan) {
             closed = self.closed.load(Ordering::Relaxed); // ORDERING: seeded bug
         }
+        pass.lateness_ns_max = batch.take_lateness();
         pass.over = closed && pending == 0;
         pass
     }

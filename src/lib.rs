@@ -121,6 +121,7 @@ mod tick;
 mod timeout;
 mod timeout_queue;
 mod timer;
+mod trace;
 mod traits;
 mod virtual_clock;
 mod wake_batch;

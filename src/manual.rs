@@ -85,7 +85,9 @@ impl Driver {
             engine.alarm().begin_scan();
             // Whoever makes the clock jump looks at the alarm afterwards: if this does not see the
             // new time, that one sees the scan announced. Loom `jump_races_arm_and_turn`.
-            let pass = engine.pass(engine.clock().now_in_order(), &mut self.batch);
+            let now = engine.clock().now_in_order();
+            let pass = engine.pass(now, &mut self.batch);
+            pass.report(now, engine.clock(), None);
             fired += pass.fired;
             let next = pass.next;
             let promise = if next == Tick::NEVER { Promise::WhenCalled } else { Promise::By(next) };

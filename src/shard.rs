@@ -165,15 +165,19 @@ impl Shard {
     pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> Turned {
         let (counts, lateness) = (&mut self.counts, &mut self.lateness);
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
+        let mut lateness_ns_max = 0;
         let turned = self.wheel.turn(now, allowance, |entry| {
             let deadline = entry.deadline();
             if deadline > now && !seeded(Canary::DueIgnoresPostponement) {
                 return Due::Postponed(deadline);
             }
             batch.push(entry.fire());
-            counts.note_fire(now.nanos_since(deadline), lateness);
+            let lateness_ns = now.nanos_since(deadline);
+            lateness_ns_max = lateness_ns_max.max(lateness_ns);
+            counts.note_fire(lateness_ns, lateness);
             Due::Expired
         });
+        batch.note_lateness(lateness_ns_max);
         if turned == Turned::Completely && self.earliest <= now {
             self.earliest = self.wheel.next_deadline().unwrap_or(Tick::NEVER);
         }

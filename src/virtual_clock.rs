@@ -294,7 +294,10 @@ impl VirtualClock {
         loop {
             while let Some(next) = engine.exact_earliest().filter(|next| *next <= goal) {
                 time.move_to(next);
-                fired += engine.pass(time.now(), &mut batch).fired;
+                let now = time.now();
+                let pass = engine.pass(now, &mut batch);
+                pass.report(now, engine.clock(), None);
+                fired += pass.fired;
             }
             // The last step is scanned after as well, since another thread may have armed a timer
             // between the scan before and the move; see `Engine::catch_up`.

@@ -21,5 +21,7 @@ mod support;
 mod system_clock;
 mod timeout;
 mod timeout_queue;
+#[cfg(feature = "tracing")]
+mod trace;
 mod traits;
 mod virtual_time;
