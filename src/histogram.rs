@@ -12,7 +12,8 @@ const DIVISIONS: usize = 1 << DETAIL;
 /// Values below [`DIVISIONS`] have a bucket each; from there on each power of two has as many.
 const BUCKETS: usize = (u64::BITS - DETAIL + 1) as usize * DIVISIONS;
 
-/// How late a timer's sleeps were fired: a snapshot; see [`Timer::lateness`](crate::Timer::lateness).
+/// How late a timer fired its sleeps, as a snapshot; see
+/// [`Timer::lateness`](crate::Timer::lateness).
 ///
 /// It covers what the driver has fired since the timer was made, and counts for each the time from
 /// its deadline to the start of the pass that fired it, in a bucket. Buckets are an eighth of a
@@ -85,8 +86,8 @@ impl Histogram {
     /// ```
     pub fn percentile(&self, percent: f64) -> Duration {
         let count = self.count();
-        // Rounded up, so that at least so many are covered; divided last, so that nothing that comes
-        // out even is. The conversion saturates.
+        // Rounded up, so that at least so many are covered; divided last, so that what comes out
+        // even is not. The conversion saturates.
         let rank = (percent * count as f64 / 100.0).ceil() as u64;
         let rank = rank.clamp(count.min(1), count);
         let mut covered = 0;

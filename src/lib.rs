@@ -52,9 +52,38 @@
 //! than 438 years ahead never comes. While the machine is suspended, [`Instant`] stops on Linux
 //! and macOS, and so do timers; on Windows it runs on.
 //!
+//! # Watching it
+//!
+//! [`Timer::stats`] has counters, and [`Timer::lateness`] a histogram of how late timers were
+//! fired, if it was [asked for](Builder::lateness_histogram).
+//!
+//! With the feature `metrics-0_24`, the function `metrics_0_24::publish` hands the counters to the
+//! `metrics` facade.
+//!
+//! With the feature `tracing`, subscribers are told, under the target `tourbillon`:
+//!
+//! | what | level | fields |
+//! |---|---|---|
+//! | span `driver`: a driver thread, from its start to its end | `DEBUG` | `thread`, its name; `shards` |
+//! | event `driver thread started`, `driver thread ends` | `DEBUG` | |
+//! | event `late pass`, from 5 ms on | `DEBUG` | `fired`, `lateness_ns_max`, `lag_ns` |
+//! | the same, from 100 ms on | `WARN` | |
+//!
+//! A pass is one visit to all shards, in which the driver fires what is due. It is late if it fired
+//! a timer that long after its deadline (`lateness_ns_max` is the worst), which is what a starved
+//! driver looks like; or if it took that long (`lag_ns` is how far the wheels were behind the clock
+//! at its end), which is what a waker that blocks looks like. So however many timers are late,
+//! there are hardly more than 200 such events a second, unless sleeps are reset to deadlines of the
+//! past, which count as late. Arming, cancelling and firing in time say nothing.
+//!
+//! The span is the parent of a driver thread's events and is not entered, so the wakers that run
+//! there are not in it. A pass by hand, or of a virtual clock, belongs to the span of whoever makes
+//! it. Subscribers are called with no lock held, and may panic and come back into the timer as
+//! wakers may; but their panics are not counted. One that blocks holds up the driver.
+//!
 //! # Features
 //!
-//! None is on by default. Each gives [`Timer`] or [`Sleep`] another crate's traits, and brings that
+//! None is on by default. Most give [`Timer`] or [`Sleep`] another crate's traits; each brings that
 //! crate as a dependency:
 //!
 //! | feature | what it gives |
@@ -64,6 +93,8 @@
 //! | `embedded-hal-async` | `DelayNs` for [`Timer`] |
 //! | `quinn-0_11` | quinn 0.11: `AsyncTimer` for [`Sleep`], and a module with a `Runtime` |
 //! | `tower-service-0_3` | a module with tower's timeout, as a layer and as a service |
+//! | `metrics-0_24` | a module that publishes a timer's counters |
+//! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
 //!
 //! Where a name carries a version, the crate's next version comes as a feature beside it. The
 //! `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are futures-core's and always there.
@@ -107,6 +138,8 @@ mod handle;
 mod histogram;
 mod interval;
 mod manual;
+#[cfg(feature = "metrics-0_24")]
+pub mod metrics_0_24;
 pub mod queue;
 // Nothing but documentation.
 #[cfg(doc)]

@@ -1,8 +1,8 @@
 //! Events for [`tracing`](https://docs.rs/tracing): the only module that names it.
 //!
 //! Without the feature `tracing` all of this is empty. A subscriber is foreign code: it is called
-//! with no lock held, and one that panics is caught like a waker. What there is, and at which level,
-//! is listed in the crate's docs.
+//! with no lock held, and one that panics is caught like a waker. What there is, and at which
+//! level, is listed in the crate's docs.
 
 pub(crate) use imp::*;
 

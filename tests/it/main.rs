@@ -11,6 +11,8 @@ mod faults;
 mod future_ext;
 mod interval;
 mod lateness;
+#[cfg(feature = "metrics-0_24")]
+mod metrics_0_24;
 mod migration;
 mod process;
 mod queue_model;

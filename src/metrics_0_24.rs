@@ -1,0 +1,183 @@
+//! A timer's counters, for the `metrics` facade.
+//!
+//! Needs the feature `metrics-0_24`. Nothing is counted twice: [`publish`] reads the timer's
+//! [`Stats`] and sets the metrics to them, so between two calls the facade costs nothing. Call it
+//! as often as the metrics are collected.
+//!
+//! Each metric has the label `timer`, which tells timers apart.
+//!
+//! | metric | kind | what |
+//! |---|---|---|
+//! | `tourbillon_armed_total` | counter | [`Stats::armed`] |
+//! | `tourbillon_fired_total` | counter | [`Stats::fired`] |
+//! | `tourbillon_cancelled_total` | counter | [`Stats::cancelled`] |
+//! | `tourbillon_driver_wakeups_total` | counter | [`Stats::driver_wakeups`] |
+//! | `tourbillon_unparks_total` | counter | [`Stats::unparks`] |
+//! | `tourbillon_waker_panics_total` | counter | [`Stats::waker_panics`] |
+//! | `tourbillon_pending` | gauge | [`Stats::pending`] |
+//! | `tourbillon_shards` | gauge | [`Stats::shards`] |
+//! | `tourbillon_shards_used` | gauge | [`Stats::shards_used`] |
+//! | `tourbillon_lateness_max_seconds` | gauge | [`Stats::lateness_max`] |
+//! | `tourbillon_lateness_seconds` | gauge | percentiles of [`Timer::lateness`], where the timer keeps it: with the label `quantile`, at 0.5, 0.9, 0.99 and 0.999 |
+//!
+//! # Examples
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use tourbillon::{Timer, metrics_0_24};
+//!
+//! async fn publish_for_ever(timer: Timer) {
+//!     metrics_0_24::describe();
+//!     let mut ticks = timer.interval(Duration::from_secs(10));
+//!     loop {
+//!         ticks.tick().await;
+//!         metrics_0_24::publish(&timer, "main");
+//!     }
+//! }
+//! ```
+
+use metrics_0_24::{Key, Label, Level, Metadata, SharedString, Unit, with_recorder};
+
+use crate::stats::Stats;
+use crate::timer::Timer;
+
+static METADATA: Metadata<'static> = Metadata::new("tourbillon", Level::INFO, Some(module_path!()));
+
+/// What is known of a metric beside its value, which is read from the counters.
+struct Metric<V> {
+    name: &'static str,
+    unit: Unit,
+    what: &'static str,
+    read: fn(&Stats) -> V,
+}
+
+const COUNTERS: [Metric<u64>; 6] = [
+    Metric {
+        name: "tourbillon_armed_total",
+        unit: Unit::Count,
+        what: "Times a sleep was put into a wheel",
+        read: |stats| stats.armed,
+    },
+    Metric {
+        name: "tourbillon_fired_total",
+        unit: Unit::Count,
+        what: "Armed sleeps that saw their deadline come",
+        read: |stats| stats.fired,
+    },
+    Metric {
+        name: "tourbillon_cancelled_total",
+        unit: Unit::Count,
+        what: "Armed sleeps that were dropped before their deadline",
+        read: |stats| stats.cancelled,
+    },
+    Metric {
+        name: "tourbillon_driver_wakeups_total",
+        unit: Unit::Count,
+        what: "Parks of the driver thread that ended",
+        read: |stats| stats.driver_wakeups,
+    },
+    Metric {
+        name: "tourbillon_unparks_total",
+        unit: Unit::Count,
+        what: "Unparks sent to the driver",
+        read: |stats| stats.unparks,
+    },
+    Metric {
+        name: "tourbillon_waker_panics_total",
+        unit: Unit::Count,
+        what: "Panics of wakers that were caught",
+        read: |stats| stats.waker_panics,
+    },
+];
+
+const GAUGES: [Metric<f64>; 4] = [
+    Metric {
+        name: "tourbillon_pending",
+        unit: Unit::Count,
+        what: "Sleeps that are armed now",
+        read: |stats| stats.pending as f64,
+    },
+    Metric {
+        name: "tourbillon_shards",
+        unit: Unit::Count,
+        what: "Shards, each with a lock and a wheel of its own",
+        read: |stats| stats.shards as f64,
+    },
+    Metric {
+        name: "tourbillon_shards_used",
+        unit: Unit::Count,
+        what: "Shards that a timer was ever armed in",
+        read: |stats| stats.shards_used as f64,
+    },
+    Metric {
+        name: "tourbillon_lateness_max_seconds",
+        unit: Unit::Seconds,
+        what: "The most that the driver fired a timer after its deadline",
+        read: |stats| stats.lateness_max.as_secs_f64(),
+    },
+];
+
+/// From a timer's histogram, and named as in Prometheus' summaries.
+const LATENESS: &str = "tourbillon_lateness_seconds";
+const QUANTILES: [(&str, f64); 4] = [("0.5", 50.0), ("0.9", 90.0), ("0.99", 99.0), ("0.999", 99.9)];
+
+/// Tells the current recorder the units and the meanings of all metrics. Once is enough.
+///
+/// # Examples
+///
+/// See [the module](self).
+pub fn describe() {
+    with_recorder(|recorder| {
+        for Metric { name, unit, what, .. } in COUNTERS {
+            recorder.describe_counter(name.into(), Some(unit), what.into());
+        }
+        for Metric { name, unit, what, .. } in GAUGES {
+            recorder.describe_gauge(name.into(), Some(unit), what.into());
+        }
+        let what = "How late the driver fired timers, by quantile, since the timer was made";
+        recorder.describe_gauge(LATENESS.into(), Some(Unit::Seconds), what.into());
+    });
+}
+
+/// Sets the metrics to what the counters of `timer` are now, labelled with its `name`.
+///
+/// Takes each shard's lock in turn, and calls the recorder, the thread's own or the global one,
+/// with none held. Without a recorder it does nothing.
+///
+/// A timer is to have the same name in all calls, and two timers two names: recorders do not let a
+/// counter go back.
+///
+/// # Panics
+///
+/// If the recorder does.
+///
+/// # Examples
+///
+/// ```
+/// use tourbillon::{Timer, metrics_0_24};
+///
+/// // As from the handler of a scrape.
+/// metrics_0_24::publish(&Timer::global(), "global");
+/// ```
+pub fn publish(timer: &Timer, name: impl Into<SharedString>) {
+    let timer_label = Label::new("timer", name);
+    let (stats, lateness) = (timer.stats(), timer.lateness());
+    with_recorder(|recorder| {
+        let labelled = |name| Key::from_parts(name, vec![timer_label.clone()]);
+        for Metric { name, read, .. } in COUNTERS {
+            recorder.register_counter(&labelled(name), &METADATA).absolute(read(&stats));
+        }
+        for Metric { name, read, .. } in GAUGES {
+            recorder.register_gauge(&labelled(name), &METADATA).set(read(&stats));
+        }
+        let Some(lateness) = &lateness else { return };
+        for (quantile, percent) in QUANTILES {
+            let labels = vec![timer_label.clone(), Label::from_static_parts("quantile", quantile)];
+            let key = Key::from_parts(LATENESS, labels);
+            recorder
+                .register_gauge(&key, &METADATA)
+                .set(lateness.percentile(percent).as_secs_f64());
+        }
+    });
+}
