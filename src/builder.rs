@@ -82,7 +82,7 @@ impl Builder {
     /// Whether to keep a histogram of how late timers are fired, for
     /// [`Timer::lateness`]; not by default.
     ///
-    /// It takes some nanoseconds for each timer that fires, none for one that is armed and
+    /// It takes a few instructions for each timer that fires, nothing for one that is armed and
     /// cancelled, and 4 KiB for each shard. Without it there is a branch for each that fires.
     ///
     /// # Examples

@@ -151,9 +151,11 @@ impl Engine {
     /// it needs no other lock and no atomics. The price is 4 KiB to a shard.
     pub(crate) fn keeping_lateness(mut self, wanted: bool) -> Self {
         self.keeps_lateness = wanted;
-        for shard in &self.shards {
-            let histogram = wanted.then(|| Box::new(Histogram::new()));
-            shard.lock().lateness = histogram;
+        if wanted {
+            for shard in &self.shards {
+                let histogram = Box::new(Histogram::new());
+                shard.lock().lateness = Some(histogram);
+            }
         }
         self
     }
