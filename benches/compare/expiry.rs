@@ -7,7 +7,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::peers::Peer;
+use crate::common::peers::{Peer, Tourbillon};
 use crate::common::slots::Slots;
 use crate::common::wakers::{Count, poll};
 use crate::common::work::Random;
@@ -67,22 +67,14 @@ impl Wake for Stamp {
 /// what an arm and cancel takes that thread, p50, p99.9 and the longest.
 pub(crate) fn with_inserter<P: Peer>() -> Vec<f64> {
     let _entered = P::enter();
-    let left = Arc::new(AtomicU64::new(TIMERS));
-    let mut random = Random::new();
-    let start = Instant::now() + LEAD;
     let mut sleeps = Slots::with_capacity(TIMERS as usize);
-    let mut stamps = Vec::with_capacity(TIMERS as usize);
-    for _ in 0..TIMERS {
-        let deadline = start + random.within(SECOND);
-        let stamp = Stamp { deadline, woken: OnceLock::new(), left: Arc::clone(&left) };
-        let stamp = Arc::new(stamp);
-        let waker = Waker::from(Arc::clone(&stamp));
-        assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
-        stamps.push(stamp);
-    }
+    let Stamped { start, left, stamps } = Stamped::arm::<P>(LEAD, &mut sleeps);
     let over = AtomicBool::new(false);
     let inserts = thread::scope(|scope| {
-        let inserter = scope.spawn(|| insert::<P>(start, &over));
+        let inserter = scope.spawn(|| {
+            sleep_until(start);
+            insert::<P>(Duration::from_micros(1), &over)
+        });
         wait_for(start, || left.load(Ordering::Relaxed) == 0);
         over.store(true, Ordering::Relaxed);
         inserter.join().expect("it ends")
@@ -95,22 +87,86 @@ pub(crate) fn with_inserter<P: Peer>() -> Vec<f64> {
     figures
 }
 
-/// Arms and cancels from `start` until it is `over`. Returns the nanoseconds each took.
-fn insert<P: Peer>(start: Instant, over: &AtomicBool) -> Vec<f64> {
+/// How long a shard's lock may be held, seen from outside: a thread arms and cancels without a pause
+/// in the very shard that a million timers fire from. Microseconds each took, p99.9 and the longest,
+/// and the same with the million pending. It is a bound: the time that the thread, or the driver
+/// with the lock, waits for a processor is in it.
+///
+/// To be called first in a process, since it sets the number of shards.
+pub(crate) fn one_shard() -> Vec<f64> {
+    let timer = tourbillon::Timer::builder().shards(1).build().expect("the options are valid");
+    tourbillon::Timer::set_global(timer).expect("nothing has used it");
+    one_lock::<Tourbillon>()
+}
+
+/// The same for a timer that has one lock anyway.
+pub(crate) fn one_lock<P: Peer>() -> Vec<f64> {
+    let _entered = P::enter();
+    let mut sleeps = Slots::with_capacity(TIMERS as usize);
+    let Stamped { start, left, .. } = Stamped::arm::<P>(LEAD + SECOND, &mut sleeps);
+    let insert_until = |over: &dyn Fn() -> bool| {
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let inserter = scope.spawn(|| insert::<P>(Duration::ZERO, &ended));
+            wait_for(start, over);
+            ended.store(true, Ordering::Relaxed);
+            inserter.join().expect("it ends")
+        })
+    };
+    let control_start = Instant::now();
+    let control = insert_until(&|| control_start.elapsed() >= SECOND);
+    sleep_until(start);
+    let taken = insert_until(&|| left.load(Ordering::Relaxed) == 0);
+    let of = |taken: Vec<f64>| {
+        [0.999, 1.0].map(|part| percentile(taken.clone(), part).expect("it inserted") / 1e3)
+    };
+    [of(taken), of(control)].concat()
+}
+
+/// Timers that remember when they were woken.
+struct Stamped {
+    /// The first are due then.
+    start: Instant,
+    left: Arc<AtomicU64>,
+    stamps: Vec<Arc<Stamp>>,
+}
+
+impl Stamped {
+    /// Arms a million, at random within a second.
+    fn arm<P: Peer>(lead: Duration, sleeps: &mut Slots<P::Sleep>) -> Self {
+        let left = Arc::new(AtomicU64::new(TIMERS));
+        let mut random = Random::new();
+        let start = Instant::now() + lead;
+        let mut stamps = Vec::with_capacity(TIMERS as usize);
+        for _ in 0..TIMERS {
+            let deadline = start + random.within(SECOND);
+            let stamp = Stamp { deadline, woken: OnceLock::new(), left: Arc::clone(&left) };
+            let stamp = Arc::new(stamp);
+            let waker = Waker::from(Arc::clone(&stamp));
+            assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
+            stamps.push(stamp);
+        }
+        Self { start, left, stamps }
+    }
+}
+
+/// Arms and cancels until it is `over`, every `pace` at most. Returns the nanoseconds each took.
+fn insert<P: Peer>(pace: Duration, over: &AtomicBool) -> Vec<f64> {
     const FAR: Duration = Duration::from_secs(1_000);
-    const PACE: Duration = Duration::from_micros(1);
+    /// Of which there is room without a pause for more.
+    const INSERTS: usize = 40_000_000;
     let _entered = P::enter();
     let waker = Count::new().waker();
-    let mut taken = Vec::with_capacity(4_000_000);
-    sleep_until(start);
+    let mut taken = Vec::with_capacity(INSERTS);
     let mut now = Instant::now();
-    while !over.load(Ordering::Relaxed) {
+    while !over.load(Ordering::Relaxed) && taken.len() < INSERTS {
         assert!(poll(pin!(P::sleep_until(now + FAR)), &waker).is_pending());
         taken.push(now.elapsed().as_nanos() as f64);
-        let next = now + PACE;
-        while now < next {
+        let next = now + pace;
+        while {
             now = Instant::now();
-        }
+            now < next
+        } {}
     }
     taken
 }

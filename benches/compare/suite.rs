@@ -122,6 +122,12 @@ fn masses() -> Vec<Scenario> {
         "insert p99.9" "us" [Of(TOKIO, 0.01)],
         "insert max" "us" [],
     ];
+    const SHARD: &[Metric] = metrics![
+        "p99.9" "us" [],
+        "max" "us" [Figure(100.0)],
+        "p99.9 while none fires" "us" [],
+        "max while none fires" "us" [],
+    ];
     const TASKS: &[Metric] = metrics![
         "per task" "ns of processor" [Of(TOKIO, 1.0)],
         "lateness p50" "us" [Of(TOKIO, 0.60)],
@@ -135,6 +141,12 @@ fn masses() -> Vec<Scenario> {
             INSERTER,
             PROBES,
             each!(expiry::with_inserter()),
+        ),
+        probe(
+            "wait for a shard that fires 1 million",
+            SHARD,
+            PROBES,
+            [Some(expiry::one_shard), Some(expiry::one_lock::<Tokio>), None, None, None],
         ),
         probe("200 thousand tokio tasks", TASKS, PROBES, each!(tasks::many())),
     ]

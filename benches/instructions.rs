@@ -1,0 +1,255 @@
+//! What do the hot paths cost in instructions, and is that more than it was?
+//!
+//! `cargo bench --bench instructions` counts them under valgrind's callgrind and compares them with
+//! `benches/instructions.txt`. It fails if a path has got dearer by 5 %. `-- --renew` writes that
+//! file, and shows the change in the diff of whoever made it.
+//!
+//! Counts repeat, on a busy machine too, where times do not. They leave out what the kernel does,
+//! and what threads other than the counted one do. Under valgrind a reading of the clock is a
+//! system call, so it counts as a few instructions rather than the hundred it takes outside.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::pin::{Pin, pin};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use common::peers::Tourbillon;
+use common::wakers::{Count, poll};
+use common::work::Towards::{Earlier, Later};
+use common::work::{self, FAR, timed};
+use tourbillon::{DelayQueue, Sleep, Timer};
+
+const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
+/// What has got dearer by 5 % is to fail although counts wander: by up to 0.5 %, say.
+const DEARER: f64 = 1.045;
+const CHEAPER: f64 = 0.955;
+/// Makes a process do the work of one path. What runs in `timed` is counted.
+const COUNTED: &str = "--counted";
+
+struct Path {
+    name: &'static str,
+    /// How often the work is done.
+    times: u64,
+    run: fn(u64),
+}
+
+/// The work that the other benches time.
+macro_rules! path {
+    ($name:literal, $function:ident($($argument:expr),*)) => {
+        Path {
+            name: $name,
+            times: 10_000,
+            run: |times| {
+                let mut work = work::$function::<Tourbillon>($($argument),*);
+                let_the_driver_park();
+                work(times);
+            },
+        }
+    };
+}
+
+const PATHS: &[Path] = &[
+    path!("arm + cancel, 0 pending", arm_cancel(0)),
+    path!("arm + cancel, 10 thousand pending", arm_cancel(10_000)),
+    path!("arm + cancel, clock read, 0 pending", arm_cancel_after(0)),
+    path!("create + drop unpolled", create_drop()),
+    path!("poll again while armed", poll_again()),
+    path!("poll of a past deadline", past_deadline()),
+    path!("reset to later, 10 thousand", reset(Later, 10_000)),
+    path!("reset to earlier, 10 thousand", reset(Earlier, 10_000)),
+    path!("timeout, ready at once", timeout_ready()),
+    path!("timeout, pending once", timeout_pending_once()),
+    Path { name: "turn, each of 1,000 fired", times: 1_000, run: turn },
+    Path { name: "drop of a fired sleep", times: 1_000, run: drop_fired },
+    Path { name: "DelayQueue, insert + remove", times: 10_000, run: insert_remove },
+];
+
+/// Until then the driver thread holds a lock now and again.
+fn let_the_driver_park() {
+    thread::sleep(Duration::from_millis(100));
+}
+
+/// Has the driver thread run, and no shard of this thread's see its first or earliest timer.
+fn warm_up() {
+    pollster::block_on(tourbillon::sleep(Duration::from_millis(20)));
+    let waker = Count::new().waker();
+    assert!(poll(pin!(tourbillon::sleep(FAR / 4)), &waker).is_pending());
+    let_the_driver_park();
+}
+
+/// Sleeps of a timer that is turned by hand, all of them due.
+struct Due {
+    driver: tourbillon::Driver,
+    sleeps: Vec<Sleep>,
+}
+
+impl Due {
+    fn new(count: u64) -> Self {
+        // Longer than valgrind takes to arm them.
+        const LEAD: Duration = Duration::from_secs(1);
+        let (timer, driver) =
+            Timer::builder().shards(1).build_manual(|| {}).expect("the options are valid");
+        let waker = Count::new().waker();
+        let start = Instant::now() + LEAD;
+        let deadline = |n| start + Duration::from_micros(n);
+        let mut sleeps: Vec<_> = (0..count).map(|n| timer.sleep_until(deadline(n))).collect();
+        for sleep in &mut sleeps {
+            assert!(poll(Pin::new(sleep), &waker).is_pending());
+        }
+        thread::sleep(deadline(count) - Instant::now());
+        Self { driver, sleeps }
+    }
+}
+
+fn turn(times: u64) {
+    let mut due = Due::new(times);
+    timed(|| assert_eq!(due.driver.turn().fired as u64, times));
+}
+
+fn drop_fired(times: u64) {
+    let mut due = Due::new(times);
+    assert_eq!(due.driver.turn().fired as u64, times);
+    timed(|| due.sleeps.clear());
+}
+
+fn insert_remove(times: u64) {
+    const OTHERS: u32 = 10_000;
+    let mut queue = DelayQueue::with_capacity(OTHERS as usize + 1);
+    for n in 0..OTHERS {
+        queue.insert(n, 2 * FAR + Duration::from_millis(n.into()));
+    }
+    // Spread over a second: to make an instant of a tick takes more where nanoseconds carry over.
+    let start = Instant::now() + FAR;
+    let step = Duration::from_secs(1) / times as u32;
+    let deadlines: Vec<_> = (0..times as u32).map(|n| start + step * n).collect();
+    timed(|| {
+        for deadline in &deadlines {
+            let key = queue.insert_at(0, *black_box(deadline));
+            black_box(queue.remove(&key));
+        }
+    });
+}
+
+/// Instructions each time, as counted by callgrind in a process of its own.
+fn count(path: &Path) -> f64 {
+    let own_path = env::current_exe().expect("the bench knows its path");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--toggle-collect=*work*timed*"])
+        .arg("--callgrind-out-file=/dev/null")
+        .arg(own_path)
+        .args([COUNTED, path.name])
+        .output()
+        .expect("valgrind is there");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", path.name);
+    let counted = said.lines().find_map(|line| line.split_once("Collected : ")?.1.parse().ok());
+    let counted: u64 = counted.unwrap_or_else(|| panic!("{}: no count in {said}", path.name));
+    counted as f64 / path.times as f64
+}
+
+/// What made the code that is counted: compiler and target.
+fn toolchain() -> String {
+    let rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
+        .arg("-vV")
+        .output()
+        .expect("there is a compiler");
+    let said = String::from_utf8_lossy(&rustc.stdout);
+    let host = said.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    format!("{}, {host}", said.lines().next().unwrap_or_default())
+}
+
+/// The counts that were kept, and what toolchain they are of.
+struct Baseline {
+    toolchain: String,
+    counts: BTreeMap<String, f64>,
+}
+
+impl Baseline {
+    fn read() -> Self {
+        let text = fs::read_to_string(BASELINE).expect("the baseline is there");
+        let toolchain = text.lines().find(|line| line.starts_with("# rustc"));
+        let counts = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let (count, name) = line.trim().split_once("  ").expect("a count and a name");
+            (name.to_owned(), count.parse().expect("a count"))
+        });
+        Self {
+            toolchain: toolchain.unwrap_or_default().trim_start_matches("# ").to_owned(),
+            counts: counts.collect(),
+        }
+    }
+
+    fn write(counts: &[(&str, f64)]) {
+        let mut text = format!(
+            "# Instructions each time. Written by `cargo bench --bench instructions -- --renew`.\n\
+             # {}\n",
+            toolchain()
+        );
+        for (name, count) in counts {
+            text += &format!("{count:9.1}  {name}\n");
+        }
+        fs::write(BASELINE, text).expect("the baseline can be written");
+    }
+}
+
+/// Prints how each count compares. Whether none has got dearer.
+fn compare(counts: &[(&str, f64)], mut baseline: Baseline) -> bool {
+    println!("{:36} {:>9} {:>9}", "", "now", "baseline");
+    let (mut dearer, mut cheaper) = (Vec::new(), Vec::new());
+    for &(name, now) in counts {
+        let Some(kept) = baseline.counts.remove(name) else {
+            println!("{name:36} {now:9.1} {:>9}", "none");
+            dearer.push(name);
+            continue;
+        };
+        let ratio = now / kept;
+        println!("{name:36} {now:9.1} {kept:9.1} {:+6.1} %", (ratio - 1.0) * 100.0);
+        if ratio > DEARER {
+            dearer.push(name);
+        } else if ratio < CHEAPER {
+            cheaper.push(name);
+        }
+    }
+    if toolchain() != baseline.toolchain {
+        println!("the baseline is of {}, this is {}", baseline.toolchain, toolchain());
+    }
+    if !dearer.is_empty() {
+        println!("dearer than the baseline, or without one: {}", dearer.join("; "));
+    }
+    if !cheaper.is_empty() {
+        println!("cheaper, so that the baseline should be renewed: {}", cheaper.join("; "));
+    }
+    if !baseline.counts.is_empty() {
+        println!("in the baseline only: {:?}", baseline.counts.keys());
+    }
+    let agreed = dearer.is_empty() && baseline.counts.is_empty();
+    if !agreed || !cheaper.is_empty() {
+        println!("to renew it: cargo bench --bench instructions -- --renew");
+    }
+    agreed
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [flag, name] = &arguments[..] {
+        if flag == COUNTED {
+            let path = PATHS.iter().find(|path| path.name == name).expect("there is such a path");
+            warm_up();
+            (path.run)(path.times);
+            return ExitCode::SUCCESS;
+        }
+    }
+    // `cargo test` runs benches too, to see that they work.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return ExitCode::SUCCESS;
+    }
+    let counts: Vec<_> = PATHS.iter().map(|path| (path.name, count(path))).collect();
+    if arguments.iter().any(|argument| argument == "--renew") {
+        Baseline::write(&counts);
+        return ExitCode::SUCCESS;
+    }
+    if compare(&counts, Baseline::read()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
