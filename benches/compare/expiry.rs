@@ -87,10 +87,10 @@ pub(crate) fn with_inserter<P: Peer>() -> Vec<f64> {
     figures
 }
 
-/// How long a shard's lock may be held, seen from outside: a thread arms and cancels without a pause
-/// in the very shard that a million timers fire from. Microseconds each took, p99.9 and the longest,
-/// and the same with the million pending. It is a bound: the time that the thread, or the driver
-/// with the lock, waits for a processor is in it.
+/// How long a shard's lock may be held, seen from outside: a thread arms and cancels without a
+/// pause in the very shard that a million timers fire from. Microseconds each took, p99.9 and the
+/// longest, and the same while none of the million fires. It is a bound: the time that the thread,
+/// or the driver with the lock, waits for a processor is in it.
 ///
 /// To be called first in a process, since it sets the number of shards.
 pub(crate) fn one_shard() -> Vec<f64> {
