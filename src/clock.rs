@@ -1,16 +1,17 @@
 //! Where the time comes from: the only module that reads a clock.
 
-use std::time::Instant;
-#[cfg(feature = "aws-smithy-async")]
-use std::time::{Duration, SystemTime};
+mod steps;
+
+use std::time::{Duration, Instant, SystemTime};
+
+pub(crate) use steps::{Key, Steps, Watch};
 
 use crate::canary::{Canary, seeded};
 use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering, ThreadId, lock, this_thread};
 use crate::tick::{Tick, TimeLine};
 
-/// The time of day when a virtual clock is made: the same in every run, and one that a `DateTime`
-/// of any crate can take.
-#[cfg(feature = "aws-smithy-async")]
+/// The wall time of a virtual clock when it is made: the same in every run, and one that a
+/// `DateTime` of any crate can take.
 const VIRTUAL_ORIGIN: Duration = Duration::from_secs(946_684_800); // 2000-01-01 00:00:00 UTC
 
 /// The clock of one timer.
@@ -68,14 +69,23 @@ impl Clock {
         }
     }
 
-    /// The time of day that goes with [`now`](Self::now).
-    #[cfg(feature = "aws-smithy-async")]
-    pub(crate) fn time_of_day(&self) -> SystemTime {
+    /// The wall time that goes with [`now`](Self::now).
+    pub(crate) fn wall_now(&self) -> SystemTime {
         match self {
             Self::Monotonic(_) => SystemTime::now(),
-            Self::Virtual(time) => virtual_time_of_day(time),
+            Self::Virtual(time) => time.wall_now(),
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(time) => virtual_time_of_day(time),
+            Self::Model(time) => time.wall_now(),
+        }
+    }
+
+    /// Who is told when the wall clock that goes with this one is set.
+    pub(crate) fn steps(&self) -> &Steps {
+        match self {
+            Self::Monotonic(_) => Steps::of_the_system(),
+            Self::Virtual(time) => time.steps.current(),
+            #[cfg(all(test, tourbillon_model))]
+            Self::Model(time) => time.steps.current(),
         }
     }
 
@@ -102,11 +112,6 @@ impl Clock {
             Self::Model(time) => &time.line,
         }
     }
-}
-
-#[cfg(feature = "aws-smithy-async")]
-fn virtual_time_of_day(time: &VirtualTime) -> SystemTime {
-    SystemTime::UNIX_EPOCH + VIRTUAL_ORIGIN + time.now().since(Tick::ORIGIN)
 }
 
 /// The system's monotonic clock.
@@ -203,6 +208,7 @@ pub(crate) struct VirtualTime {
     pub(crate) moves: Mutex<Moves>,
     /// Signalled when a thread is through with moving the clock.
     pub(crate) moved: Condvar,
+    pub(crate) steps: Steps,
 }
 
 /// How far a virtual clock is to be moved, and by which thread. One at a time does it, so that each
@@ -211,6 +217,8 @@ pub(crate) struct VirtualTime {
 pub(crate) struct Moves {
     pub(crate) goal: Tick,
     pub(crate) mover: Option<ThreadId>,
+    /// When the wall was set last, and to what. It goes along with the clock from there.
+    wall: (Tick, SystemTime),
 }
 
 impl VirtualTime {
@@ -218,8 +226,13 @@ impl VirtualTime {
         Self {
             line: TimeLine::starting_at(Instant::now()),
             now: AtomicU64::new(Tick::ORIGIN.raw()),
-            moves: Mutex::new(Moves { goal: Tick::ORIGIN, mover: None }),
+            moves: Mutex::new(Moves {
+                goal: Tick::ORIGIN,
+                mover: None,
+                wall: (Tick::ORIGIN, SystemTime::UNIX_EPOCH + VIRTUAL_ORIGIN),
+            }),
             moved: Condvar::new(),
+            steps: Steps::told(),
         }
     }
 
@@ -234,6 +247,21 @@ impl VirtualTime {
         Tick::from_raw(self.now.load(Ordering::Relaxed))
     }
 
+    pub(crate) fn wall_now(&self) -> SystemTime {
+        let (set, wall) = lock(&self.moves).wall;
+        saturating_add(wall, self.now().since(set))
+    }
+
+    /// Sets the wall, given what it shows, without moving the clock. Returns how many wakers
+    /// panicked.
+    pub(crate) fn set_wall(&self, set: impl FnOnce(SystemTime) -> SystemTime) -> u64 {
+        let mut moves = lock(&self.moves);
+        let (now, (before, wall)) = (self.now(), moves.wall);
+        moves.wall = (now, set(saturating_add(wall, now.since(before))));
+        drop(moves);
+        self.steps.current().announce()
+    }
+
     /// Whether the calling thread is moving the clock, and runs in a waker.
     pub(crate) fn is_moved_here(&self) -> bool {
         lock(&self.moves).mover == Some(this_thread())
@@ -243,5 +271,92 @@ impl VirtualTime {
     pub(crate) fn move_to(&self, tick: Tick) {
         // ORDERING: Relaxed; see `now`.
         self.now.fetch_max(tick.min(Tick::LAST).raw(), Ordering::Relaxed);
+    }
+}
+
+/// `wall + span`, or close to the last time that the platform can represent.
+pub(crate) fn saturating_add(wall: SystemTime, span: Duration) -> SystemTime {
+    let (mut sum, mut step) = (wall, span);
+    while !step.is_zero() {
+        match sum.checked_add(step) {
+            Some(later) if step == span => return later,
+            Some(later) => sum = later,
+            None => {}
+        }
+        step /= 2;
+    }
+    sum
+}
+
+/// Notices of steps of the system's wall clock.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[derive(Debug)]
+struct Notices(std::fs::File);
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Notices {
+    /// Notices of the steps from now on.
+    ///
+    /// They are those of a timer on `CLOCK_REALTIME` that is cancelled whenever the offset of that
+    /// clock from `CLOCK_MONOTONIC` changes (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET): when the
+    /// clock is set, at a leap second, and when the machine resumes, since `CLOCK_MONOTONIC` stood
+    /// still meanwhile (Linux, kernel/time/hrtimer.c and fs/timerfd.c: `timerfd_clock_was_set`, and
+    /// from 5.15 on `timerfd_resume`).
+    ///
+    /// # Errors
+    ///
+    /// When the system has no such timers, or refuses one.
+    fn subscribe() -> std::io::Result<Self> {
+        use std::os::fd::{FromRawFd, OwnedFd};
+
+        // SAFETY: plain numbers.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the call returned it, so it is open and nobody else's.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let never = libc::timespec { tv_sec: libc::time_t::MAX, tv_nsec: 0 };
+        let timer = libc::itimerspec { it_interval: zero, it_value: never };
+        let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
+        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
+        // SAFETY: `timer` is a valid itimerspec, and the old one is not asked for.
+        let set =
+            unsafe { libc::timerfd_settime(raw, flags, &raw const timer, std::ptr::null_mut()) };
+        // A step right now is an error of this call, which has set the timer all the same.
+        match (set, std::io::Error::last_os_error()) {
+            (0, _) => Ok(Self(fd.into())),
+            (_, error) if error.raw_os_error() == Some(libc::ECANCELED) => Ok(Self(fd.into())),
+            (_, error) => Err(error),
+        }
+    }
+
+    /// Waits for the next step.
+    ///
+    /// # Errors
+    ///
+    /// When there will be no more notices.
+    fn wait(&mut self) -> std::io::Result<()> {
+        match std::io::Read::read_exact(&mut self.0, &mut [0; 8]) {
+            Err(error) if error.raw_os_error() != Some(libc::ECANCELED) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// No notices: this system has none.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[derive(Debug)]
+struct Notices;
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+impl Notices {
+    fn subscribe() -> std::io::Result<Self> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    fn wait(&mut self) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
     }
 }

@@ -485,7 +485,7 @@ impl Engine {
         count
     }
 
-    fn count_panics(&self, panics: u64) {
+    pub(crate) fn count_panics(&self, panics: u64) {
         if panics > 0 {
             // ORDERING: Relaxed; a statistic.
             self.tally.panics.fetch_add(panics, Ordering::Relaxed);

@@ -158,6 +158,7 @@ mod trace;
 mod traits;
 mod virtual_clock;
 mod wake_batch;
+mod wall;
 mod wheel;
 
 pub use builder::Builder;
@@ -173,14 +174,15 @@ pub use stream::StreamExt;
 pub use timeout::Timeout;
 pub use timeout_queue::TimeoutQueue;
 pub use timer::{
-    Timer, interval, interval_at, never, sleep, sleep_until, timeout, timeout_at, try_interval,
-    try_interval_at, try_sleep, try_sleep_until, try_timeout, try_timeout_at,
+    Timer, interval, interval_at, never, sleep, sleep_until, sleep_until_wall, timeout, timeout_at,
+    try_interval, try_interval_at, try_sleep, try_sleep_until, try_timeout, try_timeout_at,
 };
 #[cfg(feature = "quinn-0_11")]
 pub use traits::quinn_0_11;
 #[cfg(feature = "tower-service-0_3")]
 pub use traits::tower_service_0_3;
 pub use virtual_clock::VirtualClock;
+pub use wall::WallSleep;
 
 /// The README's examples, tested.
 #[cfg(doctest)]

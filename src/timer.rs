@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::builder::Builder;
 use crate::engine::Engine;
@@ -17,6 +17,7 @@ use crate::stats::Stats;
 use crate::sync::Arc;
 use crate::tick::Tick;
 use crate::timeout::Timeout;
+use crate::wall::WallSleep;
 
 /// A handle to a set of shards, their clock and what drives them; makes sleeps, intervals and
 /// timeouts.
@@ -154,6 +155,21 @@ impl Timer {
         engine.clock().instant(engine.cached_now())
     }
 
+    /// The present wall time: [`SystemTime::now`], or what a
+    /// [`VirtualClock`](crate::VirtualClock::set_wall) shows.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let now = tourbillon::Timer::global().wall_now();
+    /// assert!(now > SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000));
+    /// ```
+    pub fn wall_now(&self) -> SystemTime {
+        self.engine().clock().wall_now()
+    }
+
     /// A snapshot of the timer's counters. Takes each shard's lock in turn.
     ///
     /// # Examples
@@ -198,6 +214,15 @@ impl Timer {
     /// See [`now`](Self::now).
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         sleep_until_in(self.engine_ref(), deadline)
+    }
+
+    /// A sleep that ends when the wall clock shows `target`; see [`sleep_until_wall`].
+    ///
+    /// # Examples
+    ///
+    /// See [`WallSleep`].
+    pub fn sleep_until_wall(&self, target: SystemTime) -> WallSleep {
+        WallSleep::new(self.never(), target)
     }
 
     /// A sleep that never ends, until it is reset; see [`never()`].
@@ -341,6 +366,28 @@ pub fn sleep(delay: Duration) -> Sleep {
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     sleep_until_in(EngineRef::global(), deadline)
+}
+
+/// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`, however often that
+/// is set forward or back before.
+///
+/// # Panics
+///
+/// As [`sleep()`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// # pollster::block_on(async {
+/// let target = SystemTime::now() + Duration::from_millis(2);
+/// tourbillon::sleep_until_wall(target).await;
+/// assert!(SystemTime::now() >= target);
+/// # });
+/// ```
+pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
+    WallSleep::new(never(), target)
 }
 
 /// Makes a [`Sleep`] that never ends, unless it is [reset](Sleep::reset) to a deadline.

@@ -6,10 +6,10 @@ use std::future::{Future, IntoFuture};
 use std::pin::pin;
 #[cfg(not(all(test, tourbillon_model)))]
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::canary::{Canary, seeded};
-use crate::clock::VirtualTime;
+use crate::clock::{VirtualTime, saturating_add};
 use crate::engine::Engine;
 use crate::sync::{Arc, OnceLock, lock, this_thread, wait};
 #[cfg(not(all(test, tourbillon_model)))]
@@ -172,6 +172,29 @@ impl VirtualClock {
         drop(moves);
         if let Some(engine) = self.engine() {
             engine.call_driver();
+        }
+    }
+
+    /// The wall time that the clock shows.
+    pub fn wall_now(&self) -> SystemTime {
+        self.inner.time.wall_now()
+    }
+
+    /// Sets the wall to `time`, forward or back, without moving the clock.
+    pub fn set_wall(&self, time: SystemTime) {
+        self.step_wall(|_| time);
+    }
+
+    /// Moves the wall forward by `span` without moving the clock: what a suspended machine looks
+    /// like where [`Instant`] stops meanwhile.
+    pub fn suspend(&self, span: Duration) {
+        self.step_wall(|wall| saturating_add(wall, span));
+    }
+
+    fn step_wall(&self, set: impl FnOnce(SystemTime) -> SystemTime) {
+        let panics = self.inner.time.set_wall(set);
+        if let Some(engine) = self.engine() {
+            engine.count_panics(panics);
         }
     }
 

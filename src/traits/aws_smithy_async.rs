@@ -59,6 +59,6 @@ impl AsyncSleep for Timer {
 /// ```
 impl TimeSource for Timer {
     fn now(&self) -> SystemTime {
-        self.engine().clock().time_of_day()
+        self.wall_now()
     }
 }

@@ -27,3 +27,4 @@ mod timeout_queue;
 mod trace;
 mod traits;
 mod virtual_time;
+mod wall;
