@@ -27,13 +27,35 @@ use crate::virtual_clock::VirtualClock;
 pub struct Builder {
     shards: Option<usize>,
     thread_name: Option<String>,
+    kind: ClockKind,
+    /// Takes the place of `kind`.
     clock: Option<VirtualClock>,
     lateness_histogram: bool,
 }
 
+/// A clock of the system's that a [`Timer`] may run on; see [`Builder::clock`].
+///
+/// The [`wall`](crate::wall) module says what each does in suspend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClockKind {
+    /// That of [`Instant`](std::time::Instant). Stops in suspend on Linux and macOS.
+    #[default]
+    Monotonic,
+    /// One that counts suspend: `CLOCK_BOOTTIME` on Linux and Android, `CLOCK_MONOTONIC_RAW` on
+    /// Apple's systems, and `Instant`'s own on Windows. Others have none.
+    Boottime,
+}
+
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self { shards: None, thread_name: None, clock: None, lateness_histogram: false }
+        Self {
+            shards: None,
+            thread_name: None,
+            kind: ClockKind::Monotonic,
+            clock: None,
+            lateness_histogram: false,
+        }
     }
 
     /// The number of shards, 1 to 256; rounded up to a power of two.
@@ -68,8 +90,35 @@ impl Builder {
         self
     }
 
-    /// Runs the timer on `clock`, which stands still until it is moved; on the system's monotonic
-    /// clock by default. A clock belongs to one timer.
+    /// Runs the timer on a clock of the system's, [`ClockKind::Monotonic`] by default. Takes the
+    /// place of a [virtual clock](Self::virtual_clock) chosen before.
+    ///
+    /// [`ClockKind::Boottime`] makes a timer whose sleeps are not put off by suspend: what falls
+    /// due meanwhile fires on resume, at once where the system tells of it (Linux), and otherwise
+    /// within 30 seconds of running time. The machine is not woken. Such a timer's instants are its
+    /// own: [`Timer::now`] has them, not `Instant::now`, which may lag by all suspends since the
+    /// timer was made. A loop that [turns it by hand](Self::build_manual) has to see to it itself
+    /// that it wakes when the machine resumes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::{ClockKind, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ClockKind::Boottime).build()?;
+    /// let deadline = timer.now() + Duration::from_millis(1);
+    /// pollster::block_on(timer.sleep_until(deadline));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn clock(mut self, kind: ClockKind) -> Self {
+        self.kind = kind;
+        self.clock = None;
+        self
+    }
+
+    /// Runs the timer on `clock`, which stands still until it is moved, in the place of a
+    /// [clock of the system's](Self::clock). A clock belongs to one timer.
     ///
     /// # Examples
     ///
@@ -99,8 +148,9 @@ impl Builder {
     /// # Errors
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the number of shards is not within 1 to
-    /// 256, if the thread's name contains a NUL, or if the clock belongs to another timer. Whether
-    /// the thread can be started shows later; to know now, call [`Timer::start`].
+    /// 256, if the thread's name contains a NUL, or if the clock belongs to another timer.
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the system has no such clock. Whether the
+    /// thread can be started shows later; to know now, call [`Timer::start`].
     ///
     /// # Examples
     ///
@@ -157,9 +207,12 @@ impl Builder {
         if !(1..=MAX_SHARDS).contains(&shards) {
             return Err(invalid(format!("{shards} shards; there can be 1 to {MAX_SHARDS}")));
         }
-        let clock = match &self.clock {
-            Some(clock) => Clock::Virtual(clock.time()),
-            None => Clock::monotonic(),
+        let clock = match (&self.clock, self.kind) {
+            (Some(clock), _) => Clock::Virtual(clock.time()),
+            (None, ClockKind::Monotonic) => Clock::monotonic(),
+            (None, ClockKind::Boottime) => Clock::boottime().ok_or_else(|| {
+                io::Error::new(io::ErrorKind::Unsupported, "no clock here counts suspend")
+            })?,
         };
         let engine = Engine::new(clock, shards.next_power_of_two(), drive);
         let engine = Arc::new(engine.keeping_lateness(self.lateness_histogram));

@@ -4,7 +4,7 @@ mod steps;
 
 use std::time::{Duration, Instant, SystemTime};
 
-pub(crate) use steps::{Key, Steps, Watch};
+pub(crate) use steps::{Key, RECHECK, Steps, Watch};
 
 use crate::canary::{Canary, seeded};
 use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering, ThreadId, lock, this_thread};
@@ -19,6 +19,8 @@ const VIRTUAL_ORIGIN: Duration = Duration::from_secs(946_684_800); // 2000-01-01
 pub(crate) enum Clock {
     /// `Instant::now`, which stops while a Linux or macOS machine is suspended.
     Monotonic(Monotonic),
+    /// One that runs on.
+    Boottime(Boottime),
     /// A clock that stands still until it is moved.
     Virtual(Arc<VirtualTime>),
     /// The models' stand-in for the monotonic clock.
@@ -31,9 +33,15 @@ impl Clock {
         Self::Monotonic(Monotonic::new())
     }
 
+    /// `None` where the system has no such clock.
+    pub(crate) fn boottime() -> Option<Self> {
+        Boottime::new().map(Self::Boottime)
+    }
+
     pub(crate) fn now(&self) -> Tick {
         match self {
             Self::Monotonic(clock) => clock.now(),
+            Self::Boottime(clock) => clock.now(),
             Self::Virtual(time) => time.now(),
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) => time.now(),
@@ -63,6 +71,7 @@ impl Clock {
     pub(crate) fn has_passed(&self, deadline: Tick) -> bool {
         match self {
             Self::Monotonic(clock) => clock.has_passed(deadline),
+            Self::Boottime(clock) => clock.now() >= deadline,
             Self::Virtual(time) => time.now() >= deadline,
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) => time.now() >= deadline,
@@ -72,7 +81,7 @@ impl Clock {
     /// The wall time that goes with [`now`](Self::now).
     pub(crate) fn wall_now(&self) -> SystemTime {
         match self {
-            Self::Monotonic(_) => SystemTime::now(),
+            Self::Monotonic(_) | Self::Boottime(_) => SystemTime::now(),
             Self::Virtual(time) => time.wall_now(),
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) => time.wall_now(),
@@ -82,7 +91,7 @@ impl Clock {
     /// Who is told when the wall clock that goes with this one is set.
     pub(crate) fn steps(&self) -> &Steps {
         match self {
-            Self::Monotonic(_) => Steps::of_the_system(),
+            Self::Monotonic(_) | Self::Boottime(_) => Steps::of_the_system(),
             Self::Virtual(time) => time.steps.current(),
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) => time.steps.current(),
@@ -92,6 +101,11 @@ impl Clock {
     /// Whether the clock moves only when told to.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
+    }
+
+    /// Whether the clock runs on in suspend, unlike the driver's parks.
+    pub(crate) fn counts_suspend(&self) -> bool {
+        matches!(self, Self::Boottime(_))
     }
 
     #[inline]
@@ -107,6 +121,7 @@ impl Clock {
     fn line(&self) -> &TimeLine {
         match self {
             Self::Monotonic(clock) => &clock.line,
+            Self::Boottime(clock) => &clock.line,
             Self::Virtual(time) => &time.line,
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) => &time.line,
@@ -157,6 +172,7 @@ impl Monotonic {
 mod coarse {
     //! `CLOCK_MONOTONIC_COARSE`: the monotonic clock as of the kernel's last tick, 1 to 10 ms ago.
 
+    use super::read;
     use crate::tick::Tick;
 
     /// More than the coarse clock lags while the kernel's timekeeping runs, in nanoseconds: five of
@@ -186,16 +202,60 @@ mod coarse {
             (deadline.raw() <= now).then_some(true)
         }
     }
+}
 
-    /// The clock's reading in nanoseconds.
-    #[inline]
-    fn read(clock: libc::clockid_t) -> u64 {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is a valid place for one timespec, which is all the call asks for. It
-        // cannot fail with a clock that every supported kernel has; if it did, `time` stays zero
-        // and the coarse clock shows a time before the origin.
-        unsafe { libc::clock_gettime(clock, &raw mut time) };
-        (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+/// The clock's reading in nanoseconds.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+#[inline]
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for one timespec, which is all the call asks for. It cannot
+    // fail with a clock that every supported kernel has; if it did, `time` stays zero, and the
+    // clock never shows a time after its origin.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// The system's clock that counts suspend.
+///
+/// Its instants are its own: the one at which it was made, and what it has counted since.
+#[derive(Clone, Debug)]
+pub(crate) struct Boottime {
+    line: TimeLine,
+    /// What to add to a reading, wrapping, to have a tick.
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    offset: u64,
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+impl Boottime {
+    #[cfg(not(target_vendor = "apple"))]
+    const ID: libc::clockid_t = libc::CLOCK_BOOTTIME;
+    /// Counts suspend, unlike `CLOCK_UPTIME_RAW`, and is not slewed, unlike `CLOCK_MONOTONIC`
+    /// (clock_gettime(3)).
+    #[cfg(target_vendor = "apple")]
+    const ID: libc::clockid_t = libc::CLOCK_MONOTONIC_RAW;
+
+    fn new() -> Option<Self> {
+        let offset = Tick::ORIGIN.raw().wrapping_sub(read(Self::ID));
+        Some(Self { line: TimeLine::starting_at(Instant::now()), offset })
+    }
+
+    fn now(&self) -> Tick {
+        Tick::from_raw(read(Self::ID).wrapping_add(self.offset)).min(Tick::LAST)
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+impl Boottime {
+    /// On Windows, instants themselves count suspend.
+    fn new() -> Option<Self> {
+        let line = TimeLine::starting_at(Instant::now());
+        cfg!(windows).then_some(Self { line })
+    }
+
+    fn now(&self) -> Tick {
+        self.line.tick(Instant::now()).min(Tick::LAST)
     }
 }
 
@@ -307,7 +367,7 @@ impl Notices {
     ///
     /// When the system has no such timers, or refuses one.
     fn subscribe() -> std::io::Result<Self> {
-        use std::os::fd::{FromRawFd, OwnedFd};
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
         // SAFETY: plain numbers.
         let fd = unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_CLOEXEC) };
@@ -320,7 +380,7 @@ impl Notices {
         let never = libc::timespec { tv_sec: libc::time_t::MAX, tv_nsec: 0 };
         let timer = libc::itimerspec { it_interval: zero, it_value: never };
         let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
-        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
+        let raw = fd.as_raw_fd();
         // SAFETY: `timer` is a valid itimerspec, and the old one is not asked for.
         let set =
             unsafe { libc::timerfd_settime(raw, flags, &raw const timer, std::ptr::null_mut()) };

@@ -3,6 +3,7 @@
 #![doc = include_str!("driver/PROTOCOL.md")]
 
 mod alarm;
+mod bell;
 mod pace;
 mod parker;
 
@@ -10,6 +11,7 @@ use std::io;
 use std::time::Duration;
 
 pub(crate) use alarm::{Alarm, Promise, Summons};
+use bell::Bell;
 use pace::Pace;
 use parker::Parker;
 
@@ -74,12 +76,13 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
 }
 
 /// The life of a driver thread.
-fn run(engine: &Engine) {
+fn run(engine: &Arc<Engine>) {
     let Drive::Thread(thread) = engine.drive() else { return };
     let life = DriverLife::begin(&thread.name, engine.shards());
     let clock = engine.clock();
     let mut batch = WakeBatch::new();
     let mut pace = Pace::starting_at(clock.now());
+    let bell = clock.counts_suspend().then(|| Bell::new(engine));
     minimise_timer_slack();
     loop {
         let delay = pace.delay(clock.now());
@@ -102,7 +105,8 @@ fn run(engine: &Engine) {
         }
         let promise = promise(pass.next, now);
         if engine.alarm().commit(promise) {
-            thread.parker.park(clock, promise);
+            let limit = bell.as_ref().map_or(Duration::MAX, Bell::limit);
+            thread.parker.park(clock, promise, limit);
             engine.count_wakeup();
         }
     }

@@ -50,7 +50,11 @@
 //!
 //! Durations and instants are those of [`std::time`]. All arithmetic saturates: what lies more
 //! than 438 years ahead never comes. While the machine is suspended, [`Instant`] stops on Linux
-//! and macOS, and so do timers; on Windows it runs on.
+//! and macOS, and so do timers; on Windows it runs on. A [`Timer`] can have a clock that runs on
+//! everywhere, see [`ClockKind`].
+//!
+//! [`sleep_until_wall`] sleeps until a [`SystemTime`], however the wall clock is set meanwhile; see
+//! [`wall`].
 //!
 //! # Watching it
 //!
@@ -112,10 +116,12 @@
 //! it inherited: polled, that is ready if its deadline has come, and is armed anew if not. A lock
 //! that a thread of the parent held does not matter, and the parent's timers are untouched. What
 //! does not carry over is the wake-up for a sleep that was armed before: poll it again. A
-//! [`VirtualClock`] that another thread was moving at that moment must not be moved in the child.
+//! [`VirtualClock`] that another thread was moving at that moment must not be moved in the child,
+//! nor asked for its wall time.
 //! A process made without the C library's `fork` is not noticed.
 //!
 //! [`Instant`]: std::time::Instant
+//! [`SystemTime`]: std::time::SystemTime
 //!
 #![doc = include_str!("../PROOF.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -158,10 +164,10 @@ mod trace;
 mod traits;
 mod virtual_clock;
 mod wake_batch;
-mod wall;
+pub mod wall;
 mod wheel;
 
-pub use builder::Builder;
+pub use builder::{Builder, ClockKind};
 pub use delay_queue::DelayQueue;
 pub use error::{Elapsed, SetGlobalError};
 pub use future_ext::FutureExt;

@@ -139,8 +139,11 @@ impl VirtualClock {
         Some(self.inner.time.line().instant(next))
     }
 
-    /// Moves the clock by `span` at once, and fires nothing: what a suspended machine, a starved
-    /// driver or a clock that is set forward looks like.
+    /// Moves the clock by `span` at once, and fires nothing: what a starved driver looks like, or a
+    /// suspended machine where [`Instant`] runs on. Where it does not, see
+    /// [`suspend`](Self::suspend).
+    ///
+    /// The wall moves along, as ever. To have it stay, [set](Self::set_wall) it back afterwards.
     ///
     /// Within a call that moves the clock, it starts from where that call will end.
     ///
@@ -175,18 +178,70 @@ impl VirtualClock {
         }
     }
 
-    /// The wall time that the clock shows.
+    /// The wall time that goes with [`now`](Self::now).
+    ///
+    /// It starts at midnight, UTC, as the year 2000 began, and moves along with the clock. It can
+    /// also be [set](Self::set_wall), and left alone by a [suspend](Self::suspend).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let start = clock.wall_now();
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(clock.wall_now(), start + Duration::from_secs(5));
+    /// ```
     pub fn wall_now(&self) -> SystemTime {
         self.inner.time.wall_now()
     }
 
     /// Sets the wall to `time`, forward or back, without moving the clock.
+    ///
+    /// Every [`WallSleep`](crate::WallSleep) that waits is woken, on the calling thread, so that it
+    /// looks at the wall again; in the order in which they were made. May be called from a waker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use tourbillon::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let start = clock.now();
+    /// clock.set_wall(UNIX_EPOCH + Duration::from_secs(1_616_889_600)); // 2021-03-28, in Europe
+    /// assert_eq!(clock.now(), start);
+    /// ```
     pub fn set_wall(&self, time: SystemTime) {
         self.step_wall(|_| time);
     }
 
-    /// Moves the wall forward by `span` without moving the clock: what a suspended machine looks
-    /// like where [`Instant`] stops meanwhile.
+    /// Moves the wall by `span` without moving the clock: what a suspended machine looks like where
+    /// [`Instant`] stops meanwhile (Linux, macOS).
+    ///
+    /// Wakes as [`set_wall`](Self::set_wall) does. Where `Instant` runs on, see
+    /// [`jump`](Self::jump).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let mut by_wall = timer.sleep_until_wall(clock.wall_now() + hour);
+    /// let mut by_clock = timer.sleep(hour);
+    /// clock.suspend(hour);
+    /// assert!((&mut by_wall).now_or_never().is_some());
+    /// assert!((&mut by_clock).now_or_never().is_none());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn suspend(&self, span: Duration) {
         self.step_wall(|wall| saturating_add(wall, span));
     }

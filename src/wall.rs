@@ -1,4 +1,41 @@
-//! [`WallSleep`]: a sleep until a time of day.
+//! Wall time: sleeps until a time of day, and what each clock does in suspend.
+//!
+//! [`Sleep`] and all that is made of it go by a clock that nobody sets. So they know
+//! nothing of times of day, and on most systems nothing of suspend. A [`WallSleep`] goes by the
+//! clock that [`SystemTime::now`] reads, and follows it wherever that is set.
+//!
+//! # Steps
+//!
+//! A wall clock steps when it is set by hand or at start-up, when a time daemon gives up on slewing
+//! it, at a leap second on some systems, and when the machine resumes.
+//!
+//! - **Linux and Android**: the kernel tells of each step, whatever its cause (a timerfd on
+//!   `CLOCK_REALTIME` with `TFD_TIMER_CANCEL_ON_SET`), and every waiting [`WallSleep`] looks at the
+//!   clock again at once. A thread that does nothing else, named `tourbillon-wall`, waits for that.
+//!   The first [`WallSleep`] that waits starts it; it lives as long as the process, and sleeps
+//!   between steps. Nothing else wakes while nothing is due.
+//! - **Elsewhere**, and where that thread or its timer is refused: each waiting [`WallSleep`] looks
+//!   at the clock every 30 seconds, so that a step forward past its target, or a resume, is noticed
+//!   that much later at most. Whenever one has to set itself anew, it tries again to be told.
+//! - **A virtual clock** tells of its own steps, on the thread that makes them.
+//!
+//! A clock that is merely slewed runs a little faster or slower. On Linux the clock that sleeps go
+//! by is slewed with it; elsewhere a sleep may wake early, look, and wait for the rest.
+//!
+//! # Suspend
+//!
+//! | | Linux, Android | macOS | Windows |
+//! |---|---|---|---|
+//! | [`Instant`](std::time::Instant), [`Monotonic`](crate::ClockKind::Monotonic) | stops; deadlines are put off by as much | stops; the same | runs on; the driver's wait stops, so timers fire late by up to as much |
+//! | [`Boottime`](crate::ClockKind::Boottime) | runs on; what fell due fires on resume | runs on; what fell due fires within 30 s of it | the same |
+//! | [`SystemTime`], [`WallSleep`] | runs on; what fell due fires on resume | runs on; what fell due fires within 30 s of it | the same |
+//!
+//! Nothing here wakes a suspended machine. The row of macOS holds for Apple's other systems. Other
+//! systems are as macOS, but without a [`Boottime`](crate::ClockKind::Boottime).
+//!
+//! A virtual machine that is paused, or moved, is not suspended as far as its kernel knows: what its
+//! clocks show afterwards is the hypervisor's choice, and is followed as a step when its wall clock
+//! is set right.
 
 use std::fmt;
 use std::future::Future;
@@ -9,14 +46,65 @@ use std::time::{Duration, SystemTime};
 
 use futures_core::FusedFuture;
 
-use crate::clock::{Clock, Key, Watch};
+use crate::clock::{Clock, Key, RECHECK, Watch};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 
-/// How often a sleep looks at a wall clock of whose steps it is not told.
-const RECHECK: Duration = Duration::from_secs(30);
-
 /// A future that completes once the wall clock shows its target.
+///
+/// Made by [`sleep_until_wall`](crate::sleep_until_wall) and
+/// [`Timer::sleep_until_wall`](crate::Timer::sleep_until_wall). Works on any executor, and needs no
+/// pinning.
+///
+/// # Guarantees
+///
+/// - Never early: it completes in a poll that has just seen the wall clock show the target or a
+///   later time. A target already past completes the first poll, without the driver.
+/// - Steps of the wall clock are followed in both directions: at once where the system tells of
+///   them (Linux, Android, virtual clocks), and elsewhere within 30 seconds; see the
+///   [module](self).
+/// - While it is pending, the waker of the last poll is the one that is woken: when the target has
+///   come, and at each step so that it is polled and aims anew.
+/// - Polled again after completion, it is ready again, even if the clock was set back since.
+///
+/// Any [`SystemTime`] will do as a target. One before 1970 is past on any clock that is right; one
+/// that is more than 438 years ahead never comes, unless the clock is set closer to it.
+///
+/// Its wakers are woken by the timer's driver, or at a step by the thread that waits for those. One
+/// that panics there is caught; if it was the step of a virtual clock it is counted too, in
+/// [`Stats::waker_panics`](crate::Stats::waker_panics).
+///
+/// # Cancel safety
+///
+/// Dropping it cancels it at once: its place in the wheel and its wakers are gone when the drop
+/// returns. That takes one shard lock and one of a list of those who wait, if it was polled.
+///
+/// # Panics
+///
+/// As a [`Sleep`]: in a poll that has to start the driver thread and cannot. That the
+/// thread which waits for steps cannot be started is no error; see the [module](self).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use futures::FutureExt;
+/// use tourbillon::{Timer, VirtualClock};
+///
+/// let clock = VirtualClock::new();
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+/// let hour = Duration::from_secs(3600);
+///
+/// let mut sleep = timer.sleep_until_wall(clock.wall_now() + 8 * hour);
+/// assert!((&mut sleep).now_or_never().is_none());
+/// clock.set_wall(clock.wall_now() - hour);
+/// clock.advance(8 * hour);
+/// assert!((&mut sleep).now_or_never().is_none());
+/// clock.suspend(hour);
+/// assert!((&mut sleep).now_or_never().is_some());
+/// # std::io::Result::Ok(())
+/// ```
 #[must_use = "futures do nothing unless polled or awaited"]
 pub struct WallSleep {
     /// Ends when the wall clock will show the target, if it is not set; or, where nobody would
@@ -46,16 +134,52 @@ impl WallSleep {
     }
 
     /// The wall time at which the sleep completes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    ///
+    /// let target = SystemTime::now();
+    /// assert_eq!(tourbillon::sleep_until_wall(target).target(), target);
+    /// ```
     pub fn target(&self) -> SystemTime {
         self.target
     }
 
-    /// Whether the wall clock shows the target or a later time, polled or not.
+    /// Whether the wall clock now shows the target or a later time, polled or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// assert!(tourbillon::sleep_until_wall(SystemTime::UNIX_EPOCH).is_elapsed());
+    /// let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    /// assert!(!tourbillon::sleep_until_wall(tomorrow).is_elapsed());
+    /// ```
     pub fn is_elapsed(&self) -> bool {
         self.clock().wall_now() >= self.target
     }
 
     /// Moves the target, before the sleep is polled, while it waits, or after it completed.
+    ///
+    /// Later polls report the new target only, and a completed sleep is pending again. One that
+    /// waits goes on waiting, with its waker, and needs no poll; except that one whose target was
+    /// too far ahead to ever come, and one that was woken, do. A wake-up already under way may still
+    /// arrive; it is harmless.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// # pollster::block_on(async {
+    /// let mut sleep = tourbillon::sleep_until_wall(SystemTime::now() + Duration::from_secs(60));
+    /// sleep.reset(SystemTime::now() + Duration::from_millis(1));
+    /// sleep.await;
+    /// # });
+    /// ```
     pub fn reset(&mut self, target: SystemTime) {
         self.target = target;
         match self.state {

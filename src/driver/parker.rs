@@ -1,5 +1,7 @@
 //! Parks the driver thread: one token, at most one thread that waits for it.
 
+use std::time::Duration;
+
 use crate::canary::{Canary, seeded};
 use crate::clock::Clock;
 use crate::driver::Promise;
@@ -17,16 +19,17 @@ impl Parker {
         Self { token: Mutex::new(false), left: Condvar::new() }
     }
 
-    /// Waits for the token, or until the promised tick, or for no reason at all.
+    /// Waits for the token, or until the promised tick but for no longer than `limit`, or for no
+    /// reason at all.
     ///
     /// A token left before counts, and is taken.
-    pub(crate) fn park(&self, clock: &Clock, promise: Promise) {
+    pub(crate) fn park(&self, clock: &Clock, promise: Promise, limit: Duration) {
         let mut token = lock(&self.token);
         if seeded(Canary::ParkIgnoresToken) {
             *token = false;
         }
         if !*token {
-            token = self.wait(token, clock, promise);
+            token = self.wait(token, clock, promise, limit);
         }
         *token = seeded(Canary::ParkKeepsToken);
     }
@@ -40,7 +43,7 @@ impl Parker {
 
 #[cfg(not(all(test, tourbillon_model)))]
 mod wait {
-    use super::{Clock, Parker, Promise};
+    use super::{Clock, Duration, Parker, Promise};
     use crate::sync::{MutexGuard, wait, wait_timeout};
 
     impl Parker {
@@ -49,6 +52,7 @@ mod wait {
             token: MutexGuard<'a, bool>,
             clock: &Clock,
             promise: Promise,
+            limit: Duration,
         ) -> MutexGuard<'a, bool> {
             match promise {
                 Promise::By(tick) => {
@@ -56,7 +60,7 @@ mod wait {
                     if tick <= now {
                         return token;
                     }
-                    wait_timeout(&self.left, token, tick.since(now))
+                    wait_timeout(&self.left, token, tick.since(now).min(limit))
                 }
                 Promise::WhenCalled => wait(&self.left, token),
                 Promise::Gone => token,
@@ -67,7 +71,7 @@ mod wait {
 
 #[cfg(all(test, tourbillon_model))]
 mod wait {
-    use super::{Clock, Parker, Promise};
+    use super::{Clock, Duration, Parker, Promise};
     use crate::sync::{MutexGuard, lock, wait};
     use crate::tick::Tick;
 
@@ -80,6 +84,7 @@ mod wait {
             mut token: MutexGuard<'a, bool>,
             clock: &Clock,
             promise: Promise,
+            _limit: Duration,
         ) -> MutexGuard<'a, bool> {
             let until = match promise {
                 Promise::By(tick) => tick,

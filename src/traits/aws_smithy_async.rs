@@ -30,14 +30,14 @@ impl AsyncSleep for Timer {
     }
 }
 
-/// The time of day that goes with the timer's clock.
+/// The timer's [wall time](Timer::wall_now).
 ///
 /// On the system's clock that is [`SystemTime::now`], which may be set forward and back while the
 /// timer runs on.
 ///
 /// A [`VirtualClock`](crate::VirtualClock) was made at midnight, UTC, as the year 2000 began,
 /// whenever that was: a test that signs requests signs the same ones in every run. From there it
-/// goes as the clock is moved.
+/// goes as the clock is moved and the wall set.
 ///
 /// # Examples
 ///

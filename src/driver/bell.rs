@@ -1,0 +1,46 @@
+//! Calls the driver when the machine resumes, if its clock has run on meanwhile.
+//!
+//! A park is timed by a clock that stops in suspend, so it would end late by that much. A resume is
+//! a step of the wall clock, to those who are told of its steps. Where nobody is, a park is limited
+//! instead; that it may end for no reason is the parker's rule anyway.
+
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use crate::clock::{Key, RECHECK, Steps, Watch};
+use crate::engine::Engine;
+use crate::sync::{Arc, StdArc};
+
+/// What a driver thread of a clock that counts suspend has hung up.
+pub(super) struct Bell {
+    key: Key,
+    waker: Waker,
+}
+
+impl Bell {
+    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+        Self { key: Key::new(), waker: Waker::from(StdArc::new(Caller(Arc::clone(engine)))) }
+    }
+
+    /// For how long the driver may park, if it has not looked at its clock since before the call.
+    pub(super) fn limit(&self) -> Duration {
+        match Steps::of_the_system().watch(self.key, &self.waker) {
+            Watch::Kept | Watch::New => Duration::MAX,
+            Watch::Untold => RECHECK,
+        }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        Steps::of_the_system().forget(self.key);
+    }
+}
+
+struct Caller(Arc<Engine>);
+
+impl Wake for Caller {
+    fn wake(self: StdArc<Self>) {
+        self.0.call_driver();
+    }
+}
