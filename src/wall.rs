@@ -33,9 +33,9 @@
 //! Nothing here wakes a suspended machine. The row of macOS holds for Apple's other systems. Other
 //! systems are as macOS, but without a [`Boottime`](crate::ClockKind::Boottime).
 //!
-//! A virtual machine that is paused, or moved, is not suspended as far as its kernel knows: what its
-//! clocks show afterwards is the hypervisor's choice, and is followed as a step when its wall clock
-//! is set right.
+//! A virtual machine that is paused, or moved, is not suspended as far as its kernel knows: what
+//! its clocks show afterwards is the hypervisor's choice, and is followed as a step when its wall
+//! clock is set right.
 
 use std::fmt;
 use std::future::Future;
@@ -166,8 +166,8 @@ impl WallSleep {
     ///
     /// Later polls report the new target only, and a completed sleep is pending again. One that
     /// waits goes on waiting, with its waker, and needs no poll; except that one whose target was
-    /// too far ahead to ever come, and one that was woken, do. A wake-up already under way may still
-    /// arrive; it is harmless.
+    /// too far ahead to ever come, and one that was woken, do. A wake-up already under way may
+    /// still arrive; it is harmless.
     ///
     /// # Examples
     ///

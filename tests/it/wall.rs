@@ -361,3 +361,316 @@ fn a_timer_that_counts_suspend_is_never_early_either() {
     pollster::block_on(timer.sleep_until_wall(target));
     assert!(SystemTime::now() >= target);
 }
+
+/// Runs the ignored test `name` of this binary in a process of its own, with `environment`.
+#[cfg(unix)]
+fn in_a_process_of_its_own(name: &str, environment: &[(&str, &std::path::Path)]) {
+    let binary = std::env::current_exe().expect("the test binary has a path");
+    let output = std::process::Command::new(binary)
+        .args(["--ignored", "--exact", &format!("wall::{name}")])
+        .envs(environment.iter().copied())
+        .output()
+        .expect("the test binary can be run");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
+}
+
+/// Tests in processes whose clocks are shifted by `clock_shim.c`, which stands in for the kernel.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod shifted {
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// The library to load first; `None`, and a message, where there is no C compiler.
+    fn shim() -> Option<&'static Path> {
+        static SHIM: OnceLock<Option<PathBuf>> = OnceLock::new();
+        let shim = SHIM.get_or_init(|| {
+            let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            let library = directory.join("clock_shim.so");
+            // Made under another name, as another run of the tests may have it in use.
+            let made = directory.join(format!("clock_shim.so.{}", std::process::id()));
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/clock_shim.c");
+            let mut compiler = Command::new("cc");
+            compiler.args(["-shared", "-fPIC", "-O1", source, "-o"]).arg(&made);
+            match compiler.status() {
+                Ok(status) => {
+                    assert!(status.success(), "clock_shim.c does not compile");
+                    std::fs::rename(made, &library).expect("both are in one folder");
+                    Some(library)
+                }
+                Err(error) => {
+                    eprintln!("skipped, as no clock can be shifted without cc: {error}");
+                    None
+                }
+            }
+        });
+        shim.as_deref()
+    }
+
+    fn with_shifted_clocks(name: &str) {
+        if let Some(shim) = shim() {
+            in_a_process_of_its_own(&format!("shifted::{name}"), &[("LD_PRELOAD", shim)]);
+        }
+    }
+
+    /// The shim's functions, in a process that it was loaded into.
+    struct Shim {
+        shift: unsafe extern "C" fn(libc::c_int, i64),
+        refuse: unsafe extern "C" fn(libc::c_int),
+        notify: unsafe extern "C" fn(),
+    }
+
+    impl Shim {
+        fn loaded() -> Self {
+            fn find(name: &std::ffi::CStr) -> *mut libc::c_void {
+                // SAFETY: a string that ends.
+                let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+                assert!(!symbol.is_null(), "the shim is loaded");
+                symbol
+            }
+            // SAFETY: the types are those of the functions in `clock_shim.c`.
+            let shift = unsafe { std::mem::transmute::<*mut _, _>(find(c"shim_shift")) };
+            // SAFETY: as above.
+            let refuse = unsafe { std::mem::transmute::<*mut _, _>(find(c"shim_refuse")) };
+            // SAFETY: as above.
+            let notify = unsafe { std::mem::transmute::<*mut _, _>(find(c"shim_notify")) };
+            Self { shift, refuse, notify }
+        }
+
+        fn shift(&self, clock: libc::clockid_t, seconds: i64) {
+            // SAFETY: plain numbers.
+            unsafe { (self.shift)(clock, seconds * 1_000_000_000) };
+        }
+
+        fn refuse(&self, refuse: bool) {
+            // SAFETY: a plain number.
+            unsafe { (self.refuse)(refuse.into()) };
+        }
+
+        /// Sets the wall clock forward or back, of which the watcher is told.
+        fn step(&self, seconds: i64) {
+            self.shift(libc::CLOCK_REALTIME, seconds);
+            // SAFETY: needs nothing.
+            unsafe { (self.notify)() };
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_systems_clock_is_followed_at_once() {
+        with_shifted_clocks("child_steps_the_wall");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in a process of its own"]
+    fn child_steps_the_wall() {
+        let shim = Shim::loaded();
+        let (start, wall) = (Instant::now(), SystemTime::now());
+        let mut sleep = tourbillon::sleep_until_wall(wall + 2 * DAY);
+        let (waker, told) = telling();
+        for step in [86_400, -3 * 86_400, 60] {
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            shim.step(step);
+            told.recv().expect("it is woken");
+        }
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        // 4 days are left. A sleep with nobody to poll it meanwhile, and one that is awaited.
+        let other = std::thread::spawn(move || {
+            pollster::block_on(tourbillon::sleep_until_wall(wall + 2 * DAY));
+        });
+        shim.step(4 * 86_400);
+        told.recv().expect("it is woken");
+        assert!(poll(&mut sleep).is_ready());
+        other.join().expect("it completes");
+        assert!(SystemTime::now() >= wall + 2 * DAY);
+        assert!(start.elapsed() < HOUR, "the clock of instants was not stepped");
+    }
+
+    #[test]
+    fn a_resume_is_noticed_by_sleeps_on_either_clock() {
+        with_shifted_clocks("child_resumes");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in a process of its own"]
+    fn child_resumes() {
+        let shim = Shim::loaded();
+        let timer = Timer::builder().clock(ClockKind::Boottime).build().expect("Linux has it");
+        let (waker, told) = telling();
+        let mut by_clock = timer.sleep(8 * HOUR);
+        assert!(poll_with(&mut by_clock, &waker).is_pending());
+        let mut by_wall = tourbillon::sleep_until_wall(SystemTime::now() + 8 * HOUR);
+        assert!(poll_with(&mut by_wall, &waker).is_pending());
+        let mut monotonic = tourbillon::sleep(8 * HOUR);
+        assert!(poll_with(&mut monotonic, &waker).is_pending());
+        let start = timer.now();
+        let eventually_parked = Instant::now() + ms(50);
+        while Instant::now() < eventually_parked {
+            std::thread::yield_now();
+        }
+        shim.shift(libc::CLOCK_BOOTTIME, 8 * 3600);
+        shim.step(8 * 3600);
+        told.recv().expect("one is woken");
+        told.recv().expect("the other too");
+        assert!(poll(&mut by_clock).is_ready() && poll(&mut by_wall).is_ready());
+        assert!(timer.now() - start >= 8 * HOUR);
+        assert!(poll(&mut monotonic).is_pending());
+    }
+
+    #[test]
+    fn where_nobody_tells_of_steps_the_clock_is_looked_at_every_half_minute() {
+        with_shifted_clocks("child_is_told_of_nothing");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in a process of its own"]
+    fn child_is_told_of_nothing() {
+        let shim = Shim::loaded();
+        shim.refuse(true);
+        let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("good options");
+        let (mut sleep, counter) = waiting(&timer, DAY);
+        let waker = Waker::from(counter.clone());
+        let limit = timer.now() + 30 * SECOND;
+        assert!(driver.turn().next.is_some_and(|next| next <= limit));
+        let mut run = |seconds: i64| {
+            for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_MONOTONIC_COARSE] {
+                shim.shift(clock, seconds);
+            }
+            shim.shift(libc::CLOCK_REALTIME, seconds);
+            driver.turn().fired
+        };
+        // Set forward, but not far enough; and far enough.
+        shim.shift(libc::CLOCK_REALTIME, 3600);
+        for (seconds, fired, wakes) in [(29, 0, 0), (1, 1, 1), (29, 0, 1), (1, 1, 2)] {
+            assert_eq!((run(seconds), counter.wakes()), (fired, wakes));
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+        }
+        shim.shift(libc::CLOCK_REALTIME, 86_400);
+        assert_eq!((run(30), counter.wakes()), (1, 3));
+        assert!(poll(&mut sleep).is_ready());
+
+        // It tries again to be told whenever it aims.
+        shim.refuse(false);
+        let (mut sleep, counter) = waiting(&timer, DAY);
+        shim.step(86_400);
+        while counter.wakes() == 0 {
+            std::thread::yield_now();
+        }
+        assert!(poll(&mut sleep).is_ready());
+    }
+
+    #[test]
+    fn after_fork_the_child_is_told_too() {
+        with_shifted_clocks("child_forks");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in a process of its own"]
+    fn child_forks() {
+        fn in_child(mut inherited: WallSleep, shim: &Shim) {
+            let (waker, told) = telling();
+            assert!(poll_with(&mut inherited, &waker).is_pending());
+            shim.step(86_400);
+            told.recv().expect("it is woken");
+            assert!(poll(&mut inherited).is_ready());
+        }
+
+        let shim = Shim::loaded();
+        let mut parents = tourbillon::sleep_until_wall(SystemTime::now() + DAY);
+        let mut inherited = tourbillon::sleep_until_wall(SystemTime::now() + DAY);
+        let (waker, told) = telling();
+        assert!(poll_with(&mut parents, &waker).is_pending() && poll(&mut inherited).is_pending());
+        // SAFETY: the child calls what a child of a process with threads may call by the C
+        // library's own promises: it allocates and starts threads.
+        let child = match unsafe { libc::fork() } {
+            0 => {
+                let run = AssertUnwindSafe(|| in_child(inherited, &shim));
+                let failed = catch_unwind(run).is_err();
+                // SAFETY: ends the child at once, as it is a copy of a test in the middle.
+                unsafe { libc::_exit(i32::from(failed)) }
+            }
+            child => child,
+        };
+        let mut status = -1;
+        // SAFETY: `status` is a valid place for the answer.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(told.try_recv().is_err(), "the child's clock is not the parent's");
+        shim.step(86_400);
+        told.recv().expect("it is woken");
+        assert!(poll(&mut parents).is_ready());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn at_rest_nothing_wakes() {
+    in_a_process_of_its_own("child_rests", &[]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_rests() {
+    /// How often the threads of that name have gone to sleep; `None` if there are none.
+    fn rests(name: &str) -> Option<u64> {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is there");
+        let ours = tasks.flatten().filter_map(|task| {
+            let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+            let field = |key| status.lines().find_map(|line| line.strip_prefix(key));
+            let called = field("Name:")?.trim() == name;
+            called.then(|| field("voluntary_ctxt_switches:")?.trim().parse().ok())?
+        });
+        ours.reduce(|all, one: u64| all + one)
+    }
+
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (sleep, counter) = waiting(&timer, DAY);
+    while rests("tourbillon-wall").is_none() {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(ms(200));
+    let before = (rests("tourbillon-wall"), timer.stats().driver_wakeups);
+    std::thread::sleep(SECOND);
+    assert_eq!((rests("tourbillon-wall"), timer.stats().driver_wakeups), before);
+    assert_eq!(counter.wakes(), 0);
+    drop(sleep);
+}
+
+/// Run by `ci/wall.sh` in a guest of user-mode Linux, whose clock may be set.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "sets the clock; run by ci/wall.sh on a machine of its own"]
+fn guest_sets_its_clock() {
+    use std::time::Instant;
+
+    /// Sets the system's wall clock.
+    fn set_wall(time: SystemTime) {
+        let since = time.duration_since(UNIX_EPOCH).expect("after 1970");
+        let tv_sec = since.as_secs().try_into().expect("a time that fits");
+        let time = libc::timespec { tv_sec, tv_nsec: since.subsec_nanos().into() };
+        // SAFETY: `time` is a valid timespec.
+        assert_eq!(unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const time) }, 0);
+    }
+
+    let processor = std::fs::read_to_string("/proc/cpuinfo").expect("procfs is there");
+    assert!(processor.contains("User Mode Linux"), "this machine's clock is to be left alone");
+
+    let (waker, told) = telling();
+    let start = Instant::now();
+    let mut sleep = tourbillon::sleep_until_wall(SystemTime::now() + 30 * DAY);
+    for (back, step) in [(false, DAY), (true, 3 * DAY), (false, HOUR), (true, MINUTE)] {
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        let now = SystemTime::now();
+        set_wall(if back { now - step } else { now + step });
+        told.recv().expect("it is woken");
+    }
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    set_wall(sleep.target());
+    told.recv().expect("it is woken");
+    assert!(poll(&mut sleep).is_ready() && start.elapsed() < HOUR);
+}
