@@ -117,7 +117,7 @@ pub struct WallSleep {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not polled since it was made or reset.
+    /// To be aimed by the next poll, and not registered.
     Idle,
     /// `sleep` is set for the target. `told`: and a waker was registered under `key`.
     Waiting {
@@ -206,12 +206,13 @@ impl WallSleep {
 
     /// Has the waker woken at steps of the wall clock, and the sleep set for the target.
     fn prepare(&mut self, waker: &Waker) {
+        if self.state == (State::Waiting { told: false }) {
+            return;
+        }
         // Before the clock is read; see `Steps`.
         let watch = self.clock().steps().watch(self.key, waker);
-        match (watch, self.state) {
-            (Watch::Kept, State::Waiting { told: true }) => {}
-            (Watch::Untold, State::Waiting { told: false }) => {}
-            _ => self.aim(watch != Watch::Untold),
+        if watch != Watch::Kept || self.state == State::Idle {
+            self.aim(watch != Watch::Untold);
         }
     }
 
@@ -238,7 +239,10 @@ impl Future for WallSleep {
             this.prepare(cx.waker());
             ready!(Pin::new(&mut this.sleep).poll(cx));
             // Time to look at the wall clock again, and to aim anew if it does not show the target.
-            this.aim(this.state == (State::Waiting { told: true }));
+            match this.state {
+                State::Waiting { told: true } => this.aim(true),
+                _ => this.state = State::Idle,
+            }
         }
         Poll::Ready(())
     }

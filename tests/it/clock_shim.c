@@ -49,7 +49,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *timer, struct it
 ssize_t read(int fd, void *buffer, size_t length) {
     ssize_t result = syscall(SYS_read, fd, buffer, length);
     if (fd == notices && result > 0) {
-        errno = ECANCELED;
+        errno = refuse_notices ? EIO : ECANCELED;
         return -1;
     }
     return result;

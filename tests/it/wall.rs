@@ -553,13 +553,27 @@ mod shifted {
         assert_eq!((run(30), counter.wakes()), (1, 3));
         assert!(poll(&mut sleep).is_ready());
 
-        // It tries again to be told whenever it aims.
+        // The next tries again to be told, and is.
         shim.refuse(false);
+        let woken = |counter: &Counter, times| {
+            while counter.wakes() < times {
+                std::thread::yield_now();
+            }
+        };
         let (mut sleep, counter) = waiting(&timer, DAY);
-        shim.step(86_400);
-        while counter.wakes() == 0 {
-            std::thread::yield_now();
-        }
+        let waker = Waker::from(counter.clone());
+        assert!(driver.turn().next.is_some_and(|next| next > timer.now() + HOUR));
+        shim.step(60);
+        woken(&counter, 1);
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        // Until the notices end, which wakes it as well.
+        shim.refuse(true);
+        shim.step(60);
+        woken(&counter, 2);
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        let limit = timer.now() + 30 * SECOND;
+        assert!(driver.turn().next.is_some_and(|next| next <= limit));
+        shim.shift(libc::CLOCK_REALTIME, 86_400);
         assert!(poll(&mut sleep).is_ready());
     }
 
