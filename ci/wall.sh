@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets a wall clock for real: that of a guest of user-mode Linux, a process. Needs linux.uml
-# (Debian: user-mode-linux), or its path in UML. By hand.
+# Sets a wall clock for real: that of a guest of user-mode Linux, which is a process. Needs
+# linux.uml (Debian: user-mode-linux), or its path in UML. By hand.
 . "$(dirname "$0")/lib.sh"
 
 uml=${UML:-linux.uml}

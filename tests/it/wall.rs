@@ -379,6 +379,7 @@ fn in_a_process_of_its_own(name: &str, environment: &[(&str, &std::path::Path)])
 /// Tests in processes whose clocks are shifted by `clock_shim.c`, which stands in for the kernel.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod shifted {
+    use std::mem::transmute;
     use std::path::{Path, PathBuf};
     use std::process::Command;
     use std::sync::OnceLock;
@@ -418,11 +419,15 @@ mod shifted {
         }
     }
 
+    type Shift = unsafe extern "C" fn(libc::c_int, i64);
+    type Refuse = unsafe extern "C" fn(libc::c_int);
+    type Notify = unsafe extern "C" fn();
+
     /// The shim's functions, in a process that it was loaded into.
     struct Shim {
-        shift: unsafe extern "C" fn(libc::c_int, i64),
-        refuse: unsafe extern "C" fn(libc::c_int),
-        notify: unsafe extern "C" fn(),
+        shift: Shift,
+        refuse: Refuse,
+        notify: Notify,
     }
 
     impl Shim {
@@ -434,11 +439,11 @@ mod shifted {
                 symbol
             }
             // SAFETY: the types are those of the functions in `clock_shim.c`.
-            let shift = unsafe { std::mem::transmute::<*mut _, _>(find(c"shim_shift")) };
+            let shift = unsafe { transmute::<*mut libc::c_void, Shift>(find(c"shim_shift")) };
             // SAFETY: as above.
-            let refuse = unsafe { std::mem::transmute::<*mut _, _>(find(c"shim_refuse")) };
+            let refuse = unsafe { transmute::<*mut libc::c_void, Refuse>(find(c"shim_refuse")) };
             // SAFETY: as above.
-            let notify = unsafe { std::mem::transmute::<*mut _, _>(find(c"shim_notify")) };
+            let notify = unsafe { transmute::<*mut libc::c_void, Notify>(find(c"shim_notify")) };
             Self { shift, refuse, notify }
         }
 
