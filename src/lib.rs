@@ -89,9 +89,12 @@
 //!
 //! None is on by default. Most give [`Timer`] or [`Sleep`] another crate's traits; each brings that
 //! crate as a dependency:
+//! None is on by default. `cron` is for times of day; each of the others gives [`Timer`] or
+//! [`Sleep`] another crate's traits, and brings that crate as a dependency:
 //!
 //! | feature | what it gives |
 //! |---|---|
+//! | `cron` | a module with cron expressions, and schedules of any other kind, as streams |
 //! | `hyper` | hyper 1: `rt::Timer` for [`Timer`], `rt::Sleep` for [`Sleep`] |
 //! | `aws-smithy-async` | the AWS SDK: `AsyncSleep` and `TimeSource` for [`Timer`] |
 //! | `embedded-hal-async` | `DelayNs` for [`Timer`] |
@@ -130,6 +133,8 @@ mod builder;
 mod canary;
 mod clock;
 pub mod compat;
+#[cfg(feature = "cron")]
+pub mod cron;
 mod delay_queue;
 mod driver;
 mod engine;

@@ -4,6 +4,8 @@
 //! are asserted.
 
 mod compat;
+#[cfg(feature = "cron")]
+mod cron;
 mod delay_queue;
 mod driven_by_hand;
 mod executors;

@@ -1,0 +1,190 @@
+//! Why an expression was refused, and where.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+
+/// A part of what [`Cron::parse`](super::Cron::parse) is given.
+///
+/// # Examples
+///
+/// See [`ParseError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// The first of six fields; 0 to 59.
+    Second,
+    /// 0 to 59.
+    Minute,
+    /// 0 to 23.
+    Hour,
+    /// 1 to 31, `L`, `LW`, `15W`.
+    DayOfMonth,
+    /// 1 to 12, `JAN` to `DEC`.
+    Month,
+    /// 0 to 7, of which both ends are Sunday, `SUN` to `SAT`, `5L`, `5#3`.
+    DayOfWeek,
+    /// The name of the time zone.
+    Zone,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::DayOfMonth => "day of month",
+            Self::Month => "month",
+            Self::DayOfWeek => "day of week",
+            Self::Zone => "time zone",
+        })
+    }
+}
+
+/// What is wrong with an expression.
+///
+/// # Examples
+///
+/// See [`ParseError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ParseErrorKind {
+    /// There are fewer than five fields.
+    TooFewFields,
+    /// There are more than six fields. There is none for the year.
+    TooManyFields,
+    /// A word with `@` that is not known.
+    UnknownNickname,
+    /// `@reboot`, which is no time.
+    Reboot,
+    /// Nothing stands where a value should.
+    Empty,
+    /// Neither a number nor a name that the field knows.
+    NotAValue,
+    /// A number that is too small or too large for the field, or for what it counts.
+    OutOfRange {
+        /// The smallest that is allowed.
+        min: u8,
+        /// The largest that is allowed.
+        max: u8,
+    },
+    /// A range whose end comes before its start.
+    Reversed,
+    /// The step is no number from 1.
+    BadStep,
+    /// A step after a single value.
+    StepWithoutRange,
+    /// `L` and `LW` together.
+    TwoLastDays,
+    /// The fields can be had one by one, but no day has them all: the 30th of February.
+    NeverOccurs,
+    /// There is no time zone of this name, or the system has no database of zones.
+    UnknownZone,
+}
+
+/// Why [`Cron::parse`](super::Cron::parse) refused an expression or a zone, and where in it.
+///
+/// # Examples
+///
+/// ```
+/// use tourbillon::cron::{Cron, Field, ParseErrorKind};
+///
+/// let error = Cron::parse("0 2,26 * * *", "UTC").unwrap_err();
+/// assert_eq!(error.kind(), ParseErrorKind::OutOfRange { min: 0, max: 23 });
+/// assert_eq!(error.field(), Some(Field::Hour));
+/// assert_eq!((error.found(), error.range()), ("26", 4..6));
+/// assert_eq!(error.to_string(), "hour: `26` is not within 0 to 23");
+///
+/// let error = Cron::parse("0 0 30 2 *", "UTC").unwrap_err();
+/// assert_eq!(error.to_string(), "day of month: `30 2` never comes");
+///
+/// let error = Cron::parse("0 0 * * *", "Mars/Olympus").unwrap_err();
+/// assert_eq!(error.to_string(), "time zone: `Mars/Olympus` is not known");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    kind: ParseErrorKind,
+    field: Option<Field>,
+    found: String,
+    range: Range<usize>,
+}
+
+impl ParseError {
+    /// `found` begins `start` bytes into what was parsed.
+    pub(super) fn new(
+        kind: ParseErrorKind,
+        field: impl Into<Option<Field>>,
+        found: &str,
+        start: usize,
+    ) -> Self {
+        let range = start..start + found.len();
+        Self { kind, field: field.into(), found: found.to_owned(), range }
+    }
+
+    /// What is wrong.
+    ///
+    /// # Examples
+    ///
+    /// See [`ParseError`].
+    pub fn kind(&self) -> ParseErrorKind {
+        self.kind
+    }
+
+    /// Which field it is in; `None` if there are too few or too many, or one nickname for all.
+    ///
+    /// # Examples
+    ///
+    /// See [`ParseError`].
+    pub fn field(&self) -> Option<Field> {
+        self.field
+    }
+
+    /// What stands there.
+    ///
+    /// # Examples
+    ///
+    /// See [`ParseError`].
+    pub fn found(&self) -> &str {
+        &self.found
+    }
+
+    /// Where that stands, in bytes: in the zone's name if the field is [`Field::Zone`], otherwise in
+    /// the expression.
+    ///
+    /// # Examples
+    ///
+    /// See [`ParseError`].
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(field) = self.field {
+            write!(f, "{field}: ")?;
+        }
+        let found = &self.found;
+        match self.kind {
+            ParseErrorKind::TooFewFields => write!(f, "`{found}` has fewer than five fields"),
+            ParseErrorKind::TooManyFields => write!(f, "`{found}` follows the sixth field"),
+            ParseErrorKind::UnknownNickname => write!(f, "`{found}` is not known"),
+            ParseErrorKind::Reboot => write!(f, "`{found}` is no time"),
+            ParseErrorKind::Empty => f.write_str("a value is missing"),
+            ParseErrorKind::NotAValue => write!(f, "`{found}` is not a value"),
+            ParseErrorKind::OutOfRange { min, max } => {
+                write!(f, "`{found}` is not within {min} to {max}")
+            }
+            ParseErrorKind::Reversed => write!(f, "`{found}` ends before it starts"),
+            ParseErrorKind::BadStep => write!(f, "`{found}` is not a step"),
+            ParseErrorKind::StepWithoutRange => {
+                write!(f, "`{found}` has a step, but no range or `*`")
+            }
+            ParseErrorKind::TwoLastDays => write!(f, "`{found}` has both `L` and `LW`"),
+            ParseErrorKind::NeverOccurs => write!(f, "`{found}` never comes"),
+            ParseErrorKind::UnknownZone => write!(f, "`{found}` is not known"),
+        }
+    }
+}
+
+impl Error for ParseError {}

@@ -1,0 +1,118 @@
+//! [`Schedule`]: when something is to happen.
+
+use std::iter::FusedIterator;
+use std::time::SystemTime;
+
+use super::ticks::Ticks;
+use crate::sync::StdArc;
+
+/// A calendar: says for any time which occurrence comes after it.
+///
+/// It reads no clock and keeps no state, so that it can be asked about any time, in any order. That
+/// makes a calendar of one's own (of tides, or of bank holidays) easy to write and to test;
+/// [`ticks`](Self::ticks) then gives it everything that has to do with waiting.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tourbillon::cron::Schedule;
+///
+/// /// The first 12 s after each minute's change, every second: a countdown's last dozen.
+/// struct Dozen;
+///
+/// impl Schedule for Dozen {
+///     fn next_after(&self, after: SystemTime) -> Option<SystemTime> {
+///         let second = after.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs() + 1;
+///         let next = if second % 60 < 12 { second } else { second.next_multiple_of(60) };
+///         SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(next))
+///     }
+/// }
+///
+/// let start = SystemTime::UNIX_EPOCH + Duration::from_millis(10_500);
+/// let seconds = Dozen.occurrences(start).map(|at| at.duration_since(start).unwrap().as_secs_f32());
+/// assert_eq!(seconds.take(3).collect::<Vec<_>>(), [0.5, 49.5, 50.5]);
+/// ```
+pub trait Schedule {
+    /// The first occurrence later than `after`, or `None` if there is none.
+    ///
+    /// What it returns has to be later than `after`. An [`Occurrences`] or a [`Ticks`] for which it
+    /// is not ends, as it would otherwise repeat itself for ever.
+    ///
+    /// # Examples
+    ///
+    /// See [`Schedule`].
+    fn next_after(&self, after: SystemTime) -> Option<SystemTime>;
+
+    /// All occurrences later than `after`, in order.
+    ///
+    /// # Examples
+    ///
+    /// See [`Schedule`].
+    fn occurrences(&self, after: SystemTime) -> Occurrences<'_, Self>
+    where
+        Self: Sized,
+    {
+        Occurrences { schedule: self, last: Some(after) }
+    }
+
+    /// A stream of the occurrences that are still to come by the process-wide timer's wall clock;
+    /// see [`Ticks`].
+    ///
+    /// # Examples
+    ///
+    /// See [`Ticks`].
+    fn ticks(self) -> Ticks<Self>
+    where
+        Self: Sized,
+    {
+        Ticks::new(self)
+    }
+}
+
+/// [`Schedule::next_after`], held to its word.
+pub(super) fn following<S: Schedule>(schedule: &S, after: SystemTime) -> Option<SystemTime> {
+    schedule.next_after(after).filter(|next| *next > after)
+}
+
+macro_rules! delegate {
+    ($($pointer:ty),*) => {$(
+        impl<S: Schedule + ?Sized> Schedule for $pointer {
+            fn next_after(&self, after: SystemTime) -> Option<SystemTime> {
+                (**self).next_after(after)
+            }
+        }
+    )*};
+}
+
+delegate!(&S, Box<S>, StdArc<S>);
+
+/// The iterator of [`Schedule::occurrences`]. Strictly increasing.
+///
+/// # Examples
+///
+/// See [`Schedule`].
+#[derive(Debug)]
+#[must_use = "iterators do nothing unless they are used"]
+pub struct Occurrences<'a, S> {
+    schedule: &'a S,
+    /// `None` once there are no more.
+    last: Option<SystemTime>,
+}
+
+impl<S: Schedule> Iterator for Occurrences<'_, S> {
+    type Item = SystemTime;
+
+    fn next(&mut self) -> Option<SystemTime> {
+        self.last = following(self.schedule, self.last?);
+        self.last
+    }
+}
+
+impl<S: Schedule> FusedIterator for Occurrences<'_, S> {}
+
+impl<S> Clone for Occurrences<'_, S> {
+    fn clone(&self) -> Self {
+        Self { schedule: self.schedule, last: self.last }
+    }
+}

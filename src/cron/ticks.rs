@@ -1,0 +1,504 @@
+//! [`Ticks`]: the stream that waits for a schedule's occurrences.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime};
+
+use futures_core::{FusedStream, Stream};
+
+use super::schedule::{Schedule, following};
+use crate::timer::Timer;
+use crate::wall::WallSleep;
+
+/// How many occurrences a poll asks the schedule for before other tasks get their turn.
+const ASKED_MAX: usize = 64;
+
+/// For how long an occurrence is on time, unless told otherwise: cron's minute.
+const ON_TIME: Duration = Duration::from_secs(60);
+
+/// What becomes of occurrences that were missed.
+///
+/// An occurrence is *missed* if by the time [`Ticks`] finds it due, the one after it is due too, or
+/// it is no longer on time (a minute, see [`Ticks::on_time_within`]). That happens where the task
+/// was busy, the machine suspended, or the wall clock set forward. It is found out when the stream
+/// is polled.
+///
+/// # Examples
+///
+/// An hourly schedule, on a machine that is suspended for five hours and twenty minutes:
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use tourbillon::cron::{Cron, Missed, Schedule as _};
+/// use tourbillon::{Timer, VirtualClock};
+///
+/// let minutes = |count| Duration::from_secs(60 * count);
+/// for (policy, expected) in [
+///     (Missed::Skip, vec![(6, 5), (7, 0)]),
+///     (Missed::Coalesce, vec![(5, 4), (6, 0)]),
+///     (Missed::CatchUp { max_count: 2, max_age: minutes(600) }, vec![(4, 3), (5, 0), (6, 0)]),
+///     (Missed::CatchUp { max_count: 9, max_age: minutes(90) }, vec![(4, 3), (5, 0), (6, 0)]),
+/// ] {
+///     let clock = VirtualClock::new();
+///     clock.set_wall(SystemTime::UNIX_EPOCH);
+///     let timer = Timer::builder().virtual_clock(&clock).build()?;
+///     let mut ticks = Cron::parse("@hourly", "UTC")?.ticks().with_timer(&timer).missed(policy);
+///     clock.suspend(minutes(320));
+///     for (hour, missed) in expected {
+///         let tick = clock.block_on(ticks.tick()).unwrap();
+///         assert_eq!(tick.scheduled(), SystemTime::UNIX_EPOCH + minutes(60 * hour));
+///         assert_eq!(tick.missed(), missed);
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Missed {
+    /// They are given up: the stream goes on with what is on time, or is still to come.
+    Skip,
+    /// All that are due come as one tick, scheduled for the last of them.
+    #[default]
+    Coalesce,
+    /// They come one by one, oldest first, as far as these limits go; older ones are given up.
+    CatchUp {
+        /// How many missed occurrences come, the newest of those that are found together.
+        max_count: u64,
+        /// How long ago the oldest of them may have been due when it comes.
+        max_age: Duration,
+    },
+}
+
+/// One occurrence, as [`Ticks`] delivers it.
+///
+/// # Examples
+///
+/// See [`Ticks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tick {
+    scheduled: SystemTime,
+    woke: SystemTime,
+    missed: u64,
+}
+
+impl Tick {
+    /// The time that the schedule has for it. Later than that of any tick before.
+    ///
+    /// # Examples
+    ///
+    /// See [`Ticks`].
+    pub fn scheduled(&self) -> SystemTime {
+        self.scheduled
+    }
+
+    /// What the wall clock showed when it was delivered: what it was scheduled for, or later.
+    ///
+    /// # Examples
+    ///
+    /// See [`Ticks`].
+    pub fn woke(&self) -> SystemTime {
+        self.woke
+    }
+
+    /// How many occurrences between the tick before and this one were given up, or are delivered
+    /// with this one.
+    ///
+    /// # Examples
+    ///
+    /// See [`Missed`].
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+/// A stream of the occurrences of a [`Schedule`], each as soon as the wall clock shows its time.
+///
+/// Made by [`Schedule::ticks`]. It begins with the first occurrence after it was made, and ends
+/// when the schedule does.
+///
+/// # Guarantees
+///
+/// - An occurrence is never delivered while the wall clock shows an earlier time.
+/// - Occurrences strictly increase. Each is delivered or counted by [`Tick::missed`], once, as
+///   [`Missed`] says.
+/// - So it is where the wall clock is set forward, which makes what it passes due; and where it is
+///   set back, which makes nothing due a second time: the stream waits until the clock comes to
+///   where it was. Where the clock was wrong by years that may be long, and is ended by
+///   [`restart`](Self::restart).
+/// - One sleep is armed at a time, and the task is woken once for each occurrence; when the clock is
+///   set, and where steps cannot be noticed otherwise, it may be woken without one.
+/// - Where very many occurrences are due at once, they are counted in several polls, and other
+///   tasks run in between.
+///
+/// # Cancel safety
+///
+/// Dropping a future such as [`tick`](Self::tick) loses nothing. Dropping the stream cancels its
+/// sleep at once.
+///
+/// # Panics
+///
+/// A poll panics as that of a [`Sleep`](crate::Sleep) does, and whenever the schedule does. It may
+/// be polled again then, and nothing is lost.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use tourbillon::cron::{Cron, Schedule as _};
+/// use tourbillon::{Timer, VirtualClock};
+///
+/// let clock = VirtualClock::new();
+/// clock.set_wall(SystemTime::UNIX_EPOCH);
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+/// let mut noons = Cron::parse("0 12 * * *", "UTC")?.ticks().with_timer(&timer);
+///
+/// let tick = clock.block_on(noons.tick()).unwrap();
+/// let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(12 * 3600);
+/// assert_eq!((tick.scheduled(), tick.woke(), tick.missed()), (noon, noon, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "streams do nothing unless polled"]
+pub struct Ticks<S> {
+    schedule: S,
+    timer: Timer,
+    policy: Missed,
+    on_time: Duration,
+    was_polled: bool,
+    /// The first occurrence that is neither delivered nor given up; `None` at the end.
+    next: Option<SystemTime>,
+    /// Ends at `next`, while there is no backlog.
+    sleep: WallSleep,
+    backlog: Option<Backlog>,
+    /// What was given up since the last tick.
+    missed: u64,
+}
+
+/// What was found due when the sleep ended.
+#[derive(Clone, Copy, Debug)]
+struct Backlog {
+    found: SystemTime,
+    /// The last that is known to be due at `found`; `Ticks::next` is the first.
+    newest: SystemTime,
+    /// How many there are from the first to `newest`, both included.
+    held: u64,
+    /// Whether `newest` is the last there is.
+    is_complete: bool,
+}
+
+impl<S: Schedule> Ticks<S> {
+    pub(super) fn new(schedule: S) -> Self {
+        let timer = Timer::global();
+        let now = timer.wall_now();
+        Self {
+            next: None,
+            sleep: timer.sleep_until_wall(now),
+            schedule,
+            timer,
+            policy: Missed::default(),
+            on_time: ON_TIME,
+            was_polled: false,
+            backlog: None,
+            missed: 0,
+        }
+        .restarted(now)
+    }
+
+    /// Goes by the wall clock of `timer` rather than by that of the process-wide one, and begins
+    /// with the first occurrence from here on.
+    ///
+    /// # Panics
+    ///
+    /// If the stream was polled before.
+    ///
+    /// # Examples
+    ///
+    /// See [`Ticks`].
+    #[track_caller]
+    pub fn with_timer(mut self, timer: &Timer) -> Self {
+        assert!(!self.was_polled, "the timer is changed after the first poll");
+        let now = timer.wall_now();
+        self.timer = timer.clone();
+        self.sleep = timer.sleep_until_wall(now);
+        self.restarted(now)
+    }
+
+    /// Chooses what becomes of missed occurrences; [`Missed::Coalesce`] by default.
+    ///
+    /// # Examples
+    ///
+    /// See [`Missed`].
+    pub fn missed(mut self, policy: Missed) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Chooses how late an occurrence may be found due and still be on time, if the one after it is
+    /// not due yet; a minute by default.
+    ///
+    /// It makes no difference to [`Missed::Coalesce`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::cron::{Cron, Missed, Schedule as _};
+    ///
+    /// // Runs when the machine is up at six, or comes up until eight, but not any later.
+    /// let mornings = Cron::parse("0 6 * * *", "Europe/Oslo")?
+    ///     .ticks()
+    ///     .missed(Missed::Skip)
+    ///     .on_time_within(Duration::from_secs(2 * 3600));
+    /// # drop(mornings);
+    /// # Ok::<(), tourbillon::cron::ParseError>(())
+    /// ```
+    pub fn on_time_within(mut self, span: Duration) -> Self {
+        self.on_time = span;
+        self
+    }
+
+    /// Begins with the first occurrence after `time`, in the past or in the future: the last run
+    /// that is on record, say, from which missed ones are counted then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use tourbillon::cron::{Cron, Schedule as _};
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 86_400 + 5));
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let last_run = SystemTime::UNIX_EPOCH + Duration::from_secs(7 * 86_400);
+    /// let daily = Cron::parse("@daily", "UTC")?;
+    /// let mut ticks = daily.ticks().with_timer(&timer).restarted(last_run);
+    ///
+    /// // At once, for three days.
+    /// let tick = clock.block_on(ticks.tick()).unwrap();
+    /// assert_eq!(tick.scheduled(), SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 86_400));
+    /// assert_eq!(tick.missed(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restarted(mut self, time: SystemTime) -> Self {
+        self.restart(time);
+        self
+    }
+
+    /// Goes on with the first occurrence after `time`, whether or not it was delivered before; what
+    /// was missed is forgotten.
+    ///
+    /// # Examples
+    ///
+    /// After a clock was corrected by more than daylight saving makes up:
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use tourbillon::cron::{Cron, Schedule as _};
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let mut ticks = Cron::parse("@daily", "UTC")?.ticks().with_timer(&timer);
+    ///
+    /// clock.set_wall(SystemTime::UNIX_EPOCH);
+    /// ticks.restart(timer.wall_now());
+    /// let tomorrow = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
+    /// assert_eq!(ticks.next_scheduled(), Some(tomorrow));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restart(&mut self, time: SystemTime) {
+        let next = following(&self.schedule, time);
+        self.missed = 0;
+        self.go_on(next);
+    }
+
+    /// Waits for the next tick; `None` once the schedule has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the returned future before it completes loses no tick.
+    ///
+    /// # Examples
+    ///
+    /// See [`Ticks`].
+    pub async fn tick(&mut self) -> Option<Tick> {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick. While pending, the waker of the last poll is woken for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::task::{Context, Waker};
+    /// use tourbillon::cron::{Cron, Schedule as _};
+    ///
+    /// let mut ticks = Cron::parse("0 0 29 2 MON#5", "UTC")?.ticks();
+    /// assert!(ticks.poll_tick(&mut Context::from_waker(Waker::noop())).is_pending());
+    /// # Ok::<(), tourbillon::cron::ParseError>(())
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Tick>> {
+        self.was_polled = true;
+        let mut asked = 0;
+        while let Some(next) = self.next {
+            let Some(backlog) = self.backlog else {
+                ready!(Pin::new(&mut self.sleep).poll(cx));
+                self.find_due(next);
+                continue;
+            };
+            if asked == ASKED_MAX {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            asked += 1;
+            if backlog.is_complete {
+                if let Some(tick) = self.deliver(next, backlog) {
+                    return Poll::Ready(Some(tick));
+                }
+            } else {
+                self.survey(next, backlog);
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// Takes stock of what is due, now that the sleep for `next` has ended.
+    fn find_due(&mut self, next: SystemTime) {
+        let found = self.timer.wall_now();
+        if found < next {
+            // The clock was set back since the sleep looked at it.
+            self.sleep.reset(next);
+        } else {
+            self.backlog = Some(Backlog { found, newest: next, held: 1, is_complete: false });
+        }
+    }
+
+    /// Looks whether one more is due, and gives up the oldest if that is one too many.
+    fn survey(&mut self, next: SystemTime, mut backlog: Backlog) {
+        let later = following(&self.schedule, backlog.newest).filter(|at| *at <= backlog.found);
+        let Some(later) = later else {
+            backlog.is_complete = true;
+            self.backlog = Some(backlog);
+            return;
+        };
+        backlog.newest = later;
+        backlog.held += 1;
+        // Beside the missed ones, the newest may be on time.
+        let kept = match self.policy {
+            Missed::Skip | Missed::Coalesce => 1,
+            Missed::CatchUp { max_count, .. } => max_count.saturating_add(1),
+        };
+        let mut first = next;
+        if backlog.held > kept {
+            first =
+                if kept == 1 { later } else { following(&self.schedule, next).unwrap_or(later) };
+            backlog.held -= 1;
+            self.missed = self.missed.saturating_add(1);
+        }
+        self.next = Some(first);
+        self.backlog = Some(backlog);
+    }
+
+    /// Delivers the oldest of a complete backlog, or gives it up.
+    fn deliver(&mut self, next: SystemTime, mut backlog: Backlog) -> Option<Tick> {
+        let woke = self.timer.wall_now();
+        let Ok(age) = woke.duration_since(next) else {
+            // The clock was set back.
+            self.go_on(Some(next));
+            return None;
+        };
+        let is_newest = next == backlog.newest;
+        let newest_age = backlog.found.duration_since(backlog.newest).unwrap_or_default();
+        let on_time = u64::from(newest_age <= self.on_time);
+        let is_wanted = match self.policy {
+            Missed::Skip => is_newest && on_time == 1,
+            Missed::Coalesce => is_newest,
+            Missed::CatchUp { max_count, max_age } => {
+                is_newest && on_time == 1 || age <= max_age && backlog.held - on_time <= max_count
+            }
+        };
+        let after = following(&self.schedule, next);
+        if is_newest {
+            self.go_on(after);
+        } else {
+            backlog.held -= 1;
+            self.next = after;
+            self.backlog = Some(backlog);
+        }
+        if is_wanted {
+            let missed = std::mem::take(&mut self.missed);
+            return Some(Tick { scheduled: next, woke, missed });
+        }
+        self.missed = self.missed.saturating_add(1);
+        None
+    }
+
+    /// Waits for `next`.
+    fn go_on(&mut self, next: Option<SystemTime>) {
+        self.backlog = None;
+        self.next = next;
+        match next {
+            Some(next) => self.sleep.reset(next),
+            // Leaves none armed.
+            None => self.sleep = self.timer.sleep_until_wall(SystemTime::UNIX_EPOCH),
+        }
+    }
+}
+
+impl<S> Ticks<S> {
+    /// The occurrence that the stream waits for, or has to deal with next; `None` at its end.
+    ///
+    /// # Examples
+    ///
+    /// See [`restart`](Self::restart).
+    pub fn next_scheduled(&self) -> Option<SystemTime> {
+        self.next
+    }
+
+    /// The schedule.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::cron::{Cron, Schedule as _};
+    ///
+    /// let ticks = Cron::parse("@daily", "UTC")?.ticks();
+    /// assert_eq!(ticks.schedule().expression(), "@daily");
+    /// # Ok::<(), tourbillon::cron::ParseError>(())
+    /// ```
+    pub fn schedule(&self) -> &S {
+        &self.schedule
+    }
+}
+
+// Nothing in it is pinned.
+impl<S> Unpin for Ticks<S> {}
+
+impl<S: Schedule> Stream for Ticks<S> {
+    type Item = Tick;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Tick>> {
+        self.poll_tick(cx)
+    }
+}
+
+impl<S: Schedule> FusedStream for Ticks<S> {
+    fn is_terminated(&self) -> bool {
+        self.next.is_none()
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Ticks<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticks")
+            .field("schedule", &self.schedule)
+            .field("next_scheduled", &self.next)
+            .field("missed", &self.policy)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+//! What is understood, what it means, and what is refused.
+
+use std::time::{Duration, SystemTime};
+
+use tourbillon::cron::{Cron, Field, ParseErrorKind, Schedule};
+
+use super::{between, cron, shown, utc};
+
+fn first(expression: &str) -> String {
+    let next = cron(expression, "UTC").next_after(utc("2026-01-01"));
+    shown(next.unwrap_or_else(|| panic!("{expression} never comes")))
+}
+
+#[test]
+fn every_form_means_what_crontab_5_says() {
+    // 1 January 2026 is a Thursday.
+    for (expression, expected) in [
+        ("* * * * *", "2026-01-01T00:01"),
+        ("*/7 * * * *", "2026-01-01T00:07"),
+        ("5-59/10 * * * *", "2026-01-01T00:05"),
+        ("0 0 * * *", "2026-01-02T00:00"),
+        ("30 6,18 * * *", "2026-01-01T06:30"),
+        ("0 9-17/4 * * *", "2026-01-01T09:00"),
+        ("0 0 15 * *", "2026-01-15T00:00"),
+        ("0 0 * feb *", "2026-02-01T00:00"),
+        ("0 0 1 Mar-may,OCT *", "2026-03-01T00:00"),
+        ("0 0 * * 0", "2026-01-04T00:00"),
+        ("0 0 * * 7", "2026-01-04T00:00"),
+        ("0 0 * * Mon-Fri", "2026-01-02T00:00"),
+        ("0 12 * * sat-sun", "2026-01-03T12:00"),
+        ("0 12 * * 6-7", "2026-01-03T12:00"),
+        ("0 0 L * *", "2026-01-31T00:00"),
+        ("0 0 L 2 ?", "2026-02-28T00:00"),
+        ("0 0 LW * *", "2026-01-30T00:00"),
+        ("0 0 17W * *", "2026-01-16T00:00"),
+        ("0 0 18W * *", "2026-01-19T00:00"),
+        ("0 0 1W 2 *", "2026-02-02T00:00"),
+        ("0 0 31W 1 *", "2026-01-30T00:00"),
+        ("0 0 ? * FRI#2", "2026-01-09T00:00"),
+        ("0 0 * * 5#5", "2026-01-30T00:00"),
+        ("0 0 * * friL", "2026-01-30T00:00"),
+        ("0 0 * * 7L", "2026-01-25T00:00"),
+        ("0 0 * * 1#L", "2026-01-26T00:00"),
+        ("0 0 29 2 *", "2028-02-29T00:00"),
+        ("0 0 * * */7", "2026-01-04T00:00"),
+        ("*/99999999999999999999 3 * * *", "2026-01-01T03:00"),
+        ("20 * * * * *", "2026-01-01T00:00:20"),
+        ("*/25 30 12 1 * *", "2026-01-01T12:30"),
+        ("  0\t0  2 1 * ", "2026-01-02T00:00"),
+        ("@hourly", "2026-01-01T01:00"),
+        ("@daily", "2026-01-02T00:00"),
+        (" @Midnight", "2026-01-02T00:00"),
+        ("@weekly", "2026-01-04T00:00"),
+        ("@monthly", "2026-02-01T00:00"),
+        ("@yearly", "2027-01-01T00:00"),
+        ("@annually", "2027-01-01T00:00"),
+    ] {
+        assert_eq!(first(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn a_day_suits_one_of_two_fields_or_both_if_one_begins_with_a_star() {
+    let days = |expression| between(&cron(expression, "UTC"), "2025-12-31T12:00", "2026-01-13");
+    assert_eq!(days("0 0 2 * SUN"), ["2026-01-02T00:00", "2026-01-04T00:00", "2026-01-11T00:00"]);
+    assert_eq!(days("0 0 */2 * SUN"), ["2026-01-11T00:00"]);
+    assert_eq!(days("0 0 4 * */2"), ["2026-01-04T00:00"]);
+    assert_eq!(days("0 0 * * SUN"), ["2026-01-04T00:00", "2026-01-11T00:00"]);
+    assert_eq!(days("0 0 1-31 * SUN").len(), 12);
+}
+
+#[test]
+fn an_occurrence_is_later_than_what_it_follows_by_as_little_as_a_nanosecond() {
+    let hourly = cron("@hourly", "UTC");
+    let hour = utc("2026-05-05T05:00");
+    assert_eq!(hourly.next_after(hour - Duration::from_nanos(1)), Some(hour));
+    assert_eq!(hourly.next_after(hour), Some(utc("2026-05-05T06:00")));
+    assert_eq!(hourly.next_after(hour + Duration::from_nanos(1)), Some(utc("2026-05-05T06:00")));
+    let before_the_epoch = utc("1969-12-31T23:00");
+    assert_eq!(
+        hourly.next_after(before_the_epoch - Duration::from_nanos(1)),
+        Some(before_the_epoch)
+    );
+}
+
+#[test]
+fn a_calendar_ends_and_begins_without_a_panic() {
+    let yearly = cron("@yearly", "Asia/Tokyo");
+    assert_eq!(yearly.next_after(utc("4998-06-01")), Some(utc("4998-12-31T15:00")));
+    assert_eq!(yearly.next_after(utc("4999-06-01")), None);
+    assert_eq!(yearly.next_after(utc("9999-12-30")), None);
+    assert_eq!(yearly.occurrences(utc("4990-06-01")).count(), 9);
+    let end = |back: bool, seconds| {
+        let span = Duration::from_secs(seconds);
+        let epoch = SystemTime::UNIX_EPOCH;
+        if back { epoch.checked_sub(span) } else { epoch.checked_add(span) }
+    };
+    for seconds in [u64::MAX >> 1, 1 << 40, 1 << 37] {
+        if let Some(end) = end(false, seconds) {
+            assert_eq!(yearly.next_after(end), None);
+        }
+        if let Some(end) = end(true, seconds) {
+            let first = yearly.next_after(end).expect("one to follow");
+            assert!(first > end);
+        }
+    }
+}
+
+#[test]
+fn what_can_come_is_accepted_however_seldom() {
+    for expression in ["0 0 29 2 *", "0 0 29 2 */7", "0 0 */31 * MON#1", "0 0 * 2 SUN#5"] {
+        assert!(Cron::parse(expression, "UTC").is_ok(), "{expression}");
+    }
+    // Of 28 years, one.
+    let sunday_leap_days = between(&cron("0 0 29 2 */7", "UTC"), "2026-01-01", "2070-01-01");
+    assert_eq!(sunday_leap_days, ["2032-02-29T00:00", "2060-02-29T00:00"]);
+    assert_eq!(
+        between(&cron("0 0 29 2 *", "UTC"), "1895-01-01", "1909-01-01"),
+        ["1896-02-29T00:00", "1904-02-29T00:00", "1908-02-29T00:00"]
+    );
+}
+
+#[test]
+fn each_fault_is_named_with_its_field_and_place() {
+    use Field::*;
+    use ParseErrorKind::*;
+    let range = |min, max| OutOfRange { min, max };
+    for (expression, kind, field, found, start) in [
+        ("", TooFewFields, None, "", 0),
+        ("0 0 * *", TooFewFields, None, "0 0 * *", 0),
+        ("0 0 0 1 1 * 9999", TooManyFields, None, "9999", 12),
+        (" @fortnightly", UnknownNickname, None, "@fortnightly", 1),
+        ("@reboot", Reboot, None, "@reboot", 0),
+        ("@daily x", UnknownNickname, None, "@daily x", 0),
+        ("60 * * * *", range(0, 59), Some(Minute), "60", 0),
+        ("61 * * * * *", range(0, 59), Some(Second), "61", 0),
+        ("0 24 * * *", range(0, 23), Some(Hour), "24", 2),
+        ("0 8-25 * * *", range(0, 23), Some(Hour), "25", 4),
+        ("0 0 0 * *", range(1, 31), Some(DayOfMonth), "0", 4),
+        ("0 0 1,32W * *", range(1, 31), Some(DayOfMonth), "32", 6),
+        ("0 0 * 13 *", range(1, 12), Some(Month), "13", 6),
+        ("0 0 * * 8", range(0, 7), Some(DayOfWeek), "8", 8),
+        ("0 0 * * FRI#6", range(1, 5), Some(DayOfWeek), "6", 12),
+        ("0 0 99999999999 * *", range(1, 31), Some(DayOfMonth), "99999999999", 4),
+        ("MON * * * *", NotAValue, Some(Minute), "MON", 0),
+        ("0 0 * JUNE *", NotAValue, Some(Month), "JUNE", 6),
+        ("0 0 * JAN-FOO *", NotAValue, Some(Month), "FOO", 10),
+        ("0 0 * * L", NotAValue, Some(DayOfWeek), "L", 8),
+        ("0 0 * * +1", NotAValue, Some(DayOfWeek), "+1", 8),
+        ("0 ? * * *", NotAValue, Some(Hour), "?", 2),
+        ("0 L * * *", NotAValue, Some(Hour), "L", 2),
+        ("0 0 é * *", NotAValue, Some(DayOfMonth), "é", 4),
+        ("é * * * W", NotAValue, Some(Minute), "é", 0),
+        ("0 0 W * *", Empty, Some(DayOfMonth), "", 4),
+        ("1,,2 * * * *", Empty, Some(Minute), "", 2),
+        ("1, * * * *", Empty, Some(Minute), "", 2),
+        ("-5 * * * *", Empty, Some(Minute), "", 0),
+        ("/5 * * * *", Empty, Some(Minute), "", 0),
+        ("0 17-9 * * *", Reversed, Some(Hour), "17-9", 2),
+        ("0 0 * * SUN-", Empty, Some(DayOfWeek), "", 12),
+        ("*/0 * * * *", BadStep, Some(Minute), "0", 2),
+        ("*/x * * * *", BadStep, Some(Minute), "x", 2),
+        ("*/ * * * *", BadStep, Some(Minute), "", 2),
+        ("*/5/5 * * * *", BadStep, Some(Minute), "5/5", 2),
+        ("0 3,5/2 * * *", StepWithoutRange, Some(Hour), "5/2", 4),
+        ("0 0 LW/2 * *", StepWithoutRange, Some(DayOfMonth), "LW/2", 4),
+        ("0 0 L,LW * *", TwoLastDays, Some(DayOfMonth), "L,LW", 4),
+        ("0 0 30 2 *", NeverOccurs, Some(DayOfMonth), "30 2", 4),
+        ("0 0 31 2,4,JUN *", NeverOccurs, Some(DayOfMonth), "31 2,4,JUN", 4),
+        ("0 0 31W NOV ?", NeverOccurs, Some(DayOfMonth), "31W NOV", 4),
+        ("0 0 */31 * MON#2", NeverOccurs, Some(DayOfMonth), "*/31 * MON#2", 4),
+    ] {
+        let error = Cron::parse(expression, "UTC").expect_err(expression);
+        assert_eq!(
+            (error.kind(), error.field(), error.found()),
+            (kind, field, found),
+            "{expression}"
+        );
+        assert_eq!(error.range(), start..start + found.len(), "{expression}");
+        assert_eq!(&expression[error.range()], found, "{expression}");
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+#[test]
+fn a_zone_has_to_be_named_and_known() {
+    for zone in ["", "Mars/Olympus", "Europe", "local", "+02:00", "../../etc/passwd", "é", "a\0b"]
+    {
+        let error = Cron::parse("@daily", zone).expect_err(zone);
+        assert_eq!(error.kind(), ParseErrorKind::UnknownZone, "{zone}");
+        assert_eq!(error.field(), Some(Field::Zone));
+        assert_eq!((error.found(), error.range()), (zone, 0..zone.len()));
+    }
+    assert_eq!(cron("@daily", "utc").zone(), "UTC");
+}
+
+#[test]
+fn no_text_makes_the_parser_panic() {
+    let parts =
+        ["*", "?", "/", "-", ",", "#", "L", "W", "LW", "0", "7", "31", "é", "sun", " ", "@"];
+    let mut state = 1_u64;
+    for _ in 0..20_000 {
+        let mut text = String::from("0 0");
+        for _ in 0..12 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            text.push_str(parts[(state >> 60) as usize]);
+            if state >> 57 & 3 == 0 {
+                text.push(' ');
+            }
+        }
+        match Cron::parse(&text, "UTC") {
+            Ok(cron) => assert!(cron.next_after(SystemTime::UNIX_EPOCH).is_some(), "{text}"),
+            Err(error) => assert_eq!(&text[error.range()], error.found(), "{text}"),
+        }
+    }
+}
