@@ -7,3 +7,24 @@ for source in examples/*.rs; do
     say "$example"
     timeout 120 "target/release/examples/$example" </dev/null
 done
+
+say crontab
+cargo build --release --quiet --features cron --example crontab
+crontab() { timeout 120 target/release/examples/crontab --zone Europe/Berlin --system "$@"; }
+jobs=tests/it/cron/system.crontab
+# The night in which the clock goes from 2 to 3.
+listed=$(crontab --from 2026-03-28T23:00Z --next 7 $jobs)
+printf '%s\n' "$listed"
+grep -q '^Sun 2026-03-29 00:57:00 CET .*:13 \[ ' <<<"$listed"
+grep -q '^Sun 2026-03-29 01:39:00 CET .*:12 \[ ' <<<"$listed"
+grep -q '^Sun 2026-03-29 03:09:00 CEST .*:12 \[ ' \
+    < <(crontab --from 2026-03-29T00:40Z --next 2 $jobs)
+# One wake-up for each time at which something is due.
+dry=$(crontab --from 2026-01-01T00:00Z --dry-run $jobs)
+printf '%s\n' "$dry"
+grep -qE 'runs at ([0-9]+) times, \1 wake-ups' <<<"$dry"
+# A fault is told with its place, and is a failure.
+if told=$(printf '@daily x\n0 26 * * * x\n' | crontab --user --next 1 /dev/stdin 2>&1); then
+    exit 1
+fi
+grep -q ':2:3: hour: `26` is not within 0 to 23' <<<"$told"

@@ -1,5 +1,7 @@
 //! Schedules and their ticks.
 
+#[cfg(unix)]
+mod crontab;
 mod daylight;
 mod expression;
 mod oracle;
