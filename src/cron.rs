@@ -2,8 +2,8 @@
 //!
 //! Needs the feature `cron`.
 //!
-//! A [`Schedule`] says when something is to happen, and nothing else: it is a pure function of time.
-//! [`Cron`] is one, [parsed](Cron::parse) from an expression and the name of a time zone.
+//! A [`Schedule`] says when something is to happen, and nothing else: it is a pure function of
+//! time. [`Cron`] is one, [parsed](Cron::parse) from an expression and the name of a time zone.
 //! [`Ticks`] is the stream that waits for a schedule's occurrences by the clock on the wall: asleep
 //! until the next one, whenever that is, and through suspend, steps of the clock and daylight
 //! saving. What was missed meanwhile is told with each [`Tick`], and [`Missed`] says what becomes

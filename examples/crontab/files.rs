@@ -49,8 +49,9 @@ impl Files {
 
     /// A file, or a directory of files. Without a format it is told by the name.
     pub(crate) fn add(&mut self, path: &Path, format: Option<Format>) -> Result<(), String> {
-        let path =
-            fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let told = |error| format!("{}: {error}", path.display());
+        fs::metadata(path).map_err(told)?;
+        let path = std::path::absolute(path).map_err(told)?;
         let is_system = path.is_dir()
             || path.ends_with("etc/crontab")
             || path.parent().is_some_and(|parent| parent.ends_with("cron.d"));

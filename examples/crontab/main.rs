@@ -1,22 +1,24 @@
 //! A cron that sleeps until the next job is due.
 //!
 //! ```text
-//! cargo run --release --features cron --example crontab -- FILE...             # runs the jobs
-//! cargo run --release --features cron --example crontab -- --next 20 FILE...   # what would run when
-//! cargo run --release --features cron --example crontab -- --dry-run FILE...   # a year, in virtual time
+//! cargo run --release --features cron --example crontab -- FILE...
+//! cargo run --release --features cron --example crontab -- --next 20 FILE...
+//! cargo run --release --features cron --example crontab -- --dry-run FILE...
 //! ```
 //!
-//! Files are read as Debian's cron does, `/etc/crontab` and those in `/etc/cron.d` with a column for
-//! the user; of a directory, those files whose names cron would take. Other options:
+//! The first runs the jobs, the second lists what would run when, and the third goes through a year
+//! in virtual time. Files are read as Debian's cron does, `/etc/crontab` and those in `/etc/cron.d`
+//! with a column for the user; of a directory, those files whose names cron would take. Other
+//! options:
 //!
 //! - `--zone NAME`: the time zone of lines without a `CRON_TZ`; the system's if not given;
 //! - `--from TIME`: where `--next` and `--dry-run` begin, such as `2026-03-28T12:00Z`;
 //! - `--system`, `--user`: the format of the files that follow, whatever their names are;
 //! - `--catch-up`: what was missed in suspend runs once when the machine is back, as with anacron.
 //!
-//! Nothing ticks: each job is a stream, a due one wakes the one task that waits for all of them, and
-//! between two jobs the process sleeps. How often it woke is told at the end, and by `--dry-run`.
-//! Files are looked at again when it wakes, and on SIGHUP.
+//! Nothing ticks: each job is a stream, a due one wakes the one task that waits for all of them,
+//! and between two jobs the process sleeps. How often it woke is told at the end, and by
+//! `--dry-run`. Files are looked at again when it wakes, and on SIGHUP.
 
 #[cfg(unix)]
 mod due;

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_signal::{Signal, Signals};
 use futures::StreamExt;
-use smol::LocalExecutor;
 use smol::io::AsyncWriteExt;
 use smol::process::Command;
 use tourbillon::Timer;
@@ -43,15 +42,14 @@ pub(crate) fn run(mut files: Files, jobs: &[Arc<Entry>], catches_up: bool) -> Re
     let policy = if catches_up { Missed::Coalesce } else { Missed::Skip };
     let mut signals = Signals::new([Signal::Hup, Signal::Int, Signal::Term])
         .map_err(|error| format!("cannot watch for signals: {error}"))?;
-    let executor = LocalExecutor::new();
     let zone = files.zone.clone();
     log!(&zone, "{} jobs", jobs.len());
     for entry in jobs.iter().filter(|entry| entry.job.when.is_none()) {
-        executor.spawn(execute(Arc::clone(entry), zone.clone())).detach();
+        smol::spawn(execute(Arc::clone(entry), zone.clone())).detach();
     }
     let mut due = streams(jobs, policy, SystemTime::now());
     let mut wake_ups = 0_u64;
-    smol::block_on(executor.run(async {
+    smol::block_on(async {
         loop {
             match event(&mut due, &mut signals, &mut wake_ups).await {
                 // A file that changed before a job of it is due is read before the job is run.
@@ -63,7 +61,7 @@ pub(crate) fn run(mut files: Files, jobs: &[Arc<Entry>], catches_up: bool) -> Re
                         shown(tick.scheduled(), &zone),
                         tick.missed()
                     );
-                    executor.spawn(execute(entry, zone.clone())).detach();
+                    smol::spawn(execute(entry, zone.clone())).detach();
                 }
                 Event::Due(_, tick) => {
                     // With what is due just now.
@@ -76,7 +74,7 @@ pub(crate) fn run(mut files: Files, jobs: &[Arc<Entry>], catches_up: bool) -> Re
                 Event::Signal(_) => break,
             }
         }
-    }));
+    });
     let driver = Timer::global().stats().driver_wakeups;
     log!(&zone, "ends after {wake_ups} wake-ups, and {driver} of the timer's thread");
     Ok(())

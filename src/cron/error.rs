@@ -148,8 +148,8 @@ impl ParseError {
         &self.found
     }
 
-    /// Where that stands, in bytes: in the zone's name if the field is [`Field::Zone`], otherwise in
-    /// the expression.
+    /// Where that stands, in bytes: in the zone's name if the field is [`Field::Zone`], otherwise
+    /// in the expression.
     ///
     /// # Examples
     ///

@@ -51,8 +51,8 @@ const NICKNAMES: [(&str, &str); 7] = [
 /// If both fields for days are restricted, a day has to suit one of them; but both, if one of them
 /// begins with `*`, as `*/2` does. That too is as in crontab(5).
 ///
-/// What an expression means when clocks are changed is said in [`cron`](super). A calendar ends with
-/// the year 4999: past it there is no occurrence.
+/// What an expression means when clocks are changed is said in [`cron`](super). The calendar ends
+/// with the year 4999: past it there is no occurrence.
 ///
 /// # Examples
 ///

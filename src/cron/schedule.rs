@@ -30,7 +30,8 @@ use crate::sync::StdArc;
 /// }
 ///
 /// let start = SystemTime::UNIX_EPOCH + Duration::from_millis(10_500);
-/// let seconds = Dozen.occurrences(start).map(|at| at.duration_since(start).unwrap().as_secs_f32());
+/// let since = |at: SystemTime| at.duration_since(start).unwrap().as_secs_f32();
+/// let seconds = Dozen.occurrences(start).map(since);
 /// assert_eq!(seconds.take(3).collect::<Vec<_>>(), [0.5, 49.5, 50.5]);
 /// ```
 pub trait Schedule {

@@ -127,8 +127,8 @@ impl Tick {
 ///   set back, which makes nothing due a second time: the stream waits until the clock comes to
 ///   where it was. Where the clock was wrong by years that may be long, and is ended by
 ///   [`restart`](Self::restart).
-/// - One sleep is armed at a time, and the task is woken once for each occurrence; when the clock is
-///   set, and where steps cannot be noticed otherwise, it may be woken without one.
+/// - One sleep is armed at a time, and the task is woken once for each occurrence; when the clock
+///   is set, and where steps cannot be noticed otherwise, it may be woken without one.
 /// - Where very many occurrences are due at once, they are counted in several polls, and other
 ///   tasks run in between.
 ///

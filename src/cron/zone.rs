@@ -41,9 +41,9 @@ pub(super) enum From {
 ///   change come first, and are searched first. After the change all times from the one that the
 ///   clock was put back to are shown again, or for the first time. For [`Kind::Fixed`] those that
 ///   are shown again do not count.
-/// - The time found is skipped. What follows it on the wall is the first time after the gap, and the
-///   instant of the change is later than `after`: were it not, `w` would be past the gap, and so
-///   past the time found. For [`Kind::Fixed`] the change is the answer, as the instants of all
+/// - The time found is skipped. What follows it on the wall is the first time after the gap, and
+///   the instant of the change is later than `after`: were it not, `w` would be past the gap, and
+///   so past the time found. For [`Kind::Fixed`] the change is the answer, as the instants of all
 ///   times past the gap are the change itself or later.
 pub(super) fn next(
     zone: &TimeZone,

@@ -1,8 +1,8 @@
 //! Random expressions against an oracle that walks every minute of two years, in eleven zones.
 //!
 //! The oracle shares nothing with the library but the name of the zone and jiff's offset for an
-//! instant: its expressions are made together with what they mean, and what the clock skips or shows
-//! twice it sees by walking.
+//! instant: its expressions are made together with what they mean, and what the clock skips or
+//! shows twice it sees by walking.
 
 use std::time::{Duration, SystemTime};
 
