@@ -348,7 +348,9 @@ impl<S: Schedule> Ticks<S> {
         while let Some(next) = self.next {
             let Some(backlog) = self.backlog else {
                 ready!(Pin::new(&mut self.sleep).poll(cx));
-                self.find_due(next);
+                let found = self.timer.wall_now();
+                let backlog = Backlog { found, newest: next, held: 1, is_complete: false };
+                self.backlog = Some(backlog);
                 continue;
             };
             if asked == ASKED_MAX {
@@ -365,17 +367,6 @@ impl<S: Schedule> Ticks<S> {
             }
         }
         Poll::Ready(None)
-    }
-
-    /// Takes stock of what is due, now that the sleep for `next` has ended.
-    fn find_due(&mut self, next: SystemTime) {
-        let found = self.timer.wall_now();
-        if found < next {
-            // The clock was set back since the sleep looked at it.
-            self.sleep.reset(next);
-        } else {
-            self.backlog = Some(Backlog { found, newest: next, held: 1, is_complete: false });
-        }
     }
 
     /// Looks whether one more is due, and gives up the oldest if that is one too many.
@@ -408,7 +399,7 @@ impl<S: Schedule> Ticks<S> {
     fn deliver(&mut self, next: SystemTime, mut backlog: Backlog) -> Option<Tick> {
         let woke = self.timer.wall_now();
         let Ok(age) = woke.duration_since(next) else {
-            // The clock was set back.
+            // The clock was set back since the sleep, or the tick before, looked at it.
             self.go_on(Some(next));
             return None;
         };
