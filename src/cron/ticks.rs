@@ -35,7 +35,7 @@ const ON_TIME: Duration = Duration::from_secs(60);
 /// use tourbillon::cron::{Cron, Missed, Schedule as _};
 /// use tourbillon::{Timer, VirtualClock};
 ///
-/// let minutes = |count| Duration::from_secs(60 * count);
+/// let minutes = |count: u64| Duration::from_secs(60 * count);
 /// for (policy, expected) in [
 ///     (Missed::Skip, vec![(6, 5), (7, 0)]),
 ///     (Missed::Coalesce, vec![(5, 4), (6, 0)]),
