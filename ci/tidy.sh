@@ -57,12 +57,9 @@ breach "an ordering without its reason" < <(for file in "${sources[@]}"; do
 done)
 
 # Imports point down this list.
-layers="lib fuzz compat metrics_0_24 traits stream future_ext delay_queue timeout_queue queue timer
-    builder virtual_clock manual wall interval timeout sleep handle driver engine shard entry wheel
-    clock tick trace wake_batch stats histogram error fork sync canary"
-layers="lib fuzz compat traits cron stream future_ext delay_queue timeout_queue queue timer builder
-    virtual_clock manual wall interval timeout sleep handle driver engine shard entry wheel clock
-    tick wake_batch stats error fork sync canary"
+layers="lib fuzz compat metrics_0_24 traits cron stream future_ext delay_queue timeout_queue queue
+    timer builder virtual_clock manual wall interval timeout sleep handle driver engine shard entry
+    wheel clock tick trace wake_batch stats histogram error fork sync canary"
 rank() { awk -v name="$1" 'BEGIN { RS = "[ \n]+" } $0 == name { print NR }' <<<"$layers"; }
 # Pairs that may point up: what makes or holds a timer, and the timer; the engine, which may have to
 # start its driver; and the seeded bugs, which are about orderings.
