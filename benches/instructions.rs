@@ -184,7 +184,7 @@ impl Baseline {
 
     fn write(counts: &[(&str, f64)]) {
         let mut text = format!(
-            "# Instructions each time. Written by `cargo bench --bench instructions -- --renew`.\n\
+            "# Instructions each time. Written by `ci/instructions.sh --renew`.\n\
              # {}\n",
             toolchain()
         );
@@ -198,11 +198,11 @@ impl Baseline {
 /// Prints how each count compares. Whether none has got dearer.
 fn compare(counts: &[(&str, f64)], mut baseline: Baseline) -> bool {
     println!("{:36} {:>9} {:>9}", "", "now", "baseline");
-    let (mut dearer, mut cheaper) = (Vec::new(), Vec::new());
+    let (mut dearer, mut cheaper, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for &(name, now) in counts {
         let Some(kept) = baseline.counts.remove(name) else {
             println!("{name:36} {now:9.1} {:>9}", "none");
-            dearer.push(name);
+            new.push(name);
             continue;
         };
         let ratio = now / kept;
@@ -216,20 +216,20 @@ fn compare(counts: &[(&str, f64)], mut baseline: Baseline) -> bool {
     if toolchain() != baseline.toolchain {
         println!("the baseline is of {}, this is {}", baseline.toolchain, toolchain());
     }
-    if !dearer.is_empty() {
-        println!("dearer than the baseline, or without one: {}", dearer.join("; "));
+    let gone: Vec<&str> = baseline.counts.keys().map(String::as_str).collect();
+    let findings = [
+        ("dearer", &dearer),
+        ("cheaper, so that the baseline should be renewed", &cheaper),
+        ("not in the baseline", &new),
+        ("in the baseline only", &gone),
+    ];
+    for (what, names) in findings.iter().filter(|(_, names)| !names.is_empty()) {
+        println!("{what}: {}", names.join("; "));
     }
-    if !cheaper.is_empty() {
-        println!("cheaper, so that the baseline should be renewed: {}", cheaper.join("; "));
+    if findings.iter().any(|(_, names)| !names.is_empty()) {
+        println!("to renew it: ci/instructions.sh --renew");
     }
-    if !baseline.counts.is_empty() {
-        println!("in the baseline only: {:?}", baseline.counts.keys());
-    }
-    let agreed = dearer.is_empty() && baseline.counts.is_empty();
-    if !agreed || !cheaper.is_empty() {
-        println!("to renew it: cargo bench --bench instructions -- --renew");
-    }
-    agreed
+    [dearer, new, gone].iter().all(Vec::is_empty)
 }
 
 fn main() -> ExitCode {
