@@ -143,7 +143,7 @@ fn masses() -> Vec<Scenario> {
             each!(expiry::with_inserter()),
         ),
         probe(
-            "wait for a shard that fires 1 million",
+            "wait for a shard that fires",
             SHARD,
             PROBES,
             [Some(expiry::one_shard), Some(expiry::one_lock::<Tokio>), None, None, None],
