@@ -89,8 +89,9 @@ pub(crate) fn with_inserter<P: Peer>() -> Vec<f64> {
 
 /// How long a shard's lock may be held, seen from outside: a thread arms and cancels without a
 /// pause in the very shard that a million timers fire from. Microseconds each took, p99.9 and the
-/// longest, and the same while none of the million fires. It is a bound: the time that the thread,
-/// or the driver with the lock, waits for a processor is in it.
+/// longest, and the same while none of the million fires. It is a bound, and not a
+/// tight one: the lock is not fair, so a thread may wait for many holds in a row, and the time that
+/// it, or the driver with the lock, waits for a processor is in it.
 ///
 /// To be called first in a process, since it sets the number of shards.
 pub(crate) fn one_shard() -> Vec<f64> {
