@@ -71,6 +71,8 @@ choose_skipped() {
             a_waker_that_panics_in_wake_harms_no_other_timer
             the_driver_thread_survives_a_waker_that_panics
             a_hook_that_panics_harms_nobody
+            a_waker_that_panics_at_a_step_harms_nobody_and_is_counted
+            a_waker_that_panics_leaves_the_queue_as_it_was
         ) ;;
     thread)
         skipped+=(
