@@ -221,7 +221,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes the filed entry `key` out of its list.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn remove(&mut self, key: Key) {
         let Link { next, prev, .. } = *self.store.link(key.0);
         if cfg!(debug_assertions) {
