@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Mutates the files of the protocol, or those named, and runs the models on each mutant, with one
-# preemption: that is quick, and enough for nearly all. A mutant that survives is to be tried with
+# preemption, which takes them a few seconds. A mutant that survives is to be tried with
 # LOOM_MAX_PREEMPTIONS=2 and with the ordinary tests, and then killed by a new model or argued away.
 . "$(dirname "$0")/lib.sh"
 need_cargo_tool cargo-nextest
