@@ -6,7 +6,7 @@
 need_cargo_tool cargo-nextest
 need_cargo_tool cargo-mutants
 [ $# -gt 0 ] ||
-    set -- src/driver.rs src/driver/alarm.rs src/driver/parker.rs src/shard.rs src/entry.rs
+    set -- src/driver/thread.rs src/engine/{alarm,parker,shard,entry}.rs
 files=()
 for file; do files+=(--file "$file"); done
 export LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-1}

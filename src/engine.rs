@@ -4,6 +4,22 @@
 //! Lock rules: at most one shard lock is held at a time; under it nothing is called that is not
 //! this crate's; the start lock of the thread is taken with no shard lock held.
 
+mod alarm;
+mod drive;
+mod entry;
+#[cfg(all(test, tourbillon_model))]
+#[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules use part of it"))]
+mod harness;
+mod histogram;
+#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+mod models;
+mod parker;
+#[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
+mod schedules;
+mod shard;
+mod stats;
+mod wake_batch;
+
 use std::fmt;
 use std::io;
 use std::task::Waker;
@@ -13,12 +29,9 @@ use crossbeam_utils::CachePadded;
 
 use crate::canary::{Canary, seeded};
 use crate::clock::Clock;
-use crate::driver::{self, Alarm, Summons, ThreadDrive};
-use crate::entry::{Entry, EntryRef, State};
+use crate::driver;
+use crate::foreign::guarded;
 use crate::fork::Generation;
-use crate::histogram::Histogram;
-use crate::shard::{Earliest, Shard};
-use crate::stats::Stats;
 use crate::sync::unmodelled::AtomicU64;
 use crate::sync::{
     Arc, AtomicBool, Lock, LockGuard, OnceLock, Ordering, StdArc, available_parallelism,
@@ -26,16 +39,15 @@ use crate::sync::{
 };
 use crate::tick::Tick;
 use crate::trace::{self, DriverLife};
-use crate::wake_batch::{WakeBatch, guarded};
 use crate::wheel::Turned;
 
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
-mod models;
-#[cfg(all(test, tourbillon_model))]
-#[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules use part of it"))]
-mod rig;
-#[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
-mod schedules;
+pub(crate) use alarm::{Alarm, Promise, Summons};
+pub(crate) use drive::{Drive, ThreadDrive};
+pub(crate) use entry::{Entry, EntryRef, State};
+pub use histogram::Histogram;
+use shard::{Earliest, Shard};
+pub use stats::Stats;
+pub(crate) use wake_batch::WakeBatch;
 
 /// The most shards: an entry names its own in one byte.
 pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
@@ -51,16 +63,6 @@ const DEFAULT_SHARDS_MAX: usize = 64;
 pub(crate) fn default_shards() -> usize {
     let processors = available_parallelism().map_or(1, usize::from);
     (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(DEFAULT_SHARDS_MAX)
-}
-
-/// Who turns the wheels.
-pub(crate) enum Drive {
-    /// A thread of the engine's own.
-    Thread(ThreadDrive),
-    /// A [`Driver`](crate::Driver); the hook tells its owner that it should turn.
-    Hand(StdArc<dyn Fn() + Send + Sync>),
-    /// A [`VirtualClock`](crate::VirtualClock), as it moves.
-    Clock,
 }
 
 /// Shards, clock, alarm and drive of one timer.

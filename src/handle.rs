@@ -1,8 +1,7 @@
 //! Who keeps an engine alive: handles and sleeps; and the process-wide engine.
 
 use crate::clock::Clock;
-use crate::driver::ThreadDrive;
-use crate::engine::{Drive, Engine, default_shards};
+use crate::engine::{Drive, Engine, ThreadDrive, default_shards};
 use crate::sync::{Arc, OnceLock};
 
 static GLOBAL: OnceLock<Arc<Handle>> = OnceLock::new();

@@ -129,26 +129,22 @@
 #![doc = include_str!("../PROOF.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod builder;
 mod canary;
 mod clock;
 pub mod compat;
 #[cfg(feature = "cron")]
 pub mod cron;
-mod delay_queue;
 mod driver;
 mod engine;
-mod entry;
 mod error;
+mod foreign;
 mod fork;
 mod future_ext;
 #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
 #[doc(hidden)]
 pub mod fuzz;
 mod handle;
-mod histogram;
 mod interval;
-mod manual;
 #[cfg(feature = "metrics-0_24")]
 pub mod metrics_0_24;
 pub mod queue;
@@ -156,43 +152,36 @@ pub mod queue;
 #[cfg(doc)]
 #[doc = include_str!("migration.md")]
 pub mod migration {}
-mod shard;
 mod sleep;
-mod stats;
 pub mod stream;
 mod sync;
 mod tick;
 mod timeout;
-mod timeout_queue;
 mod timer;
 mod trace;
 mod traits;
-mod virtual_clock;
-mod wake_batch;
 pub mod wall;
 mod wheel;
 
-pub use builder::{Builder, ClockKind};
-pub use delay_queue::DelayQueue;
+pub use driver::{Driver, Turn, VirtualClock};
+pub use engine::{Histogram, Stats};
 pub use error::{Elapsed, SetGlobalError};
 pub use future_ext::FutureExt;
-pub use histogram::Histogram;
 pub use interval::{Interval, MissedTickBehavior};
-pub use manual::{Driver, Turn};
+pub use queue::delay_queue::DelayQueue;
+pub use queue::timeout_queue::TimeoutQueue;
 pub use sleep::Sleep;
-pub use stats::Stats;
 pub use stream::StreamExt;
 pub use timeout::Timeout;
-pub use timeout_queue::TimeoutQueue;
 pub use timer::{
-    Timer, interval, interval_at, never, sleep, sleep_until, sleep_until_wall, timeout, timeout_at,
-    try_interval, try_interval_at, try_sleep, try_sleep_until, try_timeout, try_timeout_at,
+    Builder, ClockKind, Timer, interval, interval_at, never, sleep, sleep_until, sleep_until_wall,
+    timeout, timeout_at, try_interval, try_interval_at, try_sleep, try_sleep_until, try_timeout,
+    try_timeout_at,
 };
 #[cfg(feature = "quinn-0_11")]
 pub use traits::quinn_0_11;
 #[cfg(feature = "tower-service-0_3")]
 pub use traits::tower_service_0_3;
-pub use virtual_clock::VirtualClock;
 pub use wall::WallSleep;
 
 /// The README's examples, tested.

@@ -39,7 +39,7 @@
 
 use metrics_0_24::{Key, Label, Level, Metadata, SharedString, Unit, with_recorder};
 
-use crate::stats::Stats;
+use crate::engine::Stats;
 use crate::timer::Timer;
 
 static METADATA: Metadata<'static> = Metadata::new("tourbillon", Level::INFO, Some(module_path!()));

@@ -37,15 +37,17 @@
 //!
 //! [`Sleep`]: crate::Sleep
 
+pub(crate) mod delay_queue;
+mod slab;
+pub(crate) mod timeout_queue;
+mod waiting;
+
 use std::num::NonZeroU64;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::sleep::Sleep;
 use crate::tick::Tick;
-
-pub(crate) mod slab;
-mod waiting;
 
 use slab::Slab;
 use waiting::Waiting;

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use futures_core::FusedFuture;
 
 use crate::canary::{Canary, seeded};
-use crate::engine::Engine;
-use crate::entry::{Entry, EntryRef, State};
+use crate::engine::{Engine, Entry, EntryRef, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
 use crate::tick::Tick;

@@ -1,19 +1,20 @@
 //! [`Timer`], and the functions that use the process-wide one.
 
+mod builder;
+
 use std::fmt;
 use std::future::IntoFuture;
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::builder::Builder;
-use crate::engine::Engine;
+pub use builder::{Builder, ClockKind};
+
+use crate::engine::{Engine, Histogram, Stats};
 use crate::error::SetGlobalError;
 use crate::handle::{EngineRef, Handle};
-use crate::histogram::Histogram;
 use crate::interval::Interval;
 use crate::sleep::Sleep;
-use crate::stats::Stats;
 use crate::sync::Arc;
 use crate::tick::Tick;
 use crate::timeout::Timeout;

@@ -13,7 +13,7 @@ mod imp {
 
     use tracing::{Span, debug, debug_span, warn};
 
-    use crate::wake_batch::guarded;
+    use crate::foreign::guarded;
 
     const TARGET: &str = "tourbillon";
 

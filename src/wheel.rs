@@ -105,7 +105,7 @@ impl Allowance {
 }
 
 /// The wheel, and the storage of its entries. In this order in memory; see
-/// [`Shard`](crate::shard::Shard).
+/// [`Engine`](crate::engine::Engine).
 #[repr(C)]
 pub(crate) struct Wheel<T> {
     /// Ticks up to here have been turned. Every entry's place follows from it.

@@ -6,10 +6,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::clock::Notices;
+use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::sync::unmodelled::AtomicU64;
 use crate::sync::{Mutex, OnceLock, Ordering, lock, spawn};
-use crate::wake_batch::guarded;
 
 /// How often to look at a clock of whose steps one is not told.
 pub(crate) const RECHECK: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 //!
 //! The bound of each is two, or what `LOOM_MAX_PREEMPTIONS` says, or none (`ci/loom.sh`); of those
 //! with two drivers, one less. The clock of a model is moved by the model; a driver thread sleeps
-//! on it (`driver/parker.rs`), so a deadline slept through is a deadlock, which loom reports. So is
+//! on it (`parker.rs`), so a deadline slept through is a deadlock, which loom reports. So is
 //! a driver that does not end: an execution is over only when all its threads are. Wakers are
 //! counted references of loom's, so a waker leaked, dropped twice or used after its drop is
 //! reported too, as is any unordered access to the cell it lies in. These are the oracles of every
@@ -53,11 +53,11 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::rig::{Rig, Signal, at, block_on, poll};
+use super::harness::{Rig, Signal, at, block_on, poll};
 use super::{Drive, Engine};
 use crate::clock::{Clock, VirtualTime};
+use crate::driver::Driver;
 use crate::handle::EngineRef;
-use crate::manual::Driver;
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, set_thread_index};
 use crate::timer::Timer;

@@ -10,7 +10,7 @@ use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::sync::{Arc, Mutex};
 use shuttle::thread;
 
-use super::rig::{Rig, Signal, at, block_on, poll};
+use super::harness::{Rig, Signal, at, block_on, poll};
 use crate::clock::VirtualTime;
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;

@@ -3,12 +3,10 @@
 use std::io;
 
 use crate::clock::Clock;
-use crate::driver::ThreadDrive;
-use crate::engine::{Drive, Engine, MAX_SHARDS, default_shards};
-use crate::manual::Driver;
+use crate::driver::{Driver, VirtualClock};
+use crate::engine::{Drive, Engine, MAX_SHARDS, ThreadDrive, default_shards};
 use crate::sync::{Arc, StdArc};
 use crate::timer::Timer;
-use crate::virtual_clock::VirtualClock;
 
 /// Makes a [`Timer`] that differs from the process-wide one.
 ///

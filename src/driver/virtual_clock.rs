@@ -10,12 +10,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::canary::{Canary, seeded};
 use crate::clock::{VirtualTime, saturating_add};
-use crate::engine::Engine;
+use crate::engine::{Engine, WakeBatch};
 use crate::sync::{Arc, OnceLock, lock, this_thread, wait};
 #[cfg(not(all(test, tourbillon_model)))]
 use crate::sync::{Condvar, Mutex};
 use crate::tick::Tick;
-use crate::wake_batch::WakeBatch;
 
 /// A clock that stands still until it is moved, for tests that will not wait for real time and for
 /// simulations.

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
-use super::{Drive, Engine};
+use super::{Drive, Engine, ThreadDrive};
 use crate::clock::{Clock, VirtualTime};
-use crate::driver::ThreadDrive;
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
 use crate::sync::{Arc, Condvar, Mutex, lock, wait};

@@ -6,10 +6,10 @@
 use std::task::Waker;
 
 use crate::canary::{Canary, seeded};
-use crate::entry::{Entry, EntryRef, State};
-use crate::histogram::Histogram;
+use crate::engine::entry::{Entry, EntryRef, State};
+use crate::engine::histogram::Histogram;
+use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
-use crate::wake_batch::WakeBatch;
 use crate::wheel::{Allowance, Due, Turned, Wheel};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
@@ -240,7 +240,7 @@ mod tests {
         let claims = armed(&mut shard, 1_000);
         let mut batch = WakeBatch::new();
         assert_eq!(shard.turn(Tick::LAST, &mut batch), Turned::Partly);
-        assert_eq!((batch.len(), batch.room()), (crate::wake_batch::BATCH, 0));
+        assert_eq!((batch.len(), batch.room()), (crate::engine::wake_batch::BATCH, 0));
         for claim in claims {
             withdraw(&mut shard, claim);
         }

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use crate::driver::Promise;
+use crate::engine::{Promise, WakeBatch};
 use crate::tick::Tick;
 use crate::timer::Timer;
-use crate::wake_batch::WakeBatch;
 
 /// Turns a timer's wheels from the user's own loop, in the place of a driver thread.
 ///

@@ -1,8 +1,8 @@
 //! Wakers taken under a lock, woken after it.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
+
+use crate::foreign::guarded;
 
 /// Wakers taken in one go. Bounds how long a shard's lock is held: about 2 us for a full batch.
 /// The models, of a few timers each, have turns end partly all the same.
@@ -54,11 +54,4 @@ impl WakeBatch {
         }
         panics
     }
-}
-
-/// Runs foreign code; `None` if it panicked.
-///
-/// The payload is leaked: dropping it would be foreign code once more.
-pub(crate) fn guarded<R>(foreign: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(foreign)).map_err(std::mem::forget::<Box<dyn Any + Send>>).ok()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::canary::{Canary, seeded};
 use crate::clock::Clock;
-use crate::driver::Promise;
+use crate::engine::alarm::Promise;
 use crate::sync::{Condvar, Mutex, lock};
 
 /// A token that [`unpark`](Self::unpark) leaves and [`park`](Self::park) takes.
@@ -101,7 +101,7 @@ mod wait {
         }
 
         /// Lets a parked driver see that the model's clock has moved.
-        pub(in crate::driver) fn advanced(&self) {
+        pub(in crate::engine) fn advanced(&self) {
             drop(lock(&self.token));
             self.left.notify_one();
         }

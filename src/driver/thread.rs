@@ -1,0 +1,114 @@
+//! The thread that turns the wheels, and parks until the earliest deadline.
+
+use std::io;
+use std::time::Duration;
+
+use crate::driver::pacing::Pace;
+use crate::driver::resume::Bell;
+use crate::engine::{Drive, Engine, Promise, WakeBatch};
+use crate::sync::{Arc, lock, sleep, spawn};
+use crate::tick::Tick;
+use crate::trace::DriverLife;
+
+/// Deadlines further off than this are first waited for coarsely: the driver parks until the last
+/// multiple of `FAR` before the deadline. So timers that are each armed a little earlier than the
+/// last, but far off, do not each unpark the driver, and a far timer costs one wake-up more.
+const FAR: Duration = Duration::from_nanos(1 << 28);
+
+/// Starts the engine's thread unless it runs.
+#[cold]
+pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
+    let Drive::Thread(thread) = engine.drive() else { return Ok(()) };
+    let mut running = lock(&thread.running);
+    if !*running {
+        let engine = Arc::clone(engine);
+        spawn(&thread.name, move || run(&engine))?;
+        *running = true;
+    }
+    Ok(())
+}
+
+/// The life of a driver thread.
+fn run(engine: &Arc<Engine>) {
+    let Drive::Thread(thread) = engine.drive() else { return };
+    let life = DriverLife::begin(&thread.name, engine.shards());
+    let clock = engine.clock();
+    let mut batch = WakeBatch::new();
+    let mut pace = Pace::starting_at(clock.now());
+    let bell = clock.counts_suspend().then(|| Bell::new(engine));
+    minimise_timer_slack();
+    loop {
+        let delay = pace.delay(clock.now());
+        if !delay.is_zero() {
+            engine.alarm().stay_awake();
+            sleep(delay);
+        }
+        engine.alarm().begin_scan();
+        let now = clock.now();
+        let pass = engine.pass(now, &mut batch);
+        pace.passed(now, pass.fired);
+        pass.report(now, clock, Some(&life));
+        if pass.over {
+            let mut running = lock(&thread.running);
+            if engine.alarm().commit(Promise::Gone) {
+                *running = false;
+                return;
+            }
+            continue;
+        }
+        let promise = promise(pass.next, now);
+        if engine.alarm().commit(promise) {
+            let limit = bell.as_ref().map_or(Duration::MAX, Bell::limit);
+            thread.parker.park(clock, promise, limit);
+            engine.count_wakeup();
+        }
+    }
+}
+
+/// When to wake for a deadline at `next`.
+fn promise(next: Tick, now: Tick) -> Promise {
+    if next == Tick::NEVER {
+        Promise::WhenCalled
+    } else if next.since(now) > FAR {
+        Promise::By(Tick::from_raw(next.raw() & !(FAR.as_nanos() as u64 - 1)))
+    } else {
+        Promise::By(next)
+    }
+}
+
+/// Asks Linux to end this thread's sleeps on time rather than up to 50 us later, together with
+/// other threads' (prctl(2), PR_SET_TIMERSLACK).
+fn minimise_timer_slack() {
+    #[cfg(target_os = "linux")]
+    {
+        const NANOSECONDS: libc::c_ulong = 1;
+        // SAFETY: this operation takes one number and concerns the calling thread only. If it
+        // fails, sleeps end a little later.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, NANOSECONDS) };
+    }
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+
+    fn after(span: Duration) -> Tick {
+        Tick::ORIGIN.saturating_add(span)
+    }
+
+    #[test]
+    fn near_deadlines_are_promised_exactly() {
+        let next = after(FAR);
+        assert_eq!(promise(next, Tick::ORIGIN), Promise::By(next));
+    }
+
+    #[test]
+    fn far_deadlines_are_approached_in_one_step() {
+        for next in [FAR + Duration::from_nanos(1), Duration::from_secs(9), FAR * 7] {
+            let next = after(next);
+            let Promise::By(first) = promise(next, Tick::ORIGIN) else { panic!("a time limit") };
+            assert!(first > Tick::ORIGIN && first <= next);
+            assert_eq!(promise(next, first), Promise::By(next));
+        }
+    }
+}
