@@ -9,8 +9,8 @@ mod engine;
 
 use std::time::{Duration, Instant};
 
-use crate::clock::VirtualTime;
-use crate::tick::{Tick, TimeLine};
+use crate::clock::{TimeLine, VirtualTime};
+use crate::tick::Tick;
 use crate::wheel::model::{Harness, Op};
 use bytes::Bytes;
 

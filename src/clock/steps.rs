@@ -5,7 +5,7 @@ use std::io;
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::clock::Notices;
+use crate::clock::notices::Notices;
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::sync::unmodelled::AtomicU64;

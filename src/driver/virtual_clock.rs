@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::canary::{Canary, seeded};
 use crate::clock::{VirtualTime, saturating_add};
 use crate::engine::{Engine, WakeBatch};
-use crate::sync::{Arc, OnceLock, lock, this_thread, wait};
+use crate::sync::{Arc, OnceLock};
 #[cfg(not(all(test, tourbillon_model)))]
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, lock, wait};
 use crate::tick::Tick;
 
 /// A clock that stands still until it is moved, for tests that will not wait for real time and for
@@ -168,10 +168,7 @@ impl VirtualClock {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn jump(&self, span: Duration) {
-        let mut moves = lock(&self.inner.time.moves);
-        moves.goal = moves.goal.saturating_add(span).min(Tick::LAST);
-        self.inner.time.move_to(moves.goal);
-        drop(moves);
+        self.inner.time.jump(span);
         if let Some(engine) = self.engine() {
             engine.call_driver();
         }
@@ -328,35 +325,7 @@ impl VirtualClock {
     }
 
     fn move_to(&self, goal: impl FnOnce(Tick) -> Tick) -> usize {
-        let me = this_thread();
-        let mut moves = lock(&self.inner.time.moves);
-        moves.goal = goal(moves.goal).min(Tick::LAST);
-        let own = moves.goal;
-        while let Some(mover) = moves.mover {
-            if mover == me {
-                return 0;
-            }
-            moves = wait(&self.inner.time.moved, moves);
-            let there = self.inner.time.now() >= own || seeded(Canary::AdvanceHeedsOwnGoalOnly);
-            if moves.mover.is_none() && there {
-                return 0;
-            }
-        }
-        moves.mover = Some(me);
-        let mut fired = 0;
-        loop {
-            let goal = moves.goal;
-            drop(moves);
-            fired += self.step_to(goal);
-            moves = lock(&self.inner.time.moves);
-            if moves.goal == goal || seeded(Canary::AdvanceHeedsOwnGoalOnly) {
-                break;
-            }
-        }
-        moves.mover = None;
-        drop(moves);
-        self.inner.time.moved.notify_all();
-        fired
+        self.inner.time.reach(goal, |goal| self.step_to(goal))
     }
 
     /// Goes from deadline to deadline up to `goal`. One thread at a time.
