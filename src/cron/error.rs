@@ -1,8 +1,12 @@
 //! Why an expression was refused, and where.
 
 use std::error::Error;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
+
+/// How many characters of a faulty text an error keeps and shows: longer than any field that is
+/// meant, and short enough for a line of a log.
+const SHOWN_CHARS: usize = 32;
 
 /// A part of what [`Cron::parse`](super::Cron::parse) is given.
 ///
@@ -100,11 +104,18 @@ pub enum ParseErrorKind {
 ///
 /// let error = Cron::parse("0 0 * * *", "Mars/Olympus").unwrap_err();
 /// assert_eq!(error.to_string(), "time zone: `Mars/Olympus` is not known");
+///
+/// // Long text is cut, and control characters are escaped.
+/// let error = Cron::parse(&"\u{1b}[2J".repeat(1_000_000), "UTC").unwrap_err();
+/// assert_eq!(error.range(), 0..4_000_000);
+/// assert_eq!(error.found().len(), 32);
+/// assert!(error.to_string().starts_with(r"`\u{1b}[2J\u{1b}[2J"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     kind: ParseErrorKind,
     field: Option<Field>,
+    /// The first `SHOWN_CHARS` characters of the text at `range`.
     found: String,
     range: Range<usize>,
 }
@@ -118,7 +129,8 @@ impl ParseError {
         start: usize,
     ) -> Self {
         let range = start..start + found.len();
-        Self { kind, field: field.into(), found: found.to_owned(), range }
+        let end = found.char_indices().nth(SHOWN_CHARS).map_or(found.len(), |(end, _)| end);
+        Self { kind, field: field.into(), found: found[..end].to_owned(), range }
     }
 
     /// What is wrong.
@@ -139,7 +151,8 @@ impl ParseError {
         self.field
     }
 
-    /// What stands there.
+    /// The faulty text, unescaped; its first 32 characters if it is longer. All of it is at
+    /// [`range`](Self::range).
     ///
     /// # Examples
     ///
@@ -148,8 +161,8 @@ impl ParseError {
         &self.found
     }
 
-    /// Where that stands, in bytes: in the zone's name if the field is [`Field::Zone`], otherwise
-    /// in the expression.
+    /// Where the faulty text is, all of it, in bytes: in the zone's name if the field is
+    /// [`Field::Zone`], otherwise in the expression.
     ///
     /// # Examples
     ///
@@ -160,11 +173,13 @@ impl ParseError {
 }
 
 impl fmt::Display for ParseError {
+    /// Shows 32 characters of the faulty text at most. Control characters and others that do not
+    /// print are escaped, so that the message can go to a terminal or a log as it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(field) = self.field {
             write!(f, "{field}: ")?;
         }
-        let found = &self.found;
+        let found = Shown { text: &self.found, cut: self.found.len() < self.range.len() };
         match self.kind {
             ParseErrorKind::TooFewFields => write!(f, "`{found}` has fewer than five fields"),
             ParseErrorKind::TooManyFields => write!(f, "`{found}` follows the sixth field"),
@@ -188,3 +203,22 @@ impl fmt::Display for ParseError {
 }
 
 impl Error for ParseError {}
+
+/// Text from outside, as a message shows it.
+struct Shown<'a> {
+    text: &'a str,
+    /// Whether more follows.
+    cut: bool,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.text.chars() {
+            match character {
+                '\'' | '"' | '\\' => f.write_char(character)?,
+                _ => write!(f, "{}", character.escape_debug())?,
+            }
+        }
+        f.write_str(if self.cut { "…" } else { "" })
+    }
+}
