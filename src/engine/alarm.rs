@@ -74,7 +74,7 @@ impl Alarm {
             return;
         }
         // ORDERING: Relaxed; the shard locks that follow publish it. Edge `alarm`; loom
-        // `inserts_race_park`.
+        // `inserts_race_park_on_two_shards`.
         self.0.store(SCANNING, Ordering::Relaxed);
     }
 
@@ -93,7 +93,7 @@ impl Alarm {
             return true;
         }
         // ORDERING: Relaxed; whoever scans or inserts next is ordered by the shard's lock, and a
-        // failed exchange means no more than "scan again". Loom `inserts_race_park`.
+        // failed exchange means no more than "scan again". Loom `insert_races_park`.
         self.0.compare_exchange(SCANNING, value, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
@@ -110,7 +110,7 @@ impl Alarm {
         // ORDERING: Relaxed; the shard lock orders this load. If the driver scanned the shard
         // after the insert, it saw the entry. If before, the inserter took the lock the driver
         // had released, so it reads the SCANNING stored before that scan, or a later value.
-        // Edge `alarm`; loom `inserts_race_park`.
+        // Edge `alarm`; loom `inserts_race_park_on_two_shards`.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             if seen <= deadline.raw() {

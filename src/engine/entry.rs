@@ -89,7 +89,8 @@ impl Entry {
     /// The deadline as the driver may see it: the one in force, or an earlier one.
     pub(crate) fn deadline(&self) -> Tick {
         // ORDERING: Relaxed; a value out of date is an earlier deadline, which the sleep's next
-        // poll (`is_postponed`) or the wheel's next look puts right. Loom `fire_races_reset`.
+        // poll (`is_postponed`) or the wheel's next look puts right. Loom
+        // `fire_races_reset_to_later`.
         Tick::from_raw(self.deadline.load(Ordering::Relaxed))
     }
 
