@@ -60,11 +60,11 @@ impl Clock {
 
     /// Whether `deadline` has come. Never true too soon.
     ///
-    /// On Linux the coarse clock answers first, for a tenth of the price. It is never ahead of the
-    /// exact one, so where it is past `deadline` the answer is yes. Where it is short of it by more
-    /// than `LAG`, the answer is no. Should the kernel's timekeeping
-    /// ever lag by more than that, the answer may be a no that ought to be a yes; it is asked
-    /// before a timer is armed, and a driver that is armed with a past deadline fires at once.
+    /// On Linux the coarse clock answers first, as its reading takes an eighth of the time. It is
+    /// never ahead of the exact one, so where it is past `deadline` the answer is yes. Where it is
+    /// short of it by more than `LAG`, the answer is no. Should the kernel's timekeeping ever lag
+    /// by more than that, this may report a passed deadline as pending; it is asked before a timer
+    /// is armed, and a driver that is armed with a past deadline fires at once.
     #[inline]
     pub(crate) fn has_passed(&self, deadline: Tick) -> bool {
         match self {

@@ -92,6 +92,10 @@ impl MissedTickBehavior {
 ///
 /// Dropping the interval cancels it at once. Dropping a [`tick`](Self::tick) future loses no tick.
 ///
+/// # Panics
+///
+/// A poll panics as that of a [`Sleep`] does. Making one panics if the period is zero.
+///
 /// # Examples
 ///
 /// ```
@@ -132,7 +136,7 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick; returns the instant that it was scheduled for.
+    /// Polls for the next tick, and returns its instant as [`tick`](Self::tick) does.
     ///
     /// While pending, the waker of the last poll is woken at the tick.
     ///

@@ -26,13 +26,14 @@
 //!
 //! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep
 //! for all of them.
-//! Those who come from tokio, futures-timer or async-io find their calls in [`migration`], and what
-//! there is on wasm32.
+//!
+//! [`migration`] maps the calls of tokio, futures-timer and async-io to those here, and covers
+//! wasm32.
 //!
 //! # Guarantees
 //!
 //! - **Never early**: a timer completes at its deadline or after. Deadlines are kept to the
-//!   nanosecond, and nothing is rounded.
+//!   nanosecond, and nothing is rounded. How late it is depends on the [system](#lateness).
 //! - **Never lost**: every armed timer fires, or is found past by its own poll.
 //! - Locks are held for a bounded number of entries, and never while foreign code runs. A timer
 //!   that is not the earliest costs no system call, a cancel never does, and neither allocates in
@@ -55,6 +56,24 @@
 //!
 //! [`sleep_until_wall`] sleeps until a [`SystemTime`], however the wall clock is set meanwhile; see
 //! [`wall`].
+//!
+//! # Lateness
+//!
+//! A timer fires once the system ends the driver thread's wait and runs that thread. On Linux an
+//! idle machine does so within some tens of microseconds: the thread asks for the least timer
+//! slack. **On Windows a wait ends with a tick of the system's timer, every 15.6 ms** unless a
+//! process has asked for a shorter one, so a timer may fire late by up to that much more. It is
+//! never early there either. A sleep that is polled completes by the clock, whenever that is; and a
+//! loop that turns a [`Driver`] by hand can wait by whatever the system has that is finer.
+//!
+//! # Panics
+//!
+//! Every public item that can panic says when, under `# Panics`. These are a few arguments that
+//! make no sense (an interval of period zero), a key whose entry is gone where the method has a
+//! `try_` twin, more entries than a queue can hold, and the poll that has to start the driver
+//! thread when the system refuses one ([`try_sleep`] and its kin, and [`Timer::start`], report that
+//! as an error). A panic of foreign code (an inner future, a stream, a waker's clone) in a poll is
+//! passed on. No duration is too long, and no instant too far away.
 //!
 //! # Watching it
 //!
@@ -87,8 +106,6 @@
 //!
 //! # Features
 //!
-//! None is on by default. Most give [`Timer`] or [`Sleep`] another crate's traits; each brings that
-//! crate as a dependency:
 //! None is on by default. `cron` is for times of day; each of the others gives [`Timer`] or
 //! [`Sleep`] another crate's traits, and brings that crate as a dependency:
 //!
@@ -121,6 +138,7 @@
 //! does not carry over is the wake-up for a sleep that was armed before: poll it again. A
 //! [`VirtualClock`] that another thread was moving at that moment must not be moved in the child,
 //! nor asked for its wall time.
+//!
 //! A process made without the C library's `fork` is not noticed.
 //!
 //! [`Instant`]: std::time::Instant

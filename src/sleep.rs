@@ -45,6 +45,9 @@ use crate::tick::Tick;
 /// again. [`try_sleep`](crate::try_sleep) and its kin, or [`Timer::start`](crate::Timer::start),
 /// report that as an error beforehand.
 ///
+/// A poll also passes on the panic of a waker's clone, and panics if 2^32 - 1024 timers are armed
+/// in one shard.
+///
 /// # Examples
 ///
 /// ```
@@ -80,8 +83,10 @@ impl Sleep {
 
     /// The instant at which the sleep completes.
     ///
-    /// Of a sleep that never ends, and of one whose deadline is more than 438 years after its
-    /// timer was made, this is the far end of the time line, which no clock reaches.
+    /// The time line of a timer begins 146 years before the timer was made and ends 438 years after
+    /// it. The deadline of a sleep that never ends, and one that is later than that end, is the
+    /// end, which no clock reaches. One that is earlier than the beginning is the beginning, where
+    /// the platform can represent it: as past as it was, but not the same instant.
     ///
     /// # Examples
     ///

@@ -100,6 +100,10 @@ impl<T> DelayQueue<T> {
 
     /// Creates an empty queue on the process-wide timer, with room for `capacity` entries.
     ///
+    /// # Panics
+    ///
+    /// If that takes more memory than can be addressed.
+    ///
     /// # Examples
     ///
     /// ```

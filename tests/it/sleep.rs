@@ -283,6 +283,23 @@ fn deadlines_are_given_back_as_they_came() {
 }
 
 #[test]
+fn a_deadline_before_the_time_line_is_past_and_given_back_as_its_beginning() {
+    const YEAR: Duration = Duration::from_secs(365 * 86_400);
+    // A platform may not be able to represent such instants.
+    let Some(centuries_ago) = Instant::now().checked_sub(400 * YEAR) else { return };
+    let mut sleep = tourbillon::sleep_until(centuries_ago);
+    assert!(sleep.is_elapsed());
+    let beginning = sleep.deadline();
+    assert!(beginning > centuries_ago, "saturated");
+    let before = Instant::now() - beginning;
+    assert!(before > 146 * YEAR && before < 147 * YEAR, "{before:?}");
+    assert!(poll(&mut sleep).is_ready());
+    assert_eq!(tourbillon::sleep_until(centuries_ago - YEAR).deadline(), beginning);
+    let within = Instant::now() - 140 * YEAR;
+    assert_eq!(tourbillon::sleep_until(within).deadline(), within);
+}
+
+#[test]
 fn debug_says_where_it_stands() {
     let (timer, clock) = virtual_timer();
     let mut sleep = timer.sleep(SECOND);
