@@ -25,9 +25,15 @@
 //! that night; `0,30 2 * * *` does too, and once. If the clock skips three hours or more, as where
 //! the date line was moved, it is the calendar that has changed, and what it left out does not run.
 //!
-//! This is the rule of Vixie's cron, and of Debian's. croner's own, which is not used here, counts
-//! as fixed only what has one second, one minute and one hour: `0 1,13 * * *` would run three times
-//! on a day in autumn.
+//! Fixed times, intervals and the three hours are those of cron(8) as Vixie wrote it. One thing is
+//! different here: that cron runs a job once for *each* of its times that the clock skips, so in
+//! that night Debian's (3.0pl1) runs `0,30 2 * * *` twice within seconds, and `0 2,3 * * *` too.
+//! Here an occurrence is an instant, and an instant comes once. So one run catches up with all that
+//! was skipped, as after a suspend (see [`Missed::Coalesce`]), and a job does not meet a copy of
+//! itself that was started for the same reason.
+//!
+//! croner's own rule is not used. It counts as fixed only what has one second, one minute and one
+//! hour: `0 1,13 * * *` would run three times on a day in autumn.
 //!
 //! # Zones
 //!

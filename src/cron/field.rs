@@ -11,8 +11,8 @@ const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 /// A field that was understood.
 #[derive(Debug)]
 pub(super) struct Values {
-    /// Begins with `*` or is `?`. Two rules of crontab(5) hang on this: which times are fixed, and
-    /// whether a day has to suit one of its two fields or both.
+    /// Begins with `*` or is `?`. Two rules depend on this: which times are fixed (cron(8)), and
+    /// whether a day has to suit one of its two fields or both (crontab(5)).
     pub(super) is_starred: bool,
     /// Values with a bit each. Sunday is 0.
     plain: u64,
