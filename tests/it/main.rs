@@ -30,3 +30,18 @@ mod trace;
 mod traits;
 mod virtual_time;
 mod wall;
+
+/// Stands in the list of tests where some of them were not built.
+#[cfg(not(all(
+    feature = "aws-smithy-async",
+    feature = "cron",
+    feature = "embedded-hal-async",
+    feature = "hyper",
+    feature = "metrics-0_24",
+    feature = "quinn-0_11",
+    feature = "tower-service-0_3",
+    feature = "tracing",
+)))]
+#[test]
+#[ignore = "some features are off: `cargo test --all-features` has their tests too"]
+fn tests_of_features_that_are_off() {}
