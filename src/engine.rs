@@ -43,7 +43,7 @@ use crate::wheel::Turned;
 
 pub(crate) use alarm::{Alarm, Promise, Summons};
 pub(crate) use drive::{Drive, ThreadDrive};
-pub(crate) use entry::{Entry, EntryRef, State};
+pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 use shard::{Earliest, Shard};
 pub use stats::Stats;
@@ -224,20 +224,21 @@ impl Engine {
     ///
     /// When the driver's thread is not running and cannot be started; nothing is armed then.
     #[inline]
-    pub(crate) fn arm(this: &Arc<Self>, deadline: Tick, waker: Waker) -> io::Result<EntryRef> {
+    pub(crate) fn arm(this: &Arc<Self>, deadline: Tick, waker: Waker) -> io::Result<Claim> {
         let hasty = (seeded(Canary::AlarmReadBeforeLock) && !this.clock.is_virtual())
             .then(|| this.alarm.pull_forward(deadline));
         let (index, mut shard) = this.lock_home();
         let (claim, earliest) = shard.arm(index, deadline, waker);
         drop(shard);
-        // SAFETY: the claim is new, so the entry has not been given back.
+        // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
         let told = match hasty {
             Some(summons) => Self::answer(this, summons),
             None => Self::announce(this, entry, deadline, earliest),
         };
         if let Err(error) = told {
-            this.withdraw(entry, false);
+            // SAFETY: as above.
+            unsafe { this.withdraw(claim, false) };
             return Err(error);
         }
         Ok(claim)
@@ -291,12 +292,20 @@ impl Engine {
         queued
     }
 
-    /// Takes an entry back. It must not be touched afterwards.
+    /// Takes an entry back, and then drops its waker, which is foreign code and may panic.
+    ///
+    /// # Safety
+    ///
+    /// The claim was made by this engine, and is not [`SPENT`](Claim::SPENT).
     #[inline(always)]
-    pub(crate) fn withdraw(&self, entry: &Entry, completed: bool) {
+    pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) {
+        // SAFETY: as the caller says; this engine is alive.
+        let entry = unsafe { claim.entry() };
         let hasty = seeded(Canary::CancelTrustsOldState).then(|| entry.state());
         let mut shard = self.shard_of(entry);
-        let waker = shard.withdraw(entry, hasty.unwrap_or_else(|| entry.state()), completed);
+        let seen = hasty.unwrap_or_else(|| entry.state());
+        // SAFETY: the entry itself names its shard.
+        let waker = unsafe { shard.withdraw(claim, seen, completed) };
         // ORDERING: Relaxed; the shard's lock orders this load. If the driver scanned this shard
         // after us, it saw that nothing is pending. If before, it had read `closed` before that:
         // whatever it read then, we read or a later value. Loom `last_cancel_races_close`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_core::FusedFuture;
 
 use crate::canary::{Canary, seeded};
-use crate::engine::{Engine, Entry, EntryRef, State};
+use crate::engine::{Claim, Engine, Entry, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
 use crate::tick::Tick;
@@ -64,8 +64,8 @@ pub struct Sleep {
     engine: EngineRef,
     /// The deadline in force.
     deadline: Tick,
-    /// `None` while not armed, `SPENT` once completed.
-    claim: Option<EntryRef>,
+    /// `None` while not armed, `SPENT` once completed. INVARIANT: any other was made by `engine`.
+    claim: Option<Claim>,
 }
 
 /// [`Sleep::claim`], taken apart.
@@ -178,9 +178,8 @@ impl Sleep {
 
     /// Leaves the sleep without a deadline and without a waker, as [`never`](crate::never) made it.
     pub(crate) fn clear(&mut self) {
-        self.disarm(false);
-        self.claim = None;
         self.deadline = Tick::NEVER;
+        self.disarm(None, false);
     }
 
     #[inline]
@@ -206,31 +205,41 @@ impl Sleep {
 
     #[inline]
     fn place(&self, engine: &Engine) -> Place<'_> {
-        match self.claim {
+        match &self.claim {
             None => Place::Unarmed,
-            Some(claim) if claim == EntryRef::SPENT => Place::Completed,
+            Some(claim) if claim.is_spent() => Place::Completed,
             // A parent process's entry: not to be given back, as that takes a lock.
             Some(_) if engine.is_inherited() => Place::Unarmed,
-            // SAFETY: it is not `SPENT`, and `disarm` forgets a claim as it gives the entry back.
+            // SAFETY: it is not `SPENT`, so `self.engine` made it.
             Some(claim) => Place::Armed(unsafe { claim.entry() }),
         }
     }
 
-    fn disarm(&mut self, completed: bool) {
+    /// Puts `then` in the place of the claim, and gives the entry back if there is one.
+    ///
+    /// In this order, and last of all that the caller does: giving it back drops its waker, which
+    /// is foreign code and may panic.
+    #[inline]
+    fn disarm(&mut self, then: Option<Claim>, completed: bool) {
+        match std::mem::replace(&mut self.claim, then) {
+            Some(claim) if !claim.is_spent() => self.give_back(claim, completed),
+            _ => {}
+        }
+    }
+
+    /// The rest of [`disarm`](Self::disarm). The claim is not `SPENT`.
+    fn give_back(&self, claim: Claim, completed: bool) {
         let engine = self.engine.get();
-        if let Place::Armed(entry) = self.place(engine) {
-            engine.withdraw(entry, completed);
-            self.claim = None;
+        if !engine.is_inherited() {
+            // SAFETY: the claim was the sleep's and is not `SPENT`, so `self.engine` made it.
+            unsafe { engine.withdraw(claim, completed) };
         }
     }
 
     /// Ends the sleep, once a poll has found that its deadline has come.
     #[inline]
     fn complete(&mut self) -> Poll<()> {
-        if self.claim.is_some() {
-            self.disarm(true);
-        }
-        self.claim = Some(EntryRef::SPENT);
+        self.disarm(Some(Claim::SPENT), true);
         Poll::Ready(())
     }
 
@@ -255,8 +264,9 @@ impl Sleep {
             return self.complete();
         }
         if engine.is_inherited() {
-            self.engine = EngineRef::of(Engine::current(engine));
+            let engine = EngineRef::of(Engine::current(engine));
             self.claim = None;
+            self.engine = engine;
             return self.poll_unarmed(waker);
         }
         let armed = Engine::arm(engine, self.deadline, waker.clone());
@@ -319,16 +329,14 @@ impl Future for Sleep {
 impl FusedFuture for Sleep {
     /// Whether the sleep has completed and was not reset since.
     fn is_terminated(&self) -> bool {
-        self.claim == Some(EntryRef::SPENT)
+        self.claim.as_ref().is_some_and(Claim::is_spent)
     }
 }
 
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if self.claim.is_some_and(|claim| claim != EntryRef::SPENT) {
-            self.disarm(false);
-        }
+        self.disarm(None, false);
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a sleep and its shard share about one armed timer.
 //!
 //! An entry lives in its shard's [`Store`](crate::wheel) at a stable address. It belongs to one
-//! sleep from the moment the shard hands it out until the sleep gives it back, so the memory is
-//! there for as long as the sleep's [`EntryRef`] is.
+//! sleep from the moment the shard hands it out until the sleep gives it back. The right to it is
+//! the sleep's [`Claim`], which cannot be copied, and which is used up by giving the entry back.
 
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -214,35 +214,53 @@ impl fmt::Debug for Entry {
 // and moved under the shard's lock only, and read without it by the one owner, as a number.
 unsafe impl Sync for Entry {}
 
-/// A sleep's claim on an entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EntryRef(NonNull<Entry>);
+/// A sleep's claim on an entry: while there is one, the entry stays where it is.
+///
+/// There is one claim to an entry, since it is neither `Clone` nor `Copy`, and
+/// [`Shard::withdraw`](super::shard::Shard::withdraw) takes it by value. So an entry is not given
+/// back twice, and no reference to it outlives its claim. A claim that is dropped leaks its entry,
+/// no more.
+pub(crate) struct Claim(NonNull<Entry>);
 
-impl EntryRef {
-    /// Claims nothing: the mark of a sleep that has completed. Not to be dereferenced.
+impl Claim {
+    /// Claims nothing: the mark of a sleep that has completed.
     pub(crate) const SPENT: Self = Self(NonNull::dangling());
 
     /// The claim on `entry`, which its shard has just handed out.
-    pub(crate) fn claim(entry: &Entry) -> Self {
+    pub(crate) fn on(entry: &Entry) -> Self {
         Self(NonNull::from(entry))
+    }
+
+    /// Whether this is [`SPENT`](Self::SPENT).
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        *self == Self::SPENT
     }
 
     /// The claimed entry.
     ///
     /// # Safety
     ///
-    /// `self` is not [`SPENT`](Self::SPENT), and the entry has not been given back.
+    /// `self` is not [`SPENT`](Self::SPENT), and the engine that it was made by is alive.
     #[inline]
-    pub(crate) unsafe fn entry<'a>(self) -> &'a Entry {
-        // SAFETY: the store keeps an entry at its address until it is given back, and until then
-        // shares it by reference only; it has not been, says the caller.
+    pub(crate) unsafe fn entry(&self) -> &Entry {
+        // SAFETY: the engine's store keeps an entry at its address until it is given back, and
+        // until then shares it by reference only. It has not been given back: that would have
+        // used up the claim, which the returned reference borrows.
         unsafe { self.0.as_ref() }
     }
 }
 
-// SAFETY: an `EntryRef` is a shared reference to an `Entry`, which is `Sync`.
-unsafe impl Send for EntryRef {}
+impl PartialEq for Claim {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+// SAFETY: a claim stands for a shared reference to an `Entry`, which is `Sync`.
+unsafe impl Send for Claim {}
 // SAFETY: as above.
-unsafe impl Sync for EntryRef {}
+unsafe impl Sync for Claim {}
 
 const _: () = assert!(cfg!(tourbillon_model) || size_of::<Entry>() == 32 || size_of::<usize>() < 8);

@@ -6,7 +6,7 @@
 use std::task::Waker;
 
 use crate::canary::{Canary, seeded};
-use crate::engine::entry::{Entry, EntryRef, State};
+use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
@@ -95,12 +95,12 @@ impl Shard {
 
     /// Hands out an entry, queued under `deadline`. `index` is this shard's own.
     #[inline]
-    pub(crate) fn arm(&mut self, index: u8, deadline: Tick, waker: Waker) -> (EntryRef, Earliest) {
+    pub(crate) fn arm(&mut self, index: u8, deadline: Tick, waker: Waker) -> (Claim, Earliest) {
         let key = self.wheel.store().allocate(|key| Entry::new(index, key));
         let entry = self.wheel.value(key);
         entry.file_under(deadline);
         entry.queue(waker);
-        let claim = EntryRef::claim(entry);
+        let claim = Claim::on(entry);
         self.wheel.insert(key, deadline);
         self.counts.armed += 1;
         (claim, self.lower(deadline))
@@ -131,16 +131,23 @@ impl Shard {
     }
 
     /// Takes an entry back, and gives the waker that will not be needed. `completed` says whether
-    /// its sleep found the deadline past by itself.
+    /// its sleep found the deadline past by itself. `seen` is the entry's state.
+    ///
+    /// # Safety
+    ///
+    /// The claim is on an entry of this shard.
     #[inline]
-    pub(crate) fn withdraw(
+    pub(crate) unsafe fn withdraw(
         &mut self,
-        entry: &Entry,
+        claim: Claim,
         seen: State,
         completed: bool,
     ) -> Option<Waker> {
+        // SAFETY: as the caller says; the shard is there, and so is its engine.
+        let entry = unsafe { claim.entry() };
+        let key = entry.key();
         if seen == State::Queued {
-            self.wheel.remove(entry.key());
+            self.wheel.remove(key);
             if completed {
                 self.counts.fired += 1;
             } else {
@@ -148,7 +155,8 @@ impl Shard {
             }
         }
         let waker = entry.withdraw(seen);
-        self.wheel.store().release(entry.key());
+        // No reference to the entry is used from here on, as its memory may be freed.
+        self.wheel.store().release(key);
         waker
     }
 
@@ -201,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    fn armed(shard: &mut Shard, count: u64) -> Vec<EntryRef> {
+    fn armed(shard: &mut Shard, count: u64) -> Vec<Claim> {
         (0..count)
             .map(|n| {
                 let deadline = Tick::ORIGIN.saturating_add(Duration::from_nanos(1 + n));
@@ -210,10 +218,11 @@ mod tests {
             .collect()
     }
 
-    fn withdraw(shard: &mut Shard, claim: EntryRef) {
-        // SAFETY: each claim is withdrawn once.
-        let entry = unsafe { claim.entry() };
-        drop(shard.withdraw(entry, entry.state(), false));
+    fn withdraw(shard: &mut Shard, claim: Claim) {
+        // SAFETY: the shard is alive, and the claim is one of its own.
+        let seen = unsafe { claim.entry() }.state();
+        // SAFETY: as above.
+        drop(unsafe { shard.withdraw(claim, seen, false) });
     }
 
     #[test]
@@ -249,13 +258,13 @@ mod tests {
     #[test]
     fn a_cancel_keeps_the_earliest_deadline_and_the_next_turn_finds_it() {
         let mut shard = Shard::new(Tick::ORIGIN);
-        let claims = armed(&mut shard, 2);
+        let mut claims = armed(&mut shard, 2).into_iter();
         let earliest = shard.earliest();
-        withdraw(&mut shard, claims[0]);
+        withdraw(&mut shard, claims.next().expect("the first"));
         assert_eq!(shard.earliest(), earliest);
         assert_eq!(shard.turn(earliest, &mut WakeBatch::new()), Turned::Completely);
         assert!(shard.earliest() > earliest);
-        withdraw(&mut shard, claims[1]);
+        withdraw(&mut shard, claims.next().expect("the second"));
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::task::{RawWaker, RawWakerVTable, Waker};
+use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
-use tourbillon::{Sleep, Timer, VirtualClock};
+use futures::Stream;
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+use tourbillon::{DelayQueue, Sleep, StreamExt as _, TimeoutQueue, Timer, VirtualClock};
 
-use crate::support::*;
+use crate::support::{self, *};
 
 /// A waker that panics in the functions named.
 struct Hostile {
@@ -114,6 +116,133 @@ fn a_waker_that_panics_in_drop_harms_nobody() {
     assert_eq!((clock.pending(), clock.advance(SECOND)), (2, 2));
     assert!(poll(&mut sleep).is_ready() && poll(&mut other).is_ready());
     assert_eq!(counter.wakes(), 1);
+}
+
+/// Polls with a waker that panics when it is dropped, and has what was polled drop it in `ends`:
+/// as often as that panics, which is once for each waker held. Then drops what was polled, and
+/// shows that timers armed afterwards fire, each for its own task.
+fn its_waker_panics_in_drop<T>(
+    (timer, clock): &(Timer, VirtualClock),
+    mut polled: T,
+    poll: impl Fn(&mut T, &Waker),
+    ends: impl Fn(&mut T, &Waker),
+) {
+    let waker = hostile(&DROP_PANICS);
+    poll(&mut polled, &waker);
+    std::mem::forget(waker);
+    let panics = std::iter::repeat_with(|| {
+        catch_unwind(AssertUnwindSafe(|| ends(&mut polled, Waker::noop()))).is_err()
+    });
+    let panics = panics.take(10).take_while(|panicked| *panicked).count();
+    assert!((1..10).contains(&panics), "{panics}");
+    drop(polled);
+
+    let stats = timer.stats();
+    assert_eq!((stats.armed, stats.pending), (stats.fired + stats.cancelled, 0));
+    let counters = [(); 3].map(|()| Counter::new());
+    let mut others = counters.clone().map(|counter| {
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll_with(&mut sleep, &Waker::from(counter)).is_pending());
+        sleep
+    });
+    assert_eq!((clock.pending(), clock.advance(SECOND)), (3, 3));
+    assert!(others.iter_mut().all(|sleep| support::poll(sleep).is_ready()));
+    assert!(counters.iter().all(|counter| counter.wakes() == 1));
+}
+
+#[test]
+fn a_waker_that_panics_in_drop_as_a_poll_finds_the_deadline_past_ends_its_timer_once() {
+    let virtual_timer = virtual_timer();
+    let (timer, clock) = &virtual_timer;
+    its_waker_panics_in_drop(
+        &virtual_timer,
+        timer.sleep(SECOND),
+        |sleep, waker| assert!(poll_with(sleep, waker).is_pending()),
+        |sleep, waker| {
+            clock.jump(SECOND);
+            assert!(poll_with(sleep, waker).is_ready());
+        },
+    );
+    its_waker_panics_in_drop(
+        &virtual_timer,
+        Box::pin(timer.timeout(SECOND, std::future::pending::<()>())),
+        |timeout, waker| assert!(poll_with(timeout, waker).is_pending()),
+        |timeout, waker| {
+            clock.jump(SECOND);
+            assert!(poll_with(timeout, waker).is_ready());
+        },
+    );
+}
+
+#[test]
+fn a_waker_that_panics_in_drop_at_the_end_of_a_wall_sleep_ends_its_timer_once() {
+    let virtual_timer = virtual_timer();
+    let (timer, clock) = &virtual_timer;
+    its_waker_panics_in_drop(
+        &virtual_timer,
+        timer.sleep_until_wall(clock.wall_now() + SECOND),
+        |sleep, waker| assert!(poll_with(sleep, waker).is_pending()),
+        |sleep, waker| {
+            clock.jump(SECOND);
+            assert!(poll_with(sleep, waker).is_ready());
+        },
+    );
+}
+
+#[test]
+fn a_waker_that_panics_in_drop_as_a_queue_is_emptied_ends_its_timer_once() {
+    let virtual_timer = virtual_timer();
+    let mut queue = DelayQueue::with_timer(&virtual_timer.0);
+    queue.insert(1, SECOND);
+    its_waker_panics_in_drop(
+        &virtual_timer,
+        queue,
+        |queue, waker| assert!(poll_next(queue, waker).is_pending()),
+        |queue, waker| {
+            queue.clear();
+            assert!(poll_next(queue, waker).is_ready());
+        },
+    );
+    let mut queue = TimeoutQueue::with_timer(SECOND, &virtual_timer.0);
+    queue.push(1);
+    its_waker_panics_in_drop(
+        &virtual_timer,
+        queue,
+        |queue, waker| assert!(poll_next(queue, waker).is_pending()),
+        |queue, waker| {
+            queue.clear();
+            assert!(poll_next(queue, waker).is_ready());
+        },
+    );
+}
+
+#[test]
+fn a_waker_that_panics_in_drop_at_the_end_of_a_stream_ends_its_timer_once() {
+    type Source = UnboundedReceiver<u8>;
+
+    /// What `adapt` makes of a source holds a timer after one item, if not before, and gives it
+    /// back when the source ends.
+    fn check<S: Stream + Unpin>(adapt: impl FnOnce(Source, &Timer) -> S) {
+        let virtual_timer = virtual_timer();
+        let (sender, source) = unbounded();
+        sender.unbounded_send(1).expect("the source is there");
+        let stream = adapt(source, &virtual_timer.0);
+        its_waker_panics_in_drop(
+            &virtual_timer,
+            stream,
+            |stream, waker| while poll_next(stream, waker).is_ready() {},
+            |stream, waker| {
+                sender.close_channel();
+                while !matches!(poll_next(stream, waker), Poll::Ready(None)) {}
+            },
+        );
+    }
+
+    check(|source, timer| source.timeout(SECOND).with_timer(timer));
+    check(|source, timer| source.timeout_repeating(timer.interval(SECOND)));
+    check(|source, timer| source.debounce(SECOND).with_timer(timer));
+    check(|source, timer| source.sample(SECOND).with_timer(timer));
+    check(|source, timer| source.chunks_timeout(8, SECOND).with_timer(timer));
 }
 
 #[test]
