@@ -38,6 +38,7 @@
 //! [`Sleep`]: crate::Sleep
 
 pub(crate) mod delay_queue;
+mod methods;
 mod slab;
 pub(crate) mod timeout_queue;
 mod waiting;
@@ -135,10 +136,6 @@ impl<T> Expired<T> {
     }
 
     /// The value by itself.
-    ///
-    /// # Examples
-    ///
-    /// See [`Expired`].
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -163,10 +160,6 @@ impl<T> Expired<T> {
     }
 
     /// The key that the entry had, which now names nothing.
-    ///
-    /// # Examples
-    ///
-    /// See [`Expired`].
     pub fn key(&self) -> Key {
         self.key
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
+use crate::queue::methods::queue_methods;
 use crate::queue::slab::Slab;
 use crate::queue::{Expired, Key, Order, Queue, gone};
 use crate::sync::Ordering;
@@ -90,10 +91,6 @@ impl<T> DelayQueue<T> {
     }
 
     /// Creates an empty queue on `timer`.
-    ///
-    /// # Examples
-    ///
-    /// See [`DelayQueue`].
     pub fn with_timer(timer: &Timer) -> Self {
         Self { queue: Queue::new(timer.never(), ByDeadline::from) }
     }
@@ -166,52 +163,11 @@ impl<T> DelayQueue<T> {
         self.queue.insert(value, deadline)
     }
 
-    /// Removes the entry of `key`, whether or not its deadline has come.
-    ///
-    /// # Panics
-    ///
-    /// If it is gone: handed out, removed or cleared. See [`try_remove`](Self::try_remove).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// let key = queue.insert(7, Duration::from_secs(5));
-    /// assert_eq!(queue.remove(&key).into_inner(), 7);
-    /// ```
-    #[track_caller]
-    pub fn remove(&mut self, key: &Key) -> Expired<T> {
-        self.try_remove(key).unwrap_or_else(|| gone(key))
-    }
-
-    /// Removes the entry of `key`; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// let key = queue.insert(7, Duration::from_secs(5));
-    /// assert!(queue.try_remove(&key).is_some());
-    /// assert!(queue.try_remove(&key).is_none());
-    /// ```
-    #[inline]
-    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        self.queue.remove(key)
-    }
-
     /// Moves the deadline of the entry of `key` to `delay` from now, behind equal ones.
     ///
     /// # Panics
     ///
     /// If the entry is gone. See [`try_reset`](Self::try_reset).
-    ///
-    /// # Examples
-    ///
-    /// See [`DelayQueue`].
     #[track_caller]
     pub fn reset(&mut self, key: &Key, delay: Duration) {
         if !self.try_reset(key, delay) {
@@ -280,71 +236,6 @@ impl<T> DelayQueue<T> {
         self.queue.reset(key, deadline)
     }
 
-    /// The deadline of the entry of `key`.
-    ///
-    /// Of an entry that never expires this is the far end of the time line, which no clock
-    /// reaches.
-    ///
-    /// # Panics
-    ///
-    /// If the entry is gone. See [`try_deadline`](Self::try_deadline).
-    ///
-    /// # Examples
-    ///
-    /// See [`insert_at`](Self::insert_at).
-    #[track_caller]
-    pub fn deadline(&self, key: &Key) -> Instant {
-        self.try_deadline(key).unwrap_or_else(|| gone(key))
-    }
-
-    /// The deadline of the entry of `key`; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// let key = queue.insert("later", Duration::from_secs(5));
-    /// assert!(queue.try_deadline(&key).is_some());
-    /// queue.remove(&key);
-    /// assert!(queue.try_deadline(&key).is_none());
-    /// ```
-    pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
-        self.queue.deadline(key)
-    }
-
-    /// The value of the entry of `key`; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// let key = queue.insert("later", Duration::from_secs(5));
-    /// assert_eq!(queue.get(&key), Some(&"later"));
-    /// ```
-    pub fn get(&self, key: &Key) -> Option<&T> {
-        self.queue.get(key)
-    }
-
-    /// The value of the entry of `key`, to be changed; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// let key = queue.insert(1, Duration::from_secs(5));
-    /// *queue.get_mut(&key).expect("it is there") += 1;
-    /// assert_eq!(queue.remove(&key).into_inner(), 2);
-    /// ```
-    pub fn get_mut(&mut self, key: &Key) -> Option<&mut T> {
-        self.queue.get_mut(key)
-    }
-
     /// The key of the entry that expires next; `None` if none ever does.
     ///
     /// Walks through one slot of the wheel: the entries due in about the same time.
@@ -364,129 +255,7 @@ impl<T> DelayQueue<T> {
         self.queue.peek()
     }
 
-    /// Hands out the next entry if its deadline has come, without waiting for it.
-    ///
-    /// For a loop that asks by itself. A task that waits in
-    /// [`poll_expired`](Self::poll_expired) is woken if this takes the last entry.
-    ///
-    /// # Examples
-    ///
-    /// See [`insert`](Self::insert).
-    #[inline]
-    pub fn pop_expired(&mut self) -> Option<Expired<T>> {
-        self.queue.pop_expired()
-    }
-
-    /// Polls for the next entry to expire; `None` if the queue is empty.
-    ///
-    /// Where this returns no entry, the task is woken as told in [`queue`](crate::queue).
-    ///
-    /// # Panics
-    ///
-    /// As the poll of a [`Sleep`](crate::Sleep), if the driver thread cannot be started.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::task::{Context, Poll, Waker};
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// let mut cx = Context::from_waker(Waker::noop());
-    /// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(None)));
-    /// queue.insert("later", Duration::from_secs(60));
-    /// assert!(queue.poll_expired(&mut cx).is_pending());
-    /// ```
-    #[inline]
-    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.queue.poll_expired(cx)
-    }
-
-    /// The number of entries, those included that are due and were not handed out.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// queue.insert("later", Duration::from_secs(5));
-    /// assert_eq!(queue.len(), 1);
-    /// ```
-    pub fn len(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Whether there are no entries.
-    ///
-    /// # Examples
-    ///
-    /// See [`new`](Self::new).
-    pub fn is_empty(&self) -> bool {
-        self.queue.len() == 0
-    }
-
-    /// Drops all entries, and keeps their room.
-    ///
-    /// The queue is empty even if the drop of a value panics, and all other values are dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = tourbillon::DelayQueue::new();
-    /// let key = queue.insert("later", Duration::from_secs(5));
-    /// queue.clear();
-    /// assert!(queue.is_empty() && queue.try_remove(&key).is_none());
-    /// ```
-    pub fn clear(&mut self) {
-        self.queue.clear();
-    }
-
-    /// How many entries there is room for before more has to be allocated for their values.
-    ///
-    /// The wheel's links, 20 bytes an entry, are not counted: they come and go in chunks of 256.
-    ///
-    /// # Examples
-    ///
-    /// See [`with_capacity`](Self::with_capacity).
-    pub fn capacity(&self) -> usize {
-        self.queue.capacity()
-    }
-
-    /// Makes room for so many entries more than there are.
-    ///
-    /// # Panics
-    ///
-    /// If that takes more memory than can be addressed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let mut queue = tourbillon::DelayQueue::<u32>::new();
-    /// queue.reserve(100);
-    /// assert!(queue.capacity() >= 100);
-    /// ```
-    pub fn reserve(&mut self, additional: usize) {
-        self.queue.reserve(additional);
-    }
-
-    /// Gives back the room behind the last entry. All keys stay valid.
-    ///
-    /// Entries do not move, so one that was inserted at the height of a tide keeps the room of
-    /// those before it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let mut queue = tourbillon::DelayQueue::<u32>::with_capacity(100);
-    /// queue.shrink_to_fit();
-    /// assert_eq!(queue.capacity(), 0);
-    /// ```
-    pub fn shrink_to_fit(&mut self) {
-        self.queue.shrink_to_fit();
-    }
+    queue_methods!("DelayQueue::new()", "insert(7, Duration::from_secs(60))");
 }
 
 impl<T> Default for DelayQueue<T> {

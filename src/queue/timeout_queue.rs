@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
+use crate::queue::methods::queue_methods;
 use crate::queue::slab::{NIL, Slab};
 use crate::queue::{Expired, Key, Order, Queue, gone};
 use crate::tick::Tick;
@@ -86,10 +87,6 @@ impl<T> TimeoutQueue<T> {
     }
 
     /// Creates an empty queue on `timer`; see [`new`](Self::new).
-    ///
-    /// # Examples
-    ///
-    /// See [`TimeoutQueue`].
     pub fn with_timer(duration: Duration, timer: &Timer) -> Self {
         Self { queue: Queue::new(timer.never(), |_| ByArrival::new()), duration }
     }
@@ -133,10 +130,6 @@ impl<T> TimeoutQueue<T> {
     /// # Panics
     ///
     /// If the queue holds 2^31 entries.
-    ///
-    /// # Examples
-    ///
-    /// See [`TimeoutQueue`].
     #[inline]
     #[track_caller]
     pub fn push(&mut self, value: T) -> Key {
@@ -150,10 +143,6 @@ impl<T> TimeoutQueue<T> {
     ///
     /// If the entry is gone: handed out, removed or cleared. See
     /// [`try_refresh`](Self::try_refresh).
-    ///
-    /// # Examples
-    ///
-    /// See [`TimeoutQueue`].
     #[track_caller]
     pub fn refresh(&mut self, key: &Key) {
         if !self.try_refresh(key) {
@@ -180,114 +169,6 @@ impl<T> TimeoutQueue<T> {
         self.queue.reset(key, deadline)
     }
 
-    /// Removes the entry of `key`, whether or not its deadline has come.
-    ///
-    /// # Panics
-    ///
-    /// If it is gone: handed out, removed or cleared. See [`try_remove`](Self::try_remove).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let key = idle.push(7);
-    /// assert_eq!(idle.remove(&key).into_inner(), 7);
-    /// ```
-    #[track_caller]
-    pub fn remove(&mut self, key: &Key) -> Expired<T> {
-        self.try_remove(key).unwrap_or_else(|| gone(key))
-    }
-
-    /// Removes the entry of `key`; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let key = idle.push(7);
-    /// assert!(idle.try_remove(&key).is_some());
-    /// assert!(idle.try_remove(&key).is_none());
-    /// ```
-    #[inline]
-    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        self.queue.remove(key)
-    }
-
-    /// The deadline of the entry of `key`.
-    ///
-    /// Of an entry that never expires this is the far end of the time line, which no clock
-    /// reaches.
-    ///
-    /// # Panics
-    ///
-    /// If the entry is gone. See [`try_deadline`](Self::try_deadline).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let key = idle.push("later");
-    /// assert!(idle.deadline(&key) > Instant::now());
-    /// ```
-    #[track_caller]
-    pub fn deadline(&self, key: &Key) -> Instant {
-        self.try_deadline(key).unwrap_or_else(|| gone(key))
-    }
-
-    /// The deadline of the entry of `key`; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let key = idle.push("later");
-    /// assert!(idle.try_deadline(&key).is_some());
-    /// idle.remove(&key);
-    /// assert!(idle.try_deadline(&key).is_none());
-    /// ```
-    pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
-        self.queue.deadline(key)
-    }
-
-    /// The value of the entry of `key`; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let key = idle.push("later");
-    /// assert_eq!(idle.get(&key), Some(&"later"));
-    /// ```
-    pub fn get(&self, key: &Key) -> Option<&T> {
-        self.queue.get(key)
-    }
-
-    /// The value of the entry of `key`, to be changed; `None` if it is gone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let key = idle.push(1);
-    /// *idle.get_mut(&key).expect("it is there") += 1;
-    /// assert_eq!(idle.remove(&key).into_inner(), 2);
-    /// ```
-    pub fn get_mut(&mut self, key: &Key) -> Option<&mut T> {
-        self.queue.get_mut(key)
-    }
-
     /// The key of the entry at the front, which expires next; `None` if none ever does.
     ///
     /// # Examples
@@ -307,131 +188,7 @@ impl<T> TimeoutQueue<T> {
         self.queue.peek()
     }
 
-    /// Hands out the next entry if its deadline has come, without waiting for it.
-    ///
-    /// For a loop that asks by itself. A task that waits in
-    /// [`poll_expired`](Self::poll_expired) is woken if this takes the last entry.
-    ///
-    /// # Examples
-    ///
-    /// See [`new`](Self::new).
-    #[inline]
-    pub fn pop_expired(&mut self) -> Option<Expired<T>> {
-        self.queue.pop_expired()
-    }
-
-    /// Polls for the next entry to expire; `None` if the queue is empty.
-    ///
-    /// Where this returns no entry, the task is woken as told in [`queue`](crate::queue).
-    ///
-    /// # Panics
-    ///
-    /// As the poll of a [`Sleep`](crate::Sleep), if the driver thread cannot be started.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::task::{Context, Poll, Waker};
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let mut cx = Context::from_waker(Waker::noop());
-    /// assert!(matches!(idle.poll_expired(&mut cx), Poll::Ready(None)));
-    /// idle.push("later");
-    /// assert!(idle.poll_expired(&mut cx).is_pending());
-    /// ```
-    #[inline]
-    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        self.queue.poll_expired(cx)
-    }
-
-    /// The number of entries, those included that are due and were not handed out.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// idle.push("later");
-    /// assert_eq!(idle.len(), 1);
-    /// ```
-    pub fn len(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Whether there are no entries.
-    ///
-    /// # Examples
-    ///
-    /// See [`clear`](Self::clear).
-    pub fn is_empty(&self) -> bool {
-        self.queue.len() == 0
-    }
-
-    /// Drops all entries, and keeps their room.
-    ///
-    /// The queue is empty even if the drop of a value panics, and all other values are dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
-    /// let key = idle.push("later");
-    /// idle.clear();
-    /// assert!(idle.is_empty() && idle.try_remove(&key).is_none());
-    /// ```
-    pub fn clear(&mut self) {
-        self.queue.clear();
-    }
-
-    /// How many entries there is room for before more has to be allocated.
-    ///
-    /// # Examples
-    ///
-    /// See [`with_capacity`](Self::with_capacity).
-    pub fn capacity(&self) -> usize {
-        self.queue.capacity()
-    }
-
-    /// Makes room for so many entries more than there are.
-    ///
-    /// # Panics
-    ///
-    /// If that takes more memory than can be addressed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::<u32>::new(Duration::from_secs(60));
-    /// idle.reserve(100);
-    /// assert!(idle.capacity() >= 100);
-    /// ```
-    pub fn reserve(&mut self, additional: usize) {
-        self.queue.reserve(additional);
-    }
-
-    /// Gives back the room behind the last entry. All keys stay valid.
-    ///
-    /// Entries do not move, so one that was pushed at the height of a tide keeps the room of
-    /// those before it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let mut idle = tourbillon::TimeoutQueue::<u32>::with_capacity(Duration::from_secs(60), 100);
-    /// idle.shrink_to_fit();
-    /// assert_eq!(idle.capacity(), 0);
-    /// ```
-    pub fn shrink_to_fit(&mut self) {
-        self.queue.shrink_to_fit();
-    }
+    queue_methods!("TimeoutQueue::new(Duration::from_secs(60))", "push(7)");
 }
 
 impl<T> Stream for TimeoutQueue<T> {
