@@ -85,10 +85,6 @@ pub struct Delay {
 
 impl Delay {
     /// Makes a delay that ends `duration` from now.
-    ///
-    /// # Examples
-    ///
-    /// See [`Delay`].
     #[inline]
     pub fn new(duration: Duration) -> Self {
         Self { sleep: timer::sleep(duration.min(FAR)) }

@@ -128,10 +128,6 @@ impl Interval {
     /// # Cancel safety
     ///
     /// Dropping the returned future before it completes loses no tick.
-    ///
-    /// # Examples
-    ///
-    /// See [`Interval`].
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -233,10 +229,6 @@ impl Interval {
     }
 
     /// The instant that the next tick is scheduled for.
-    ///
-    /// # Examples
-    ///
-    /// See [`reset_at`](Self::reset_at).
     pub fn next_tick(&self) -> Instant {
         self.sleep.deadline()
     }
@@ -271,10 +263,6 @@ impl Interval {
     }
 
     /// Chooses what happens when ticks are missed; [`MissedTickBehavior::Burst`] by default.
-    ///
-    /// # Examples
-    ///
-    /// See [`MissedTickBehavior`].
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
     }

@@ -123,10 +123,6 @@ const LATENESS: &str = "tourbillon_lateness_seconds";
 const QUANTILES: [(&str, f64); 4] = [("0.5", 50.0), ("0.9", 90.0), ("0.99", 99.0), ("0.999", 99.9)];
 
 /// Tells the current recorder the units and the meanings of all metrics. Once is enough.
-///
-/// # Examples
-///
-/// See [the module](self).
 pub fn describe() {
     with_recorder(|recorder| {
         for Metric { name, unit, what, .. } in COUNTERS {

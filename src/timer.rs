@@ -59,10 +59,6 @@ impl Timer {
     }
 
     /// Options for a timer of one's own.
-    ///
-    /// # Examples
-    ///
-    /// See [`Builder`].
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -172,10 +168,6 @@ impl Timer {
     }
 
     /// A snapshot of the timer's counters. Takes each shard's lock in turn.
-    ///
-    /// # Examples
-    ///
-    /// See [`Stats`].
     pub fn stats(&self) -> Stats {
         self.engine().stats()
     }
@@ -200,28 +192,16 @@ impl Timer {
     }
 
     /// A sleep that ends `delay` from now; see [`sleep()`].
-    ///
-    /// # Examples
-    ///
-    /// See [`Timer`].
     pub fn sleep(&self, delay: Duration) -> Sleep {
         sleep_in(self.engine_ref(), delay)
     }
 
     /// A sleep that ends at `deadline`; see [`sleep_until`].
-    ///
-    /// # Examples
-    ///
-    /// See [`now`](Self::now).
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         sleep_until_in(self.engine_ref(), deadline)
     }
 
     /// A sleep that ends when the wall clock shows `target`; see [`sleep_until_wall`].
-    ///
-    /// # Examples
-    ///
-    /// See [`WallSleep`].
     pub fn sleep_until_wall(&self, target: SystemTime) -> WallSleep {
         WallSleep::new(self.never(), target)
     }
@@ -243,10 +223,6 @@ impl Timer {
     /// # Panics
     ///
     /// If `period` is zero.
-    ///
-    /// # Examples
-    ///
-    /// See [`MissedTickBehavior`](crate::MissedTickBehavior).
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         Interval::new(self.sleep(Duration::ZERO), period)
@@ -258,10 +234,6 @@ impl Timer {
     /// # Panics
     ///
     /// If `period` is zero.
-    ///
-    /// # Examples
-    ///
-    /// See [`MissedTickBehavior`](crate::MissedTickBehavior).
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::new(self.sleep_until(start), period)
@@ -417,10 +389,6 @@ pub fn never() -> Sleep {
 /// # Panics
 ///
 /// If `period` is zero; otherwise as [`sleep()`].
-///
-/// # Examples
-///
-/// See [`Interval`].
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     Interval::new(sleep(Duration::ZERO), period)
@@ -453,10 +421,6 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// # Panics
 ///
 /// As [`sleep()`].
-///
-/// # Examples
-///
-/// See [`Timeout`].
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(limit))
 }

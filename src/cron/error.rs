@@ -9,10 +9,6 @@ use std::ops::Range;
 const SHOWN_CHARS: usize = 32;
 
 /// A part of what [`Cron::parse`](super::Cron::parse) is given.
-///
-/// # Examples
-///
-/// See [`ParseError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     /// The first of six fields; 0 to 59.
@@ -46,10 +42,6 @@ impl fmt::Display for Field {
 }
 
 /// What is wrong with an expression.
-///
-/// # Examples
-///
-/// See [`ParseError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParseErrorKind {
@@ -134,39 +126,23 @@ impl ParseError {
     }
 
     /// What is wrong.
-    ///
-    /// # Examples
-    ///
-    /// See [`ParseError`].
     pub fn kind(&self) -> ParseErrorKind {
         self.kind
     }
 
     /// Which field it is in; `None` if there are too few or too many, or one nickname for all.
-    ///
-    /// # Examples
-    ///
-    /// See [`ParseError`].
     pub fn field(&self) -> Option<Field> {
         self.field
     }
 
     /// The faulty text, unescaped; its first 32 characters if it is longer. All of it is at
     /// [`range`](Self::range).
-    ///
-    /// # Examples
-    ///
-    /// See [`ParseError`].
     pub fn found(&self) -> &str {
         &self.found
     }
 
     /// Where the faulty text is, all of it, in bytes: in the zone's name if the field is
     /// [`Field::Zone`], otherwise in the expression.
-    ///
-    /// # Examples
-    ///
-    /// See [`ParseError`].
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }

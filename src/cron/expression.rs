@@ -82,10 +82,6 @@ impl Cron {
     ///
     /// If the expression has a fault, names a day that never comes, or the zone is not known. The
     /// error says where.
-    ///
-    /// # Examples
-    ///
-    /// See [`Cron`] and [`ParseError`].
     pub fn parse(expression: &str, zone: &str) -> Result<Self, ParseError> {
         let (times, kind) = parse(expression)?;
         let zone = TimeZone::get(zone)
@@ -94,10 +90,6 @@ impl Cron {
     }
 
     /// The expression, as it was given.
-    ///
-    /// # Examples
-    ///
-    /// See [`zone`](Self::zone).
     pub fn expression(&self) -> &str {
         &self.expression
     }

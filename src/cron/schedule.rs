@@ -39,17 +39,9 @@ pub trait Schedule {
     ///
     /// What it returns has to be later than `after`. An [`Occurrences`] or a [`Ticks`] for which it
     /// is not ends, as it would otherwise repeat itself for ever.
-    ///
-    /// # Examples
-    ///
-    /// See [`Schedule`].
     fn next_after(&self, after: SystemTime) -> Option<SystemTime>;
 
     /// All occurrences later than `after`, in order.
-    ///
-    /// # Examples
-    ///
-    /// See [`Schedule`].
     fn occurrences(&self, after: SystemTime) -> Occurrences<'_, Self>
     where
         Self: Sized,
@@ -59,10 +51,6 @@ pub trait Schedule {
 
     /// A stream of the occurrences that are still to come by the process-wide timer's wall clock;
     /// see [`Ticks`].
-    ///
-    /// # Examples
-    ///
-    /// See [`Ticks`].
     fn ticks(self) -> Ticks<Self>
     where
         Self: Sized,
@@ -89,10 +77,6 @@ macro_rules! delegate {
 delegate!(&S, Box<S>, StdArc<S>);
 
 /// The iterator of [`Schedule::occurrences`]. Strictly increasing.
-///
-/// # Examples
-///
-/// See [`Schedule`].
 #[derive(Debug)]
 #[must_use = "iterators do nothing unless they are used"]
 pub struct Occurrences<'a, S> {

@@ -72,10 +72,6 @@ pub enum Missed {
 }
 
 /// One occurrence, as [`Ticks`] delivers it.
-///
-/// # Examples
-///
-/// See [`Ticks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tick {
     scheduled: SystemTime,
@@ -85,29 +81,17 @@ pub struct Tick {
 
 impl Tick {
     /// The time that the schedule has for it. Later than that of any tick before.
-    ///
-    /// # Examples
-    ///
-    /// See [`Ticks`].
     pub fn scheduled(&self) -> SystemTime {
         self.scheduled
     }
 
     /// What the wall clock showed when it was delivered: what it was scheduled for, or later.
-    ///
-    /// # Examples
-    ///
-    /// See [`Ticks`].
     pub fn woke(&self) -> SystemTime {
         self.woke
     }
 
     /// How many occurrences between the tick before and this one were given up, or are delivered
     /// with this one.
-    ///
-    /// # Examples
-    ///
-    /// See [`Missed`].
     pub fn missed(&self) -> u64 {
         self.missed
     }
@@ -212,10 +196,6 @@ impl<S: Schedule> Ticks<S> {
     /// # Panics
     ///
     /// If the stream was polled before.
-    ///
-    /// # Examples
-    ///
-    /// See [`Ticks`].
     #[track_caller]
     pub fn with_timer(mut self, timer: &Timer) -> Self {
         assert!(!self.was_polled, "the timer is changed after the first poll");
@@ -226,10 +206,6 @@ impl<S: Schedule> Ticks<S> {
     }
 
     /// Chooses what becomes of missed occurrences; [`Missed::Coalesce`] by default.
-    ///
-    /// # Examples
-    ///
-    /// See [`Missed`].
     pub fn missed(mut self, policy: Missed) -> Self {
         self.policy = policy;
         self
@@ -322,10 +298,6 @@ impl<S: Schedule> Ticks<S> {
     /// # Cancel safety
     ///
     /// Dropping the returned future before it completes loses no tick.
-    ///
-    /// # Examples
-    ///
-    /// See [`Ticks`].
     pub async fn tick(&mut self) -> Option<Tick> {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -443,10 +415,6 @@ impl<S: Schedule> Ticks<S> {
 
 impl<S> Ticks<S> {
     /// The occurrence that the stream waits for, or has to deal with next; `None` at its end.
-    ///
-    /// # Examples
-    ///
-    /// See [`restart`](Self::restart).
     pub fn next_scheduled(&self) -> Option<SystemTime> {
         self.next
     }

@@ -67,10 +67,6 @@ struct Inner {
 
 impl VirtualClock {
     /// Creates a clock that shows the present instant, and stands still.
-    ///
-    /// # Examples
-    ///
-    /// See [`VirtualClock`].
     pub fn new() -> Self {
         let time = Arc::new(VirtualTime::new());
         Self { inner: Arc::new(Inner { time, engine: OnceLock::new() }) }
@@ -103,10 +99,6 @@ impl VirtualClock {
     /// A second thread that calls this meanwhile adds its span and waits until the clock has come
     /// that far. From within a waker it adds the span and returns 0 at once: the call that runs
     /// the waker carries it out. Stops short of the end of the time line, some 438 years away.
-    ///
-    /// # Examples
-    ///
-    /// See [`VirtualClock`].
     pub fn advance(&self, span: Duration) -> usize {
         self.move_to(|goal| goal.saturating_add(span))
     }
@@ -250,10 +242,6 @@ impl VirtualClock {
     }
 
     /// The earliest deadline of all armed sleeps; `None` if there are none.
-    ///
-    /// # Examples
-    ///
-    /// See [`advance_to_next`](Self::advance_to_next).
     pub fn next_deadline(&self) -> Option<Instant> {
         let next = self.engine()?.exact_earliest()?;
         Some(self.inner.time.line().instant(next))

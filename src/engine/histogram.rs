@@ -58,10 +58,6 @@ impl Histogram {
     }
 
     /// The number of timers counted.
-    ///
-    /// # Examples
-    ///
-    /// See [`Histogram`].
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -99,10 +95,6 @@ impl Histogram {
     }
 
     /// The most that a timer was late, exactly. Zero if nothing was counted.
-    ///
-    /// # Examples
-    ///
-    /// See [`Histogram`].
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }

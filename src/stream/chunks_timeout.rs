@@ -15,10 +15,6 @@ use crate::timer::{Timer, never};
 
 pin_project! {
     /// The stream of [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
-    ///
-    /// # Examples
-    ///
-    /// See [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct ChunksTimeout<S: Stream> {

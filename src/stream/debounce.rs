@@ -14,10 +14,6 @@ use crate::timer::{Timer, never};
 
 pin_project! {
     /// The stream of [`StreamExt::debounce`](super::StreamExt::debounce).
-    ///
-    /// # Examples
-    ///
-    /// See [`StreamExt::debounce`](super::StreamExt::debounce).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Debounce<S: Stream> {

@@ -15,10 +15,6 @@ use crate::timer::{Timer, sleep};
 
 pin_project! {
     /// The stream of [`StreamExt::sample`](super::StreamExt::sample).
-    ///
-    /// # Examples
-    ///
-    /// See [`StreamExt::sample`](super::StreamExt::sample).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Sample<S: Stream> {

@@ -117,38 +117,22 @@ impl<S: Stream> Source<S> {
 macro_rules! source_methods {
     () => {
         /// The source.
-        ///
-        /// # Examples
-        ///
-        /// See [`stream`](crate::stream).
         pub fn get_ref(&self) -> &S {
             self.source.get_ref()
         }
 
         /// The source, to be changed. Items taken from it here pass the adapter by.
-        ///
-        /// # Examples
-        ///
-        /// See [`stream`](crate::stream).
         pub fn get_mut(&mut self) -> &mut S {
             self.source.get_mut()
         }
 
         /// The source, pinned. Items taken from it here pass the adapter by.
-        ///
-        /// # Examples
-        ///
-        /// See [`stream`](crate::stream).
         pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
             self.project().source.get_pin_mut()
         }
 
         /// Gives the source back. Items that the adapter holds are dropped, and its timer is
         /// cancelled.
-        ///
-        /// # Examples
-        ///
-        /// See [`stream`](crate::stream).
         pub fn into_inner(self) -> S {
             self.source.into_inner()
         }
@@ -163,10 +147,6 @@ macro_rules! with_timer {
         /// # Panics
         ///
         /// If the stream was polled before.
-        ///
-        /// # Examples
-        ///
-        /// See [`stream`](crate::stream).
         #[track_caller]
         pub fn with_timer(mut self, timer: &Timer) -> Self {
             self.source.assert_new();

@@ -14,10 +14,6 @@ use crate::timer::{Timer, sleep};
 
 pin_project! {
     /// The stream of [`StreamExt::throttle`](super::StreamExt::throttle).
-    ///
-    /// # Examples
-    ///
-    /// See [`stream`](crate::stream).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Throttle<S> {

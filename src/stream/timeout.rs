@@ -16,10 +16,6 @@ use crate::timer::{Timer, sleep};
 
 pin_project! {
     /// The stream of [`StreamExt::timeout`](super::StreamExt::timeout).
-    ///
-    /// # Examples
-    ///
-    /// See [`StreamExt::timeout`](super::StreamExt::timeout).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Timeout<S> {

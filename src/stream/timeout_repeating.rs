@@ -12,10 +12,6 @@ use crate::interval::Interval;
 
 pin_project! {
     /// The stream of [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
-    ///
-    /// # Examples
-    ///
-    /// See [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct TimeoutRepeating<S> {

@@ -117,10 +117,6 @@ impl Builder {
 
     /// Runs the timer on `clock`, which stands still until it is moved, in the place of a
     /// [clock of the system's](Self::clock). A clock belongs to one timer.
-    ///
-    /// # Examples
-    ///
-    /// See [`VirtualClock`].
     pub fn virtual_clock(mut self, clock: &VirtualClock) -> Self {
         self.clock = Some(clock.clone());
         self
@@ -131,10 +127,6 @@ impl Builder {
     ///
     /// It takes a few instructions for each timer that fires, nothing for one that is armed and
     /// cancelled, and 4 KiB for each shard. Without it there is a branch for each that fires.
-    ///
-    /// # Examples
-    ///
-    /// See [`Histogram`](crate::Histogram).
     pub fn lateness_histogram(mut self, wanted: bool) -> Self {
         self.lateness_histogram = wanted;
         self
@@ -183,10 +175,6 @@ impl Builder {
     /// # Errors
     ///
     /// As [`build`](Self::build), except that there is no thread.
-    ///
-    /// # Examples
-    ///
-    /// See [`Driver`].
     pub fn build_manual(
         self,
         unpark: impl Fn() + Send + Sync + 'static,

@@ -66,10 +66,6 @@ use crate::timer::Timer;
 
 /// A sleep is quinn's timer as it is. Resetting it allocates nothing, and to a later deadline takes
 /// no lock.
-///
-/// # Examples
-///
-/// See [`quinn_0_11`](self).
 impl AsyncTimer for Sleep {
     fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         Sleep::reset(&mut self, deadline);
@@ -114,10 +110,6 @@ impl WithTimer {
     ///
     /// On a [`VirtualClock`](crate::VirtualClock) quinn's present is virtual too. The network's is
     /// not: a clock that is moved while datagrams are under way makes them late or lost.
-    ///
-    /// # Examples
-    ///
-    /// See [`WithTimer`].
     pub fn new(runtime: StdArc<dyn Runtime>, timer: Timer) -> Self {
         Self { runtime, timer }
     }

@@ -46,10 +46,6 @@ pub struct TimeoutLayer {
 
 impl TimeoutLayer {
     /// A layer with this limit, on the process-wide timer.
-    ///
-    /// # Examples
-    ///
-    /// See [`TimeoutLayer`].
     pub fn new(limit: Duration) -> Self {
         Self::with_timer(limit, Timer::global())
     }
@@ -133,10 +129,6 @@ pub struct Timeout<S> {
 
 impl<S> Timeout<S> {
     /// Puts a limit on the requests of `service`, on the process-wide timer.
-    ///
-    /// # Examples
-    ///
-    /// See [`Timeout`].
     pub fn new(service: S, limit: Duration) -> Self {
         Self::with_timer(service, limit, Timer::global())
     }
@@ -160,10 +152,6 @@ impl<S> Timeout<S> {
     }
 
     /// The inner service.
-    ///
-    /// # Examples
-    ///
-    /// See [`TimeoutLayer`].
     pub fn get_ref(&self) -> &S {
         &self.service
     }
@@ -186,10 +174,6 @@ impl<S> Timeout<S> {
     }
 
     /// Gives the inner service back.
-    ///
-    /// # Examples
-    ///
-    /// See [`get_mut`](Self::get_mut).
     pub fn into_inner(self) -> S {
         self.service
     }
@@ -225,10 +209,6 @@ pin_project! {
     /// # Panics
     ///
     /// As a [`Timeout`](crate::Timeout).
-    ///
-    /// # Examples
-    ///
-    /// See [`Timeout`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled or awaited"]
     pub struct ResponseFuture<F> {
