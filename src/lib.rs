@@ -71,8 +71,7 @@
 //! Every public item that can panic says when, under `# Panics`. These are a few arguments that
 //! make no sense (an interval of period zero), a key whose entry is gone where the method has a
 //! `try_` twin, more entries than a queue can hold, and the poll that has to start the driver
-//! thread when the system refuses one ([`try_sleep`] and its kin, and [`Timer::start`], report that
-//! as an error). A panic of foreign code (an inner future, a stream, a waker's clone) in a poll is
+//! thread when the system refuses one ([`Timer::start`] reports that as an error). A panic of foreign code (an inner future, a stream, a waker's clone) in a poll is
 //! passed on. No duration is too long, and no instant too far away.
 //!
 //! # Watching it
@@ -193,8 +192,7 @@ pub use stream::StreamExt;
 pub use timeout::Timeout;
 pub use timer::{
     Builder, ClockKind, Timer, interval, interval_at, never, sleep, sleep_until, sleep_until_wall,
-    timeout, timeout_at, try_interval, try_interval_at, try_sleep, try_sleep_until, try_timeout,
-    try_timeout_at,
+    timeout, timeout_at,
 };
 #[cfg(feature = "quinn-0_11")]
 pub use traits::quinn_0_11;

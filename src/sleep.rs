@@ -42,8 +42,7 @@ use crate::tick::Tick;
 ///
 /// The poll that arms the first timer of a process (or of an own [`Timer`](crate::Timer)) panics
 /// if the driver thread cannot be started. The sleep is left unarmed, and its next poll tries
-/// again. [`try_sleep`](crate::try_sleep) and its kin, or [`Timer::start`](crate::Timer::start),
-/// report that as an error beforehand.
+/// again. [`Timer::start`](crate::Timer::start) reports that as an error beforehand.
 ///
 /// A poll also passes on the panic of a waker's clone, and panics if 2^32 - 1024 timers are armed
 /// in one shard.
