@@ -71,8 +71,9 @@
 //! Every public item that can panic says when, under `# Panics`. These are a few arguments that
 //! make no sense (an interval of period zero), a key whose entry is gone where the method has a
 //! `try_` twin, more entries than a queue can hold, and the poll that has to start the driver
-//! thread when the system refuses one ([`Timer::start`] reports that as an error). A panic of foreign code (an inner future, a stream, a waker's clone) in a poll is
-//! passed on. No duration is too long, and no instant too far away.
+//! thread when the system refuses one ([`Timer::start`] reports that as an error). A panic of
+//! foreign code (an inner future, a stream, a waker's clone) in a poll is passed on. No duration is
+//! too long, and no instant too far away.
 //!
 //! # Watching it
 //!

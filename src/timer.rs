@@ -306,8 +306,7 @@ fn sleep_until_in(engine: EngineRef, deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// Here never; its first poll does if the driver thread has to be started and cannot be. See
-/// [`try_sleep`].
+/// Never. The first poll panics if the driver thread cannot be started; see [`Timer::start`].
 ///
 /// # Examples
 ///
