@@ -1,0 +1,58 @@
+//! [`StoreError`]: what can go wrong between an engine and its database.
+
+use std::error::Error;
+use std::fmt;
+
+/// What a caller can do about a [`StoreError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// Nothing was written. The database is not there, or too busy: try again later.
+    Unavailable,
+    /// The answer was lost: what was to be written may have been, or may still be.
+    Uncertain,
+    /// Nothing was written, as a concurrent transaction got in the way: try again.
+    Conflict,
+    /// The database's tables are of a version that this build does not work with.
+    Schema,
+    /// Nothing was written, and nothing would be the next time.
+    Invalid,
+}
+
+/// A store's call that failed.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl StoreError {
+    /// An error of `kind`, because of `source`.
+    pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind, source: source.into() }
+    }
+
+    /// What a caller can do about it.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            StoreErrorKind::Unavailable => "the database is not available",
+            StoreErrorKind::Uncertain => "the database's answer was lost",
+            StoreErrorKind::Conflict => "a concurrent transaction got in the way",
+            StoreErrorKind::Schema => "the database's tables are of another version",
+            StoreErrorKind::Invalid => "the database refused",
+        })?;
+        write!(f, ": {}", self.source)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}

@@ -1,0 +1,189 @@
+//! Identities: timers, schedules, nodes, and the fence that they make together.
+
+use std::fmt;
+
+use crate::time::Time;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u128);
+
+        impl $name {
+            /// The identity with these bits.
+            pub const fn from_bits(bits: u128) -> Self {
+                Self(bits)
+            }
+
+            /// The bits of this identity.
+            pub const fn bits(self) -> u128 {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            /// As a UUID is written.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let bits = self.0;
+                write!(
+                    f,
+                    "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                    bits >> 96,
+                    bits >> 80 & 0xffff,
+                    bits >> 64 & 0xffff,
+                    bits >> 48 & 0xffff,
+                    bits & 0xffff_ffff_ffff,
+                )
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = std::num::ParseIntError;
+
+            /// Understands what [`Display`](fmt::Display) writes, with or without the hyphens.
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                u128::from_str_radix(&text.replace('-', ""), 16).map(Self)
+            }
+        }
+    };
+}
+
+id!(
+    /// A timer, which is one occurrence. Chosen by the client that makes it, so that an insert
+    /// whose answer was lost can be sent again. Ids made later sort after ids made earlier, to the
+    /// millisecond, as UUIDs of version 7 do.
+    TimerId
+);
+id!(
+    /// A schedule. A schedule that is removed and made again under its name has another one.
+    ScheduleId
+);
+id!(
+    /// One start of one process: 128 random bits.
+    NodeId
+);
+
+/// How many shards timers and schedules are dealt out to.
+pub const SHARDS: u8 = 64;
+
+impl TimerId {
+    /// A new identity, made at `now`.
+    pub fn new(now: Time) -> Self {
+        Self(ordered(now, random()))
+    }
+
+    /// The shard of the timer: its lowest bits.
+    pub const fn shard(self) -> u8 {
+        (self.0 % SHARDS as u128) as u8
+    }
+}
+
+impl ScheduleId {
+    /// A new identity, made at `now`.
+    pub fn new(now: Time) -> Self {
+        Self(ordered(now, random()))
+    }
+
+    /// The shard of the schedule: its lowest bits.
+    pub const fn shard(self) -> u8 {
+        (self.0 % SHARDS as u128) as u8
+    }
+}
+
+impl NodeId {
+    /// A new identity.
+    pub fn new() -> Self {
+        Self(random())
+    }
+}
+
+impl Default for NodeId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A UUID of version 7: 48 bits of milliseconds, then random ones.
+fn ordered(now: Time, random: u128) -> u128 {
+    let millis = (now.as_micros().max(0) / 1_000).unsigned_abs() as u128 & 0xffff_ffff_ffff;
+    let random = random & 0x0fff_3fff_ffff_ffff_ffff;
+    millis << 80 | 0x7000_8000_0000_0000_0000 | random
+}
+
+/// The system's random bits.
+///
+/// # Panics
+///
+/// If the system has none: two nodes that share an identity complete each other's attempts.
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has no random bits");
+    u128::from_le_bytes(bytes)
+}
+
+/// A node's membership: the node, and which of its memberships it is.
+///
+/// A node that lost its lease joins again under the next epoch, and then owns nothing of what it
+/// had claimed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lease {
+    /// The node.
+    pub node: NodeId,
+    /// Counts the node's memberships, from 1.
+    pub epoch: u64,
+}
+
+/// What an attempt shows to be let complete: nobody else has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fence {
+    /// The timer.
+    pub timer: TimerId,
+    /// Which of the timer's claims it is, from 1.
+    pub attempt: u32,
+    /// Who claimed it.
+    pub lease: Lease,
+}
+
+/// A set of shards.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shards(u64);
+
+impl Shards {
+    /// Every shard.
+    pub const ALL: Self = Self(u64::MAX);
+    /// No shard.
+    pub const NONE: Self = Self(0);
+
+    /// The set with the shards whose bits are set in `mask`.
+    pub const fn from_mask(mask: u64) -> Self {
+        Self(mask)
+    }
+
+    /// One bit per shard.
+    pub const fn mask(self) -> u64 {
+        self.0
+    }
+
+    /// Whether `shard` is in the set.
+    pub const fn contains(self, shard: u8) -> bool {
+        self.0 >> (shard % SHARDS) & 1 == 1
+    }
+
+    /// The shards in the set, ascending.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..SHARDS).filter(move |shard| self.contains(*shard))
+    }
+}
+
+impl fmt::Debug for Shards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shards({:#018x})", self.0)
+    }
+}

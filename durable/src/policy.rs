@@ -1,0 +1,197 @@
+//! What becomes of occurrences that are missed, that overlap or that fail; as text for stores.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+pub use tourbillon::cron::Missed;
+
+/// What becomes of an occurrence that is due while another of its schedule is not finished.
+///
+/// An occurrence is unfinished from when it is due until its outcome is recorded, its waits between
+/// two attempts included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Overlap {
+    /// It runs beside the other.
+    #[default]
+    Allow,
+    /// It is skipped, and recorded as [`Reason::Overlap`](crate::Reason::Overlap).
+    Skip,
+    /// It waits, and is due when the others before it are finished, oldest first.
+    Queue {
+        /// How many may wait; beyond that occurrences are skipped. At least 1.
+        at_most: u32,
+    },
+}
+
+/// How often a failed attempt is followed by another, and when.
+///
+/// The pause before the n-th further attempt is `first * 2^(n-1)`, at most `longest`. An attempt
+/// that was handed back, or whose node died, does not count as failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Retry {
+    /// How many attempts may fail before the outcome is [`Dead`](crate::Outcome::Dead). 0 counts
+    /// as 1.
+    pub attempts: u32,
+    /// The pause after the first failure.
+    pub first: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+}
+
+impl Retry {
+    /// No second attempt after a failed one.
+    pub const NEVER: Self = Self { attempts: 1, first: Duration::ZERO, longest: Duration::ZERO };
+
+    /// The pause before the next attempt once `failures` of them have failed; `None` if there is to
+    /// be no other.
+    pub fn pause(&self, failures: u32) -> Option<Duration> {
+        if failures >= self.attempts.max(1) {
+            return None;
+        }
+        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        Some(self.first.saturating_mul(doubled).min(self.longest))
+    }
+}
+
+impl Default for Retry {
+    /// Ten attempts, a second apart at first and five minutes at last.
+    fn default() -> Self {
+        Self { attempts: 10, first: Duration::from_secs(1), longest: Duration::from_secs(300) }
+    }
+}
+
+/// The policies of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policies {
+    /// What becomes of occurrences that no node was there for.
+    pub missed: Missed,
+    /// How late an occurrence may be found and still be on time, if the next is not due yet.
+    pub on_time_within: Duration,
+    /// What becomes of occurrences that overlap.
+    pub overlap: Overlap,
+    /// Each occurrence is due up to this much later than scheduled. By how much depends on the
+    /// schedule and the occurrence alone, so that every node comes to the same.
+    pub jitter: Duration,
+    /// What becomes of attempts that fail.
+    pub retry: Retry,
+}
+
+impl Default for Policies {
+    /// The last missed occurrence runs, overlapping ones run side by side, no jitter, ten attempts.
+    fn default() -> Self {
+        Self {
+            missed: Missed::Coalesce,
+            on_time_within: Duration::from_secs(60),
+            overlap: Overlap::Allow,
+            jitter: Duration::ZERO,
+            retry: Retry::default(),
+        }
+    }
+}
+
+impl fmt::Display for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{}", self.attempts, self.first.as_micros(), self.longest.as_micros())
+    }
+}
+
+impl FromStr for Retry {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut words = text.split(',');
+        let retry = Self {
+            attempts: word(&mut words, text)?,
+            first: micros(&mut words, text)?,
+            longest: micros(&mut words, text)?,
+        };
+        end(words, text).map(|()| retry)
+    }
+}
+
+impl fmt::Display for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.missed {
+            Missed::Skip => write!(f, "skip")?,
+            Missed::Coalesce => write!(f, "coalesce")?,
+            Missed::CatchUp { max_count, max_age } => {
+                write!(f, "catch-up {max_count} {}", max_age.as_micros())?;
+            }
+        }
+        write!(f, ";{};", self.on_time_within.as_micros())?;
+        match self.overlap {
+            Overlap::Allow => write!(f, "allow")?,
+            Overlap::Skip => write!(f, "skip")?,
+            Overlap::Queue { at_most } => write!(f, "queue {at_most}")?,
+        }
+        write!(f, ";{};{}", self.jitter.as_micros(), self.retry)
+    }
+}
+
+impl FromStr for Policies {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split(';');
+        let mut missed = parts.next().unwrap_or("").split(' ');
+        let missed = match missed.next() {
+            Some("skip") => Missed::Skip,
+            Some("coalesce") => Missed::Coalesce,
+            Some("catch-up") => Missed::CatchUp {
+                max_count: word(&mut missed, text)?,
+                max_age: micros(&mut missed, text)?,
+            },
+            _ => return Err(PolicyError::new(text)),
+        };
+        let on_time_within = micros(&mut parts, text)?;
+        let mut overlap = parts.next().unwrap_or("").split(' ');
+        let overlap = match overlap.next() {
+            Some("allow") => Overlap::Allow,
+            Some("skip") => Overlap::Skip,
+            Some("queue") => Overlap::Queue { at_most: word(&mut overlap, text)? },
+            _ => return Err(PolicyError::new(text)),
+        };
+        let jitter = micros(&mut parts, text)?;
+        let retry = parts.next().ok_or_else(|| PolicyError::new(text))?.parse()?;
+        end(parts, text).map(|()| Self { missed, on_time_within, overlap, jitter, retry })
+    }
+}
+
+fn word<'a, T: FromStr>(
+    words: &mut impl Iterator<Item = &'a str>,
+    text: &str,
+) -> Result<T, PolicyError> {
+    words.next().and_then(|word| word.parse().ok()).ok_or_else(|| PolicyError::new(text))
+}
+
+fn micros<'a>(
+    words: &mut impl Iterator<Item = &'a str>,
+    text: &str,
+) -> Result<Duration, PolicyError> {
+    word(words, text).map(Duration::from_micros)
+}
+
+fn end<'a>(mut words: impl Iterator<Item = &'a str>, text: &str) -> Result<(), PolicyError> {
+    words.next().map_or(Ok(()), |_| Err(PolicyError::new(text)))
+}
+
+/// A text that is no policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    text: String,
+}
+
+impl PolicyError {
+    fn new(text: &str) -> Self {
+        Self { text: text.to_owned() }
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a policy", self.text)
+    }
+}
+
+impl std::error::Error for PolicyError {}

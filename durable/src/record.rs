@@ -1,0 +1,107 @@
+//! [`Record`]: what became of an occurrence.
+
+use crate::id::{NodeId, ScheduleId, TimerId};
+use crate::time::Time;
+
+macro_rules! named {
+    (
+        $(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $code:literal $text:literal,)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$each])* $variant = $code,)*
+        }
+
+        impl $name {
+            /// Its name, in small letters.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// The number that stores keep.
+            pub const fn code(self) -> i16 {
+                self as i16
+            }
+
+            /// What has this number; `None` if nothing that this version knows has.
+            pub const fn from_code(code: i16) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)* _ => None }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+named! {
+    /// How an occurrence ended. Each ends in one way, once.
+    Outcome {
+        /// An attempt completed.
+        Succeeded = 1 "succeeded",
+        /// Its last attempt failed.
+        Dead = 2 "dead",
+        /// It was never to run, for a [`Reason`].
+        Skipped = 3 "skipped",
+        /// It was taken back before it ran, or between two attempts.
+        Cancelled = 4 "cancelled",
+    }
+}
+
+named! {
+    /// Why an occurrence did not succeed.
+    Reason {
+        /// Its attempts failed, as many as its policy allows.
+        Failed = 1 "failed",
+        /// Its handler said that no further attempt makes sense.
+        GivenUp = 2 "given up",
+        /// No node was there in time, and the policy does not catch it up.
+        Missed = 3 "missed",
+        /// No node was there in time, and a later occurrence stands for it.
+        Coalesced = 4 "coalesced",
+        /// Another of its schedule was not finished.
+        Overlap = 5 "overlap",
+        /// A client cancelled it.
+        Cancelled = 6 "cancelled",
+        /// Its schedule was disabled.
+        Disabled = 7 "disabled",
+        /// Its schedule was given other times.
+        Replaced = 8 "replaced",
+        /// Its schedule was removed.
+        Removed = 9 "removed",
+    }
+}
+
+/// What became of an occurrence: a row of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The timer. An occurrence that was skipped never was one; it has an identity all the same.
+    pub timer: TimerId,
+    /// The schedule that it belonged to.
+    pub schedule: Option<ScheduleId>,
+    /// The name of the schedule, or of the timer itself.
+    pub name: Option<String>,
+    /// What kind of handler it was for.
+    pub kind: String,
+    /// When it was to happen.
+    pub scheduled_for: Time,
+    /// How often it was claimed.
+    pub attempts: u32,
+    /// How many of its attempts failed.
+    pub failures: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why, unless it succeeded.
+    pub reason: Option<Reason>,
+    /// What the handler said of its failure, or nothing.
+    pub detail: String,
+    /// Who ran the last attempt, if the outcome is an attempt's.
+    pub node: Option<NodeId>,
+    /// When this was recorded, by the database's clock.
+    pub recorded: Time,
+}

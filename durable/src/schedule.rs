@@ -1,0 +1,149 @@
+//! [`Schedule`]: when, as text that a store can keep.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use tourbillon::cron::{Cron, ParseError, Schedule as _};
+
+use crate::time::Time;
+
+/// When something is to happen again and again: a pure function of time.
+///
+/// Stores keep it as text, see [`Display`](fmt::Display) and [`FromStr`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tourbillon_durable::{Schedule, Time};
+///
+/// let nights = Schedule::cron("0 2 * * *", "Europe/Berlin")?;
+/// assert_eq!(nights.to_string(), "cron Europe/Berlin 0 2 * * *");
+/// assert_eq!(nights.to_string().parse::<Schedule>()?, nights);
+///
+/// let seconds = Schedule::every(Duration::from_secs(5));
+/// assert_eq!(seconds.next_after(Time::from_micros(5_000_000)), Some(Time::from_micros(10_000_000)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Schedule(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Cron(Box<Cron>),
+    /// Multiples of `period_us` after `anchor`.
+    Every {
+        period_us: i64,
+        anchor: Time,
+    },
+}
+
+impl Schedule {
+    /// The times of a cron expression in a named zone; see [`Cron`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Cron::parse`].
+    pub fn cron(expression: &str, zone: &str) -> Result<Self, ParseError> {
+        Cron::parse(expression, zone).map(Self::from)
+    }
+
+    /// Every multiple of `period` since the Unix epoch, so that every node means the same times.
+    ///
+    /// A period below a microsecond counts as one.
+    pub fn every(period: Duration) -> Self {
+        Self::every_from(period, Time::from_micros(0))
+    }
+
+    /// Every multiple of `period` after `anchor`, which is not one of them.
+    pub fn every_from(period: Duration, anchor: Time) -> Self {
+        let period_us = i64::try_from(period.as_micros()).unwrap_or(i64::MAX).max(1);
+        Self(Kind::Every { period_us, anchor })
+    }
+
+    /// The first occurrence later than `after`.
+    pub fn next_after(&self, after: Time) -> Option<Time> {
+        match &self.0 {
+            Kind::Cron(cron) => {
+                // A time of day has no fraction of a second, so none is lost by the conversion.
+                let next = cron.next_after(SystemTime::from(after)).map(Time::from);
+                next.filter(|next| *next > after)
+            }
+            Kind::Every { period_us, anchor } => {
+                let since = after.as_micros().checked_sub(anchor.as_micros())?.max(0);
+                let periods = since / period_us + 1;
+                let next = periods.checked_mul(*period_us)?.checked_add(anchor.as_micros())?;
+                Some(Time::from_micros(next))
+            }
+        }
+    }
+
+    /// All occurrences later than `after`, in order.
+    pub fn occurrences(&self, after: Time) -> impl Iterator<Item = Time> {
+        std::iter::successors(self.next_after(after), |last| self.next_after(*last))
+    }
+}
+
+impl From<Cron> for Schedule {
+    fn from(cron: Cron) -> Self {
+        Self(Kind::Cron(Box::new(cron)))
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Cron(cron) => write!(f, "cron {} {}", cron.zone(), cron.expression()),
+            Kind::Every { period_us, anchor } => {
+                write!(f, "every {period_us} {}", anchor.as_micros())
+            }
+        }
+    }
+}
+
+impl PartialEq for Schedule {
+    /// Whether their texts are the same.
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || ScheduleError { text: text.to_owned(), source: None };
+        let (word, rest) = text.split_once(' ').ok_or_else(unknown)?;
+        let (first, rest) = rest.split_once(' ').ok_or_else(unknown)?;
+        match word {
+            "cron" => Self::cron(rest, first)
+                .map_err(|error| ScheduleError { text: text.to_owned(), source: Some(error) }),
+            "every" => {
+                let period_us = first.parse().ok().filter(|us| *us > 0).ok_or_else(unknown)?;
+                let anchor = Time::from_micros(rest.parse().map_err(|_| unknown())?);
+                Ok(Self(Kind::Every { period_us, anchor }))
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// A text that is no schedule.
+#[derive(Clone, Debug)]
+pub struct ScheduleError {
+    text: String,
+    source: Option<ParseError>,
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a schedule", self.text)
+    }
+}
+
+impl std::error::Error for ScheduleError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|error| error as _)
+    }
+}

@@ -1,0 +1,517 @@
+//! [`Store`]: what an engine and its clients ask of a database.
+//!
+//! The database decides; whoever asks has only guesses. So every write is conditional on what is in
+//! the database at that moment, and every answer says what became of it.
+//!
+//! # The time
+//!
+//! "Now" is the database's clock, read once in each call, inside its transaction and at its start.
+//! No call takes the time of the caller. Where a call takes a [`Duration`], it is added to now.
+//!
+//! # States of a timer
+//!
+//! ```text
+//! (absent) --insert, advance-------------------------> pending
+//! pending  --claim (due <= now, the lease lives)-----> running under that lease, attempt + 1
+//! running  --finish Done (fenced)--------------------> (absent), one record
+//! running  --finish Retry (fenced)-------------------> pending, failures + 1, due = now + pause
+//! running  --finish HandBack (fenced)----------------> pending, due unchanged
+//! running  --tend, leave (its lease is gone)---------> pending, due unchanged
+//! pending  --cancel----------------------------------> (absent), one record
+//! pending  --reschedule------------------------------> pending, other times
+//! pending  --change with Withdraw--------------------> (absent), one record or none
+//! pending, due at NEVER --tend (nothing unfinished before it)--> pending, due = now
+//! ```
+//!
+//! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule. A timer of
+//! a schedule is *unfinished* if it is running, or pending and due before [`Time::NEVER`].
+//!
+//! Every transition is one atomic step. Two calls that both apply to a timer are in some order, and
+//! the second sees what the first left.
+//!
+//! # A lease
+//!
+//! A node lives while the database has a row with its [`NodeId`] and epoch. The row goes when
+//! [`tend`](Store::tend) finds its lease expired, or with [`leave`](Store::leave); nothing else ends
+//! a life, and nothing but `join` starts one. So it is the row that is asked for, under its lock or
+//! in the same transaction, and never the time alone: a beat and the end of a lease cannot both
+//! succeed.
+//!
+//! # Errors
+//!
+//! Each call returns a [`StoreError`] whose [kind](crate::StoreErrorKind) says whether something may
+//! have been written. After `Unavailable` and `Uncertain` the store connects anew by itself at the
+//! next call. A store may repeat a call that conflicted by itself, a few times.
+//! No call waits longer than a few seconds for a lock or for the network.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod memory;
+
+use std::time::Duration;
+
+pub use memory::Memory;
+
+use crate::error::StoreError;
+use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
+use crate::record::{Outcome, Reason, Record};
+use crate::time::Time;
+
+/// What every call returns.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// One connection to a database of timers. All calls block.
+///
+/// The [module](self) says what is common to all calls. Every store passes the same conformance
+/// suite.
+pub trait Store: Send {
+    /// A further connection to the same database.
+    fn connect(&self) -> Result<Box<dyn Store>>;
+
+    /// The database's clock.
+    fn now(&mut self) -> Result<Time>;
+
+    // Nodes.
+
+    /// Starts a life of `node`, which expires `span` from now: its row is there afterwards, with an
+    /// epoch that this node never had before. What it had under an earlier epoch is an orphan's.
+    ///
+    /// Stores keep the epoch of a node that died for at least a day, so that it cannot come again.
+    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat>;
+
+    /// Moves the end of the lease to `span` from now; `None` if the node does not live under it.
+    ///
+    /// A lease past its end whose row is still there is moved too: nobody has noticed.
+    fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
+
+    /// Ends the node's life, and makes what it runs pending, in one transaction. Does nothing if
+    /// the node does not live under this lease.
+    fn leave(&mut self, lease: Lease) -> Result<()>;
+
+    /// What any node does for all, again and again, and what remembers nothing:
+    ///
+    /// 1. removes the rows of nodes whose lease ended before now, but not of those whose beat is
+    ///    being written at this moment;
+    /// 2. makes every running timer pending whose `(node, epoch)` has no row, also if that node died
+    ///    long ago;
+    /// 3. of each schedule that has timers waiting in its queue and none unfinished, makes the one
+    ///    due now that is scheduled first.
+    ///
+    /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
+    /// if there may be more, `more` says so.
+    fn tend(&mut self) -> Result<Tended>;
+
+    // Timers.
+
+    /// Inserts timers, all or none. The answers are in the order of `timers`.
+    ///
+    /// A timer is not inserted if one with its id is there, or if it has a `name`, no `schedule`, and
+    /// another timer without a schedule has that name: it [exists](Inserted::Exists). Two of the
+    /// same call count as one after the other. A `due` before now becomes now; `scheduled_for`
+    /// stays.
+    ///
+    /// With `repeated`, an earlier call with these timers may have been written. Then one whose id
+    /// was recorded exists too, so that nothing is inserted twice.
+    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>>;
+
+    /// The pending timers that are due until `ahead` from now, ordered by `(due, id)`: those whose
+    /// kind and shard are asked for, the first `limit` of them.
+    ///
+    /// With `back`, only those that are due later than that before now: it spares a database the
+    /// walk over what is dead or running. What is written behind it is found by the next scan
+    /// without.
+    ///
+    /// It must be answered from an index on `due`, however many timers are due later.
+    fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
+
+    /// The attempts that run under `lease`, in any order: `(timer, attempt)`. What the node knows
+    /// nothing of was claimed by a call whose answer was lost.
+    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>>;
+
+    /// Makes those of `timers` running under `lease` that are pending and due by now, if the node
+    /// lives under that lease: `attempt + 1`, and nothing else. Returns them in the order of
+    /// `(due, id)`, as they are afterwards.
+    ///
+    /// What it does not return is not pending, or not due, or not there. A timer is returned by one
+    /// claim only. A store may leave out timers that another transaction has locked.
+    /// `timers` has no duplicates, is sorted, and has 1,000 at most.
+    fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed>;
+
+    /// Ends attempts. Each applies only if the timer is running under `lease` with that `attempt`;
+    /// the lease need not live, as long as nobody noticed. The answers are in the order of `ends`.
+    ///
+    /// Repeated after a lost answer, [`How::Done`] says [`Finished::Accepted`] again if the record
+    /// in the history is of this timer, attempt and node. The others say [`Finished::Fenced`].
+    /// `ends` has each timer once, and 1,000 at most.
+    fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>>;
+
+    /// [`finish`](Self::finish), then [`claim`](Self::claim), in one transaction where that is
+    /// cheaper. If the error is not [`Uncertain`](crate::StoreErrorKind::Uncertain), and it was one
+    /// transaction, neither happened; callers repeat the first and forget the second.
+    fn finish_and_claim(
+        &mut self,
+        lease: Lease,
+        ends: &[End],
+        timers: &[TimerId],
+    ) -> Result<(Vec<Finished>, Claimed)> {
+        let finished = self.finish(lease, ends)?;
+        Ok((finished, self.claim(lease, timers)?))
+    }
+
+    /// Takes a pending timer back, queued ones included, and records it as
+    /// [cancelled](Reason::Cancelled).
+    /// Once this says [`Cancelled`](Withdrawn::Done), no attempt starts.
+    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
+
+    /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and due
+    /// then, or now if that is past. Timers of schedules are [`Gone`](Withdrawn::Gone) to it.
+    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn>;
+
+    /// The timer without a schedule that has this name.
+    fn find(&mut self, name: &str) -> Result<Option<Timer>>;
+
+    /// Timers by `filter`, in the order of their ids.
+    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
+
+    // Schedules.
+
+    /// The schedule of this name, and the time.
+    fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;
+
+    /// Schedules by `filter`, in the order of their ids.
+    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>>;
+
+    /// The enabled schedules of `shards` whose `next` comes until `ahead` from now, in the order of
+    /// `(next, id)`, the first `limit` of them.
+    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming>;
+
+    /// Makes or changes a schedule, in one transaction:
+    ///
+    /// 1. applies only if the schedule of that name has the version `expect` (`None`: there is
+    ///    none), and else says [`Changed::Stale`];
+    /// 2. writes `row`, with the version `expect + 1` (1 for a new one) in place of its own, or
+    ///    removes the schedule if there is none;
+    /// 3. with `withdraw`, takes back the schedule's pending timers, queued ones included: one that
+    ///    is scheduled for later than `as_of` and was never claimed is deleted; any other is
+    ///    recorded as [cancelled](Outcome::Cancelled) for that reason;
+    /// 4. writes a record for each of `skipped` that has neither timer nor record.
+    ///
+    /// Once it says [`Changed::Done`] with `withdraw`, no attempt of what was pending starts.
+    fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
+
+    /// Turns the occurrences of a schedule up to `next` into timers and records, in one transaction:
+    ///
+    /// 1. applies only if the schedule is there and enabled, with this `version` and with
+    ///    `next == from`, and else says [`Advanced::Stale`];
+    /// 2. if `only_idle` and the schedule has an unfinished timer, says [`Advanced::Busy`];
+    /// 3. sets `next`;
+    /// 4. inserts those of `timers` whose `(schedule, scheduled_for)` has neither timer nor record,
+    ///    with `due` not before now;
+    /// 5. writes a record for each of `skipped` that has neither timer nor record.
+    ///
+    /// `(schedule, scheduled_for)` is unique over timers and records together, by this, and by
+    /// constraints where the database has some that span both.
+    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
+
+    // The history.
+
+    /// Records by `filter`, in the order of `(recorded, timer)`.
+    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
+
+    /// Deletes records from before `before`, or nearly all of them; at most `limit` where that
+    /// costs something. Returns how many.
+    fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
+}
+
+/// The answer to [`Store::join`] and [`Store::beat`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The node's lease.
+    pub lease: Lease,
+    /// The database's clock.
+    pub now: Time,
+    /// When each living node last joined or beat, this one included; in the order of their ids.
+    pub nodes: Vec<(NodeId, Time)>,
+}
+
+/// The answer to [`Store::tend`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tended {
+    /// Nodes whose life ended.
+    pub nodes: u64,
+    /// Timers of dead nodes that are pending again.
+    pub orphans: u64,
+    /// Timers that left the queue of their schedule.
+    pub promoted: u64,
+    /// Whether there may be more to do.
+    pub more: bool,
+}
+
+/// A timer to be inserted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTimer {
+    /// Its identity, which says its shard too.
+    pub id: TimerId,
+    /// The schedule that it is an occurrence of.
+    pub schedule: Option<ScheduleId>,
+    /// The schedule's name; or a name of its own, which no other timer without schedule has.
+    pub name: Option<String>,
+    /// What kind of handler it is for.
+    pub kind: String,
+    /// When it is to happen.
+    pub scheduled_for: Time,
+    /// From when on it may be claimed; [`Time::NEVER`] to wait in its schedule's queue.
+    pub due: Time,
+    /// For the handler.
+    pub payload: Vec<u8>,
+    /// A [`Retry`](crate::Retry) as text. No matter to the store.
+    pub retry: String,
+}
+
+/// What became of a [`NewTimer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// It is there.
+    Created,
+    /// One with its id or name is there, or was; the id of that one.
+    Exists(TimerId),
+}
+
+/// A timer as it is in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// What it was inserted with; `due`, and after a reschedule `scheduled_for`, as they are now.
+    pub new: NewTimer,
+    /// How often it was claimed.
+    pub attempt: u32,
+    /// How many attempts failed.
+    pub failures: u32,
+    /// Under which lease it is running; `None` if it is pending.
+    pub running: Option<Lease>,
+}
+
+/// What [`Store::scan`] is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    /// How far after now the window ends.
+    pub ahead: Duration,
+    /// How far before now it begins; `None` for the beginning.
+    pub back: Option<Duration>,
+    /// Of which shards.
+    pub shards: Shards,
+    /// Of which kinds; none of them twice.
+    pub kinds: &'a [String],
+    /// How many at most.
+    pub limit: u32,
+}
+
+/// The answer to [`Store::scan`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The database's clock.
+    pub now: Time,
+    /// What was found.
+    pub timers: Vec<Waiting>,
+}
+
+/// A pending timer, as [`Store::scan`] finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiting {
+    /// When it is due.
+    pub due: Time,
+    /// The timer.
+    pub id: TimerId,
+    /// Its kind's place in [`Scan::kinds`].
+    pub kind: u32,
+}
+
+/// The answer to [`Store::claim`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The database's clock.
+    pub now: Time,
+    /// What is running now.
+    pub timers: Vec<Timer>,
+}
+
+/// The end of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The timer.
+    pub timer: TimerId,
+    /// The attempt.
+    pub attempt: u32,
+    /// How it ends.
+    pub how: How,
+}
+
+/// How an attempt ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is the last: the timer goes, and a record with this is written.
+    ///
+    /// [`Succeeded`](Outcome::Succeeded) has no reason. With [`Dead`](Outcome::Dead) the attempt
+    /// counts as a failure.
+    Done(Outcome, Option<Reason>, String),
+    /// It failed, and there is to be another: due this long from now.
+    Retry(Duration),
+    /// It did not take place: due as before, for anybody.
+    HandBack,
+}
+
+/// What became of an [`End`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// It counts.
+    Accepted,
+    /// The attempt was not this lease's to end, any more.
+    Fenced,
+}
+
+/// What became of a cancel or a reschedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawn {
+    /// It was pending, and it is done.
+    Done,
+    /// It is running; nothing was changed.
+    Running {
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// There is no such timer, any more.
+    Gone,
+}
+
+/// Which rows of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those of this kind.
+    pub kind: Option<String>,
+    /// Those of this name: of the schedule, or of the timer itself.
+    pub name: Option<String>,
+    /// Those of this schedule. No matter to a list of schedules.
+    pub schedule: Option<ScheduleId>,
+    /// The one with this timer. No matter to a list of schedules.
+    pub timer: Option<TimerId>,
+    /// Those whose id comes after this one's bits. No matter to a list of records.
+    pub after: Option<u128>,
+    /// The records that come after this in their order. No matter to other lists.
+    pub after_record: Option<(Time, TimerId)>,
+    /// How many at most; 0 for a thousand.
+    pub limit: u32,
+}
+
+/// A schedule as it is in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleRow {
+    /// Its identity, which says its shard too.
+    pub id: ScheduleId,
+    /// Its name, which no other schedule has.
+    pub name: String,
+    /// What kind of handler its occurrences are for.
+    pub kind: String,
+    /// A [`Schedule`](crate::Schedule) as text. No matter to the store.
+    pub spec: String,
+    /// [`Policies`](crate::Policies) as text. No matter to the store.
+    pub policies: String,
+    /// For the handler.
+    pub payload: Vec<u8>,
+    /// Whether it goes on.
+    pub enabled: bool,
+    /// Counts its changes, from 1. Going on from one occurrence to the next is not one.
+    pub version: u64,
+    /// The first occurrence that is neither a timer nor recorded; `None` if there is none.
+    pub next: Option<Time>,
+}
+
+/// The answer to [`Store::upcoming`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    /// The database's clock.
+    pub now: Time,
+    /// The schedules.
+    pub schedules: Vec<(ScheduleRow, Occupied)>,
+}
+
+/// What a schedule has in the table of timers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupied {
+    /// How many of its timers are unfinished.
+    pub unfinished: u32,
+    /// How many wait in its queue.
+    pub queued: u32,
+}
+
+/// An occurrence that never was a timer, to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// The record's identity.
+    pub id: TimerId,
+    /// When it was to happen.
+    pub scheduled_for: Time,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What [`Store::change`] is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Which schedule.
+    pub name: &'a str,
+    /// The version that it has now; `None` if there is to be none.
+    pub expect: Option<u64>,
+    /// What it becomes; `None` to remove it.
+    pub row: Option<&'a ScheduleRow>,
+    /// The time that the change was planned at.
+    pub as_of: Time,
+    /// Why to take back what is pending; `None` to leave it.
+    pub withdraw: Option<Reason>,
+    /// What is to be recorded.
+    pub skipped: &'a [Skip],
+}
+
+/// What became of a [`Change`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It is made.
+    Done {
+        /// The schedule's version; of a removed one, the one it would have.
+        version: u64,
+        /// What of the schedule is running still: `(timer, attempt)`.
+        running: Vec<(TimerId, u32)>,
+    },
+    /// The schedule is not at the version that was expected; nothing was written.
+    Stale,
+}
+
+/// What [`Store::advance`] is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Advance<'a> {
+    /// Which schedule.
+    pub schedule: ScheduleId,
+    /// The version that it was read with.
+    pub version: u64,
+    /// Its `next` as it was read.
+    pub from: Time,
+    /// Its `next` to be; later than `from`.
+    pub next: Option<Time>,
+    /// Occurrences to run.
+    pub timers: &'a [NewTimer],
+    /// Occurrences that are not to run.
+    pub skipped: &'a [Skip],
+    /// Whether it applies only while nothing of the schedule is unfinished.
+    pub only_idle: bool,
+}
+
+/// What became of an [`Advance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advanced {
+    /// It is made.
+    Done,
+    /// The schedule is not as it was read; nothing was written.
+    Stale,
+    /// Something of the schedule is unfinished; nothing was written.
+    Busy,
+}

@@ -1,0 +1,268 @@
+//! What every store has to pass.
+//!
+//! A test file of a store has one line, [`conformance!`](crate::conformance), which makes a test of
+//! each case. The rig that it is given makes an empty database for each.
+
+mod history;
+mod nodes;
+mod rivals;
+mod schedules;
+mod timers;
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use super::{
+    Claimed, End, Filter, How, Inserted, NewTimer, Scan, ScheduleRow, Store, Timer, Window,
+};
+use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
+use crate::record::{Outcome, Record};
+use crate::time::Time;
+
+/// An empty database for one case, and its time.
+pub trait Rig {
+    /// A connection to it. All of a rig's are to the same database.
+    fn store(&self) -> Box<dyn Store>;
+
+    /// Lets `span` pass by the database's clock: moves a virtual one, or sleeps.
+    fn pass(&self, span: Duration);
+}
+
+/// A case: panics if the store does not pass.
+pub type Case = fn(&dyn Rig);
+
+macro_rules! cases {
+    ($($module:ident: $($name:ident)*;)*) => {
+        /// Every case, with its name.
+        pub const CASES: &[(&str, Case)] = &[$($((stringify!($name), $module::$name),)*)*];
+
+        /// Makes a test of every case, given an expression for a new rig.
+        #[macro_export]
+        macro_rules! conformance {
+            ($rig:expr) => {
+                $($(
+                    #[test]
+                    fn $name() {
+                        $crate::store::conformance::run(stringify!($name), &$rig);
+                    }
+                )*)*
+            };
+        }
+    };
+}
+
+cases! {
+    timers:
+        a_claim_is_never_early
+        a_timer_is_claimed_once
+        a_claim_returns_what_was_inserted
+        a_due_time_in_the_past_becomes_now
+        an_insert_that_is_repeated_makes_no_second_timer
+        a_recorded_timer_is_not_inserted_again
+        a_name_is_taken_while_its_timer_is_there
+        a_scan_finds_what_is_due_in_order
+        a_scan_keeps_to_kinds_shards_and_limit
+        a_scan_with_a_floor_leaves_out_what_is_long_due
+        a_scan_leaves_out_what_runs
+        a_finish_ends_the_timer_with_one_record
+        a_finish_is_fenced_by_its_attempt
+        a_finish_is_fenced_by_its_epoch
+        a_repeated_finish_is_accepted_again
+        a_retry_is_due_after_its_pause
+        a_handed_back_timer_is_due_at_once
+        a_finish_and_a_claim_go_together
+        a_cancelled_timer_is_never_claimed
+        a_running_timer_is_not_cancelled
+        a_rescheduled_timer_keeps_to_its_new_time
+        a_list_comes_in_pages;
+    nodes:
+        a_node_without_a_life_claims_nothing
+        a_beat_keeps_a_node_alive
+        a_dead_node_does_not_come_back_by_a_beat
+        a_node_joins_again_under_another_epoch
+        orphans_of_a_dead_node_are_pending_again
+        orphans_of_a_lost_epoch_are_pending_again
+        a_living_nodes_timers_are_left_alone
+        a_node_that_leaves_gives_its_timers_back
+        held_names_what_a_lease_runs
+        a_beat_names_the_living;
+    schedules:
+        a_change_needs_the_version_it_was_made_for
+        an_advance_needs_the_schedule_as_it_was_read
+        an_advance_inserts_and_records
+        an_advance_makes_no_occurrence_twice
+        an_advance_waits_for_what_is_unfinished
+        a_disabled_schedule_does_not_advance
+        a_withdrawal_takes_back_what_is_pending
+        a_withdrawal_names_what_runs
+        a_withdrawal_records_what_was_attempted
+        upcoming_keeps_to_time_shards_and_limit
+        upcoming_counts_what_occupies_a_schedule
+        a_queued_timer_is_claimed_after_those_before_it
+        a_queued_timer_can_be_cancelled
+        a_removed_schedule_is_gone;
+    history:
+        records_come_in_pages
+        records_are_found_by_what_they_are_of
+        pruned_records_are_gone;
+    rivals:
+        rivals_claim_each_timer_once
+        rivals_advance_a_schedule_once
+        a_cancel_and_a_claim_do_not_both_win
+        rivals_insert_a_name_once;
+}
+
+/// Runs the case of that name.
+///
+/// # Panics
+///
+/// If there is none, or if the store does not pass it.
+pub fn run(name: &str, rig: &dyn Rig) {
+    let case = CASES.iter().find(|(case, _)| *case == name);
+    let (_, case) = case.unwrap_or_else(|| panic!("there is no case {name}"));
+    case(rig);
+}
+
+/// Short, as real clocks are slept by.
+const MOMENT: Duration = Duration::from_millis(30);
+
+/// Long enough for no case to see its end.
+const LONG: Duration = Duration::from_secs(600);
+
+/// A store, a living node, and shorthands.
+struct Bench<'a> {
+    rig: &'a dyn Rig,
+    store: Box<dyn Store>,
+    lease: Lease,
+}
+
+fn kinds() -> Vec<String> {
+    vec!["mail".to_owned(), "bill".to_owned()]
+}
+
+impl<'a> Bench<'a> {
+    fn new(rig: &'a dyn Rig) -> Self {
+        let mut store = rig.store();
+        let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+        Self { rig, store, lease }
+    }
+
+    fn now(&mut self) -> Time {
+        self.store.now().unwrap()
+    }
+
+    /// A timer that is due `ahead` from now.
+    fn timer(&mut self, ahead: Duration) -> NewTimer {
+        let now = self.now();
+        NewTimer {
+            id: TimerId::new(now),
+            schedule: None,
+            name: None,
+            kind: "mail".to_owned(),
+            scheduled_for: now + ahead,
+            due: now + ahead,
+            payload: vec![0, 1, 255],
+            retry: "3,1000,2000".to_owned(),
+        }
+    }
+
+    /// Inserts a timer that is due `ahead` from now.
+    fn insert(&mut self, ahead: Duration) -> TimerId {
+        let timer = self.timer(ahead);
+        assert_eq!(self.store.insert(from_ref(&timer), false).unwrap(), [Inserted::Created]);
+        timer.id
+    }
+
+    fn claim(&mut self, id: TimerId) -> Option<Timer> {
+        let Claimed { timers, .. } = self.store.claim(self.lease, &[id]).unwrap();
+        assert!(timers.len() <= 1);
+        timers.into_iter().next()
+    }
+
+    /// Inserts and claims a timer.
+    fn running(&mut self) -> TimerId {
+        let id = self.insert(Duration::ZERO);
+        assert_eq!(self.claim(id).map(|timer| timer.attempt), Some(1));
+        id
+    }
+
+    fn finish(&mut self, timer: TimerId, attempt: u32, how: How) -> super::Finished {
+        let finished = self.store.finish(self.lease, &[End { timer, attempt, how }]).unwrap();
+        assert_eq!(finished.len(), 1);
+        finished[0]
+    }
+
+    fn scan(&mut self, ahead: Duration, back: Option<Duration>) -> Window {
+        let kinds = kinds();
+        let scan = Scan { ahead, back, shards: Shards::ALL, kinds: &kinds, limit: 100 };
+        self.store.scan(&scan).unwrap()
+    }
+
+    fn pending(&mut self) -> Vec<TimerId> {
+        self.scan(LONG, None).timers.iter().map(|waiting| waiting.id).collect()
+    }
+
+    fn row(&mut self, id: TimerId) -> Option<Timer> {
+        let filter = Filter { timer: Some(id), ..Filter::default() };
+        self.store.timers(&filter).unwrap().into_iter().next()
+    }
+
+    fn records(&mut self) -> Vec<Record> {
+        self.store.records(&Filter::default()).unwrap()
+    }
+
+    fn pass(&self, span: Duration) {
+        self.rig.pass(span);
+    }
+
+    /// A schedule that is next due `ahead` from now, not yet in the database.
+    fn schedule(&mut self, name: &str, ahead: Duration) -> ScheduleRow {
+        let now = self.now();
+        ScheduleRow {
+            id: ScheduleId::new(now),
+            name: name.to_owned(),
+            kind: "bill".to_owned(),
+            spec: "every 1000000 0".to_owned(),
+            policies: "skip;0;allow;0;1,0,0".to_owned(),
+            payload: vec![7],
+            enabled: true,
+            version: 1,
+            next: Some(now + ahead),
+        }
+    }
+
+    /// Makes a schedule that is next due `ahead` from now.
+    fn scheduled(&mut self, name: &str, ahead: Duration) -> ScheduleRow {
+        let row = self.schedule(name, ahead);
+        let as_of = self.now();
+        let change = super::Change {
+            name,
+            expect: None,
+            row: Some(&row),
+            as_of,
+            withdraw: None,
+            skipped: &[],
+        };
+        let changed = self.store.change(&change).unwrap();
+        assert_eq!(changed, super::Changed::Done { version: 1, running: Vec::new() });
+        row
+    }
+
+    /// An occurrence of `row`, to be inserted.
+    fn occurrence(&mut self, row: &ScheduleRow, scheduled_for: Time, due: Time) -> NewTimer {
+        NewTimer {
+            id: TimerId::new(scheduled_for),
+            schedule: Some(row.id),
+            name: Some(row.name.clone()),
+            kind: row.kind.clone(),
+            scheduled_for,
+            due,
+            payload: row.payload.clone(),
+            retry: "1,0,0".to_owned(),
+        }
+    }
+}
+
+fn done() -> How {
+    How::Done(Outcome::Succeeded, None, String::new())
+}

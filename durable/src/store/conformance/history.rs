@@ -1,0 +1,65 @@
+//! What is known of what is over.
+
+use std::time::Duration;
+
+use super::{Bench, MOMENT, Rig, done};
+use crate::id::TimerId;
+use crate::store::{Filter, Finished};
+
+fn finished(bench: &mut Bench<'_>) -> TimerId {
+    let id = bench.running();
+    assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
+    id
+}
+
+pub(super) fn records_come_in_pages(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut ids: Vec<TimerId> = (0..5).map(|_| finished(&mut bench)).collect();
+    let mut filter = Filter { limit: 2, ..Filter::default() };
+    let mut found = Vec::new();
+    loop {
+        let page = bench.store.records(&filter).unwrap();
+        let Some(last) = page.last() else { break };
+        assert!(page.len() <= 2);
+        filter.after_record = Some((last.recorded, last.timer));
+        found.extend(page);
+    }
+    assert!(found.is_sorted_by_key(|record| (record.recorded, record.timer)));
+    let mut found: Vec<TimerId> = found.iter().map(|record| record.timer).collect();
+    ids.sort();
+    found.sort();
+    assert_eq!(found, ids);
+}
+
+pub(super) fn records_are_found_by_what_they_are_of(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut timers = [bench.timer(Duration::ZERO), bench.timer(Duration::ZERO)];
+    timers[0].name = Some("one".to_owned());
+    timers[1].kind = "bill".to_owned();
+    bench.store.insert(&timers, false).unwrap();
+    for timer in &timers {
+        assert_eq!(bench.store.cancel(timer.id).unwrap(), crate::store::Withdrawn::Done);
+    }
+    let mut found = |filter: Filter| -> Vec<TimerId> {
+        bench.store.records(&filter).unwrap().iter().map(|record| record.timer).collect()
+    };
+    let [one, two] = [timers[0].id, timers[1].id];
+    let name = Some("one".to_owned());
+    assert_eq!(found(Filter { name: name.clone(), ..Filter::default() }), [one]);
+    let kind = Some("bill".to_owned());
+    assert_eq!(found(Filter { kind: kind.clone(), ..Filter::default() }), [two]);
+    assert_eq!(found(Filter { name, kind, ..Filter::default() }), []);
+    assert_eq!(found(Filter { timer: Some(two), ..Filter::default() }), [two]);
+}
+
+pub(super) fn pruned_records_are_gone(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    finished(&mut bench);
+    bench.pass(MOMENT);
+    let before = bench.now();
+    bench.pass(MOMENT);
+    let kept = finished(&mut bench);
+    bench.store.prune(before, 1_000).unwrap();
+    let found: Vec<TimerId> = bench.records().iter().map(|record| record.timer).collect();
+    assert!(found.contains(&kept));
+}

@@ -1,0 +1,141 @@
+//! Lives of nodes, and what they leave behind.
+
+use std::time::Duration;
+
+use super::{Bench, LONG, MOMENT, Rig, done};
+use crate::id::{Lease, NodeId, TimerId};
+use crate::store::{Finished, How, Tended};
+
+pub(super) fn a_node_without_a_life_claims_nothing(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.insert(Duration::ZERO);
+    let alive = bench.lease;
+    bench.lease = Lease { node: NodeId::new(), epoch: 1 };
+    assert_eq!(bench.claim(id), None);
+    bench.lease = Lease { node: alive.node, epoch: alive.epoch + 1 };
+    assert_eq!(bench.claim(id), None);
+    bench.lease = alive;
+    assert_eq!(bench.claim(id).unwrap().attempt, 1);
+}
+
+pub(super) fn a_beat_keeps_a_node_alive(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let lease = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    let beat = bench.store.beat(lease, LONG).unwrap().unwrap();
+    assert_eq!(beat.lease, lease);
+    bench.pass(MOMENT * 2);
+    assert_eq!(bench.store.tend().unwrap().nodes, 0);
+    assert!(bench.store.beat(lease, LONG).unwrap().is_some());
+}
+
+pub(super) fn a_dead_node_does_not_come_back_by_a_beat(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let lease = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    bench.pass(MOMENT * 2);
+    assert_eq!(bench.store.tend().unwrap().nodes, 1);
+    assert_eq!(bench.store.beat(lease, LONG).unwrap(), None);
+    let id = bench.insert(Duration::ZERO);
+    assert_eq!(bench.store.claim(lease, &[id]).unwrap().timers, []);
+    assert_eq!(bench.store.tend().unwrap().nodes, 0);
+}
+
+pub(super) fn a_node_joins_again_under_another_epoch(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let first = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    bench.pass(MOMENT * 2);
+    bench.store.tend().unwrap();
+    let second = bench.store.join(first.node, LONG).unwrap().lease;
+    bench.store.leave(second).unwrap();
+    let third = bench.store.join(first.node, LONG).unwrap().lease;
+    let fourth = bench.store.join(first.node, LONG).unwrap().lease;
+    for (earlier, later) in [(first, second), (second, third), (third, fourth)] {
+        assert!(later.epoch > earlier.epoch);
+        assert_eq!(bench.store.beat(earlier, LONG).unwrap(), None);
+    }
+    assert!(bench.store.beat(fourth, LONG).unwrap().is_some());
+}
+
+pub(super) fn orphans_of_a_dead_node_are_pending_again(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let survivor = bench.lease;
+    bench.lease = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    let id = bench.running();
+    let due = bench.row(id).unwrap().new.due;
+    bench.pass(MOMENT * 2);
+    let tended = bench.store.tend().unwrap();
+    assert_eq!(tended, Tended { nodes: 1, orphans: 1, promoted: 0, more: false });
+    let row = bench.row(id).unwrap();
+    assert_eq!((row.running, row.attempt, row.failures, row.new.due), (None, 1, 0, due));
+    assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
+    bench.lease = survivor;
+    assert_eq!(bench.claim(id).unwrap().attempt, 2);
+    assert_eq!(bench.store.tend().unwrap(), Tended::default());
+}
+
+pub(super) fn orphans_of_a_lost_epoch_are_pending_again(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let old = bench.lease;
+    bench.lease = bench.store.join(old.node, LONG).unwrap().lease;
+    assert_eq!(bench.store.tend().unwrap().orphans, 1);
+    assert_eq!(bench.row(id).unwrap().running, None);
+    assert_eq!(bench.claim(id).unwrap().attempt, 2);
+}
+
+pub(super) fn a_living_nodes_timers_are_left_alone(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    bench.pass(MOMENT);
+    assert_eq!(bench.store.tend().unwrap(), Tended::default());
+    assert_eq!(bench.row(id).unwrap().running, Some(bench.lease));
+    assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
+}
+
+pub(super) fn a_node_that_leaves_gives_its_timers_back(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let staying = bench.lease;
+    let kept = bench.running();
+    bench.lease = bench.store.join(NodeId::new(), LONG).unwrap().lease;
+    let given = bench.running();
+    bench.store.leave(bench.lease).unwrap();
+    assert_eq!(bench.row(given).unwrap().running, None);
+    assert_eq!(bench.row(kept).unwrap().running, Some(staying));
+    assert_eq!(bench.store.beat(bench.lease, LONG).unwrap(), None);
+    bench.store.leave(bench.lease).unwrap();
+    bench.lease = staying;
+    assert_eq!(bench.claim(given).unwrap().attempt, 2);
+}
+
+pub(super) fn held_names_what_a_lease_runs(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (one, two, three) = (bench.running(), bench.running(), bench.running());
+    bench.insert(Duration::ZERO);
+    assert_eq!(bench.finish(two, 1, How::HandBack), Finished::Accepted);
+    assert_eq!(bench.claim(two).unwrap().attempt, 2);
+    assert_eq!(bench.finish(three, 1, done()), Finished::Accepted);
+    let mut held: Vec<(TimerId, u32)> = bench.store.held(bench.lease).unwrap();
+    held.sort();
+    let mut expected = vec![(one, 1), (two, 2)];
+    expected.sort();
+    assert_eq!(held, expected);
+    let other = Lease { epoch: bench.lease.epoch + 1, ..bench.lease };
+    assert_eq!(bench.store.held(other).unwrap(), []);
+}
+
+pub(super) fn a_beat_names_the_living(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let dying = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    bench.pass(MOMENT * 2);
+    bench.store.tend().unwrap();
+    let joined = bench.store.join(NodeId::new(), LONG).unwrap();
+    let beat = bench.store.beat(bench.lease, LONG).unwrap().unwrap();
+    let mut expected = [bench.lease.node, joined.lease.node];
+    expected.sort();
+    for nodes in [&joined.nodes, &beat.nodes] {
+        let ids: Vec<NodeId> = nodes.iter().map(|(node, _)| *node).collect();
+        assert_eq!(ids, expected);
+        assert!(!ids.contains(&dying.node));
+    }
+    let last = |node| beat.nodes.iter().find(|(id, _)| *id == node).unwrap().1;
+    assert_eq!((last(bench.lease.node), last(joined.lease.node)), (beat.now, joined.now));
+}

@@ -1,0 +1,129 @@
+//! Several connections at once.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use super::{Bench, LONG, Rig};
+use crate::id::{NodeId, TimerId};
+use crate::store::{Advance, Advanced, Inserted, NewTimer, Store, Withdrawn};
+
+const RIVALS: usize = 3;
+
+/// Runs `work` on as many threads as there are rivals, each with its number and a connection.
+fn race<T: Send>(bench: &Bench<'_>, work: impl Fn(usize, &mut dyn Store) -> T + Sync) -> Vec<T> {
+    let stores: Vec<_> = (0..RIVALS).map(|_| bench.rig.store()).collect();
+    let (start, work) = (Barrier::new(RIVALS), &work);
+    thread::scope(|scope| {
+        let run = |(n, mut store): (usize, Box<dyn Store>)| {
+            let start = &start;
+            scope.spawn(move || {
+                start.wait();
+                work(n, &mut *store)
+            })
+        };
+        let threads: Vec<_> = stores.into_iter().enumerate().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Calls until no concurrent transaction gets in the way.
+fn insist<T>(mut call: impl FnMut() -> crate::store::Result<T>) -> T {
+    loop {
+        match call() {
+            Err(error) if error.kind() == crate::StoreErrorKind::Conflict => {}
+            answer => return answer.unwrap(),
+        }
+    }
+}
+
+pub(super) fn rivals_claim_each_timer_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let timers: Vec<NewTimer> = (0..60).map(|_| bench.timer(Duration::ZERO)).collect();
+    bench.store.insert(&timers, false).unwrap();
+    let mut ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
+    ids.sort();
+    let claims = race(&bench, |_, store| {
+        let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+        let mut claimed = Vec::new();
+        // What another has locked may be left out, and is asked for again.
+        for _ in 0..3 {
+            for part in ids.chunks(7) {
+                claimed.extend(insist(|| store.claim(lease, part)).timers);
+            }
+        }
+        claimed
+    });
+    let claims: Vec<_> = claims.into_iter().flatten().collect();
+    assert!(claims.iter().all(|timer| timer.attempt == 1));
+    let mut claimed: Vec<TimerId> = claims.iter().map(|timer| timer.new.id).collect();
+    claimed.sort();
+    assert_eq!(claimed, ids);
+}
+
+pub(super) fn rivals_advance_a_schedule_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", Duration::ZERO);
+    for n in 0..10 {
+        let from = row.next.unwrap() + Duration::from_secs(n);
+        let timers: Vec<_> = (0..RIVALS).map(|_| [bench.occurrence(&row, from, from)]).collect();
+        let advanced = race(&bench, |rival, store| {
+            insist(|| {
+                store.advance(&Advance {
+                    schedule: row.id,
+                    version: 1,
+                    from,
+                    next: Some(from + Duration::from_secs(1)),
+                    timers: &timers[rival],
+                    skipped: &[],
+                    only_idle: false,
+                })
+            })
+        });
+        let won = advanced.iter().filter(|answer| **answer == Advanced::Done).count();
+        assert_eq!(won, 1, "{advanced:?}");
+    }
+    let filter = crate::store::Filter { schedule: Some(row.id), ..Default::default() };
+    assert_eq!(bench.store.timers(&filter).unwrap().len(), 10);
+}
+
+pub(super) fn a_cancel_and_a_claim_do_not_both_win(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let ids: Vec<TimerId> = (0..20).map(|_| bench.insert(Duration::ZERO)).collect();
+    let (lease, ids) = (bench.lease, &ids);
+    let won = race(&bench, |rival, store| -> Vec<TimerId> {
+        let claims =
+            |store: &mut dyn Store, id| !store.claim(lease, &[id]).unwrap().timers.is_empty();
+        let cancels = |store: &mut dyn Store, id| insist(|| store.cancel(id)) == Withdrawn::Done;
+        let wins = |id: &TimerId| match rival {
+            0 => claims(store, *id),
+            _ => cancels(store, *id),
+        };
+        ids.iter().copied().filter(wins).collect()
+    });
+    let mut won: Vec<TimerId> = won.into_iter().flatten().collect();
+    won.sort();
+    let count = won.len();
+    won.dedup();
+    assert_eq!(won.len(), count, "a timer was both cancelled and claimed");
+    let records = bench.records().len();
+    let left = bench.store.timers(&crate::store::Filter::default()).unwrap();
+    assert_eq!(records + left.len(), ids.len());
+}
+
+pub(super) fn rivals_insert_a_name_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    for n in 0..10 {
+        let timers: Vec<NewTimer> = (0..RIVALS)
+            .map(|_| NewTimer { name: Some(format!("name {n}")), ..bench.timer(LONG) })
+            .collect();
+        let inserted =
+            race(&bench, |rival, store| insist(|| store.insert(&timers[rival..=rival], false))[0]);
+        let first = bench.store.find(&format!("name {n}")).unwrap().unwrap().new.id;
+        for (timer, answer) in timers.iter().zip(inserted) {
+            let expected =
+                if timer.id == first { Inserted::Created } else { Inserted::Exists(first) };
+            assert_eq!(answer, expected);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Schedules, and how they become timers and records.
+
+use std::time::Duration;
+
+use super::{Bench, LONG, MOMENT, Rig, done};
+use crate::id::{ScheduleId, Shards, TimerId};
+use crate::record::{Outcome, Reason};
+use crate::store::{
+    Advance, Advanced, Change, Changed, Finished, How, Occupied, ScheduleRow, Skip, Withdrawn,
+};
+use crate::time::Time;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn advance<'a>(row: &ScheduleRow, next: Time) -> Advance<'a> {
+    Advance {
+        schedule: row.id,
+        version: row.version,
+        from: row.next.unwrap(),
+        next: Some(next),
+        timers: &[],
+        skipped: &[],
+        only_idle: false,
+    }
+}
+
+fn change<'a>(row: &'a ScheduleRow, as_of: Time) -> Change<'a> {
+    let expect = Some(row.version);
+    Change { name: &row.name, expect, row: Some(row), as_of, withdraw: None, skipped: &[] }
+}
+
+fn skip(scheduled_for: Time, reason: Reason) -> Skip {
+    let outcome = Outcome::Skipped;
+    Skip { id: TimerId::new(scheduled_for), scheduled_for, outcome, reason }
+}
+
+/// A schedule with one occurrence in the table: due now, and not claimed.
+fn with_occurrence(bench: &mut Bench<'_>) -> (ScheduleRow, TimerId) {
+    let mut row = bench.scheduled("nightly", Duration::ZERO);
+    let at = row.next.unwrap();
+    let timer = bench.occurrence(&row, at, at);
+    let timers = [timer];
+    let advanced = Advance { timers: &timers, ..advance(&row, at + SECOND) };
+    assert_eq!(bench.store.advance(&advanced).unwrap(), Advanced::Done);
+    row.next = Some(at + SECOND);
+    (row, timers[0].id)
+}
+
+pub(super) fn a_change_needs_the_version_it_was_made_for(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let (now, found) = bench.store.schedule("nightly").unwrap();
+    assert_eq!(found.as_ref(), Some(&row));
+    let other = ScheduleRow { payload: vec![8], enabled: false, next: None, ..row.clone() };
+    let mut set = |expect| bench.store.change(&Change { expect, ..change(&other, now) }).unwrap();
+    assert_eq!(
+        (set(None), set(Some(2)), set(Some(0))),
+        (Changed::Stale, Changed::Stale, Changed::Stale)
+    );
+    assert_eq!(set(Some(1)), Changed::Done { version: 2, running: Vec::new() });
+    assert_eq!(set(Some(1)), Changed::Stale);
+    let found = bench.store.schedule("nightly").unwrap().1.unwrap();
+    assert_eq!(found, ScheduleRow { version: 2, ..other });
+    assert_eq!(bench.store.schedule("daily").unwrap().1, None);
+}
+
+pub(super) fn an_advance_needs_the_schedule_as_it_was_read(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", Duration::ZERO);
+    let at = row.next.unwrap();
+    let good = advance(&row, at + SECOND);
+    for bad in [
+        Advance { version: 2, ..good },
+        Advance { from: at + SECOND, ..good },
+        Advance { schedule: ScheduleId::from_bits(3), ..good },
+    ] {
+        assert_eq!(bench.store.advance(&bad).unwrap(), Advanced::Stale);
+    }
+    assert_eq!(bench.store.advance(&good).unwrap(), Advanced::Done);
+    assert_eq!(bench.store.advance(&good).unwrap(), Advanced::Stale);
+    let found = bench.store.schedule("nightly").unwrap().1.unwrap();
+    assert_eq!((found.next, found.version), (Some(at + SECOND), 1));
+}
+
+pub(super) fn an_advance_inserts_and_records(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", Duration::ZERO);
+    let at = row.next.unwrap();
+    let (first, second) = (at + SECOND, at + SECOND * 2);
+    let timer = bench.occurrence(&row, second, second + LONG);
+    let late = bench.occurrence(&row, at - SECOND, at - SECOND);
+    let (timers, skipped) = ([timer, late], [skip(first, Reason::Missed)]);
+    let full = Advance { timers: &timers, skipped: &skipped, ..advance(&row, at + SECOND * 3) };
+    let before = bench.now();
+    assert_eq!(bench.store.advance(&full).unwrap(), Advanced::Done);
+    let found = bench.row(timers[0].id).unwrap();
+    assert_eq!((&found.new, found.attempt), (&timers[0], 0));
+    assert!(bench.row(timers[1].id).unwrap().new.due >= before);
+    let records = bench.records();
+    assert_eq!(records.len(), 1);
+    let record = &records[0];
+    assert_eq!((record.scheduled_for, record.timer), (first, skipped[0].id));
+    assert_eq!((record.outcome, record.reason), (Outcome::Skipped, Some(Reason::Missed)));
+    assert_eq!((record.schedule, record.name.as_deref()), (Some(row.id), Some("nightly")));
+    assert_eq!((&record.kind[..], record.attempts, record.node), ("bill", 0, None));
+}
+
+pub(super) fn an_advance_makes_no_occurrence_twice(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (mut row, id) = with_occurrence(&mut bench);
+    let at = row.next.unwrap() - SECOND;
+    let (again, skips) = (bench.occurrence(&row, at, at), [skip(at, Reason::Missed)]);
+    let again = [again];
+    for _ in 0..2 {
+        let next = row.next.unwrap() + SECOND;
+        let repeated = Advance { timers: &again, skipped: &skips, ..advance(&row, next) };
+        assert_eq!(bench.store.advance(&repeated).unwrap(), Advanced::Done);
+        row.next = Some(next);
+        assert_eq!(bench.row(again[0].id), None);
+        if bench.claim(id).is_some() {
+            assert_eq!(bench.records(), []);
+            assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
+        }
+    }
+    assert_eq!(bench.records().len(), 1);
+}
+
+pub(super) fn an_advance_waits_for_what_is_unfinished(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, id) = with_occurrence(&mut bench);
+    let next = row.next.unwrap();
+    let idle = Advance { only_idle: true, ..advance(&row, next + SECOND) };
+    assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Busy);
+    assert!(bench.claim(id).is_some());
+    assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Busy);
+    assert_eq!(bench.finish(id, 1, How::Retry(LONG)), Finished::Accepted);
+    assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Busy);
+    assert_eq!(bench.store.schedule("nightly").unwrap().1.unwrap().next, Some(next));
+    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Done);
+}
+
+pub(super) fn a_disabled_schedule_does_not_advance(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", Duration::ZERO);
+    let as_of = bench.now();
+    let mut off = ScheduleRow { enabled: false, ..row.clone() };
+    let changed = bench.store.change(&change(&off, as_of)).unwrap();
+    assert_eq!(changed, Changed::Done { version: 2, running: Vec::new() });
+    off.version = 2;
+    let next = row.next.unwrap() + SECOND;
+    assert_eq!(bench.store.advance(&advance(&off, next)).unwrap(), Advanced::Stale);
+    assert_eq!(bench.store.upcoming(LONG, Shards::ALL, 9).unwrap().schedules, []);
+}
+
+pub(super) fn a_withdrawal_takes_back_what_is_pending(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, due) = with_occurrence(&mut bench);
+    let later = row.next.unwrap() + LONG;
+    let queued_for = row.next.unwrap() - SECOND - Duration::from_micros(1);
+    let timers =
+        [bench.occurrence(&row, later, later), bench.occurrence(&row, queued_for, Time::NEVER)];
+    let more = Advance { timers: &timers, ..advance(&row, later + SECOND) };
+    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+    let other = bench.insert(Duration::ZERO);
+
+    let as_of = bench.now();
+    let skips = [skip(later + LONG, Reason::Disabled), skip(queued_for, Reason::Disabled)];
+    let off = ScheduleRow { enabled: false, ..row.clone() };
+    let withdraw = Some(Reason::Disabled);
+    let off = Change { withdraw, skipped: &skips, ..change(&off, as_of) };
+    let changed = bench.store.change(&off).unwrap();
+    assert_eq!(changed, Changed::Done { version: 2, running: Vec::new() });
+    assert_eq!(bench.pending(), [other]);
+    assert_eq!(bench.claim(due), None);
+    let mut records = bench.records();
+    records.sort_by_key(|record| record.scheduled_for);
+    let ends: Vec<_> = records.iter().map(|record| (record.timer, record.outcome)).collect();
+    let cancelled = Outcome::Cancelled;
+    let expected = [(timers[1].id, cancelled), (due, cancelled), (skips[0].id, Outcome::Skipped)];
+    assert_eq!(ends, expected);
+    assert!(records.iter().all(|record| record.reason == withdraw));
+}
+
+pub(super) fn a_withdrawal_names_what_runs(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, id) = with_occurrence(&mut bench);
+    assert!(bench.claim(id).is_some());
+    let as_of = bench.now();
+    let withdraw = Some(Reason::Replaced);
+    let changed = bench.store.change(&Change { withdraw, ..change(&row, as_of) }).unwrap();
+    assert_eq!(changed, Changed::Done { version: 2, running: vec![(id, 1)] });
+    assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
+}
+
+pub(super) fn a_withdrawal_records_what_was_attempted(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, id) = with_occurrence(&mut bench);
+    assert!(bench.claim(id).is_some());
+    assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Accepted);
+    let as_of = row.next.unwrap() - LONG;
+    let withdraw = Some(Reason::Replaced);
+    bench.store.change(&Change { withdraw, ..change(&row, as_of) }).unwrap();
+    let records = bench.records();
+    assert_eq!(records.len(), 1);
+    assert_eq!((records[0].timer, records[0].attempts), (id, 1));
+}
+
+pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let rows = [3, 1, 2].map(|n| bench.scheduled(&n.to_string(), LONG * n));
+    let mut never = bench.schedule("never", LONG);
+    never.next = None;
+    let as_of = bench.now();
+    let made = bench.store.change(&Change { expect: None, ..change(&never, as_of) }).unwrap();
+    assert!(matches!(made, Changed::Done { version: 1, .. }));
+    let mut names = |ahead: Duration, shards: Shards, limit: u32| -> String {
+        let found = bench.store.upcoming(ahead, shards, limit).unwrap().schedules;
+        found.iter().map(|(row, _)| &row.name[..]).collect()
+    };
+    assert_eq!(names(LONG * 9, Shards::ALL, 9), "123");
+    assert_eq!(names(LONG * 9, Shards::ALL, 2), "12");
+    assert_eq!(names(LONG * 2, Shards::ALL, 9), "12");
+    assert_eq!(names(MOMENT, Shards::ALL, 9), "");
+    let without = |row: &ScheduleRow| Shards::from_mask(!(1 << row.id.shard()));
+    assert!(!names(LONG * 9, without(&rows[0]), 9).contains('3'));
+    let found = bench.store.upcoming(LONG * 9, Shards::ALL, 9).unwrap().schedules;
+    assert_eq!(found[2].0, rows[0]);
+}
+
+pub(super) fn upcoming_counts_what_occupies_a_schedule(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (mut row, id) = with_occurrence(&mut bench);
+    let idle = bench.scheduled("idle", Duration::ZERO);
+    let at = row.next.unwrap();
+    let timers = [1, 2].map(|n| bench.occurrence(&row, at + SECOND * n, Time::NEVER));
+    row.next = Some(at);
+    let more = Advance { timers: &timers, ..advance(&row, at + SECOND * 3) };
+    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+    let mut occupied = |wanted: ScheduleId| {
+        let found = bench.store.upcoming(LONG, Shards::ALL, 9).unwrap().schedules;
+        found.iter().find(|(row, _)| row.id == wanted).unwrap().1
+    };
+    assert_eq!(occupied(row.id), Occupied { unfinished: 1, queued: 2 });
+    assert_eq!(occupied(idle.id), Occupied::default());
+    assert!(bench.claim(id).is_some());
+    assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
+    let found = bench.store.upcoming(LONG, Shards::ALL, 9).unwrap().schedules;
+    assert!(found.iter().any(|(_, of)| *of == Occupied { unfinished: 0, queued: 2 }));
+}
+
+pub(super) fn a_queued_timer_is_claimed_after_those_before_it(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, first) = with_occurrence(&mut bench);
+    let at = row.next.unwrap();
+    let timers = [2, 1].map(|n| bench.occurrence(&row, at + SECOND * n, Time::NEVER));
+    let [third, second] = [timers[0].id, timers[1].id];
+    let more = Advance { timers: &timers, ..advance(&row, at + SECOND * 3) };
+    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+
+    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert!(bench.claim(first).is_some());
+    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!(bench.finish(first, 1, How::Retry(LONG)), Finished::Accepted);
+    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!((bench.claim(second), bench.claim(third)), (None, None));
+    assert_eq!(bench.store.cancel(first).unwrap(), Withdrawn::Done);
+
+    let before = bench.now();
+    assert_eq!(bench.store.tend().unwrap().promoted, 1);
+    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert!(bench.row(second).unwrap().new.due >= before);
+    assert_eq!(bench.claim(third), None);
+    let claimed = bench.claim(second).unwrap();
+    assert_eq!(claimed.new.scheduled_for, at + SECOND);
+    assert_eq!(bench.finish(second, 1, done()), Finished::Accepted);
+    assert_eq!(bench.store.tend().unwrap().promoted, 1);
+    assert!(bench.claim(third).is_some());
+}
+
+pub(super) fn a_queued_timer_can_be_cancelled(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, _) = with_occurrence(&mut bench);
+    let at = row.next.unwrap();
+    let timers = [bench.occurrence(&row, at, Time::NEVER)];
+    let more = Advance { timers: &timers, ..advance(&row, at + SECOND) };
+    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
+    assert_eq!(bench.store.reschedule(timers[0].id, at).unwrap(), Withdrawn::Gone);
+    assert_eq!(bench.store.cancel(timers[0].id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.records().len(), 1);
+}
+
+pub(super) fn a_removed_schedule_is_gone(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, id) = with_occurrence(&mut bench);
+    let as_of = bench.now();
+    let removal = Change { row: None, withdraw: Some(Reason::Removed), ..change(&row, as_of) };
+    assert_eq!(bench.store.change(&Change { expect: Some(7), ..removal }).unwrap(), Changed::Stale);
+    assert!(matches!(bench.store.change(&removal).unwrap(), Changed::Done { .. }));
+    assert_eq!(bench.store.schedule("nightly").unwrap().1, None);
+    assert_eq!((bench.row(id), bench.pending()), (None, Vec::new()));
+    assert_eq!(bench.records()[0].reason, Some(Reason::Removed));
+    let next = row.next.unwrap() + SECOND;
+    assert_eq!(bench.store.advance(&advance(&row, next)).unwrap(), Advanced::Stale);
+    let again = bench.scheduled("nightly", LONG);
+    assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(again));
+}

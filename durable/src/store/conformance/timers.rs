@@ -1,0 +1,330 @@
+//! One timer's way from its insert to its record.
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use super::{Bench, LONG, MOMENT, Rig, done, kinds};
+use crate::id::{NodeId, Shards, TimerId};
+use crate::record::{Outcome, Reason};
+use crate::store::{End, Filter, Finished, How, Inserted, NewTimer, Scan, Withdrawn};
+use crate::time::Time;
+
+pub(super) fn a_claim_is_never_early(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.insert(MOMENT);
+    let due = bench.row(id).unwrap().new.due;
+    loop {
+        let claimed = bench.store.claim(bench.lease, &[id]).unwrap();
+        if let [timer] = &claimed.timers[..] {
+            assert!(claimed.now >= due && timer.new.due == due);
+            break;
+        }
+        assert!(claimed.now < due, "due at {due}, not claimed at {}", claimed.now);
+        bench.pass(MOMENT / 4);
+    }
+}
+
+pub(super) fn a_timer_is_claimed_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    assert_eq!(bench.claim(id), None);
+    let other = bench.store.join(NodeId::new(), LONG).unwrap().lease;
+    assert_eq!(bench.store.claim(other, &[id]).unwrap().timers, []);
+    assert_eq!(bench.row(id).unwrap().running, Some(bench.lease));
+}
+
+pub(super) fn a_claim_returns_what_was_inserted(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut timers = [bench.timer(Duration::ZERO), bench.timer(Duration::ZERO)];
+    timers[0].name = Some("sn\u{f6}w 'quoted' \\ \"so\"".to_owned());
+    timers[1].payload = Vec::new();
+    for timer in &mut timers {
+        timer.due = bench.now() + MOMENT * 10;
+        timer.scheduled_for = Time::from_micros(-1);
+    }
+    bench.store.insert(&timers, false).unwrap();
+    bench.pass(MOMENT * 11);
+    let mut ids = timers.each_ref().map(|timer| timer.id);
+    ids.sort();
+    let claimed = bench.store.claim(bench.lease, &ids).unwrap();
+    timers.sort_by_key(|timer| (timer.due, timer.id));
+    let found: Vec<&NewTimer> = claimed.timers.iter().map(|timer| &timer.new).collect();
+    assert_eq!(found, timers.iter().collect::<Vec<_>>());
+    for timer in &claimed.timers {
+        assert_eq!((timer.attempt, timer.failures), (1, 0));
+        assert_eq!(timer.running, Some(bench.lease));
+    }
+}
+
+pub(super) fn a_due_time_in_the_past_becomes_now(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut timer = bench.timer(Duration::ZERO);
+    let wished = timer.due - LONG;
+    (timer.due, timer.scheduled_for) = (wished, wished);
+    let before = bench.now();
+    bench.store.insert(from_ref(&timer), false).unwrap();
+    let row = bench.row(timer.id).unwrap();
+    assert!(row.new.due >= before && row.new.due <= bench.now());
+    assert_eq!(row.new.scheduled_for, wished);
+    assert!(bench.claim(timer.id).is_some());
+}
+
+pub(super) fn an_insert_that_is_repeated_makes_no_second_timer(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let timer = bench.timer(LONG);
+    let exists = Inserted::Exists(timer.id);
+    let twice = [timer.clone(), timer.clone()];
+    assert_eq!(bench.store.insert(&twice, false).unwrap(), [Inserted::Created, exists]);
+    assert_eq!(bench.store.insert(from_ref(&timer), true).unwrap(), [exists]);
+    assert_eq!(bench.pending(), [timer.id]);
+}
+
+pub(super) fn a_recorded_timer_is_not_inserted_again(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let timer = bench.timer(Duration::ZERO);
+    bench.store.insert(from_ref(&timer), false).unwrap();
+    assert!(bench.claim(timer.id).is_some());
+    assert_eq!(bench.finish(timer.id, 1, done()), Finished::Accepted);
+    let again = bench.store.insert(from_ref(&timer), true).unwrap();
+    assert_eq!(again, [Inserted::Exists(timer.id)]);
+    assert_eq!(bench.pending(), []);
+}
+
+pub(super) fn a_name_is_taken_while_its_timer_is_there(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut named = |name: Option<&str>| {
+        let mut timer = bench.timer(Duration::ZERO);
+        timer.name = name.map(str::to_owned);
+        timer
+    };
+    let [first, second, third] = [Some("a"), Some("a"), Some("b")].map(&mut named);
+    let timers = [first.clone(), second.clone(), third.clone(), named(None), named(None)];
+    let inserted = bench.store.insert(&timers, false).unwrap();
+    let exists = Inserted::Exists(first.id);
+    let created = Inserted::Created;
+    assert_eq!(inserted, [created, exists, created, created, created]);
+    assert_eq!(bench.store.find("a").unwrap().unwrap().new.id, first.id);
+
+    assert!(bench.claim(first.id).is_some());
+    assert_eq!(bench.store.insert(from_ref(&second), false).unwrap(), [exists]);
+    assert_eq!(bench.finish(first.id, 1, done()), Finished::Accepted);
+    assert_eq!(bench.store.find("a").unwrap(), None);
+    assert_eq!(bench.store.insert(&[second], false).unwrap(), [created]);
+}
+
+pub(super) fn a_scan_finds_what_is_due_in_order(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let [third, first, second] = [3, 1, 2].map(|n| bench.insert(LONG * n));
+    let later = bench.insert(LONG * 9);
+    let window = bench.scan(LONG * 4, None);
+    let found: Vec<TimerId> = window.timers.iter().map(|waiting| waiting.id).collect();
+    assert_eq!(found, [first, second, third]);
+    for waiting in &window.timers {
+        assert_eq!(waiting.due, bench.row(waiting.id).unwrap().new.due);
+    }
+    let now = bench.now();
+    assert!(window.now <= now && now.since(window.now) < LONG);
+    assert_eq!(bench.scan(LONG * 10, None).timers[3].id, later);
+}
+
+pub(super) fn a_scan_keeps_to_kinds_shards_and_limit(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut timers: Vec<NewTimer> = (0..6).map(|n| bench.timer(LONG + MOMENT * n)).collect();
+    for (n, timer) in timers.iter_mut().enumerate() {
+        timer.id = TimerId::from_bits(timer.id.bits() / 64 * 64 + n as u128);
+        timer.kind = ["mail", "bill", "other"][n / 2].to_owned();
+    }
+    bench.store.insert(&timers, false).unwrap();
+    let kinds = kinds();
+    let scan = Scan { ahead: LONG * 2, back: None, shards: Shards::ALL, kinds: &kinds, limit: 9 };
+    let mut found = |scan: Scan<'_>| -> Vec<(TimerId, u32)> {
+        let timers = bench.store.scan(&scan).unwrap().timers;
+        timers.iter().map(|waiting| (waiting.id, waiting.kind)).collect()
+    };
+    let at = |n: usize| (timers[n].id, n as u32 / 2);
+    assert_eq!(found(scan), [at(0), at(1), at(2), at(3)]);
+    assert_eq!(found(Scan { limit: 3, ..scan }), [at(0), at(1), at(2)]);
+    assert_eq!(found(Scan { shards: Shards::from_mask(0b100_1010), ..scan }), [at(1), at(3)]);
+    let reversed = [kinds[1].clone(), kinds[0].clone()];
+    assert_eq!(found(Scan { kinds: &reversed, limit: 1, ..scan }), [(timers[0].id, 1)]);
+    assert_eq!(found(Scan { kinds: &[], ..scan }), []);
+    assert_eq!(found(Scan { shards: Shards::NONE, ..scan }), []);
+}
+
+pub(super) fn a_scan_with_a_floor_leaves_out_what_is_long_due(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let old = bench.insert(Duration::ZERO);
+    bench.pass(MOMENT * 2);
+    let new = bench.insert(LONG);
+    let ids = |window: crate::store::Window| -> Vec<TimerId> {
+        window.timers.iter().map(|waiting| waiting.id).collect()
+    };
+    assert_eq!(ids(bench.scan(LONG * 2, Some(MOMENT))), [new]);
+    assert_eq!(ids(bench.scan(LONG * 2, Some(LONG))), [old, new]);
+    assert_eq!(ids(bench.scan(LONG * 2, None)), [old, new]);
+}
+
+pub(super) fn a_scan_leaves_out_what_runs(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (running, pending) = (bench.running(), bench.insert(Duration::ZERO));
+    assert!(bench.row(running).is_some());
+    assert_eq!(bench.pending(), [pending]);
+}
+
+pub(super) fn a_finish_ends_the_timer_with_one_record(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (good, bad) = (bench.running(), bench.running());
+    let before = bench.now();
+    assert_eq!(bench.finish(good, 1, done()), Finished::Accepted);
+    let dead = How::Done(Outcome::Dead, Some(Reason::Failed), "it rained".to_owned());
+    assert_eq!(bench.finish(bad, 1, dead), Finished::Accepted);
+    assert_eq!((bench.row(good), bench.row(bad)), (None, None));
+    let records = bench.records();
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        let is_good = record.timer == good;
+        assert_eq!((record.attempts, record.failures), (1, u32::from(!is_good)));
+        let outcome = if is_good { Outcome::Succeeded } else { Outcome::Dead };
+        assert_eq!((record.outcome, record.reason.is_none()), (outcome, is_good));
+        assert_eq!(record.detail, if is_good { "" } else { "it rained" });
+        assert_eq!((record.node, &record.kind[..]), (Some(bench.lease.node), "mail"));
+        assert!(record.recorded >= before);
+    }
+}
+
+pub(super) fn a_finish_is_fenced_by_its_attempt(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Accepted);
+    assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
+    assert_eq!(bench.claim(id).unwrap().attempt, 2);
+    for how in [done(), How::HandBack, How::Retry(Duration::ZERO)] {
+        assert_eq!(bench.finish(id, 1, how), Finished::Fenced);
+    }
+    assert_eq!(bench.finish(id, 2, done()), Finished::Accepted);
+    assert_eq!(bench.finish(TimerId::from_bits(5), 1, done()), Finished::Fenced);
+    assert_eq!(bench.records().len(), 1);
+}
+
+pub(super) fn a_finish_is_fenced_by_its_epoch(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let old = bench.lease;
+    let other = bench.store.join(NodeId::new(), LONG).unwrap().lease;
+    bench.lease = bench.store.join(old.node, LONG).unwrap().lease;
+    assert!(bench.lease.epoch > old.epoch);
+    assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
+    bench.lease = other;
+    assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
+    assert_eq!(bench.records(), []);
+}
+
+pub(super) fn a_repeated_finish_is_accepted_again(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
+    assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
+    assert_eq!(bench.finish(id, 2, done()), Finished::Fenced);
+    assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Fenced);
+    bench.lease = bench.store.join(NodeId::new(), LONG).unwrap().lease;
+    assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
+    assert_eq!(bench.records().len(), 1);
+}
+
+pub(super) fn a_retry_is_due_after_its_pause(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let before = bench.now();
+    assert_eq!(bench.finish(id, 1, How::Retry(MOMENT)), Finished::Accepted);
+    let row = bench.row(id).unwrap();
+    assert!(row.new.due >= before + MOMENT && row.new.due <= bench.now() + MOMENT);
+    assert_eq!((row.running, row.attempt, row.failures), (None, 1, 1));
+    assert_eq!(row.new.scheduled_for, row.new.scheduled_for.min(before));
+    bench.pass(MOMENT * 2);
+    let again = bench.claim(id).unwrap();
+    assert_eq!((again.attempt, again.failures), (2, 1));
+    assert_eq!(bench.records(), []);
+}
+
+pub(super) fn a_handed_back_timer_is_due_at_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let due = bench.row(id).unwrap().new.due;
+    assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Accepted);
+    let row = bench.row(id).unwrap();
+    assert_eq!((row.new.due, row.running, row.attempt, row.failures), (due, None, 1, 0));
+    assert_eq!(bench.claim(id).unwrap().attempt, 2);
+}
+
+pub(super) fn a_finish_and_a_claim_go_together(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (old, new) = (bench.running(), bench.insert(Duration::ZERO));
+    let ends = [End { timer: old, attempt: 1, how: done() }];
+    let (finished, claimed) = bench.store.finish_and_claim(bench.lease, &ends, &[new]).unwrap();
+    assert_eq!(finished, [Finished::Accepted]);
+    assert_eq!(claimed.timers.len(), 1);
+    assert_eq!((claimed.timers[0].new.id, claimed.timers[0].attempt), (new, 1));
+    assert_eq!(bench.records().len(), 1);
+    let (finished, claimed) = bench.store.finish_and_claim(bench.lease, &[], &[]).unwrap();
+    assert!(finished.is_empty() && claimed.timers.is_empty());
+}
+
+pub(super) fn a_cancelled_timer_is_never_claimed(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.insert(Duration::ZERO);
+    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    assert_eq!((bench.claim(id), bench.row(id)), (None, None));
+    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Gone);
+    let records = bench.records();
+    assert_eq!(records.len(), 1);
+    let record = &records[0];
+    assert_eq!((record.outcome, record.reason), (Outcome::Cancelled, Some(Reason::Cancelled)));
+    assert_eq!((record.timer, record.attempts, record.node), (id, 0, None));
+}
+
+pub(super) fn a_running_timer_is_not_cancelled(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let running = Withdrawn::Running { attempt: 1 };
+    assert_eq!(bench.store.cancel(id).unwrap(), running);
+    let to = bench.now() + LONG;
+    assert_eq!(bench.store.reschedule(id, to).unwrap(), running);
+    assert_eq!(bench.finish(id, 1, How::Retry(LONG)), Finished::Accepted);
+    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+}
+
+pub(super) fn a_rescheduled_timer_keeps_to_its_new_time(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.insert(Duration::ZERO);
+    let to = bench.now() + LONG;
+    assert_eq!(bench.store.reschedule(id, to).unwrap(), Withdrawn::Done);
+    let row = bench.row(id).unwrap();
+    assert_eq!((row.new.due, row.new.scheduled_for), (to, to));
+    assert_eq!(bench.claim(id), None);
+    assert_eq!(bench.scan(LONG / 2, None).timers, []);
+
+    let (past, before) = (to - LONG * 2, bench.now());
+    assert_eq!(bench.store.reschedule(id, past).unwrap(), Withdrawn::Done);
+    let row = bench.row(id).unwrap();
+    assert!(row.new.due >= before && row.new.scheduled_for == past);
+    assert!(bench.claim(id).is_some());
+    assert_eq!(bench.store.reschedule(TimerId::from_bits(5), to).unwrap(), Withdrawn::Gone);
+}
+
+pub(super) fn a_list_comes_in_pages(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut ids: Vec<TimerId> = (0..5).map(|n| bench.insert(LONG * n)).collect();
+    ids.sort();
+    let mut filter = Filter { kind: Some("mail".to_owned()), limit: 2, ..Filter::default() };
+    let mut found = Vec::new();
+    loop {
+        let page = bench.store.timers(&filter).unwrap();
+        let Some(last) = page.last() else { break };
+        assert!(page.len() <= 2);
+        filter.after = Some(last.new.id.bits());
+        found.extend(page.iter().map(|timer| timer.new.id));
+    }
+    assert_eq!(found, ids);
+    let none = Filter { kind: Some("bill".to_owned()), ..Filter::default() };
+    assert_eq!(bench.store.timers(&none).unwrap(), []);
+}
