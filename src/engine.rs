@@ -21,7 +21,6 @@ mod stats;
 mod wake_batch;
 
 use std::fmt;
-use std::io;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -29,7 +28,6 @@ use crossbeam_utils::CachePadded;
 
 use crate::canary::{Canary, seeded};
 use crate::clock::Clock;
-use crate::driver;
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::sync::unmodelled::AtomicU64;
@@ -118,6 +116,16 @@ impl Pass {
         let lag_ns = || clock.now().nanos_since(now);
         trace::passed(life, self.fired, self.lateness_ns_max, lag_ns);
     }
+}
+
+/// What an insert leaves to be done, by whoever stands above the driver: an engine does not know
+/// how its own is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Remaining {
+    Nothing,
+    /// Start the driver's thread. An insert that cannot have that done is to be withdrawn.
+    StartDriver,
 }
 
 impl Engine {
@@ -218,66 +226,43 @@ impl Engine {
         matches!(self.drive, Drive::Thread(_)) && self.alarm.is_set_for(deadline)
     }
 
-    /// Queues a new entry and makes sure that the driver knows.
-    ///
-    /// # Errors
-    ///
-    /// When the driver's thread is not running and cannot be started; nothing is armed then.
+    /// Queues a new entry and notifies the driver if it has to be.
     #[inline]
-    pub(crate) fn arm(this: &Arc<Self>, deadline: Tick, waker: Waker) -> io::Result<Claim> {
-        let hasty = (seeded(Canary::AlarmReadBeforeLock) && !this.clock.is_virtual())
-            .then(|| this.alarm.pull_forward(deadline));
-        let (index, mut shard) = this.lock_home();
+    pub(crate) fn arm(&self, deadline: Tick, waker: Waker) -> (Claim, Remaining) {
+        let hasty = (seeded(Canary::AlarmReadBeforeLock) && !self.clock.is_virtual())
+            .then(|| self.alarm.pull_forward(deadline));
+        let (index, mut shard) = self.lock_home();
         let (claim, earliest) = shard.arm(index, deadline, waker);
         drop(shard);
         // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
-        let told = match hasty {
-            Some(summons) => Self::answer(this, summons),
-            None => Self::announce(this, entry, deadline, earliest),
+        let remaining = match hasty {
+            Some(summons) => self.answer(summons),
+            None => self.announce(entry, deadline, earliest),
         };
-        if let Err(error) = told {
-            // SAFETY: as above.
-            unsafe { this.withdraw(claim, false) };
-            return Err(error);
-        }
-        Ok(claim)
+        (claim, remaining)
     }
 
-    /// Queues a fired entry again.
-    ///
-    /// # Errors
-    ///
-    /// As [`arm`](Self::arm); the entry is queued all the same.
-    pub(crate) fn rearm(
-        this: &Arc<Self>,
-        entry: &Entry,
-        deadline: Tick,
-        waker: Waker,
-    ) -> io::Result<()> {
-        let earliest = this.shard_of(entry).rearm(entry, deadline, waker);
-        Self::announce(this, entry, deadline, earliest)
+    /// Queues a fired entry again, and notifies the driver if it has to be.
+    pub(crate) fn rearm(&self, entry: &Entry, deadline: Tick, waker: Waker) -> Remaining {
+        let earliest = self.shard_of(entry).rearm(entry, deadline, waker);
+        self.announce(entry, deadline, earliest)
     }
 
-    /// Files an entry under another deadline if it is queued.
+    /// Files an entry under another deadline if it is queued, and notifies the driver if it has to
+    /// be.
     #[inline]
-    pub(crate) fn refile(this: &Arc<Self>, entry: &Entry, deadline: Tick) {
-        let earliest = this.shard_of(entry).refile(entry, deadline);
+    pub(crate) fn refile(&self, entry: &Entry, deadline: Tick) -> Remaining {
+        let earliest = self.shard_of(entry).refile(entry, deadline);
         if seeded(Canary::ResetUnannounced) {
-            return;
+            return Remaining::Nothing;
         }
-        let told = Self::announce(this, entry, deadline, earliest);
-        // INVARIANT: a driver does not end while an entry is queued, so none had to be started.
-        debug_assert!(told.is_ok(), "{told:?}");
+        self.announce(entry, deadline, earliest)
     }
 
-    /// Starts the driver's thread if there is none.
-    ///
-    /// # Errors
-    ///
-    /// When the system refuses to.
-    pub(crate) fn start(this: &Arc<Self>) -> io::Result<()> {
-        Self::answer(this, this.alarm.call_if_absent())
+    /// Whether the driver's thread has to be started.
+    pub(crate) fn look_for_driver(&self) -> Remaining {
+        self.answer(self.alarm.call_if_absent())
     }
 
     /// Puts `waker` in the place of a queued entry's. False if the entry has fired meanwhile.
@@ -423,21 +408,16 @@ impl Engine {
 
     /// Has the driver look at its wheels no later than at `deadline`.
     #[inline(always)]
-    fn announce(
-        this: &Arc<Self>,
-        entry: &Entry,
-        deadline: Tick,
-        earliest: Earliest,
-    ) -> io::Result<()> {
-        this.catch_up(entry, deadline);
+    fn announce(&self, entry: &Entry, deadline: Tick, earliest: Earliest) -> Remaining {
+        self.catch_up(entry, deadline);
         let summons = match earliest {
             Earliest::Lowered if seeded(Canary::InsertUnannounced) => Summons::None,
-            Earliest::Lowered => this.alarm.pull_forward(deadline),
+            Earliest::Lowered => self.alarm.pull_forward(deadline),
             // Another insert lowered the shard's earliest deadline at least this far, and told
             // the driver or is about to; unless there is none to be told.
-            Earliest::Kept => this.alarm.call_if_absent(),
+            Earliest::Kept => self.alarm.call_if_absent(),
         };
-        Self::answer(this, summons)
+        self.answer(summons)
     }
 
     /// Fires an entry that was just queued if a virtual clock has passed its deadline meanwhile.
@@ -460,14 +440,14 @@ impl Engine {
     }
 
     #[inline]
-    fn answer(this: &Arc<Self>, summons: Summons) -> io::Result<()> {
+    fn answer(&self, summons: Summons) -> Remaining {
         match summons {
-            Summons::None => Ok(()),
+            Summons::None => Remaining::Nothing,
             Summons::Unpark => {
-                this.unpark();
-                Ok(())
+                self.unpark();
+                Remaining::Nothing
             }
-            Summons::Start => driver::start(this),
+            Summons::Start => Remaining::StartDriver,
         }
     }
 

@@ -1,7 +1,10 @@
 //! Who keeps an engine alive: handles and sleeps; and the process-wide engine.
 
+use std::io;
+
 use crate::clock::Clock;
-use crate::engine::{Drive, Engine, ThreadDrive, default_shards};
+use crate::driver;
+use crate::engine::{Drive, Engine, Remaining, ThreadDrive, default_shards};
 use crate::sync::{Arc, OnceLock};
 
 static GLOBAL: OnceLock<Arc<Handle>> = OnceLock::new();
@@ -66,6 +69,19 @@ impl EngineRef {
         match &self.0 {
             Some(engine) => engine,
             None => &Handle::global().engine,
+        }
+    }
+
+    /// Does what an insert, or a look for the driver, left to be done.
+    ///
+    /// # Errors
+    ///
+    /// When the driver's thread has to be started and cannot be. The next try may succeed.
+    #[inline]
+    pub(crate) fn follow_up(&self, remaining: Remaining) -> io::Result<()> {
+        match remaining {
+            Remaining::Nothing => Ok(()),
+            Remaining::StartDriver => driver::start(self.get()),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_core::FusedFuture;
 
 use crate::canary::{Canary, seeded};
-use crate::engine::{Claim, Engine, Entry, State};
+use crate::engine::{Claim, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
 use crate::tick::Tick;
@@ -196,7 +196,11 @@ impl Sleep {
                 if later || seeded(Canary::ResetEarlierWithoutLock) {
                     entry.postpone(deadline);
                 } else {
-                    Engine::refile(engine, entry, deadline);
+                    let remaining = engine.refile(entry, deadline);
+                    // The driver of an armed sleep runs, although it may not have scanned yet;
+                    // unless a poll panicked because it could not be started. Then so does the
+                    // next, if it still cannot be.
+                    let _ = self.engine.follow_up(remaining);
                 }
             }
         }
@@ -268,8 +272,12 @@ impl Sleep {
             self.engine = engine;
             return self.poll_unarmed(waker);
         }
-        let armed = Engine::arm(engine, self.deadline, waker.clone());
-        self.claim = Some(armed.unwrap_or_else(|error| cannot_start(&error)));
+        let (claim, remaining) = engine.arm(self.deadline, waker.clone());
+        self.claim = Some(claim);
+        if let Err(error) = self.engine.follow_up(remaining) {
+            self.disarm(None, false);
+            cannot_start(&error);
+        }
         Poll::Pending
     }
 
@@ -287,21 +295,25 @@ impl Sleep {
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
                 }
-                let rearmed = Engine::rearm(engine, entry, deadline, waker.clone());
-                rearmed.unwrap_or_else(|error| cannot_start(&error));
-                return Poll::Pending;
+                let remaining = engine.rearm(entry, deadline, waker.clone());
+                return self.attend(remaining);
             }
             if engine.clock().has_passed(deadline) {
                 return self.complete();
             }
             if entry.has_waker(waker) {
-                Engine::start(engine).unwrap_or_else(|error| cannot_start(&error));
-                return Poll::Pending;
+                return self.attend(engine.look_for_driver());
             }
             if engine.replace_waker(entry, waker.clone()) {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Pending, of an entry that is queued, once there is a driver for it.
+    fn attend(&self, remaining: Remaining) -> Poll<()> {
+        self.engine.follow_up(remaining).unwrap_or_else(|error| cannot_start(&error));
+        Poll::Pending
     }
 }
 

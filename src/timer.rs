@@ -108,7 +108,8 @@ impl Timer {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn start(&self) -> io::Result<()> {
-        Engine::start(self.engine())
+        let engine = EngineRef::of(self.engine());
+        engine.follow_up(engine.get().look_for_driver())
     }
 
     /// The present instant by the timer's clock.
