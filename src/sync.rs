@@ -117,7 +117,17 @@ mod imp {
         loom::thread::current().id()
     }
 
+    loom::thread_local!(static REFUSED: Cell<bool> = Cell::new(false));
+
+    /// Whether the calling thread can start no others.
+    pub(crate) fn refuse_threads(refuse: bool) {
+        REFUSED.with(|refused| refused.set(refuse));
+    }
+
     pub(crate) fn spawn(_name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        if REFUSED.with(Cell::get) {
+            return Err(std::io::ErrorKind::WouldBlock.into());
+        }
         drop(loom::thread::spawn(body));
         Ok(())
     }

@@ -4,14 +4,14 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
-use super::{Drive, Engine, ThreadDrive};
+use super::{Drive, Engine, Shard, ThreadDrive};
 use crate::clock::{Clock, VirtualTime};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
-use crate::sync::{Arc, Condvar, Mutex, lock, wait};
+use crate::sync::{Arc, Condvar, LockGuard, Mutex, StdArc, lock, wait};
 use crate::tick::Tick;
 use crate::timer::Timer;
 
@@ -53,6 +53,11 @@ impl Rig {
         self.hands().advance(nanos);
     }
 
+    /// See [`Hands::hold`].
+    pub(super) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
+        self.timer.engine().shards[shard].lock()
+    }
+
     /// A timer so far off that no model reaches it, armed: the driver runs, and has something to
     /// park for.
     pub(super) fn far_timer(&self) -> Sleep {
@@ -66,6 +71,12 @@ pub(super) struct Hands {
 }
 
 impl Hands {
+    /// Holds the lock of a shard until dropped. Nobody finds a lock taken whose holder does not
+    /// wait for anything under it: loom does not switch threads as a lock is released.
+    pub(super) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
+        self.engine.shards[shard].lock()
+    }
+
     pub(super) fn advance(&self, nanos: u64) {
         self.time.move_to(at(nanos));
         if let Drive::Thread(thread) = self.engine.drive() {
@@ -156,7 +167,24 @@ fn waker(signal: &Arc<Signal>) -> Waker {
 }
 
 pub(super) fn poll(sleep: &mut Sleep, signal: &Arc<Signal>) -> Poll<()> {
-    Pin::new(sleep).poll(&mut Context::from_waker(&waker(signal)))
+    poll_with(sleep, &waker(signal))
+}
+
+pub(super) fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
+    Pin::new(sleep).poll(&mut Context::from_waker(waker))
+}
+
+/// A waker that calls a closure.
+pub(super) fn callback(action: impl Fn() + Send + Sync + 'static) -> Waker {
+    struct Callback<F>(F);
+
+    impl<F: Fn() + Send + Sync + 'static> Wake for Callback<F> {
+        fn wake(self: StdArc<Self>) {
+            (self.0)();
+        }
+    }
+
+    Waker::from(StdArc::new(Callback(action)))
 }
 
 /// Polls until ready, and waits for the signal in between.

@@ -1,0 +1,213 @@
+//! What a sleep does, and a driver thread that fires it.
+
+use std::task::Poll;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::super::harness::{Rig, Signal, at, block_on, callback, poll, poll_with};
+use super::{check, check_with, clock};
+use crate::handle::EngineRef;
+use crate::sleep::Sleep;
+
+/// The sleep is dropped here or on another thread while the driver fires it. Oracle: loom's
+/// checks of the waker's cell and references, the wheel's assertions; woken at most once.
+#[test]
+fn fire_races_drop() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (sleep, signal) = rig.armed(5);
+        let dropper = thread::spawn(move || drop(sleep));
+        rig.advance(5);
+        dropper.join().unwrap();
+        let stats = rig.timer.stats();
+        assert_eq!((stats.fired + stats.cancelled, stats.pending), (1, 0));
+        assert!(signal.wakes() <= 1);
+    });
+}
+
+/// Oracle: deadlock, and never early for the deadline in force.
+#[test]
+fn fire_races_reset_to_later() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (mut sleep, signal) = rig.armed(5);
+        let clock = clock(&rig, [5, 10]);
+        sleep.reset_to(at(10));
+        block_on(&mut sleep, &signal);
+        assert!(rig.time.now() >= at(10), "early");
+        clock.join().unwrap();
+    });
+}
+
+/// A deadline moved later before the old one came is not fired for. Oracle: woken once, and not
+/// before.
+#[test]
+fn the_driver_heeds_a_later_deadline() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (mut sleep, signal) = rig.armed(5);
+        sleep.reset_to(at(10));
+        // Armed behind it, so what fires this one has looked at that one before.
+        let (_other, other_signal) = rig.armed(5);
+        rig.advance(5);
+        other_signal.wait();
+        assert_eq!(signal.wakes(), 0);
+        rig.advance(10);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+        assert_eq!(signal.wakes(), 1);
+    });
+}
+
+/// Later, then earlier again, but not as early as the wheel has it. Oracle: deadlock, since the
+/// clock never gets to the latest of the deadlines.
+#[test]
+fn fire_races_reset_to_earlier() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (mut sleep, signal) = rig.armed(5);
+        let clock = clock(&rig, [5, 10]);
+        sleep.reset_to(at(20));
+        sleep.reset_to(at(10));
+        block_on(&mut sleep, &signal);
+        assert!(rig.time.now() >= at(10), "early");
+        clock.join().unwrap();
+    });
+}
+
+/// The waker of the last poll is woken, the one before at most once. Oracle: deadlock, counts.
+#[test]
+fn new_waker_races_fire() {
+    check(|| {
+        let rig = Rig::new(1);
+        let ((sleep, first), second) = (rig.armed(5), Signal::new());
+        let clock = clock(&rig, [5]);
+        block_on(sleep, &second);
+        clock.join().unwrap();
+        assert!(first.wakes() + second.wakes() <= 1);
+    });
+}
+
+/// Oracle: deadlock; woken at most once.
+#[test]
+fn second_poll_races_fire() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (mut sleep, signal) = rig.armed(5);
+        let clock = clock(&rig, [5]);
+        block_on(&mut sleep, &signal);
+        clock.join().unwrap();
+        assert!(signal.wakes() <= 1);
+    });
+}
+
+/// An entry given back while its wake-up is under way is armed again at once. Oracle: the new
+/// tenant's waker is not woken for the old deadline, and is for the new.
+#[test]
+fn slot_reuse_wakes_the_new_tenant_only() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (first, old) = rig.armed(5);
+        let clock = clock(&rig, [5]);
+        drop(first);
+        let (mut second, new) = rig.armed(10);
+        clock.join().unwrap();
+        assert_eq!(new.wakes(), 0);
+        rig.advance(10);
+        block_on(&mut second, &new);
+        assert!(old.wakes() <= 1);
+    });
+}
+
+/// Both are taken in one batch; their entries are given back and armed again between the first
+/// wake-up and the second. Oracle: each waker is woken exactly once, and the new one for its own
+/// deadline only; deadlock.
+#[test]
+fn a_batch_is_woken_while_its_entries_are_reused() {
+    check(|| {
+        let rig = Rig::new(1);
+        let [first, second] = [rig.armed(5), rig.armed(5)];
+        let clock = clock(&rig, [5]);
+        first.1.wait();
+        drop((first.0, second.0));
+        let [third, fourth] = [rig.armed(10), rig.armed(10)];
+        clock.join().unwrap();
+        assert_eq!(third.1.wakes() + fourth.1.wakes(), 0);
+        rig.advance(10);
+        third.1.wait();
+        fourth.1.wait();
+        for (_, signal) in [&(third.0, first.1), &(fourth.0, second.1)] {
+            assert_eq!(signal.wakes(), 1);
+        }
+        assert_eq!(third.1.wakes() + fourth.1.wakes(), 2);
+    });
+}
+
+/// More is due than a batch takes, so the lock is released in the middle of a slot: there a timer
+/// of that slot goes and another comes. Oracle: deadlock; the others are woken exactly once.
+#[test]
+fn a_turn_in_parts_races_drop_and_arm() {
+    check(|| {
+        let rig = Rig::new(1);
+        let [(first, woken), (second, woken_too), (third, _)] =
+            [rig.armed(5), rig.armed(5), rig.armed(5)];
+        let clock = clock(&rig, [5]);
+        drop(third);
+        block_on(rig.sleep(5), &Signal::new());
+        clock.join().unwrap();
+        for (mut sleep, signal) in [(first, woken), (second, woken_too)] {
+            signal.wait();
+            assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+            assert_eq!(signal.wakes(), 1);
+        }
+    });
+}
+
+/// Oracle: deadlock, if the waker runs under the lock that it wants.
+#[test]
+fn waker_arms_another_timer() {
+    check(|| {
+        let rig = Rig::new(1);
+        let signal = Signal::new();
+        let waker = {
+            let engine = Arc::clone(rig.timer.engine());
+            let signal = std::sync::Mutex::new(Some(Arc::clone(&signal)));
+            callback(move || {
+                let mut armed = Sleep::new(EngineRef::of(&engine), at(50));
+                let _ = poll(&mut armed, &Signal::new());
+                drop(armed);
+                if let Some(signal) = signal.lock().unwrap().take() {
+                    signal.raise();
+                }
+            })
+        };
+        let mut sleep = rig.sleep(5);
+        assert_eq!(poll_with(&mut sleep, &waker), Poll::Pending);
+        drop(waker);
+        rig.advance(5);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+    });
+}
+
+/// Two timers, two drivers, one task. Oracle: deadlock; woken exactly once by each. Bound: one
+/// less, as the two have nothing in common but the task.
+#[test]
+fn a_waker_is_shared_by_two_timers() {
+    check_with(-1, || {
+        let [one, other] = [Rig::new(1), Rig::new(1)];
+        let signal = Signal::new();
+        let mut sleeps = [one.sleep(3), other.sleep(5)];
+        for sleep in &mut sleeps {
+            assert_eq!(poll(sleep, &signal), Poll::Pending);
+        }
+        one.advance(3);
+        other.advance(5);
+        signal.wait_for(2);
+        for sleep in &mut sleeps {
+            assert_eq!(poll(sleep, &signal), Poll::Ready(()));
+        }
+        assert_eq!(signal.wakes(), 2);
+    });
+}
