@@ -2,19 +2,23 @@
 //! preemptions.
 //!
 //! The bound of each is two, or what `LOOM_MAX_PREEMPTIONS` says, or none (`ci/loom.sh`); of those
-//! with two drivers, one less. The clock of a model is moved by the model; a driver thread sleeps
-//! on it (`parker.rs`), so a deadline slept through is a deadlock, which loom reports. So is
-//! a driver that does not end: an execution is over only when all its threads are. Wakers are
-//! counted references of loom's, so a waker leaked, dropped twice or used after its drop is
-//! reported too, as is any unordered access to the cell it lies in. These are the oracles of every
-//! model; each names those that it relies on, or has besides.
+//! with two drivers one less, and of some in which a driver ends one more. The clock of a model is
+//! moved by the model; a driver thread sleeps on it (`parker.rs`), so a deadline slept through is a
+//! deadlock, which loom reports. So is a driver that does not end: an execution is over only when
+//! all its threads are. Wakers are counted references of loom's, so a waker leaked, dropped twice or
+//! used after its drop is reported too, as is any unordered access to the cell it lies in. These are
+//! the oracles of every model; each names those that it relies on, or has besides.
+//!
+//! Loom does not switch threads as a lock is released. So no model finds a shard's lock taken by a
+//! thread that waits for nothing under it, and `try_lock` never fails, unless the model holds the
+//! lock itself (`Rig::hold`).
 //!
 //! Which model has which two operations meet. What a sleep does, and what drives it:
 //!
 //! | | a turn fires | the driver parks | it starts | the last handle goes, it ends | a turn by hand | a virtual clock moves |
 //! |---|---|---|---|---|---|---|
-//! | arm | `slot_reuse_wakes_the_new_tenant_only`, `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm` | `insert_races_park`, `insert_races_park_beside_a_far_shard` | `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver` | `arm_races_close`, `arm_races_close_on_two_shards`, `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`, `rearm_after_cancel_beside_a_close` | `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`, `turn_races_an_earlier_remote_insert_on_two_shards` | `advance_races_arm`, `advance_races_arm_on_two_shards`, `advances_race_arm`, `jump_races_arm_and_turn` |
-//! | poll again | `new_waker_races_fire`, `second_poll_races_fire` | the same | a second poll of `first_inserts_start_the_driver` | (1) | (2) | `advance_races_new_waker` |
+//! | arm | `slot_reuse_wakes_the_new_tenant_only`, `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm` | `insert_races_park`, `insert_races_park_beside_a_far_shard`, `an_insert_that_finds_its_shard_taken_goes_next_door` | `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver` | `arm_races_close`, `arm_races_close_on_two_shards`, `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`, `rearm_after_cancel_beside_a_close`, `rearm_after_cancel_and_a_close_in_the_middle_of_a_scan` | `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`, `turn_races_an_earlier_remote_insert_on_two_shards` | `advance_races_arm`, `advance_races_arm_on_two_shards`, `advances_race_arm`, `jump_races_arm_and_turn`, `advance_races_turn` |
+//! | poll again | `new_waker_races_fire`, `second_poll_races_fire` | the same | `a_driver_that_could_not_be_started_is_tried_for_again` | (1) | (2) | `advance_races_new_waker` |
 //! | reset to later | `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline` | (3) | (1) | (1) | (2) | `advance_races_reset_to_later` |
 //! | reset to earlier | `fire_races_reset_to_earlier` | `reset_to_earlier_races_park`, `reset_to_earlier_races_park_beside_a_far_shard` | (1) | `reset_to_earlier_races_close` | `turn_races_a_remote_reset_to_earlier` | `advance_races_reset` |
 //! | drop | `fire_races_drop`, `a_turn_in_parts_races_drop_and_arm` | (3), except for the last | (3) | `last_cancel_races_close` | (2) | `advance_races_drop` |
@@ -34,15 +38,22 @@
 //!   again, touch no other sleep's and nothing that is shared.
 //!
 //! Drives among themselves: starts meet in `first_inserts_start_the_driver`; a start and an end in
-//! `rearm_after_cancel_races_close`; moves of a clock in `advances_add_up` and `advances_race_arm`;
-//! a jump and a turn in `jump_races_arm_and_turn`. Turns do not: a driver thread is one, and a
-//! [`Driver`] is borrowed for it.
+//! `rearm_after_cancel_races_close`; moves of a clock in `advances_add_up`,
+//! `three_advances_add_up`, `advance_to_next_races_advances` and `advances_race_arm`; a jump and a
+//! turn in `jump_races_arm_and_turn`; a turn and a clock that moves, which fires as well, in
+//! `advance_races_turn`. Other turns do not meet: a driver thread is one, and a
+//! [`Driver`](crate::Driver) is borrowed for it.
+//!
+//! A poll that follows on other changes of the same sleep races nobody, but relies on what the
+//! entry carries from one to the next: `models/polls.rs`, and
+//! `a_loop_that_does_not_turn_is_not_trusted`.
 //!
 //! Two timers share wakers and threads, and nothing of the engine:
 //! `a_waker_is_shared_by_two_timers`, `the_end_of_one_timer_races_arm_on_another`. The process-wide
 //! timer is a static, which a model cannot have; its engine is as any other, and is never closed.
 //! Nor can a model fork: a child has one thread, and leaves the engines it inherited alone
-//! (`fork.rs`). A waker that comes back into the engine: `waker_arms_another_timer`.
+//! (`fork.rs`). A waker or a hook that comes back into the engine:
+//! `waker_arms_another_timer`, `a_hook_arms_another_timer`.
 
 mod advance;
 mod close;
