@@ -2,7 +2,7 @@
 # Builds every example and runs it; each must end by itself with exit code 0.
 . "$(dirname "$0")/lib.sh"
 cargo build --release --quiet --examples
-for source in examples/*.rs; do
+for source in examples/*.rs examples/http_timeouts; do
     example=$(basename "$source" .rs)
     say "$example"
     timeout 120 "target/release/examples/$example" </dev/null

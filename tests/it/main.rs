@@ -11,6 +11,7 @@ mod driven_by_hand;
 mod executors;
 mod faults;
 mod future_ext;
+mod http_timeouts;
 mod interval;
 mod lateness;
 #[cfg(feature = "metrics-0_24")]
