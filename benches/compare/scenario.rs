@@ -1,4 +1,4 @@
-//! What is measured, how, and what is to come out.
+//! What is measured, and how.
 
 use std::env;
 use std::process::Command;
@@ -15,7 +15,6 @@ pub(crate) const COLUMNS: [&str; 5] =
 pub(crate) const OURS: usize = 0;
 pub(crate) const TOKIO: usize = 1;
 pub(crate) const ASYNC_IO: usize = 2;
-pub(crate) const STD: usize = 4;
 
 /// The argument that makes a process measure one column of one scenario.
 pub(crate) const CHILD: &str = "--child";
@@ -30,23 +29,9 @@ const ROUND_MAX: Duration = Duration::from_millis(150);
 /// not to be this column's burden. Then an eighth of the work, as the processor was at rest.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// What our figure should be at most. Less is better everywhere.
-#[derive(Clone, Copy)]
-pub(crate) enum Goal {
-    /// So many times the figure of a column.
-    Of(usize, f64),
-    /// So much.
-    Figure(f64),
-}
-
-/// One row of the table.
-#[derive(Clone, Copy)]
-pub(crate) struct Metric {
-    /// What it is, if the scenario has several.
-    pub(crate) name: &'static str,
-    pub(crate) unit: &'static str,
-    pub(crate) goals: &'static [Goal],
-}
+/// What a row of the table measures, empty if its scenario has one row only, and the unit. Less is
+/// better everywhere.
+pub(crate) type Metric = (&'static str, &'static str);
 
 /// One function a column, `None` where there is nothing to measure.
 pub(crate) type Columns<R> = [Option<fn() -> R>; COLUMNS.len()];
@@ -67,7 +52,7 @@ pub(crate) struct Scenario {
 /// A metric with its figures.
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) metric: Metric,
+    pub(crate) unit: &'static str,
     pub(crate) figures: [Option<f64>; COLUMNS.len()],
 }
 
@@ -77,15 +62,6 @@ impl Row {
         let (own, tokio) = (self.figures[column]?, self.figures[TOKIO]?);
         (tokio > 0.0).then(|| own / tokio)
     }
-
-    /// Whether ours meets `goal`; `None` if what it is compared with was not measured.
-    pub(crate) fn meets(&self, goal: Goal) -> Option<bool> {
-        let limit = match goal {
-            Goal::Of(column, times) => self.figures[column]? * times,
-            Goal::Figure(figure) => figure,
-        };
-        Some(self.figures[OURS]? <= limit)
-    }
 }
 
 impl Scenario {
@@ -94,12 +70,12 @@ impl Scenario {
             How::Work(columns) => measure_work(columns),
             How::Probe(rounds, columns) => self.measure_probes(*rounds, columns),
         };
-        let row = |(index, metric): (usize, &Metric)| Row {
-            name: match metric.name {
+        let row = |(index, (what, unit)): (usize, &Metric)| Row {
+            name: match *what {
                 "" => self.name.clone(),
                 what => format!("{}: {what}", self.name),
             },
-            metric: *metric,
+            unit,
             figures: samples.each_ref().map(|rounds| {
                 let figures: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
                 median(figures).filter(|figure| figure.is_finite())

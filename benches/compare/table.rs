@@ -1,10 +1,10 @@
 //! The rows as a table.
 
-use crate::scenario::{COLUMNS, Goal, OURS, Row, TOKIO};
+use crate::scenario::{COLUMNS, OURS, Row};
 
 /// A Markdown table that reads well as plain text, too.
 pub(crate) fn markdown(rows: &[Row]) -> String {
-    let head = ["", "unit"].into_iter().chain(COLUMNS).chain(["ratio to tokio", "goal", "met"]);
+    let head = ["", "unit"].into_iter().chain(COLUMNS).chain(["ratio to tokio"]);
     let mut cells = vec![head.map(str::to_owned).collect::<Vec<_>>()];
     cells.extend(rows.iter().map(line));
     let widths: Vec<usize> = (0..cells[0].len())
@@ -26,30 +26,10 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
 
 fn line(row: &Row) -> Vec<String> {
     let figures = row.figures.iter().map(|figure| figure.map_or(String::new(), number));
-    let goals: Vec<String> = row.metric.goals.iter().map(|goal| say(*goal)).collect();
-    let met: Vec<&str> = row
-        .metric
-        .goals
-        .iter()
-        .map(|goal| match row.meets(*goal) {
-            Some(true) => "yes",
-            Some(false) => "NO",
-            None => "?",
-        })
-        .collect();
-    let mut line = vec![row.name.clone(), row.metric.unit.to_owned()];
+    let mut line = vec![row.name.clone(), row.unit.to_owned()];
     line.extend(figures);
     line.push(row.ratio(OURS).map_or(String::new(), number));
-    line.extend([goals.join(", "), met.join(", ")]);
     line
-}
-
-fn say(goal: Goal) -> String {
-    match goal {
-        Goal::Of(TOKIO, times) => format!("<= {times}"),
-        Goal::Of(column, times) => format!("<= {times} {}", COLUMNS[column]),
-        Goal::Figure(figure) => format!("{figure} at most"),
-    }
 }
 
 /// Three digits that matter.
