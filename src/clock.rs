@@ -1,5 +1,6 @@
 //! Where the time comes from: the only module that reads a clock.
 
+mod both;
 mod notices;
 mod steps;
 mod system;
@@ -8,7 +9,7 @@ mod virtual_time;
 
 use std::time::{Duration, Instant, SystemTime};
 
-pub(crate) use steps::{Key, RECHECK, Steps, Watch};
+pub(crate) use steps::{Key, Need, RECHECK, Steps, Watch};
 use system::{Boottime, Monotonic};
 pub(crate) use time_line::TimeLine;
 pub(crate) use virtual_time::VirtualTime;

@@ -9,11 +9,16 @@
 //! A wall clock steps when it is set by hand or at start-up, when a time daemon gives up on slewing
 //! it, at a leap second on some systems, and when the machine resumes.
 //!
-//! - **Linux and Android**: the kernel tells of each step, whatever its cause (a timerfd on
-//!   `CLOCK_REALTIME` with `TFD_TIMER_CANCEL_ON_SET`), and every waiting [`WallSleep`] looks at the
-//!   clock again at once. A thread that does nothing else, named `tourbillon-wall`, waits for that.
-//!   The first [`WallSleep`] that waits starts it; it lives as long as the process, and sleeps
-//!   between steps. Nothing else wakes while nothing is due.
+//! - **Linux and Android**: the kernel gives notice of each step, whatever its cause (a timerfd on
+//!   `CLOCK_REALTIME` with `TFD_TIMER_CANCEL_ON_SET`), and every waiting [`WallSleep`] is woken and
+//!   reads the clock again at once. A thread that does nothing else, named `tourbillon-wall`, waits
+//!   for notices. The first [`WallSleep`] that waits starts it; it lives as long as the process.
+//!
+//!   A clock may also step without a notice: where a library fakes it (libfaketime), or what stands
+//!   in for the kernel gives none. So while a [`WallSleep`] waits, that thread wakes every 30
+//!   seconds and compares the wall clock with the monotonic one. A step of more than a millisecond
+//!   is seen then, so at most 30 seconds after it. If there was none, no task and no driver wakes.
+//!   Once no [`WallSleep`] waits, the thread wakes once more, and then no longer.
 //! - **Elsewhere**, and where that thread or its timer is refused: each waiting [`WallSleep`] looks
 //!   at the clock every 30 seconds, so that a step forward past its target, or a resume, is noticed
 //!   that much later at most. Whenever one has to set itself anew, it tries again to be told.
@@ -46,7 +51,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_core::FusedFuture;
 
-use crate::clock::{Clock, Key, RECHECK, Watch};
+use crate::clock::{Clock, Key, Need, RECHECK, Watch};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 
@@ -60,8 +65,8 @@ use crate::tick::Tick;
 ///
 /// - Never early: it completes in a poll that has just seen the wall clock show the target or a
 ///   later time. A target already past completes the first poll, without the driver.
-/// - Steps of the wall clock are followed in both directions: at once where the system tells of
-///   them (Linux, Android, virtual clocks), and elsewhere within 30 seconds; see the
+/// - Steps of the wall clock are followed in both directions: at once where the system gives notice
+///   of them (Linux, Android, virtual clocks), and otherwise within 30 seconds; see the
 ///   [module](self).
 /// - While it is pending, the waker of the last poll is the one that is woken: when the target has
 ///   come, and at each step so that it is polled and aims anew.
@@ -210,7 +215,7 @@ impl WallSleep {
             return;
         }
         // Before the clock is read; see `Steps`.
-        let watch = self.clock().steps().watch(self.key, waker);
+        let watch = self.clock().steps().watch(self.key, waker, Need::Rechecks);
         if watch != Watch::Kept || self.state == State::Idle {
             self.aim(watch != Watch::Untold);
         }

@@ -1,74 +1,162 @@
-//! What the system says of its wall clock's steps.
+//! What the system tells of its wall clock: when it is set, and when it is time for a recheck.
 
-/// Notices of steps of the system's wall clock.
+/// Why [`Notices::wait`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The wall clock was set.
+    Step,
+    /// The time that [`Recheck::start`] was given has passed.
+    Recheck,
+}
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
-#[derive(Debug)]
-pub(super) struct Notices(std::fs::File);
+pub(super) use linux::{Notices, Recheck};
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) use none::{Notices, Recheck};
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl Notices {
-    /// Notices of the steps from now on.
-    ///
-    /// They are those of a timer on `CLOCK_REALTIME` that is cancelled whenever the offset of that
-    /// clock from `CLOCK_MONOTONIC` changes (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET): when the
-    /// clock is set, at a leap second, and when the machine resumes, since `CLOCK_MONOTONIC` stood
-    /// still meanwhile (Linux, kernel/time/hrtimer.c and fs/timerfd.c: `timerfd_clock_was_set`, and
-    /// from 5.15 on `timerfd_resume`).
-    ///
-    /// # Errors
-    ///
-    /// When the system has no such timers, or refuses one.
-    pub(super) fn subscribe() -> std::io::Result<Self> {
-        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+mod linux {
+    use std::fs::File;
+    use std::io::{self, ErrorKind, Read};
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    use std::time::Duration;
 
-        // SAFETY: plain numbers.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(std::io::Error::last_os_error());
+    use super::Notice;
+    use crate::sync::StdArc;
+
+    /// Notices of steps of the system's wall clock, and the end of a time that can be set.
+    #[derive(Debug)]
+    pub(in crate::clock) struct Notices {
+        steps: File,
+        recheck: StdArc<File>,
+    }
+
+    /// The time after which [`Notices::wait`] returns though there was no step.
+    #[derive(Debug)]
+    pub(in crate::clock) struct Recheck(StdArc<File>);
+
+    impl Notices {
+        /// Notices of the steps from now on.
+        ///
+        /// They are those of a timer on `CLOCK_REALTIME` that is cancelled whenever the offset of
+        /// that clock from `CLOCK_MONOTONIC` changes (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET):
+        /// when the clock is set, at a leap second, and when the machine resumes, since
+        /// `CLOCK_MONOTONIC` stood still meanwhile (Linux, kernel/time/hrtimer.c and fs/timerfd.c:
+        /// `timerfd_clock_was_set`, and from 5.15 on `timerfd_resume`).
+        ///
+        /// # Errors
+        ///
+        /// When the system has no such timers, or refuses one.
+        pub(in crate::clock) fn subscribe() -> io::Result<(Self, Recheck)> {
+            let steps = timer(libc::CLOCK_REALTIME, 0)?;
+            let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
+            match set(&steps, flags, libc::time_t::MAX) {
+                // There was a step right now; the timer is set all the same.
+                Err(error) if is_step(&error) => {}
+                other => other?,
+            }
+            let recheck = StdArc::new(timer(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK)?);
+            Ok((Self { steps, recheck: StdArc::clone(&recheck) }, Recheck(recheck)))
         }
-        // SAFETY: the call returned it, so it is open and nobody else's.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let never = libc::timespec { tv_sec: libc::time_t::MAX, tv_nsec: 0 };
-        let timer = libc::itimerspec { it_interval: zero, it_value: never };
-        let flags = libc::TFD_TIMER_ABSTIME | libc::TFD_TIMER_CANCEL_ON_SET;
-        let raw = fd.as_raw_fd();
-        // SAFETY: `timer` is a valid itimerspec, and the old one is not asked for.
-        let set =
-            unsafe { libc::timerfd_settime(raw, flags, &raw const timer, std::ptr::null_mut()) };
-        // A step right now is an error of this call, which has set the timer all the same.
-        match (set, std::io::Error::last_os_error()) {
-            (0, _) => Ok(Self(fd.into())),
-            (_, error) if error.raw_os_error() == Some(libc::ECANCELED) => Ok(Self(fd.into())),
-            (_, error) => Err(error),
+
+        /// Waits for the next step, or for the recheck.
+        ///
+        /// # Errors
+        ///
+        /// When there will be no more notices.
+        pub(in crate::clock) fn wait(&mut self) -> io::Result<Notice> {
+            loop {
+                let readable = |file: &File| libc::pollfd {
+                    fd: file.as_raw_fd(),
+                    events: libc::POLLIN,
+                    revents: 0,
+                };
+                let mut files = [readable(&self.steps), readable(&self.recheck)];
+                // SAFETY: `files` is a valid place for two entries.
+                if unsafe { libc::poll(files.as_mut_ptr(), 2, -1) } < 0 {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                } else if files[0].revents != 0 {
+                    match self.steps.read_exact(&mut [0; 8]) {
+                        Err(error) if !is_step(&error) => return Err(error),
+                        _ => return Ok(Notice::Step),
+                    }
+                } else if files[1].revents != 0 {
+                    match (&*self.recheck).read_exact(&mut [0; 8]) {
+                        // It was started anew in between.
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        other => return other.map(|()| Notice::Recheck),
+                    }
+                }
+            }
         }
     }
 
-    /// Waits for the next step.
-    ///
-    /// # Errors
-    ///
-    /// When there will be no more notices.
-    pub(super) fn wait(&mut self) -> std::io::Result<()> {
-        match std::io::Read::read_exact(&mut self.0, &mut [0; 8]) {
-            Err(error) if error.raw_os_error() != Some(libc::ECANCELED) => Err(error),
-            _ => Ok(()),
+    impl Recheck {
+        /// Has [`Notices::wait`] return `after` from now.
+        pub(in crate::clock) fn start(&self, after: Duration) -> io::Result<()> {
+            set(&self.0, 0, after.as_secs().try_into().unwrap_or(libc::time_t::MAX))
+        }
+    }
+
+    fn is_step(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(libc::ECANCELED)
+    }
+
+    fn timer(clock: libc::c_int, flags: libc::c_int) -> io::Result<File> {
+        // SAFETY: plain numbers.
+        let fd = unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC | flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call returned it, so it is open and nobody else's.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+    }
+
+    /// Sets `timer` to end once, at or after so many seconds.
+    fn set(timer: &File, flags: libc::c_int, seconds: libc::time_t) -> io::Result<()> {
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let end = libc::timespec { tv_sec: seconds, tv_nsec: 0 };
+        let time = libc::itimerspec { it_interval: zero, it_value: end };
+        let (fd, old) = (timer.as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: `time` is a valid itimerspec, and the old one is not asked for.
+        match unsafe { libc::timerfd_settime(fd, flags, &raw const time, old) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 }
 
 /// No notices: this system has none.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-#[derive(Debug)]
-pub(super) struct Notices;
+mod none {
+    use std::convert::Infallible;
+    use std::io;
+    use std::time::Duration;
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-impl Notices {
-    pub(super) fn subscribe() -> std::io::Result<Self> {
-        Err(std::io::ErrorKind::Unsupported.into())
+    use super::Notice;
+
+    #[derive(Debug)]
+    pub(in crate::clock) struct Notices(Infallible);
+
+    #[derive(Debug)]
+    pub(in crate::clock) struct Recheck(Infallible);
+
+    impl Notices {
+        pub(in crate::clock) fn subscribe() -> io::Result<(Self, Recheck)> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(in crate::clock) fn wait(&mut self) -> io::Result<Notice> {
+            match self.0 {}
+        }
     }
 
-    pub(super) fn wait(&mut self) -> std::io::Result<()> {
-        Err(std::io::ErrorKind::Unsupported.into())
+    impl Recheck {
+        pub(in crate::clock) fn start(&self, _: Duration) -> io::Result<()> {
+            match self.0 {}
+        }
     }
 }

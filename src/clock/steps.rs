@@ -5,13 +5,16 @@ use std::io;
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::clock::notices::Notices;
+use crate::clock::both::Both;
+use crate::clock::notices::{Notice, Notices, Recheck};
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::sync::unmodelled::AtomicU64;
 use crate::sync::{Mutex, OnceLock, Ordering, lock, spawn};
 
-/// How often to look at a clock of whose steps one is not told.
+/// How often the wall clock is compared with the monotonic one, in case there was no notice of a
+/// step. Seldom enough to cost nothing that can be measured; and half of cron's minute, so that
+/// what a step makes due is still on time when it is found.
 pub(crate) const RECHECK: Duration = Duration::from_secs(30);
 
 /// The name of the thread that waits for steps of the system's clock.
@@ -22,6 +25,11 @@ const WATCHER: &str = "tourbillon-wall";
 /// A waker that is registered before the clock is read is woken after every step that this reading
 /// did not show: whoever announces steps takes the wakers out under the lock, after the step. So
 /// either the waker was in by then and is woken; or it came later, and so did the reading.
+///
+/// There may be steps without a notice (a preloaded library that fakes the clock). So the thread
+/// that waits for notices also compares the two clocks every [`RECHECK`], while a waker is
+/// registered that [needs](Need) it. It announces a step if they show one since the last that it
+/// announced, or since it was started, which was before any waker was registered.
 #[derive(Debug)]
 pub(crate) struct Steps {
     /// The process that it was made in.
@@ -43,9 +51,41 @@ enum Source {
 
 #[derive(Debug)]
 struct Waiting {
-    wakers: BTreeMap<Key, Waker>,
-    /// Whether somebody announces steps.
-    told: bool,
+    wakers: BTreeMap<Key, (Need, Waker)>,
+    told: Told,
+}
+
+/// Whether somebody announces steps.
+#[derive(Debug)]
+enum Told {
+    No,
+    BySetter,
+    /// `running`: the time to the next recheck is running. It is while a waker is registered
+    /// that needs it, and until its end if that was the last.
+    ByWatcher {
+        recheck: Recheck,
+        running: bool,
+    },
+}
+
+impl Told {
+    /// Has the clocks compared every [`RECHECK`], if somebody has to wait for that.
+    fn recheck(&mut self) -> io::Result<()> {
+        if let Self::ByWatcher { recheck, running: running @ false } = self {
+            recheck.start(RECHECK)?;
+            *running = true;
+        }
+        Ok(())
+    }
+}
+
+/// What a waker that is registered has to be woken by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The system's notices.
+    Notices,
+    /// Those, and what a recheck shows without one.
+    Rechecks,
 }
 
 /// Whose waker it is. No two in a process, nor in it and its children, are the same.
@@ -84,7 +124,10 @@ impl Steps {
     }
 
     fn new(source: Source) -> Self {
-        let told = source == Source::Setter;
+        let told = match source {
+            Source::Setter => Told::BySetter,
+            Source::Watcher => Told::No,
+        };
         Self {
             generation: Generation::at_birth(),
             successor: OnceLock::new(),
@@ -103,27 +146,31 @@ impl Steps {
     }
 
     /// Has `waker` woken at the next step, once, in the place of the one under the same key.
-    pub(crate) fn watch(&self, key: Key, waker: &Waker) -> Watch {
+    pub(crate) fn watch(&self, key: Key, waker: &Waker, need: Need) -> Watch {
         {
             let mut waiting = lock(&self.waiting);
-            if !waiting.told {
-                if start_watcher().is_err() {
-                    return Watch::Untold;
-                }
-                waiting.told = true;
+            if matches!(waiting.told, Told::No) {
+                let Ok(recheck) = start_watcher() else { return Watch::Untold };
+                waiting.told = Told::ByWatcher { recheck, running: false };
             }
-            if waiting.wakers.get(&key).is_some_and(|known| known.will_wake(waker)) {
+            if waiting.wakers.get(&key).is_some_and(|(_, known)| known.will_wake(waker)) {
                 return Watch::Kept;
             }
         }
         // Cloned and dropped with the lock released, as both are foreign code.
         let waker = waker.clone();
         let mut waiting = lock(&self.waiting);
-        if !waiting.told {
+        let told = match need {
+            Need::Rechecks => waiting.told.recheck().is_ok(),
+            Need::Notices => true,
+        };
+        if !told || matches!(waiting.told, Told::No) {
+            let old = waiting.wakers.remove(&key);
             drop(waiting);
+            drop(old);
             return Watch::Untold;
         }
-        let old = waiting.wakers.insert(key, waker);
+        let old = waiting.wakers.insert(key, (need, waker));
         drop(waiting);
         if old.is_some() { Watch::Kept } else { Watch::New }
     }
@@ -137,27 +184,55 @@ impl Steps {
     /// Wakes all who wait: the clock was set. Returns how many wakers panicked.
     pub(crate) fn announce(&self) -> u64 {
         let wakers = std::mem::take(&mut lock(&self.waiting).wakers);
-        wakers.into_values().map(|waker| u64::from(guarded(|| waker.wake()).is_none())).sum()
+        wakers.into_values().map(|(_, waker)| u64::from(guarded(|| waker.wake()).is_none())).sum()
+    }
+
+    /// Begins the time to the next recheck, if somebody waits for that.
+    fn recheck_again(&self) -> io::Result<()> {
+        let Waiting { wakers, told } = &mut *lock(&self.waiting);
+        if let Told::ByWatcher { running, .. } = told {
+            *running = false;
+        }
+        let needed = wakers.values().any(|(need, _)| *need == Need::Rechecks);
+        if needed { told.recheck() } else { Ok(()) }
     }
 
     /// Says that nobody announces steps any more.
     fn fall_silent(&self) {
-        lock(&self.waiting).told = false;
+        lock(&self.waiting).told = Told::No;
         self.announce();
     }
 }
 
 /// Starts the thread that announces the steps of the system's clock.
 ///
-/// It lives as long as the process. From when this returns, no step goes unannounced.
+/// It lives as long as the process. From when this returns, no step goes unannounced of which there
+/// is a notice, nor any other while the time of the recheck is running.
 #[cold]
-fn start_watcher() -> io::Result<()> {
-    let mut notices = Notices::subscribe()?;
+fn start_watcher() -> io::Result<Recheck> {
+    let (notices, recheck) = Notices::subscribe()?;
+    let clocks = Both::now();
     spawn(WATCHER, move || {
         let steps = Steps::of_the_system();
-        while notices.wait().is_ok() {
+        // Ends with an error: there will be no more notices.
+        let _ = announce_all(steps, notices, clocks);
+        steps.fall_silent();
+    })?;
+    Ok(recheck)
+}
+
+/// Announces the steps of the system's clock, of which `clocks` show none yet.
+fn announce_all(steps: &Steps, mut notices: Notices, mut clocks: Both) -> io::Result<()> {
+    loop {
+        let notice = notices.wait()?;
+        let now = Both::now();
+        if notice == Notice::Step || now.shows_step_since(&clocks) {
+            // Before the announcement: a step after this reading is the next one.
+            clocks = now;
             steps.announce();
         }
-        steps.fall_silent();
-    })
+        if notice == Notice::Recheck {
+            steps.recheck_again()?;
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use crate::clock::{Key, RECHECK, Steps, Watch};
+use crate::clock::{Key, Need, RECHECK, Steps, Watch};
 use crate::engine::Engine;
 use crate::sync::{Arc, StdArc};
 
@@ -24,7 +24,8 @@ impl Bell {
 
     /// For how long the driver may park, if it has not looked at its clock since before the call.
     pub(super) fn limit(&self) -> Duration {
-        match Steps::of_the_system().watch(self.key, &self.waker) {
+        // No rechecks: they are for a wall clock that is set, and would wake an idle process.
+        match Steps::of_the_system().watch(self.key, &self.waker, Need::Notices) {
             Watch::Kept | Watch::New => Duration::MAX,
             Watch::Untold => RECHECK,
         }

@@ -422,12 +422,17 @@ mod shifted {
     type Shift = unsafe extern "C" fn(libc::c_int, i64);
     type Refuse = unsafe extern "C" fn(libc::c_int);
     type Notify = unsafe extern "C" fn();
+    type Ask = unsafe extern "C" fn() -> libc::c_int;
 
     /// The shim's functions, in a process that it was loaded into.
     struct Shim {
         shift: Shift,
         refuse: Refuse,
         notify: Notify,
+        recheck: Notify,
+        recheck_seconds: Ask,
+        rechecks: Ask,
+        waits: Ask,
     }
 
     impl Shim {
@@ -444,7 +449,15 @@ mod shifted {
             let refuse = unsafe { transmute::<*mut libc::c_void, Refuse>(find(c"shim_refuse")) };
             // SAFETY: as above.
             let notify = unsafe { transmute::<*mut libc::c_void, Notify>(find(c"shim_notify")) };
-            Self { shift, refuse, notify }
+            // SAFETY: as above.
+            let recheck = unsafe { transmute::<*mut libc::c_void, Notify>(find(c"shim_recheck")) };
+            let ask = |name| {
+                // SAFETY: as above.
+                unsafe { transmute::<*mut libc::c_void, Ask>(find(name)) }
+            };
+            let recheck_seconds = ask(c"shim_recheck_seconds");
+            let (rechecks, waits) = (ask(c"shim_rechecks"), ask(c"shim_waits"));
+            Self { shift, refuse, notify, recheck, recheck_seconds, rechecks, waits }
         }
 
         fn shift(&self, clock: libc::clockid_t, seconds: i64) {
@@ -455,6 +468,24 @@ mod shifted {
         fn refuse(&self, refuse: bool) {
             // SAFETY: a plain number.
             unsafe { (self.refuse)(refuse.into()) };
+        }
+
+        /// For how long the time to the recheck was started; zero if it is not running.
+        fn recheck_seconds(&self) -> i32 {
+            // SAFETY: needs nothing.
+            unsafe { (self.recheck_seconds)() }
+        }
+
+        /// Ends the time to the recheck, and waits until the watcher is through with it.
+        fn recheck(&self) {
+            // SAFETY: needs nothing.
+            let rechecks = || unsafe { (self.rechecks)() };
+            let before = rechecks();
+            // SAFETY: needs nothing.
+            unsafe { (self.recheck)() };
+            while rechecks() == before {
+                std::thread::yield_now();
+            }
         }
 
         /// Sets the wall clock forward or back, of which the watcher is told.
@@ -524,6 +555,78 @@ mod shifted {
         assert!(poll(&mut by_clock).is_ready() && poll(&mut by_wall).is_ready());
         assert!(timer.now() - start >= 8 * HOUR);
         assert!(poll(&mut monotonic).is_pending());
+    }
+
+    #[test]
+    fn a_step_without_a_notice_is_seen_by_the_next_recheck() {
+        with_shifted_clocks("child_misses_notices");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in a process of its own"]
+    fn child_misses_notices() {
+        let shim = Shim::loaded();
+        let wall = SystemTime::now();
+        let (mut sleep, counter) = waiting(&Timer::global(), 2 * DAY);
+        let waker = Waker::from(counter.clone());
+        for (wakes, step) in [(1, 86_400), (2, -3 * 86_400), (3, 1)] {
+            assert_eq!(shim.recheck_seconds(), 30);
+            shim.shift(libc::CLOCK_REALTIME, step);
+            shim.recheck();
+            assert_eq!(counter.wakes(), wakes);
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            // Nothing happens at the ones after it.
+            for _ in 0..3 {
+                assert_eq!(shim.recheck_seconds(), 30);
+                shim.recheck();
+            }
+            assert_eq!(counter.wakes(), wakes);
+        }
+        // A step of which there was a notice is not seen again.
+        shim.step(60);
+        while counter.wakes() < 4 {
+            std::thread::yield_now();
+        }
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        shim.recheck();
+        assert_eq!(counter.wakes(), 4);
+        // 4 days are left, but for a minute and a second.
+        shim.shift(libc::CLOCK_REALTIME, 4 * 86_400);
+        shim.recheck();
+        assert_eq!(counter.wakes(), 5);
+        assert!(poll(&mut sleep).is_ready() && SystemTime::now() >= wall + 2 * DAY);
+    }
+
+    #[test]
+    fn the_clocks_are_compared_only_while_a_wall_sleep_waits() {
+        with_shifted_clocks("child_waits_for_no_wall");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in a process of its own"]
+    fn child_waits_for_no_wall() {
+        let shim = Shim::loaded();
+        // Its driver has the watcher tell it of resumes.
+        let timer = Timer::builder().clock(ClockKind::Boottime).build().expect("Linux has it");
+        let mut by_clock = timer.sleep(HOUR);
+        assert!(poll(&mut by_clock).is_pending());
+        // SAFETY: needs nothing.
+        while unsafe { (shim.waits)() } == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(shim.recheck_seconds(), 0);
+        let (first, _) = waiting(&Timer::global(), HOUR);
+        let (second, _) = waiting(&Timer::global(), HOUR);
+        assert_eq!(shim.recheck_seconds(), 30);
+        drop(first);
+        shim.recheck();
+        assert_eq!(shim.recheck_seconds(), 30, "there is another");
+        drop(second);
+        shim.recheck();
+        assert_eq!(shim.recheck_seconds(), 0);
+        let third = waiting(&timer, HOUR);
+        assert_eq!(shim.recheck_seconds(), 30);
+        drop(third);
     }
 
     #[test]
@@ -627,7 +730,7 @@ mod shifted {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn at_rest_nothing_wakes() {
+fn between_two_rechecks_nothing_wakes() {
     in_a_process_of_its_own("child_rests", &[]);
 }
 
@@ -658,6 +761,24 @@ fn child_rests() {
     assert_eq!((rests("tourbillon-wall"), timer.stats().driver_wakeups), before);
     assert_eq!(counter.wakes(), 0);
     drop(sleep);
+}
+
+/// Run by `ci/faketime.sh`: libfaketime steps the wall clock, of which the kernel knows nothing.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "takes half a minute; run by ci/faketime.sh under libfaketime"]
+fn a_faked_clock_steps_without_a_notice() {
+    let file = std::env::var_os("FAKETIME_TIMESTAMP_FILE").expect("this is run under libfaketime");
+    let (start, wall) = (std::time::Instant::now(), SystemTime::now());
+    let (waker, told) = telling();
+    let mut sleep = tourbillon::sleep_until_wall(wall + 2 * HOUR);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    std::fs::write(file, "+7200").expect("the file can be written");
+    told.recv().expect("it is woken");
+    assert!(poll(&mut sleep).is_ready() && SystemTime::now() >= wall + 2 * HOUR);
+    let waited = start.elapsed();
+    assert!(waited < HOUR, "the monotonic clock was not stepped");
+    println!("seen after {waited:?}");
 }
 
 /// Run by `ci/wall.sh` in a guest of user-mode Linux, whose clock may be set.
