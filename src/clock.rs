@@ -7,6 +7,7 @@ mod system;
 mod time_line;
 mod virtual_time;
 
+use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use steps::{Key, Need, RECHECK, Steps, Watch};
@@ -18,7 +19,7 @@ use crate::sync::Arc;
 use crate::tick::Tick;
 
 /// The clock of one timer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Clock {
     /// `Instant::now`, which stops while a Linux or macOS machine is suspended.
     Monotonic(Monotonic),
@@ -116,6 +117,27 @@ impl Clock {
         self.line().instant(tick)
     }
 
+    /// `deadline` for `Debug` output: how far off it is.
+    pub(crate) fn show(&self, deadline: Tick) -> Distance {
+        if deadline == Tick::NEVER {
+            return Distance::Never;
+        }
+        let now = self.now();
+        if deadline > now {
+            Distance::Ahead(deadline.since(now))
+        } else {
+            Distance::Ago(now.since(deadline))
+        }
+    }
+
+    /// `target` for `Debug` output: how far off it is by the wall clock.
+    pub(crate) fn show_wall(&self, target: SystemTime) -> Distance {
+        match target.duration_since(self.wall_now()) {
+            Ok(ahead) => Distance::Ahead(ahead),
+            Err(error) => Distance::Ago(error.duration()),
+        }
+    }
+
     #[inline]
     fn line(&self) -> &TimeLine {
         match self {
@@ -124,6 +146,35 @@ impl Clock {
             Self::Virtual(time) => &time.line,
             #[cfg(all(test, tourbillon_model))]
             Self::Model(time) => &time.line,
+        }
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Monotonic(_) => "monotonic",
+            Self::Boottime(_) => "boottime",
+            Self::Virtual(_) => "virtual",
+            #[cfg(all(test, tourbillon_model))]
+            Self::Model(_) => "model",
+        })
+    }
+}
+
+/// How far off a deadline is.
+pub(crate) enum Distance {
+    Never,
+    Ahead(Duration),
+    Ago(Duration),
+}
+
+impl fmt::Debug for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("never"),
+            Self::Ahead(span) => write!(f, "in {span:?}"),
+            Self::Ago(span) => write!(f, "{span:?} ago"),
         }
     }
 }

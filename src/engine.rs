@@ -506,8 +506,9 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("clock", &self.clock)
+            .field("shards", &self.shards.len())
+            .field("drive", &self.drive)
             .field("alarm", &*self.alarm)
-            .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }

@@ -283,7 +283,7 @@ impl Stream for Interval {
 impl fmt::Debug for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interval")
-            .field("next_tick", &self.next_tick())
+            .field("next_tick", &self.sleep.engine().clock().show(self.sleep.deadline_tick()))
             .field("period", &self.period)
             .field("missed_tick_behavior", &self.missed)
             .finish_non_exhaustive()

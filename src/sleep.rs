@@ -360,7 +360,7 @@ impl fmt::Debug for Sleep {
             Place::Completed => "completed",
         };
         f.debug_struct("Sleep")
-            .field("deadline", &self.deadline())
+            .field("deadline", &self.engine.get().clock().show(self.deadline))
             .field("state", &state)
             .finish_non_exhaustive()
     }

@@ -281,7 +281,7 @@ impl Timer {
 
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("Timer").field("engine", self.engine()).finish_non_exhaustive()
     }
 }
 

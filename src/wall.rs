@@ -274,7 +274,7 @@ impl fmt::Debug for WallSleep {
             State::Completed => "completed",
         };
         f.debug_struct("WallSleep")
-            .field("target", &self.target)
+            .field("target", &self.clock().show_wall(self.target))
             .field("state", &state)
             .finish_non_exhaustive()
     }

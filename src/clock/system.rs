@@ -6,7 +6,7 @@ use crate::clock::TimeLine;
 use crate::tick::Tick;
 
 /// The system's monotonic clock.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Monotonic {
     pub(super) line: TimeLine,
     #[cfg(target_os = "linux")]
@@ -55,7 +55,7 @@ mod coarse {
     /// its longest steps.
     const LAG: u64 = 50_000_000;
 
-    #[derive(Clone, Debug)]
+    #[derive(Clone)]
     pub(super) struct Coarse {
         /// What to add to a reading, wrapping, to have a tick. From the exact clock's reading at
         /// [`Tick::ORIGIN`], or a little later.
@@ -95,7 +95,7 @@ fn read(clock: libc::clockid_t) -> u64 {
 /// The system's clock that counts suspend.
 ///
 /// Its instants are its own: the one at which it was made, and what it has counted since.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Boottime {
     pub(super) line: TimeLine,
     /// What to add to a reading, wrapping, to have a tick.

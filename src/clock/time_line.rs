@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::tick::{NANOS_PER_SEC, Tick, nanos};
 
 /// The correspondence between [`Instant`]s and ticks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct TimeLine {
     /// The instant at [`Tick::ORIGIN`].
     base: Instant,
@@ -76,7 +76,7 @@ impl TimeLine {
 /// later does. Hashing one is inlined, and on every platform of today hands over the seconds and
 /// the nanoseconds that it is made of. That is no promise of `std`'s, so a [`TimeLine`] tries it on
 /// [instants that it knows](Self::is_sound_around) before it relies on it, and otherwise subtracts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 struct Reading {
     seconds: u64,
     nanos: u32,

@@ -12,7 +12,6 @@ use crate::tick::Tick;
 const VIRTUAL_ORIGIN: Duration = Duration::from_secs(946_684_800); // 2000-01-01 00:00:00 UTC
 
 /// The state of a virtual clock that its timer reads.
-#[derive(Debug)]
 pub(crate) struct VirtualTime {
     pub(super) line: TimeLine,
     /// Moves forward only.
@@ -25,7 +24,6 @@ pub(crate) struct VirtualTime {
 
 /// How far a virtual clock is to be moved, and by which thread. One at a time does it, so that each
 /// deadline's wakers run before the next deadline's; others add to the goal and wait.
-#[derive(Debug)]
 struct Moves {
     goal: Tick,
     mover: Option<ThreadId>,

@@ -10,6 +10,7 @@ const SHOWN_CHARS: usize = 32;
 
 /// A part of what [`Cron::parse`](super::Cron::parse) is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Field {
     /// The first of six fields; 0 to 59.
     Second,

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
 use futures_core::{FusedStream, Stream};
+use jiff::Timestamp;
 
 use super::schedule::{Schedule, following};
 use crate::timer::Timer;
@@ -56,6 +57,7 @@ const ON_TIME: Duration = Duration::from_secs(60);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Missed {
     /// They are given up: the stream goes on with what is on time, or is still to come.
     Skip,
@@ -72,7 +74,7 @@ pub enum Missed {
 }
 
 /// One occurrence, as [`Ticks`] delivers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tick {
     scheduled: SystemTime,
     woke: SystemTime,
@@ -438,6 +440,29 @@ impl<S> Ticks<S> {
 // Nothing in it is pinned.
 impl<S> Unpin for Ticks<S> {}
 
+impl fmt::Debug for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tick")
+            .field("scheduled", &Utc(self.scheduled))
+            .field("woke", &Utc(self.woke))
+            .field("missed", &self.missed)
+            .finish()
+    }
+}
+
+/// Shows a time of day as people write it.
+struct Utc(SystemTime);
+
+impl fmt::Debug for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Timestamp::try_from(self.0) {
+            Ok(time) => time.fmt(f),
+            // Outside the calendar's range.
+            Err(_) => self.0.fmt(f),
+        }
+    }
+}
+
 impl<S: Schedule> Stream for Ticks<S> {
     type Item = Tick;
 
@@ -456,7 +481,7 @@ impl<S: fmt::Debug> fmt::Debug for Ticks<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticks")
             .field("schedule", &self.schedule)
-            .field("next_scheduled", &self.next)
+            .field("next_scheduled", &self.next.map(Utc))
             .field("missed", &self.policy)
             .finish_non_exhaustive()
     }

@@ -1,5 +1,6 @@
 //! [`VirtualClock`]: time that moves when told to.
 
+use std::fmt;
 #[cfg(not(all(test, tourbillon_model)))]
 use std::future::{Future, IntoFuture};
 #[cfg(not(all(test, tourbillon_model)))]
@@ -54,12 +55,11 @@ use crate::tick::Tick;
 /// pool.run_until(task);
 /// # std::io::Result::Ok(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct VirtualClock {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     time: Arc<VirtualTime>,
     engine: OnceLock<Arc<Engine>>,
@@ -343,6 +343,13 @@ impl VirtualClock {
                 return fired;
             }
         }
+    }
+}
+
+impl fmt::Debug for VirtualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let elapsed = self.inner.time.now().since(Tick::ORIGIN);
+        f.debug_struct("VirtualClock").field("elapsed", &elapsed).finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Who turns the wheels of an engine, as the engine knows it: whom to unpark.
 
+use std::fmt;
+
 use crate::engine::parker::Parker;
 use crate::sync::{Mutex, StdArc};
 
@@ -13,8 +15,17 @@ pub(crate) enum Drive {
     Clock,
 }
 
+impl fmt::Debug for Drive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Thread(thread) => write!(f, "thread `{}`", thread.name),
+            Self::Hand(_) => f.write_str("by hand"),
+            Self::Clock => f.write_str("virtual clock"),
+        }
+    }
+}
+
 /// What an engine needs to run a driver thread.
-#[derive(Debug)]
 pub(crate) struct ThreadDrive {
     pub(crate) name: String,
     pub(crate) parker: Parker,

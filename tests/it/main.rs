@@ -6,6 +6,7 @@
 mod compat;
 #[cfg(feature = "cron")]
 mod cron;
+mod debug;
 mod delay_queue;
 mod driven_by_hand;
 mod executors;

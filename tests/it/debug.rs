@@ -1,0 +1,68 @@
+//! `Debug` output: short, and in the words of somebody who looks for a bug.
+
+use std::time::{Duration, SystemTime};
+
+use tourbillon::{Driver, Timer, VirtualClock};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn deadlines_are_shown_as_seen_from_now() {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let mut sleep = timer.sleep(5 * SECOND);
+    assert_eq!(format!("{sleep:?}"), r#"Sleep { deadline: in 5s, state: "unarmed", .. }"#);
+    clock.block_on(&mut sleep);
+    clock.advance(2 * SECOND);
+    assert_eq!(format!("{sleep:?}"), r#"Sleep { deadline: 2s ago, state: "completed", .. }"#);
+    let never = timer.never();
+    assert_eq!(format!("{never:?}"), r#"Sleep { deadline: never, state: "unarmed", .. }"#);
+    let interval = timer.interval_at(clock.now() + SECOND, 3 * SECOND);
+    assert_eq!(
+        format!("{interval:?}"),
+        "Interval { next_tick: in 1s, period: 3s, missed_tick_behavior: Burst, .. }"
+    );
+    clock.set_wall(SystemTime::UNIX_EPOCH);
+    let wall = timer.sleep_until_wall(SystemTime::UNIX_EPOCH + SECOND);
+    assert_eq!(format!("{wall:?}"), r#"WallSleep { target: in 1s, state: "idle", .. }"#);
+}
+
+#[test]
+fn a_clock_shows_how_far_it_was_moved() {
+    let clock = VirtualClock::new();
+    clock.advance(90 * SECOND);
+    assert_eq!(format!("{clock:?}"), "VirtualClock { elapsed: 90s, .. }");
+}
+
+#[test]
+fn a_timer_shows_what_drives_it() {
+    let builder = || Timer::builder().shards(2);
+    let timer = builder().thread_name("mine").build().unwrap();
+    assert_eq!(
+        format!("{timer:?}"),
+        "Timer { engine: Engine { clock: monotonic, shards: 2, drive: thread `mine`, \
+         alarm: absent, .. }, .. }"
+    );
+    let (_, driver): (Timer, Driver) = builder().build_manual(|| {}).unwrap();
+    assert_eq!(
+        format!("{driver:?}"),
+        "Driver { timer: Timer { engine: Engine { clock: monotonic, shards: 2, drive: by hand, \
+         alarm: awake, .. }, .. }, .. }"
+    );
+}
+
+#[cfg(feature = "cron")]
+#[test]
+fn a_schedules_times_are_shown_as_dates() {
+    use tourbillon::cron::{Cron, Schedule as _};
+
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let mut ticks = Cron::parse("0 2 * * *", "UTC").unwrap().ticks().with_timer(&timer);
+    let tick = clock.block_on(ticks.tick()).unwrap();
+    assert_eq!(
+        format!("{tick:?}"),
+        "Tick { scheduled: 2000-01-01T02:00:00Z, woke: 2000-01-01T02:00:00Z, missed: 0 }"
+    );
+    assert!(format!("{ticks:?}").contains("next_scheduled: Some(2000-01-02T02:00:00Z)"));
+}
