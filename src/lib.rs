@@ -143,8 +143,6 @@
 //!
 //! [`Instant`]: std::time::Instant
 //! [`SystemTime`]: std::time::SystemTime
-//!
-#![doc = include_str!("../PROOF.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod canary;
@@ -170,6 +168,19 @@ pub mod queue;
 #[cfg(doc)]
 #[doc = include_str!("migration.md")]
 pub mod migration {}
+// Nothing but documentation.
+#[cfg(doc)]
+pub mod design {
+    //! How it works, and why to trust it.
+    #[doc = include_str!("../ARCHITECTURE.md")]
+    pub mod architecture {}
+    #[doc = include_str!("../HAZARDS.md")]
+    pub mod hazards {}
+    #[doc = include_str!("../PROOF.md")]
+    pub mod proof {}
+    #[doc = include_str!("driver/PROTOCOL.md")]
+    pub mod protocol {}
+}
 mod sleep;
 pub mod stream;
 mod sync;
