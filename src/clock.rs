@@ -92,9 +92,9 @@ impl Clock {
     pub(crate) fn steps(&self) -> &Steps {
         match self {
             Self::Monotonic(_) | Self::Boottime(_) => Steps::of_the_system(),
-            Self::Virtual(time) => time.steps.current(),
+            Self::Virtual(time) => &time.steps,
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(time) => time.steps.current(),
+            Self::Model(time) => &time.steps,
         }
     }
 

@@ -188,7 +188,9 @@ impl Engine {
                 Drive::Hand(hook) => Drive::Hand(StdArc::clone(hook)),
                 Drive::Clock => Drive::Clock,
             };
-            let engine = Self::new(this.clock.clone(), this.shards.len(), drive);
+            let mut engine = Self::new(this.clock.clone(), this.shards.len(), drive);
+            // ORDERING: Relaxed; it was written, if it was, before the fork.
+            engine.closed = AtomicBool::new(this.closed.load(Ordering::Relaxed));
             Arc::new(engine.keeping_lateness(this.keeps_lateness))
         }))
     }
@@ -304,12 +306,6 @@ impl Engine {
 
     /// Says that the last handle is gone: a driver thread ends with the last armed sleep.
     pub(crate) fn close(&self) {
-        if self.is_inherited() {
-            if let Some(successor) = self.successor.get() {
-                successor.close();
-            }
-            return;
-        }
         {
             let _order = self.shards[0].lock();
             // ORDERING: Relaxed; the first shard's lock publishes it to the driver's next scan.

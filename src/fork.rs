@@ -34,6 +34,32 @@ impl Generation {
     }
 }
 
+/// What each process has one of its own of: a child makes itself another, since a lock in its
+/// parent's may be held by a thread that is not there.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T> {
+    /// The process of `own`.
+    generation: Generation,
+    own: T,
+    /// What stands in for `own` in a child of that process.
+    successor: OnceLock<Box<Self>>,
+}
+
+impl<T> PerProcess<T> {
+    /// `own` is this process's.
+    pub(crate) fn new(own: T) -> Self {
+        Self { generation: Generation::at_birth(), own, successor: OnceLock::new() }
+    }
+
+    /// This process's. If there is none yet, `anew` makes it from what was its parent's.
+    pub(crate) fn get(&self, anew: impl Fn(&T) -> T + Copy) -> &T {
+        if !self.generation.is_past() {
+            return &self.own;
+        }
+        self.successor.get_or_init(|| Box::new(Self::new(anew(&self.own)))).get(anew)
+    }
+}
+
 /// Counts the forks from now on.
 fn watch() {
     #[cfg(unix)]

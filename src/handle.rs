@@ -41,7 +41,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.engine.close();
+        // In a child process, also if nothing was armed there yet: what is later has to find it so.
+        Engine::current(&self.engine).close();
     }
 }
 

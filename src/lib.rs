@@ -136,8 +136,8 @@
 //! it inherited: polled, that is ready if its deadline has come, and is armed anew if not. A lock
 //! that a thread of the parent held does not matter, and the parent's timers are untouched. What
 //! does not carry over is the wake-up for a sleep that was armed before: poll it again. A
-//! [`VirtualClock`] that another thread was moving at that moment must not be moved in the child,
-//! nor asked for its wall time.
+//! [`VirtualClock`] shows in the child what it showed at that moment, and is moved by the child
+//! alone. A child that is forked within a waker or a hook must not return from it.
 //!
 //! A process made without the C library's `fork` is not noticed.
 //!

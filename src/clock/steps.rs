@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::clock::both::Both;
 use crate::clock::notices::{Notice, Notices, Recheck};
 use crate::foreign::guarded;
-use crate::fork::Generation;
+use crate::fork::PerProcess;
 use crate::sync::unmodelled::AtomicU64;
-use crate::sync::{Mutex, OnceLock, Ordering, lock, spawn};
+use crate::sync::{Mutex, MutexGuard, OnceLock, Ordering, lock, spawn};
 
 /// How often the wall clock is compared with the monotonic one, in case there was no notice of a
 /// step. Seldom enough to cost nothing that can be measured; and half of cron's minute, so that
@@ -32,12 +32,8 @@ const WATCHER: &str = "tourbillon-wall";
 /// announced, or since it was started, which was before any waker was registered.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    /// The process that it was made in.
-    generation: Generation,
-    /// What stands in for it in a child of that process.
-    successor: OnceLock<Box<Self>>,
     source: Source,
-    waiting: Mutex<Waiting>,
+    waiting: PerProcess<Mutex<Waiting>>,
 }
 
 /// Who announces the steps.
@@ -88,6 +84,17 @@ pub(crate) enum Need {
     Rechecks,
 }
 
+impl Waiting {
+    /// Nobody, for steps that come from `source`.
+    fn from(source: Source) -> Mutex<Self> {
+        let told = match source {
+            Source::Setter => Told::BySetter,
+            Source::Watcher => Told::No,
+        };
+        Mutex::new(Self { wakers: BTreeMap::new(), told })
+    }
+}
+
 /// Whose waker it is. No two in a process, nor in it and its children, are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u64);
@@ -120,35 +127,21 @@ impl Steps {
     /// Of the system's clock, in this process.
     pub(crate) fn of_the_system() -> &'static Self {
         static SYSTEM: OnceLock<Steps> = OnceLock::new();
-        SYSTEM.get_or_init(|| Self::new(Source::Watcher)).current()
+        SYSTEM.get_or_init(|| Self::new(Source::Watcher))
     }
 
     fn new(source: Source) -> Self {
-        let told = match source {
-            Source::Setter => Told::BySetter,
-            Source::Watcher => Told::No,
-        };
-        Self {
-            generation: Generation::at_birth(),
-            successor: OnceLock::new(),
-            source,
-            waiting: Mutex::new(Waiting { wakers: BTreeMap::new(), told }),
-        }
+        Self { source, waiting: PerProcess::new(Waiting::from(source)) }
     }
 
-    /// Itself, or what stands in for it if it is a parent process's, whose lock may be held by a
-    /// thread that is not there.
-    pub(crate) fn current(&self) -> &Self {
-        if !self.generation.is_past() {
-            return self;
-        }
-        self.successor.get_or_init(|| Box::new(Self::new(self.source))).current()
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        lock(self.waiting.get(|_| Waiting::from(self.source)))
     }
 
     /// Has `waker` woken at the next step, once, in the place of the one under the same key.
     pub(crate) fn watch(&self, key: Key, waker: &Waker, need: Need) -> Watch {
         {
-            let mut waiting = lock(&self.waiting);
+            let mut waiting = self.lock();
             if matches!(waiting.told, Told::No) {
                 let Ok(recheck) = start_watcher() else { return Watch::Untold };
                 waiting.told = Told::ByWatcher { recheck, running: false };
@@ -159,7 +152,7 @@ impl Steps {
         }
         // Cloned and dropped with the lock released, as both are foreign code.
         let waker = waker.clone();
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.lock();
         let told = match need {
             Need::Rechecks => waiting.told.recheck().is_ok(),
             Need::Notices => true,
@@ -177,19 +170,19 @@ impl Steps {
 
     /// Wakes nobody under `key` any more.
     pub(crate) fn forget(&self, key: Key) {
-        let waker = lock(&self.waiting).wakers.remove(&key);
+        let waker = self.lock().wakers.remove(&key);
         drop(waker);
     }
 
     /// Wakes all who wait: the clock was set. Returns how many wakers panicked.
     pub(crate) fn announce(&self) -> u64 {
-        let wakers = std::mem::take(&mut lock(&self.waiting).wakers);
+        let wakers = std::mem::take(&mut self.lock().wakers);
         wakers.into_values().map(|(_, waker)| u64::from(guarded(|| waker.wake()).is_none())).sum()
     }
 
     /// Begins the time to the next recheck, if somebody waits for that.
     fn recheck_again(&self) -> io::Result<()> {
-        let Waiting { wakers, told } = &mut *lock(&self.waiting);
+        let Waiting { wakers, told } = &mut *self.lock();
         if let Told::ByWatcher { running, .. } = told {
             *running = false;
         }
@@ -199,7 +192,7 @@ impl Steps {
 
     /// Says that nobody announces steps any more.
     fn fall_silent(&self) {
-        lock(&self.waiting).told = Told::No;
+        self.lock().told = Told::No;
         self.announce();
     }
 }

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::canary::{Canary, seeded};
 use crate::clock::{Steps, TimeLine, saturating_add};
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, ThreadId, lock, this_thread, wait};
+use crate::fork::PerProcess;
+use crate::sync::{
+    AtomicU64, Condvar, Mutex, MutexGuard, Ordering, ThreadId, lock, this_thread, try_lock, wait,
+};
 use crate::tick::Tick;
 
 /// The wall time of a virtual clock when it is made: the same in every run, and one that a
@@ -16,10 +19,16 @@ pub(crate) struct VirtualTime {
     pub(super) line: TimeLine,
     /// Moves forward only.
     now: AtomicU64,
+    movers: PerProcess<Movers>,
+    wall: PerProcess<Wall>,
+    pub(crate) steps: Steps,
+}
+
+/// Where the threads that move a clock meet.
+struct Movers {
     moves: Mutex<Moves>,
     /// Signalled when a thread is through with moving the clock.
     moved: Condvar,
-    pub(crate) steps: Steps,
 }
 
 /// How far a virtual clock is to be moved, and by which thread. One at a time does it, so that each
@@ -27,8 +36,32 @@ pub(crate) struct VirtualTime {
 struct Moves {
     goal: Tick,
     mover: Option<ThreadId>,
-    /// When the wall was set last, and to what. It goes along with the clock from there.
-    wall: (Tick, SystemTime),
+}
+
+impl Movers {
+    /// Of a clock that shows `now`, and which nobody moves.
+    fn at(now: Tick) -> Self {
+        let moves = Mutex::new(Moves { goal: now, mover: None });
+        Self { moves, moved: Condvar::new() }
+    }
+}
+
+/// When the wall was set last, and to what. It goes along with the clock from there.
+type Setting = (Tick, SystemTime);
+
+/// The setting, twice, for a child process, which cannot get at what is behind a lock that was held
+/// as it was forked. Locked one at a time, by who holds the lock of the [`Moves`].
+struct Wall([Mutex<Setting>; 2]);
+
+impl Wall {
+    fn new(setting: Setting) -> Self {
+        Self([Mutex::new(setting), Mutex::new(setting)])
+    }
+
+    /// The setting, in a child of the process whose this is.
+    fn inherited(&self) -> Setting {
+        *self.0.iter().find_map(try_lock).expect("no more than one was held")
+    }
 }
 
 impl VirtualTime {
@@ -36,12 +69,11 @@ impl VirtualTime {
         Self {
             line: TimeLine::starting_at(Instant::now()),
             now: AtomicU64::new(Tick::ORIGIN.raw()),
-            moves: Mutex::new(Moves {
-                goal: Tick::ORIGIN,
-                mover: None,
-                wall: (Tick::ORIGIN, SystemTime::UNIX_EPOCH + VIRTUAL_ORIGIN),
-            }),
-            moved: Condvar::new(),
+            movers: PerProcess::new(Movers::at(Tick::ORIGIN)),
+            wall: PerProcess::new(Wall::new((
+                Tick::ORIGIN,
+                SystemTime::UNIX_EPOCH + VIRTUAL_ORIGIN,
+            ))),
             steps: Steps::told(),
         }
     }
@@ -57,24 +89,43 @@ impl VirtualTime {
         Tick::from_raw(self.now.load(Ordering::Relaxed))
     }
 
+    /// Of this process. In a child the clock shows what it showed as that was forked, and whoever
+    /// moved it is not there.
+    fn movers(&self) -> &Movers {
+        self.movers.get(|_| Movers::at(self.now()))
+    }
+
+    fn moves(&self) -> MutexGuard<'_, Moves> {
+        lock(&self.movers().moves)
+    }
+
+    fn wall(&self) -> &[Mutex<Setting>; 2] {
+        &self.wall.get(|parents| Wall::new(parents.inherited())).0
+    }
+
     pub(crate) fn wall_now(&self) -> SystemTime {
-        let (set, wall) = lock(&self.moves).wall;
+        let _order = self.moves();
+        let (set, wall) = *lock(&self.wall()[0]);
         saturating_add(wall, self.now().since(set))
     }
 
     /// Sets the wall, given what it shows, without moving the clock. Returns how many wakers
     /// panicked.
     pub(crate) fn set_wall(&self, set: impl FnOnce(SystemTime) -> SystemTime) -> u64 {
-        let mut moves = lock(&self.moves);
-        let (now, (before, wall)) = (self.now(), moves.wall);
-        moves.wall = (now, set(saturating_add(wall, now.since(before))));
-        drop(moves);
-        self.steps.current().announce()
+        let order = self.moves();
+        let now = self.now();
+        let (before, wall) = *lock(&self.wall()[0]);
+        let setting = (now, set(saturating_add(wall, now.since(before))));
+        for place in self.wall() {
+            *lock(place) = setting;
+        }
+        drop(order);
+        self.steps.announce()
     }
 
     /// Whether the calling thread is moving the clock, and runs in a waker.
     pub(crate) fn is_moved_here(&self) -> bool {
-        lock(&self.moves).mover == Some(this_thread())
+        self.moves().mover == Some(this_thread())
     }
 
     /// Adds to the goal, and moves until there, or waits until another thread has moved there.
@@ -87,14 +138,14 @@ impl VirtualTime {
         mut step: impl FnMut(Tick) -> usize,
     ) -> usize {
         let me = this_thread();
-        let mut moves = lock(&self.moves);
+        let mut moves = self.moves();
         moves.goal = goal(moves.goal).min(Tick::LAST);
         let own = moves.goal;
         while let Some(mover) = moves.mover {
             if mover == me {
                 return 0;
             }
-            moves = wait(&self.moved, moves);
+            moves = wait(&self.movers().moved, moves);
             let there = self.now() >= own || seeded(Canary::AdvanceHeedsOwnGoalOnly);
             if moves.mover.is_none() && there {
                 return 0;
@@ -106,20 +157,20 @@ impl VirtualTime {
             let goal = moves.goal;
             drop(moves);
             fired += step(goal);
-            moves = lock(&self.moves);
+            moves = self.moves();
             if moves.goal == goal || seeded(Canary::AdvanceHeedsOwnGoalOnly) {
                 break;
             }
         }
         moves.mover = None;
         drop(moves);
-        self.moved.notify_all();
+        self.movers().moved.notify_all();
         fired
     }
 
     /// Adds to the goal, and shows it at once.
     pub(crate) fn jump(&self, span: Duration) {
-        let mut moves = lock(&self.moves);
+        let mut moves = self.moves();
         moves.goal = moves.goal.saturating_add(span).min(Tick::LAST);
         self.move_to(moves.goal);
     }
@@ -128,7 +179,7 @@ impl VirtualTime {
     /// `advance`.
     pub(super) fn now_in_order(&self) -> Tick {
         if !seeded(Canary::TurnReadsTimeUnordered) {
-            drop(lock(&self.moves));
+            drop(self.moves());
         }
         self.now()
     }

@@ -1,9 +1,9 @@
 //! The driver thread: when it starts, sleeps and ends; and what threads share.
 
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use tourbillon::Timer;
+use tourbillon::{Timer, VirtualClock};
 
 use crate::support::*;
 
@@ -350,21 +350,9 @@ fn child_forks() {
             let mut past = tourbillon::sleep(Duration::from_micros(10));
             let _ = poll(&mut past);
             std::thread::sleep(ms(1));
-            // SAFETY: the child calls what a child of a process with threads may call by the C
-            // library's own promises, as this test is about: it allocates and starts threads.
-            match unsafe { libc::fork() } {
-                0 => {
-                    let run = std::panic::AssertUnwindSafe(|| in_child(&own, armed, past));
-                    let failed = std::panic::catch_unwind(run).is_err();
-                    // SAFETY: ends the child at once, as it is a copy of a test in the middle.
-                    unsafe { libc::_exit(i32::from(failed)) }
-                }
-                child => {
-                    let status = wait_for(child);
-                    if status != 0 {
-                        failed.push(status);
-                    }
-                }
+            let status = status_of_a_child(|| in_child(&own, armed, past));
+            if status != 0 {
+                failed.push(status);
             }
         }
         done.store(true, Ordering::Relaxed);
@@ -372,6 +360,140 @@ fn child_forks() {
     assert_eq!(failed, [0; 0], "children failed, or hung");
     parents.iter_mut().for_each(pollster::block_on);
     assert!(counter.wakes() <= 2, "once each, unless pollster's waker came first");
+}
+
+/// Forks, runs `body` in the child, and returns its exit status; that of a panic is not 0.
+#[cfg(unix)]
+fn status_of_a_child(body: impl FnOnce()) -> libc::c_int {
+    // SAFETY: the child calls what a child of a process with threads may call by the C library's
+    // own promises, as the tests are about: it allocates and starts threads.
+    match unsafe { libc::fork() } {
+        0 => {
+            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err();
+            // SAFETY: ends the child at once, as it is a copy of a test in the middle.
+            unsafe { libc::_exit(i32::from(failed)) }
+        }
+        child => wait_for(child),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn after_fork_the_child_moves_a_virtual_clock_that_another_thread_was_moving() {
+    in_a_process_of_its_own("process::child_moves_an_inherited_clock");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_moves_an_inherited_clock() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Mutex};
+
+    fn into_2000(secs: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_800 + secs)
+    }
+
+    /// What a child does with a clock that shows one of the wall times of `walls`.
+    fn in_child(timer: &Timer, clock: &VirtualClock, walls: std::ops::RangeInclusive<u64>) {
+        let (now, wall) = (clock.now(), clock.wall_now());
+        let walls = into_2000(*walls.start())..=into_2000(*walls.end());
+        assert!(walls.contains(&wall), "{wall:?}");
+        let mut sleep = timer.sleep(SECOND);
+        let mut by_wall = timer.sleep_until_wall(wall + 3 * SECOND);
+        assert!(poll(&mut sleep).is_pending() && poll(&mut by_wall).is_pending());
+        assert_eq!(clock.advance(SECOND), 1);
+        assert!(poll(&mut sleep).is_ready() && poll(&mut by_wall).is_pending());
+        assert_eq!((clock.now(), clock.wall_now()), (now + SECOND, wall + SECOND));
+        clock.jump(SECOND);
+        clock.suspend(SECOND);
+        assert!(poll(&mut by_wall).is_ready());
+    }
+
+    // Another thread is in a waker, at a deadline on its way to a goal.
+    let (timer, clock) = virtual_timer();
+    let (blocking, blocked) = channel();
+    let (release, released) = channel::<()>();
+    let (mut sleep, released) = (timer.sleep(SECOND), Mutex::new(released));
+    let waker = callback(move || {
+        blocking.send(()).expect("the test waits");
+        released.lock().unwrap().recv().expect("the test lets it go on");
+    });
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    let mover = clock.clone();
+    let mover = std::thread::spawn(move || mover.advance(9 * SECOND));
+    blocked.recv().expect("the clock is on its way");
+    assert_eq!(status_of_a_child(|| in_child(&timer, &clock, 1..=1)), 0);
+    release.send(()).expect("the waker waits");
+    mover.join().expect("no panic");
+    assert_eq!(clock.wall_now(), into_2000(9));
+
+    // Others do all that takes a lock, most of the time.
+    let (timer, clock) = virtual_timer();
+    let done = Arc::new(AtomicBool::new(false));
+    let threads = [(); 2].map(|()| {
+        let (clock, done) = (clock.clone(), Arc::clone(&done));
+        std::thread::spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                clock.advance(Duration::from_nanos(1));
+                clock.jump(Duration::from_nanos(1));
+                clock.set_wall(clock.wall_now());
+            }
+        })
+    });
+    let failed: Vec<_> = (0..100)
+        .map(|_| status_of_a_child(|| in_child(&timer, &clock, 0..=3600)))
+        .filter(|status| *status != 0)
+        .collect();
+    done.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    assert_eq!(failed, [0; 0], "children failed, or hung");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn after_fork_the_thread_ends_wherever_the_last_handle_went() {
+    in_a_process_of_its_own("process::child_drops_an_inherited_handle");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_drops_an_inherited_handle() {
+    const NAME: &str = "inherited";
+
+    /// Two sleeps of a timer, one of them armed.
+    fn two_of(timer: &Timer) -> [tourbillon::Sleep; 2] {
+        let mut sleeps = [(); 2].map(|()| timer.sleep(3600 * SECOND));
+        assert!(poll(&mut sleeps[0]).is_pending());
+        sleeps
+    }
+
+    /// Arms the sleeps, then drops them: the thread starts and ends.
+    fn in_child(mut sleeps: [tourbillon::Sleep; 2]) {
+        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+        eventually("the thread has its name", || has_thread(NAME));
+        drop(sleeps);
+        eventually("the thread ends", || !has_thread(NAME));
+    }
+
+    let timer = || Timer::builder().thread_name(NAME).build().expect("the options are valid");
+    // In the child, before anything is armed there.
+    let own = timer();
+    let sleeps = two_of(&own);
+    let status = status_of_a_child(move || {
+        drop(own);
+        in_child(sleeps);
+    });
+    assert_eq!(status, 0);
+    // In the parent, before the fork.
+    let own = timer();
+    let sleeps = two_of(&own);
+    drop(own);
+    assert_eq!(status_of_a_child(move || in_child(sleeps)), 0);
 }
 
 /// The exit status of the process `child`; ends it if it takes a minute.
