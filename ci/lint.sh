@@ -16,3 +16,4 @@ RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --all-features
 ci/tidy.sh
+ci/tidy-test.sh

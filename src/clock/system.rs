@@ -98,7 +98,7 @@ fn read(clock: libc::clockid_t) -> u64 {
 #[derive(Clone)]
 pub(crate) struct Boottime {
     pub(super) line: TimeLine,
-    /// What to add to a reading, wrapping, to have a tick.
+    /// What to add to its reading, wrapping, for a tick.
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     offset: u64,
 }

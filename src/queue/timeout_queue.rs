@@ -150,7 +150,7 @@ impl<T> TimeoutQueue<T> {
         }
     }
 
-    /// Moves the entry of `key` to the back, to expire one duration from now; false if it is gone.
+    /// Like [`refresh`](Self::refresh), but returns false if the entry is gone.
     ///
     /// # Examples
     ///

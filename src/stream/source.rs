@@ -126,7 +126,7 @@ macro_rules! source_methods {
             self.source.get_mut()
         }
 
-        /// The source, pinned. Items taken from it here pass the adapter by.
+        /// The source, pinned, to be changed as by [`get_mut`](Self::get_mut).
         pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
             self.project().source.get_pin_mut()
         }
