@@ -118,6 +118,8 @@ impl fmt::Display for Policies {
             Missed::CatchUp { max_count, max_age } => {
                 write!(f, "catch-up {max_count} {}", max_age.as_micros())?;
             }
+            // What the core may add has no text before it has one here.
+            _ => return Err(fmt::Error),
         }
         write!(f, ";{};", self.on_time_within.as_micros())?;
         match self.overlap {
