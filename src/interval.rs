@@ -13,9 +13,9 @@ use crate::tick::Tick;
 
 /// What an [`Interval`] does when it is polled so late that ticks were missed.
 ///
-/// A tick is missed once the instant of the one after it has come. The names are those of tokio's
-/// `MissedTickBehavior`; unlike there, lateness of less than a period never counts as a miss, so
-/// [`Delay`](Self::Delay) does not drift by the driver's own lateness.
+/// A tick is missed once the instant of the next one has come. The names are those of tokio's
+/// `MissedTickBehavior`. Unlike there, a tick that is late by less than a period is not missed, so
+/// [`Delay`](Self::Delay) does not drift by the driver's lateness.
 ///
 /// # Examples
 ///
@@ -45,13 +45,13 @@ use crate::tick::Tick;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTickBehavior {
-    /// Delivers every missed tick, as fast as it is asked to, until it has caught up.
+    /// Delivers every missed tick, as fast as it is polled, until it has caught up.
     #[default]
     Burst,
     /// Delivers one late tick, and counts the period from then on.
     Delay,
-    /// Delivers one late tick, and goes on with the next that lies in the future on the original
-    /// grid. This is what Go's `timerproc` did for its tickers.
+    /// Delivers one late tick, and continues with the next future tick of the original schedule, as
+    /// Go's `timerproc` did for its tickers.
     Skip,
 }
 
@@ -84,9 +84,9 @@ impl MissedTickBehavior {
 /// Made by [`interval`](crate::interval()), [`interval_at`](crate::interval_at) and the methods of
 /// [`Timer`](crate::Timer) of the same names. Also a [`Stream`] of [`Instant`]s without an end.
 ///
-/// Each tick is scheduled one period after the one before was *scheduled*, not after it was
-/// delivered, unless [`MissedTickBehavior::Delay`] says otherwise. No tick is delivered before
-/// its instant. An interval whose next tick lies beyond the end of the time line ticks no more.
+/// Each tick is scheduled one period after the *scheduled* time of the last one, not after its
+/// delivery, except with [`MissedTickBehavior::Delay`]. No tick is delivered before its instant. An
+/// interval whose next tick lies beyond the end of the time line does not tick again.
 ///
 /// # Cancel safety
 ///

@@ -1,35 +1,34 @@
 //! What [`DelayQueue`](crate::DelayQueue) and [`TimeoutQueue`](crate::TimeoutQueue) have in common.
 //!
 //! Both hold values, each until a deadline of its own, and hand them out as they expire: to a task
-//! that polls, as a [`Stream`](futures_core::Stream), or to a loop that asks. A queue belongs to
-//! whoever holds it, takes no lock, and waits with one [`Sleep`] for all of its entries.
+//! that polls, as a [`Stream`](futures_core::Stream), or to a loop that asks. A queue has one
+//! owner, takes no lock, and waits with one [`Sleep`] for all of its entries.
 //!
 //! # Order
 //!
-//! Entries expire in the order of their deadlines, to the nanosecond, and never early; equal
-//! deadlines in the order in which they were set. A deadline that is past already when it is set
-//! is made that moment.
+//! Entries expire in the order of their deadlines, to the nanosecond, and never early. Equal
+//! deadlines expire in the order in which they were set. A deadline in the past is moved to the
+//! moment at which it is set.
 //!
-//! A poll hands out one entry. The clock is read when nothing is left that was due at the last
-//! reading, not for each entry.
+//! A poll hands out one entry. It reads the clock only once it has handed out all that was due at
+//! the last reading.
 //!
-//! # Whose task is woken, and when
+//! # Wake-ups
 //!
-//! The task to be woken is the one whose poll came last, if that poll returned no entry. It is
-//! woken at the earliest deadline. An entry that is inserted later, from wherever the queue can be
-//! got at between two polls, brings that forward as needed. Furthermore it is woken
+//! A poll that returns no entry registers its task. That task is woken at the earliest deadline,
+//! also if an earlier entry is inserted after the poll. It is woken at once
 //!
-//! - at once, if an entry is inserted, or reset, that is due already;
-//! - at once, if at that poll there were no entries, or none that ever expires, and one that does
-//!   is inserted, or reset;
-//! - at once, if the last entry is removed, as the stream ends there for now;
-//! - in vain, at the deadline of an entry that was removed or put off, but no more than once until
-//!   the next poll. That keeps removal cheap.
+//! - if an entry is inserted, or reset, that is already due;
+//! - if the queue had no entry that expires at the time of the poll, and now gets one;
+//! - if the last entry is removed, since the stream ends there for now.
+//!
+//! It may be woken once without need: at the deadline of an entry that was removed or postponed
+//! after the poll. That keeps removal cheap.
 //!
 //! # The end
 //!
-//! A poll of an empty queue returns `None`. It may be polled again after that, and goes on when
-//! there are entries again.
+//! A poll of an empty queue returns `None`. The queue may be polled again, and continues once there
+//! are entries.
 //!
 //! # After `fork`
 //!

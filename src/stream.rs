@@ -11,21 +11,20 @@
 //!
 //! # Guarantees
 //!
-//! - An item that is ready when a deadline is found to have come goes before the deadline. Time is
-//!   looked at when an adapter is polled: what its source had ready earlier counts as come then.
-//! - At the end of the source whatever an adapter holds is delivered at once. Then it yields `None`
-//!   for good; the source is not polled again, and no timer is left armed.
-//! - An adapter asks its source for an item only when it is polled itself, and holds no more than
-//!   its description says. It takes at most 32 items in one poll, and then lets other tasks run.
-//! - An adapter that waits for its source alone has no timer armed, but that of a
-//!   [`ChunksTimeout`] may wake its task once more after a full chunk.
-//! - If the source panics, an adapter keeps what it holds, and may be polled again if the source
+//! - An adapter reads the clock when it is polled. If an item is ready and a deadline has passed in
+//!   the same poll, the item comes first.
+//! - At the end of the source, an adapter delivers what it holds at once. Then it yields `None` for
+//!   good: it does not poll the source again, and has no timer armed.
+//! - An adapter polls its source only when it is polled itself, and holds no more than its
+//!   description says. It takes at most 32 items in one poll, and then lets other tasks run.
+//! - An adapter that waits only for its source has no timer armed. The exception is
+//!   [`ChunksTimeout`], whose timer may wake the task once more after a full chunk.
+//! - If the source panics, an adapter keeps what it holds. It may be polled again if the source
 //!   may.
-//! - A `Duration::MAX` never ends, and a `Duration::ZERO` has always passed.
+//! - `Duration::MAX` never ends, and `Duration::ZERO` has always passed.
 //!
-//! The adapters that are given a time measure it by the process-wide timer, unless told otherwise
-//! by their `with_timer`. Making one is a use of that timer all the same, as far as
-//! [`Timer::set_global`](crate::Timer::set_global) is concerned.
+//! Adapters use the process-wide timer unless `with_timer` names another. Making an adapter counts
+//! as a use of the process-wide timer for [`Timer::set_global`](crate::Timer::set_global).
 //!
 //! # Cancel safety
 //!
@@ -39,7 +38,7 @@
 //!
 //! # Examples
 //!
-//! On a clock of one's own, and with the source got back:
+//! On a virtual clock, and with the source returned at the end:
 //!
 //! ```
 //! use std::time::Duration;
@@ -63,8 +62,8 @@
 //! # std::io::Result::Ok(())
 //! ```
 //!
-//! With several streams and timeouts at once, in `select!`: each adapter is a
-//! [`FusedStream`](futures_core::FusedStream), whether its source is one or not.
+//! In `select!`, with several streams and timeouts at once. Each adapter is a
+//! [`FusedStream`](futures_core::FusedStream), whether or not its source is one:
 //!
 //! ```
 //! use std::time::Duration;
@@ -109,11 +108,11 @@ pub use throttle::Throttle;
 pub use timeout::Timeout;
 pub use timeout_repeating::TimeoutRepeating;
 
-/// Adapters for any stream that deal with time.
+/// Adapters in time for any stream.
 ///
-/// What they have in common is said in [`stream`](self). Names and behaviour follow tokio-stream
-/// and futures-time; each method says where not. Import the trait without its name beside another
-/// that is called so, such as that of `futures`, with which it shares no method.
+/// The [module](self) describes what they have in common. Names and behaviour follow tokio-stream
+/// and futures-time; each method names the differences. To use the trait beside that of `futures`,
+/// with which it shares no method, import both as `_`.
 ///
 /// # Examples
 ///
@@ -130,12 +129,11 @@ pub use timeout_repeating::TimeoutRepeating;
 /// # });
 /// ```
 pub trait StreamExt: Stream {
-    /// Reports with an error that no item has come for `limit`, once for each such gap.
+    /// Yields an error if no item comes for `limit`, once for each such gap.
     ///
-    /// The time runs from this call, and anew from each item that is delivered, whether or not the
-    /// stream is polled. It runs once for each: after an error the stream waits for the next item
-    /// without a deadline. The source goes on in any case; stop at the first error if it should
-    /// not.
+    /// The time runs from this call, and again from each item that is delivered, whether or not the
+    /// stream is polled. After an error the stream waits for the next item without a deadline. The
+    /// source continues after an error; to end there, stop at the first error.
     ///
     /// As in tokio-stream. Unlike futures-time's, the error does not repeat; for that see
     /// [`timeout_repeating`](Self::timeout_repeating).
@@ -164,16 +162,15 @@ pub trait StreamExt: Stream {
         Timeout::new(self, limit)
     }
 
-    /// Reports with an error each tick of `interval` at which no item has come.
+    /// Yields an error at each tick of `interval` without an item.
     ///
-    /// Each item puts the next tick off to one period after it. Errors come at the ticks until
-    /// then, without limit; where the stream is polled too late for some, the interval's
-    /// [`MissedTickBehavior`](crate::MissedTickBehavior) says how many are made up for.
+    /// Each item moves the next tick to one period after it. Without items there is an error at
+    /// every tick, without limit. If the stream is polled too late for some ticks, the interval's
+    /// [`MissedTickBehavior`](crate::MissedTickBehavior) says how many of them still come.
     ///
-    /// As in tokio-stream: an interval made by [`interval`](crate::interval()) ticks for the first
-    /// time at once, which is an error if there is no item yet. Make it by
-    /// [`interval_at`](crate::interval_at), or [reset](Interval::reset) it, to give the first item
-    /// a period.
+    /// As in tokio-stream, an interval made by [`interval`](crate::interval()) ticks at once, which
+    /// is an error if there is no item yet. To give the first item a period, make it with
+    /// [`interval_at`](crate::interval_at), or [reset](Interval::reset) it.
     ///
     /// # Examples
     ///
@@ -201,13 +198,13 @@ pub trait StreamExt: Stream {
 
     /// Slows the stream down, to at most one item in each `period`.
     ///
-    /// The first item need not wait. After each the source is left alone until `period` has passed
-    /// since it was delivered: nothing is dropped and nothing taken in advance, so the source
-    /// feels the pressure. The end of the source is noticed after that wait too. Items can come
-    /// further apart, but one that is late does not bring the next one forward.
+    /// The first item does not wait. After each item the source is not polled until `period` has
+    /// passed since the delivery. Nothing is dropped or taken in advance, so backpressure reaches
+    /// the source. The end of the source is noticed after that wait too. A late item does not bring
+    /// the next one forward.
     ///
-    /// As in tokio-stream. Unlike futures-time's, which drops what comes within the period: that
-    /// is [`sample`](Self::sample), if for the last item rather than the first.
+    /// As in tokio-stream. The one of futures-time drops what comes within the period;
+    /// [`sample`](Self::sample) does that here, and keeps the last item instead of the first.
     ///
     /// # Examples
     ///
@@ -232,14 +229,14 @@ pub trait StreamExt: Stream {
         Throttle::new(self, period)
     }
 
-    /// Delivers the last item of each burst, once no further has come for `quiet`.
+    /// Delivers the last item of each burst, once no other item has come for `quiet`.
     ///
-    /// An item that is followed by another before that is dropped. A source that is never quiet
-    /// for so long has nothing delivered until its end, where the last item comes at once. With
-    /// `Duration::ZERO` only items that are ready together count as a burst.
+    /// An item is dropped if another follows it within `quiet`. If the source is never quiet for so
+    /// long, nothing comes until its end; there the last item comes at once. With `Duration::ZERO`
+    /// only items that are ready in the same poll are a burst.
     ///
-    /// Unlike futures-time's, it takes all items that are ready rather than one in each `quiet`,
-    /// and does not wait at the end of the source, after which nothing can follow.
+    /// The one of futures-time takes one item in each `quiet`, and waits at the end of the source;
+    /// this takes all items that are ready, and does not wait.
     ///
     /// # Examples
     ///
@@ -270,14 +267,14 @@ pub trait StreamExt: Stream {
         Debounce::new(self, quiet)
     }
 
-    /// Collects items into chunks, which are delivered when they hold `max` items or when `limit`
-    /// has passed since their first.
+    /// Collects items into chunks. A chunk is delivered when it holds `max` items, or when `limit`
+    /// has passed since its first item.
     ///
-    /// No chunk is empty, and what is left at the end of the source makes one more. What a chunk
-    /// that is not delivered yet holds can be had by [`ChunksTimeout::into_remainder`].
+    /// No chunk is empty. At the end of the source, the remaining items are the last chunk.
+    /// [`ChunksTimeout::into_remainder`] returns the items of a chunk that is not delivered yet.
     ///
-    /// As in tokio-stream. Unlike there, no memory is set aside for `max` items beforehand, and a
-    /// source that always has items ready cannot keep a chunk from being delivered in time.
+    /// As in tokio-stream, with two differences: no memory is reserved for `max` items in advance,
+    /// and a source that always has items ready cannot delay a chunk.
     ///
     /// # Panics
     ///
@@ -309,13 +306,12 @@ pub trait StreamExt: Stream {
 
     /// Delivers the last item of each `period` at its end.
     ///
-    /// Periods follow one another without a gap from this call on. One in which no item came
-    /// delivers nothing. An item that is held at the end of its period and asked for later comes
-    /// then, and the periods stay where they are. At the end of the source the item that is held
-    /// comes at once.
+    /// Periods follow one another without a gap from this call on. A period without an item
+    /// delivers nothing. A late poll gets the item late, and does not move the periods. At the end
+    /// of the source, the item that is held comes at once.
     ///
-    /// Unlike futures-time's, it delivers the last item of the source, keeps to its periods after a
-    /// time without items, and returns from a source that always has items ready.
+    /// The one of futures-time loses the last item of the source, shifts its periods after a time
+    /// without items, and never returns from a source that always has items ready.
     ///
     /// # Examples
     ///

@@ -10,13 +10,13 @@ use crate::error::Elapsed;
 use crate::sleep::Sleep;
 
 pin_project! {
-    /// A future that is given up on once its deadline has come.
+    /// A future with a deadline.
     ///
     /// Made by [`timeout`](crate::timeout()), [`timeout_at`](crate::timeout_at) and the methods of
     /// [`Timer`](crate::Timer) of the same names. The inner future is polled first: if it is
-    /// ready, its output is returned, however late it is. Only if it is pending and the deadline
-    /// has come is the result [`Elapsed`]. The inner future is not dropped then but with the
-    /// `Timeout`, or given back by [`into_inner`](Timeout::into_inner).
+    /// ready, its output is returned, even if it is late. If it is pending and the deadline has
+    /// passed, the result is [`Elapsed`]. The inner future is not dropped then: it lives until the
+    /// `Timeout` is dropped, or is returned by [`into_inner`](Timeout::into_inner).
     ///
     /// # Cancel safety
     ///
@@ -24,7 +24,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// As a [`Sleep`] does; and whenever the inner future panics.
+    /// As a [`Sleep`] does, and if the inner future panics.
     ///
     /// # Examples
     ///

@@ -20,17 +20,16 @@ use crate::tick::Tick;
 use crate::timeout::Timeout;
 use crate::wall::WallSleep;
 
-/// A handle to a set of shards, their clock and what drives them; makes sleeps, intervals and
-/// timeouts.
+/// A handle to a timer: its shards, its clock and its driver. Makes sleeps, intervals and timeouts.
 ///
-/// Most programs need none: the functions at the crate's root use the process-wide timer. An own
-/// one is for another clock ([`VirtualClock`](crate::VirtualClock)), for being driven by hand
-/// ([`Driver`](crate::Driver)), or for keeping one's timers apart. Cloning is cheap, and clones
-/// are the same timer.
+/// Most programs need none: the functions at the crate's root use the process-wide timer. Make your
+/// own for another clock ([`VirtualClock`](crate::VirtualClock)), to drive it by hand
+/// ([`Driver`](crate::Driver)), or to keep timers apart. Cloning is cheap, and clones are the same
+/// timer.
 ///
-/// The driver thread starts with the first sleep that is armed. Once the last handle and the last
-/// armed sleep are gone it ends; a sleep that outlives the handles works on, and starts the thread
-/// again if it is armed after that. The process-wide timer's thread lives on.
+/// The driver thread starts with the first sleep that is armed. It ends once the last handle and
+/// the last armed sleep are gone. A sleep that outlives the handles still works, and starts the
+/// thread again if it is armed later. The process-wide timer's thread never ends.
 ///
 /// # Examples
 ///
@@ -58,7 +57,7 @@ impl Timer {
         Engine::current(self.handle.engine())
     }
 
-    /// Options for a timer of one's own.
+    /// Options for a new timer.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -79,7 +78,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// If there is one already, because it was set or because it was used.
+    /// If the process-wide timer was set or used before.
     ///
     /// # Examples
     ///
@@ -94,12 +93,12 @@ impl Timer {
         Handle::set_global(timer.handle).map_err(|_| SetGlobalError(()))
     }
 
-    /// Starts the driver thread if there is to be one and it is not running, rather than leave
-    /// that to the first armed sleep.
+    /// Starts the driver thread now, instead of with the first armed sleep. Does nothing if the
+    /// thread is running, or if the timer has none.
     ///
     /// # Errors
     ///
-    /// When the system refuses to start a thread. The next call tries again.
+    /// If the system cannot start a thread. The next call tries again.
     ///
     /// # Examples
     ///
@@ -132,12 +131,10 @@ impl Timer {
         clock.instant(clock.now())
     }
 
-    /// The instant of the last turn of the wheels: the present or earlier, for the price of a load
-    /// (nginx's cached time).
+    /// The instant of the last turn of the wheel, for the price of a load (nginx's cached time).
     ///
-    /// How old it is depends on who turns. A loop that turns by hand once a round has it fresh for
-    /// all its handlers. A driver thread turns only when a timer is due, so there it may be of any
-    /// age. On a virtual clock it is the present.
+    /// In a loop that turns once a round, it is as old as the round. With a driver thread, which
+    /// turns only when a timer is due, it may be of any age. On a virtual clock it is the present.
     ///
     /// # Examples
     ///
@@ -173,12 +170,12 @@ impl Timer {
         self.engine().stats()
     }
 
-    /// A snapshot of how late the timer's sleeps were fired; `None` unless it was built to keep
-    /// that, with [`Builder::lateness_histogram`]. Takes each shard's lock in turn.
+    /// A snapshot of how late the timer's sleeps were fired; `None` without
+    /// [`Builder::lateness_histogram`]. Takes each shard's lock in turn.
     ///
     /// # Examples
     ///
-    /// See [`Histogram`]. The process-wide timer has one if it is set before its first use:
+    /// For the process-wide timer, set one before the first use:
     ///
     /// ```
     /// use tourbillon::Timer;
@@ -219,7 +216,7 @@ impl Timer {
         Sleep::new(self.engine_ref(), Tick::NEVER)
     }
 
-    /// Ticks every `period`, for the first time at once; see [`interval()`].
+    /// Makes an interval that ticks at once, and then every `period`; see [`interval()`].
     ///
     /// # Panics
     ///
@@ -229,8 +226,7 @@ impl Timer {
         Interval::new(self.sleep(Duration::ZERO), period)
     }
 
-    /// Ticks every `period`, for the first time at `start`; see
-    /// [`interval_at`].
+    /// Makes an interval that ticks at `start`, and then every `period`; see [`interval_at`].
     ///
     /// # Panics
     ///
@@ -240,7 +236,7 @@ impl Timer {
         Interval::new(self.sleep_until(start), period)
     }
 
-    /// Gives up on `future` after `limit`; see [`timeout()`].
+    /// Limits `future` to `limit` from now; see [`timeout()`].
     ///
     /// # Examples
     ///
@@ -256,7 +252,7 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep(limit))
     }
 
-    /// Gives up on `future` at `deadline`; see [`timeout_at`].
+    /// Limits `future` to `deadline`; see [`timeout_at`].
     ///
     /// # Examples
     ///
@@ -303,7 +299,7 @@ fn sleep_until_in(engine: EngineRef, deadline: Instant) -> Sleep {
 
 /// Makes a [`Sleep`] that ends `delay` from now.
 ///
-/// A delay past the end of the time line, some 438 years from now, makes one that never ends.
+/// With a delay past the end of the time line, some 438 years from now, it never ends.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! [`VirtualClock`]: time that moves when told to.
+//! [`VirtualClock`]: time that moves only when it is moved.
 
 use std::fmt;
 #[cfg(not(all(test, tourbillon_model)))]
@@ -17,18 +17,18 @@ use crate::sync::{Arc, OnceLock};
 use crate::sync::{Condvar, Mutex, lock, wait};
 use crate::tick::Tick;
 
-/// A clock that stands still until it is moved, for tests that will not wait for real time and for
-/// simulations.
+/// A clock that stands still until it is moved, for simulations and for tests that do not wait for
+/// real time.
 ///
-/// It belongs to the one timer that it was given to with
-/// [`Builder::virtual_clock`](crate::Builder::virtual_clock); there is nothing global about it, so
-/// tests with clocks of their own run side by side, on any executor and from any thread. Its
-/// instants are ordinary [`Instant`]s, counted from the moment the clock was made.
+/// A clock belongs to one timer, set with
+/// [`Builder::virtual_clock`](crate::Builder::virtual_clock). Nothing is global, so tests with
+/// their own clocks run side by side, on any executor and from any thread. Its instants are
+/// ordinary [`Instant`]s, counted from the moment the clock was made.
 ///
-/// Whoever moves the clock fires what falls due: [`advance`](Self::advance) goes from deadline to
-/// deadline, sets the clock to each, and wakes what was sleeping for it, in the order in which the
-/// deadlines were set. That order holds within one shard, of which a timer on a virtual clock has
-/// one unless told otherwise.
+/// Moving the clock fires the timers that are due. [`advance`](Self::advance) stops at each
+/// deadline in turn, sets the clock to it, and wakes its sleeps. Equal deadlines are woken in the
+/// order in which they were set, within one shard; a timer on a virtual clock has one shard by
+/// default.
 ///
 /// The clock moves by itself only in [`block_on`](Self::block_on).
 ///
@@ -89,22 +89,23 @@ impl VirtualClock {
         self.inner.time.line().instant(self.inner.time.now())
     }
 
-    /// Moves the clock by `span`, firing what falls due on the way; returns how many timers fired.
+    /// Moves the clock by `span` and fires what is due on the way. Returns how many timers fired.
     ///
-    /// The clock stops at each deadline in turn, and shows it while that deadline's wakers run.
-    /// They run on the calling thread, and need only mark their tasks as ready: a task that is to
-    /// run *at* its deadline, and to arm its next timer from there, must be run by its executor
-    /// between two calls, or by [`block_on`](Self::block_on).
+    /// The clock stops at each deadline in turn, and shows it while that deadline's wakers run, on
+    /// the calling thread. A waker only marks its task as ready. For a task to run *at* its
+    /// deadline, and arm its next timer from there, let its executor run between two calls, or use
+    /// [`block_on`](Self::block_on).
     ///
-    /// A second thread that calls this meanwhile adds its span and waits until the clock has come
-    /// that far. From within a waker it adds the span and returns 0 at once: the call that runs
-    /// the waker carries it out. Stops short of the end of the time line, some 438 years away.
+    /// If another thread calls this at the same time, it adds its span and waits until the clock
+    /// has come that far. Called from a waker, it adds the span and returns 0 at once; the call
+    /// that runs the waker moves the clock on. The clock stops at the end of the time line, some
+    /// 438 years away.
     pub fn advance(&self, span: Duration) -> usize {
         self.move_to(|goal| goal.saturating_add(span))
     }
 
-    /// Moves the clock to the next deadline and fires what is due there. Returns that deadline;
-    /// `None`, with the clock left alone, if nothing is pending.
+    /// Moves the clock to the next deadline and fires what is due there. Returns that deadline, or
+    /// `None` if nothing is pending; then the clock does not move.
     ///
     /// # Examples
     ///
@@ -130,17 +131,16 @@ impl VirtualClock {
         Some(self.inner.time.line().instant(next))
     }
 
-    /// Moves the clock by `span` at once, and fires nothing: what a starved driver looks like, or a
-    /// suspended machine where [`Instant`] runs on. Where it does not, see
+    /// Moves the clock by `span` at once and fires nothing. This simulates a starved driver, or a
+    /// suspended machine where [`Instant`] continues in suspend. For one where `Instant` stops, see
     /// [`suspend`](Self::suspend).
     ///
-    /// The wall moves along, as ever. To have it stay, [set](Self::set_wall) it back afterwards.
+    /// The wall time moves too. To keep it, [set](Self::set_wall) it back afterwards. Called from a
+    /// waker while another call moves the clock, it starts from the end of that move.
     ///
-    /// Within a call that moves the clock, it starts from where that call will end.
-    ///
-    /// A sleep that is polled afterwards sees the new time. The rest fires late, when the clock is
-    /// next advanced (by nothing, if need be), or when a [`Driver`](crate::Driver) turns, whose
-    /// hook this calls.
+    /// A sleep that is polled afterwards sees the new time. The other sleeps fire late: when the
+    /// clock is next advanced, even by zero, or when a [`Driver`](crate::Driver) turns, whose hook
+    /// this calls.
     ///
     /// # Examples
     ///
@@ -168,8 +168,8 @@ impl VirtualClock {
 
     /// The wall time that goes with [`now`](Self::now).
     ///
-    /// It starts at midnight, UTC, as the year 2000 began, and moves along with the clock. It can
-    /// also be [set](Self::set_wall), and left alone by a [suspend](Self::suspend).
+    /// It starts at 2000-01-01 00:00:00 UTC and moves with the clock. [`set_wall`](Self::set_wall)
+    /// and [`suspend`](Self::suspend) move it alone.
     ///
     /// # Examples
     ///
@@ -188,8 +188,8 @@ impl VirtualClock {
 
     /// Sets the wall to `time`, forward or back, without moving the clock.
     ///
-    /// Every [`WallSleep`](crate::WallSleep) that waits is woken, on the calling thread, so that it
-    /// looks at the wall again; in the order in which they were made. May be called from a waker.
+    /// Wakes every waiting [`WallSleep`](crate::WallSleep), on the calling thread and in the order
+    /// in which they were made, to read the wall time again. May be called from a waker.
     ///
     /// # Examples
     ///
@@ -206,11 +206,10 @@ impl VirtualClock {
         self.step_wall(|_| time);
     }
 
-    /// Moves the wall by `span` without moving the clock: what a suspended machine looks like where
-    /// [`Instant`] stops meanwhile (Linux, macOS).
+    /// Moves the wall time by `span`, and not the clock. This simulates a suspended machine where
+    /// [`Instant`] stops in suspend (Linux, macOS). Where it continues, see [`jump`](Self::jump).
     ///
-    /// Wakes as [`set_wall`](Self::set_wall) does. Where `Instant` runs on, see
-    /// [`jump`](Self::jump).
+    /// Wakes as [`set_wall`](Self::set_wall) does.
     ///
     /// # Examples
     ///
@@ -261,9 +260,8 @@ impl VirtualClock {
     /// Runs `future` on the calling thread, and moves the clock to the next deadline whenever the
     /// future is waiting.
     ///
-    /// Everything that the future waits for is taken to be a timer or ready: work that another
-    /// thread is still doing does not keep the clock from moving. Only when no timer is pending
-    /// does it wait for a wake-up from elsewhere, for as long as that takes.
+    /// The clock does not wait for work on other threads: a pending future is taken to wait for the
+    /// next timer. If no timer is pending, this blocks until the future is woken.
     ///
     /// # Examples
     ///

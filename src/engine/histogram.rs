@@ -15,11 +15,11 @@ const BUCKETS: usize = (u64::BITS - DETAIL + 1) as usize * DIVISIONS;
 /// How late a timer fired its sleeps, as a snapshot; see
 /// [`Timer::lateness`](crate::Timer::lateness).
 ///
-/// It covers what the driver has fired since the timer was made, and counts for each the time from
-/// its deadline to the start of the pass that fired it, in a bucket. Buckets are an eighth of a
-/// power of two of nanoseconds wide, as in HdrHistogram, so that no answer is off by more than an
-/// eighth, from a nanosecond up to centuries. A sleep that a poll found past before the driver came
-/// is not in it, and one that was reset to a deadline of the past is as late as that says.
+/// It covers all that the driver has fired since the timer was made. Lateness is the time from the
+/// deadline to the start of the pass that fired the sleep. Buckets are an eighth of a power of two
+/// wide, as in HdrHistogram, so no answer is off by more than an eighth, from a nanosecond up to
+/// centuries. A sleep whose own poll found its deadline past is not counted. A sleep that was reset
+/// to a deadline in the past counts as late from that deadline.
 ///
 /// # Examples
 ///

@@ -16,29 +16,28 @@ use crate::tick::Tick;
 use crate::timer::{Timer, never};
 use crate::wheel::{self, Allowance, Due, Turned, Wheel};
 
-/// Values that are handed out as their deadlines come, each its own: retries, caches, sessions.
+/// A queue of values that each expire at their own deadline: retries, caches, sessions.
 ///
-/// It is a timing wheel of its own with one [`Sleep`](crate::Sleep) for all entries, so an entry
-/// costs no allocation and no lock, and whoever polls needs to be only one task. What it shares
-/// with [`TimeoutQueue`](crate::TimeoutQueue), which is cheaper where all entries have the same
-/// delay, is told in [`queue`](crate::queue): the order of entries, whose task is woken and when,
-/// and that it may be polled on after its end.
+/// It has its own timing wheel, and one [`Sleep`](crate::Sleep) for all entries. So an entry costs
+/// no allocation and no lock, and one task can wait for all of them. The [`queue`](crate::queue)
+/// module describes what it shares with [`TimeoutQueue`](crate::TimeoutQueue): the order of
+/// entries, wake-ups, and polls after the end. `TimeoutQueue` is cheaper where all entries have the
+/// same delay.
 ///
 /// Inserting, removing and resetting take the same time however many entries there are. An empty
 /// queue holds some 12 KiB.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
-/// - It needs no runtime, and works on any executor, on virtual clocks too.
-/// - Any duration will do: [`Duration::MAX`] makes an entry that never expires, where theirs
-///   panics beyond two years.
-/// - Deadlines are exact, where theirs are rounded up to milliseconds; and equal deadlines expire
-///   in the order in which they were set, where theirs come in any order.
-/// - A [`Key`] is never used twice, so a stale one is found out rather than taken for another
-///   entry's. There is no `compact` therefore: theirs gives keys a second meaning.
-/// - Removing or postponing the earliest entry leaves its wake-up in place, which then comes for
-///   nothing.
-/// - `try_reset`, `try_reset_at`, `try_deadline`, `get`, `get_mut` and `pop_expired` are ours.
+/// - It needs no runtime, and works on any executor and on virtual clocks.
+/// - Any duration is valid: [`Duration::MAX`] makes an entry that never expires. Tokio's panics
+///   beyond two years.
+/// - Deadlines are exact, and equal deadlines expire in the order in which they were set. Tokio's
+///   are rounded up to milliseconds, and equal ones expire in any order.
+/// - A [`Key`] is never used twice, so a stale key is recognised. There is no `compact`, which
+///   gives tokio's keys a second meaning.
+/// - Removing or postponing the earliest entry leaves its wake-up in place.
+/// - `try_reset`, `try_reset_at`, `try_deadline`, `get`, `get_mut` and `pop_expired` are additions.
 ///
 /// # Cancel safety
 ///
@@ -48,8 +47,8 @@ use crate::wheel::{self, Allowance, Due, Turned, Wheel};
 /// # Panics
 ///
 /// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
-/// started; no entry is lost by that. Inserting panics if the queue holds 2^31 entries. Either may
-/// pass on the panic of a waker or of a clone of one; the queue is then as before the call.
+/// started; no entry is lost. Inserting panics if the queue holds 2^31 entries. Both pass on the
+/// panic of a waker; the queue is then as before the call.
 ///
 /// # Examples
 ///
@@ -238,7 +237,7 @@ impl<T> DelayQueue<T> {
 
     /// The key of the entry that expires next; `None` if none ever does.
     ///
-    /// Walks through one slot of the wheel: the entries due in about the same time.
+    /// Walks one slot of the wheel: the entries that are due at about the same time.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Entries at numbered places, which are used again, under keys, which are not.
+//! A slab: slots are reused, keys are not.
 
 use std::num::NonZeroU64;
 

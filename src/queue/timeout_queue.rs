@@ -13,21 +13,19 @@ use crate::queue::{Expired, Key, Order, Queue, gone};
 use crate::tick::Tick;
 use crate::timer::{Timer, never};
 
-/// Values that are handed out once they have been in the queue for its duration, without having
-/// been refreshed: idle connections, sessions, entries of a cache.
+/// A queue of values that all expire after the same duration, unless they are refreshed: idle
+/// connections, sessions, entries of a cache.
 ///
-/// As all deadlines are equally far off, the order of expiry is the order of arrival, and a list
-/// does for a wheel (libevent's common timeouts). A push is an append, a refresh moves the entry to
-/// the back, and neither looks at the one [`Sleep`](crate::Sleep) that there is for all of them:
-/// that is armed for the entry that was the first, and when it ends, for the one that is then.
-/// What it shares with [`DelayQueue`](crate::DelayQueue), which is for deadlines of any kind, is
-/// told in [`queue`](crate::queue): the order of entries, whose task is woken and when, and that it
-/// may be polled on after its end.
+/// Since the duration is the same for all, entries expire in the order of their arrival, and a
+/// linked list replaces the wheel (libevent's common timeouts). A push is an append, and a refresh
+/// moves the entry to the back. Neither touches the one [`Sleep`](crate::Sleep) of the queue: that
+/// is armed for the first entry, and when it ends, for the entry that is first then. The
+/// [`queue`](crate::queue) module describes what it shares with [`DelayQueue`](crate::DelayQueue):
+/// the order of entries, wake-ups, and polls after the end.
 ///
-/// Use it where one task looks after many entries: pushing and expiring take less than to arm and
-/// fire a [`Sleep`](crate::Sleep) for each. Where each entry has a task of its own, which is to be
-/// woken at its deadline, a sleep in that task is simpler, and no dearer to put off: its
-/// [`reset`](crate::Sleep::reset) to a later deadline is a store.
+/// Use it where one task manages many entries: to push and expire an entry costs less than to arm
+/// and fire a [`Sleep`](crate::Sleep). Where each entry has its own task, use a sleep in that task:
+/// its [`reset`](crate::Sleep::reset) to a later deadline is a store.
 ///
 /// # Cancel safety
 ///
@@ -36,9 +34,9 @@ use crate::timer::{Timer, never};
 ///
 /// # Panics
 ///
-/// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
-/// started; no entry is lost by that. Pushing panics if the queue holds 2^31 entries. Either may
-/// pass on the panic of a waker or of a clone of one; the queue is then as before the call.
+/// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be started;
+/// no entry is lost. Pushing panics if the queue holds 2^31 entries. Both pass on the panic of a
+/// waker; the queue is then as before the call.
 ///
 /// # Examples
 ///
@@ -68,10 +66,10 @@ pub struct TimeoutQueue<T> {
 }
 
 impl<T> TimeoutQueue<T> {
-    /// Creates an empty queue on the process-wide timer, whose entries expire `duration` after they
+    /// Creates an empty queue on the process-wide timer. Its entries expire `duration` after they
     /// were pushed or refreshed.
     ///
-    /// With a duration past the end of the time line, some 438 years, they never do.
+    /// They never expire if `duration` is longer than the time line, some 438 years.
     ///
     /// # Examples
     ///

@@ -8,15 +8,15 @@ use crate::clock::Clock;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 
-/// Whoever polled a queue last, if that poll left them waiting.
+/// The task that polled a queue last, if that poll left it waiting.
 ///
-/// The sleep is armed only while somebody waits, and never later than the earliest deadline. It
-/// may be earlier, after an entry was removed or put off: moving it then would cost more than the
-/// wake-up that comes for nothing.
+/// The sleep is armed only while a task waits, and never later than the earliest deadline. It may
+/// be earlier, after an entry was removed or postponed: to move it then would cost more than the
+/// needless wake-up.
 pub(crate) struct Waiting {
     sleep: Sleep,
     waker: Option<Waker>,
-    /// Whether the last poll found nothing due, and nobody was woken by `waker` since.
+    /// Whether the last poll found nothing due, and `waker` was not woken since.
     waiting: bool,
 }
 
@@ -53,7 +53,7 @@ impl Waiting {
         }
     }
 
-    /// The last entry is about to be removed: whoever waits for it is to see the end.
+    /// The last entry is about to be removed: wakes the task, which sees the end of the stream.
     pub(crate) fn end(&mut self) {
         if self.waiting {
             self.wake();

@@ -121,7 +121,7 @@ macro_rules! source_methods {
             self.source.get_ref()
         }
 
-        /// The source, to be changed. Items taken from it here pass the adapter by.
+        /// The source, mutable. The adapter does not see items that are taken from it here.
         pub fn get_mut(&mut self) -> &mut S {
             self.source.get_mut()
         }
@@ -131,8 +131,7 @@ macro_rules! source_methods {
             self.project().source.get_pin_mut()
         }
 
-        /// Gives the source back. Items that the adapter holds are dropped, and its timer is
-        /// cancelled.
+        /// Returns the source. Drops the items that the adapter holds, and cancels its timer.
         pub fn into_inner(self) -> S {
             self.source.into_inner()
         }
@@ -142,7 +141,7 @@ macro_rules! source_methods {
 /// `with_timer`, where `$sleep` is what the field `sleep` of `$this` is to begin with.
 macro_rules! with_timer {
     ($this:ident, $timer:ident => $sleep:expr) => {
-        /// Measures time by `timer` rather than by the process-wide one. Time runs from here on.
+        /// Uses `timer` instead of the process-wide one. Time runs from this call on.
         ///
         /// # Panics
         ///
