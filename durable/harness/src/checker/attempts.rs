@@ -1,0 +1,112 @@
+//! The rules that hold for every occurrence, whoever asked for it.
+
+use std::collections::BTreeSet;
+
+use super::history::{Attempt, Facts, History, Key, Record};
+use super::{Report, Verdict};
+use crate::log::{Ended, How};
+
+pub(super) fn check(history: &History, report: &mut Report) {
+    for (key, facts) in &history.facts {
+        report.attempts += facts.attempts.len();
+        starts(history, key, facts, report);
+        completions(key, facts, report);
+        identities(key, facts, report);
+        for record in &facts.records {
+            founded(key, facts, record, report);
+        }
+    }
+}
+
+fn starts(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
+    for attempt in &facts.attempts {
+        let wanted = attempt.due.max(attempt.scheduled_for);
+        let shown = history.clock.most(attempt.at);
+        if shown < wanted {
+            let early = wanted.since(shown).as_micros();
+            report.add(Verdict::Early, key, format!("{early} us before {wanted}"));
+        }
+    }
+    for pair in facts.attempts.windows(2) {
+        second(history, key, (&pair[0], &pair[1]), report);
+    }
+    let completed = facts.attempts.iter().filter_map(Attempt::completed).min();
+    let late = facts.attempts.iter().find(|attempt| completed.is_some_and(|at| attempt.at > at));
+    if let Some(late) = late {
+        report.add(Verdict::AfterDone, key, format!("attempt {} started", late.number));
+    }
+}
+
+/// A start after another of the same occurrence.
+fn second(history: &History, key: &Key, (first, next): (&Attempt, &Attempt), report: &mut Report) {
+    report.repeated += 1;
+    if next.number <= first.number {
+        let detail = format!("attempt {} started after {}", next.number, first.number);
+        report.add(Verdict::OutOfOrder, key, detail);
+    }
+    let ended = |(at, how)| matches!(how, How::Failed | How::Back) && at <= next.at;
+    if first.finish.is_some_and(ended) {
+        return;
+    }
+    if history.troubled(Some(first.label.node), first.at, next.at) {
+        report.excused += 1;
+    } else {
+        let detail = format!("attempt {} of {} met no fault", first.number, first.label.node);
+        report.add(Verdict::SecondStart, key, detail);
+    }
+}
+
+fn completions(key: &Key, facts: &Facts, report: &mut Report) {
+    let completed: Vec<_> =
+        facts.attempts.iter().filter(|attempt| attempt.completed().is_some()).collect();
+    if completed.len() > 1 {
+        let numbers: Vec<_> = completed.iter().map(|attempt| attempt.number).collect();
+        report.add(Verdict::CompletedTwice, key, format!("attempts {numbers:?}"));
+    }
+    for attempt in completed {
+        let is_of = |record: &Record| {
+            record.attempts == attempt.number && record.node == Some(attempt.node)
+        };
+        if !facts.records.iter().any(is_of) {
+            let detail = format!("attempt {} was accepted, and is not recorded", attempt.number);
+            report.add(Verdict::WrongRecord, key, detail);
+        }
+    }
+}
+
+fn identities(key: &Key, facts: &Facts, report: &mut Report) {
+    let started = facts.attempts.iter().map(|attempt| attempt.timer);
+    let rows = facts.rows.iter().map(|row| row.timer);
+    let records = facts.records.iter().map(|record| record.timer);
+    let timers: BTreeSet<_> = started.chain(rows).chain(records).collect();
+    if timers.len() > 1 || facts.rows.len() + facts.records.len() > 1 {
+        let (rows, records) = (facts.rows.len(), facts.records.len());
+        let detail = format!("{} identities, {rows} timers, {records} records", timers.len());
+        report.add(Verdict::Doubled, key, detail);
+    }
+    if !facts.attempts.is_empty() && facts.rows.is_empty() && facts.records.is_empty() {
+        report.add(Verdict::Lost, key, "it started, and is not there");
+    }
+}
+
+/// What is recorded was done by an attempt, or never started.
+fn founded(key: &Key, facts: &Facts, record: &Record, report: &mut Report) {
+    let ended_by = |wanted: How| {
+        facts.attempts.iter().any(|attempt| {
+            attempt.number == record.attempts
+                && Some(attempt.node) == record.node
+                && attempt.finish.is_some_and(|(_, how)| how == wanted)
+        })
+    };
+    let is_founded = match record.ended {
+        Ended::Succeeded => ended_by(How::Ok),
+        Ended::Dead => ended_by(How::Failed),
+        Ended::GivenUp => ended_by(How::GaveUp),
+        Ended::Missed | Ended::Overlap => facts.attempts.is_empty(),
+        Ended::Cancelled | Ended::Withdrawn => true,
+    };
+    if !is_founded {
+        let detail = format!("{:?} by attempt {}, says the record", record.ended, record.attempts);
+        report.add(Verdict::WrongRecord, key, detail);
+    }
+}

@@ -1,0 +1,317 @@
+//! The lines of a run, put together: attempts with their ends, calls with their answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tourbillon_durable::{NodeId, Time, TimerId};
+
+use super::clock::{Clock, Reading};
+use super::{Report, Verdict};
+use crate::log::{Answer, Ended, How, Label, Line, Stamp, Taken};
+
+/// What stands for an occurrence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Once(String),
+    Occurrence(String, Time),
+}
+
+impl Key {
+    fn new(name: &str, scheduled: bool, scheduled_for: Time) -> Self {
+        match scheduled {
+            true => Self::Occurrence(name.to_owned(), scheduled_for),
+            false => Self::Once(name.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Once(name) => f.write_str(name),
+            Self::Occurrence(name, time) => write!(f, "{name}@{time}"),
+        }
+    }
+}
+
+/// A handler that started.
+pub(super) struct Attempt {
+    pub(super) at: Stamp,
+    pub(super) label: Label,
+    pub(super) scheduled_for: Time,
+    pub(super) due: Time,
+    pub(super) timer: TimerId,
+    pub(super) number: u32,
+    pub(super) node: NodeId,
+    pub(super) finish: Option<(Stamp, How)>,
+    pub(super) taken: Option<(Stamp, Taken)>,
+}
+
+impl Attempt {
+    /// Whether it is the one that ended its timer, and when that was known.
+    pub(super) fn completed(&self) -> Option<Stamp> {
+        let (_, how) = self.finish?;
+        let (at, taken) = self.taken?;
+        (matches!(how, How::Ok | How::GaveUp) && taken == Taken::Accepted).then_some(at)
+    }
+}
+
+/// A row of the final table of timers.
+pub(super) struct Row {
+    pub(super) timer: TimerId,
+    pub(super) scheduled_for: Time,
+}
+
+/// A row of the final history.
+pub(super) struct Record {
+    pub(super) timer: TimerId,
+    pub(super) scheduled_for: Time,
+    pub(super) attempts: u32,
+    pub(super) ended: Ended,
+    pub(super) node: Option<NodeId>,
+    pub(super) recorded: Time,
+}
+
+/// What is known of one occurrence.
+#[derive(Default)]
+pub(super) struct Facts {
+    /// In the order of their starts.
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) rows: Vec<Row>,
+    pub(super) records: Vec<Record>,
+}
+
+/// What a client asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    Once(Time),
+    Cancel,
+    Reschedule(Time),
+    Every(i64),
+    Enable(bool),
+}
+
+/// A call, and its answer if there was one.
+pub(super) struct Call {
+    pub(super) op: Op,
+    pub(super) invoked: Stamp,
+    /// The end of time without an answer.
+    pub(super) returned: Stamp,
+    pub(super) answer: Answer,
+    pub(super) running: Vec<TimerId>,
+}
+
+impl Call {
+    /// Whether it may have taken effect.
+    pub(super) fn may_have(&self) -> bool {
+        matches!(self.answer, Answer::Done | Answer::Unknown)
+    }
+
+    /// Whether it may have taken effect within this time.
+    pub(super) fn may_have_within(&self, (from, to): (Stamp, Stamp)) -> bool {
+        let until = if self.answer == Answer::Done { self.returned } else { Stamp(i64::MAX) };
+        self.may_have() && self.invoked <= to && from <= until
+    }
+}
+
+/// When something was in the way, and whose.
+struct Trouble {
+    from: Stamp,
+    to: Stamp,
+    node: Option<u32>,
+}
+
+pub(super) struct History {
+    pub(super) clock: Clock,
+    /// What is due by now has an outcome.
+    pub(super) end: Stamp,
+    /// By name, in the order in which they were made.
+    pub(super) calls: BTreeMap<String, Vec<Call>>,
+    pub(super) facts: BTreeMap<Key, Facts>,
+    troubles: Vec<Trouble>,
+    lease_us: i64,
+}
+
+impl History {
+    /// `None` if too little is known to judge anything.
+    pub(super) fn new(lines: &[Line], report: &mut Report) -> Option<Self> {
+        let mut readings = Vec::new();
+        let (mut end, mut lease) = (None, None);
+        for line in lines {
+            match *line {
+                Line::Run { lease_us, .. } => lease = Some(lease_us),
+                Line::Clock { before, time, after } => {
+                    readings.push(Reading { before, time, after });
+                }
+                Line::End { at } => end = Some(at),
+                _ => {}
+            }
+        }
+        let (Some(clock), Some(end), Some(lease_us)) = (Clock::new(readings), end, lease) else {
+            report.add(Verdict::Unjudged, "run", "no lease, no end, or no clock");
+            return None;
+        };
+        report.tolerance_us = clock.tolerance_us();
+        let calls = calls(lines, report);
+        let facts = facts(lines, report);
+        let troubles = troubles(lines, report);
+        Some(Self { clock, end, calls, facts, troubles, lease_us })
+    }
+
+    /// Whether anything was in the way of `node`, or of any if there is none, between the two.
+    ///
+    /// What a fault does lasts a lease longer than the fault.
+    pub(super) fn troubled(&self, node: Option<u32>, from: Stamp, to: Stamp) -> bool {
+        self.troubles.iter().any(|trouble| {
+            let until = trouble.to.0.saturating_add(self.lease_us);
+            let is_met = node.is_none() || trouble.node.is_none() || trouble.node == node;
+            is_met && trouble.from <= to && from.0 <= until
+        })
+    }
+}
+
+fn troubles(lines: &[Line], report: &mut Report) -> Vec<Trouble> {
+    let over: BTreeMap<u32, Stamp> = lines.iter().filter_map(over).collect();
+    let mut troubles = Vec::new();
+    for line in lines {
+        match *line {
+            Line::Fault { number, at, node, .. } => {
+                let to = over.get(&number).copied().unwrap_or(Stamp(i64::MAX));
+                troubles.push(Trouble { from: at, to, node });
+                report.faults += 1;
+            }
+            Line::Stall { from, to, node } => {
+                troubles.push(Trouble { from, to, node });
+                report.stalls += 1;
+            }
+            _ => {}
+        }
+    }
+    troubles
+}
+
+fn over(line: &Line) -> Option<(u32, Stamp)> {
+    if let Line::Over { number, at } = line { Some((*number, *at)) } else { None }
+}
+
+fn calls(lines: &[Line], report: &mut Report) -> BTreeMap<String, Vec<Call>> {
+    let mut answers = BTreeMap::new();
+    for line in lines {
+        if let Line::Return { client, number, at, answer, running } = line {
+            answers.insert((*client, *number), (*at, *answer, running.clone()));
+        }
+    }
+    let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
+    for line in lines {
+        let Some((id, invoked, name, op)) = invocation(line) else { continue };
+        let lost = || (Stamp(i64::MAX), Answer::Unknown, Vec::new());
+        let (returned, answer, running) = answers.remove(&id).unwrap_or_else(lost);
+        report.calls += 1;
+        report.unknown += usize::from(answer == Answer::Unknown);
+        let call = Call { op, invoked, returned, answer, running };
+        calls.entry(name.clone()).or_default().push(call);
+    }
+    for (client, number) in answers.keys() {
+        report.add(Verdict::Unjudged, format!("call {client}.{number}"), "answered, not made");
+    }
+    calls.values_mut().for_each(|calls| calls.sort_by_key(|call| call.invoked));
+    calls
+}
+
+fn invocation(line: &Line) -> Option<((u32, u32), Stamp, &String, Op)> {
+    Some(match line {
+        Line::Once { client, number, at, name, scheduled_for } => {
+            ((*client, *number), *at, name, Op::Once(*scheduled_for))
+        }
+        Line::Cancel { client, number, at, name } => ((*client, *number), *at, name, Op::Cancel),
+        Line::Reschedule { client, number, at, name, to } => {
+            ((*client, *number), *at, name, Op::Reschedule(*to))
+        }
+        Line::Every { client, number, at, name, period_us } => {
+            ((*client, *number), *at, name, Op::Every(*period_us))
+        }
+        Line::Enable { client, number, at, name, on } => {
+            ((*client, *number), *at, name, Op::Enable(*on))
+        }
+        _ => return None,
+    })
+}
+
+fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
+    let mut finishes = BTreeMap::new();
+    let mut takens = BTreeMap::new();
+    for line in lines {
+        match *line {
+            Line::Finish { at, label, timer, attempt, how } => {
+                finishes.insert((label, timer, attempt), (at, how));
+            }
+            Line::Taken { at, label, timer, attempt, taken } => {
+                takens.insert((label, timer, attempt), (at, taken));
+            }
+            _ => {}
+        }
+    }
+    let mut facts: BTreeMap<Key, Facts> = BTreeMap::new();
+    for line in lines {
+        match line {
+            Line::Start {
+                at,
+                label,
+                name,
+                scheduled,
+                scheduled_for,
+                due,
+                timer,
+                attempt,
+                node,
+            } => {
+                let key = Key::new(name, *scheduled, *scheduled_for);
+                let id = (*label, *timer, *attempt);
+                facts.entry(key).or_default().attempts.push(Attempt {
+                    at: *at,
+                    label: *label,
+                    scheduled_for: *scheduled_for,
+                    due: *due,
+                    timer: *timer,
+                    number: *attempt,
+                    node: *node,
+                    finish: finishes.remove(&id),
+                    taken: takens.remove(&id),
+                });
+            }
+            Line::Timer { timer, name, scheduled, scheduled_for, .. } => {
+                let key = Key::new(name, *scheduled, *scheduled_for);
+                let row = Row { timer: *timer, scheduled_for: *scheduled_for };
+                facts.entry(key).or_default().rows.push(row);
+            }
+            Line::Record {
+                timer,
+                name,
+                scheduled,
+                scheduled_for,
+                attempts,
+                ended,
+                node,
+                recorded,
+            } => {
+                let key = Key::new(name, *scheduled, *scheduled_for);
+                facts.entry(key).or_default().records.push(Record {
+                    timer: *timer,
+                    scheduled_for: *scheduled_for,
+                    attempts: *attempts,
+                    ended: *ended,
+                    node: *node,
+                    recorded: *recorded,
+                });
+            }
+            _ => {}
+        }
+    }
+    for (label, timer, attempt) in finishes.keys().chain(takens.keys()) {
+        let key = format!("{timer}#{attempt}");
+        let detail = format!("ended by {}.{}, never started", label.node, label.start);
+        report.add(Verdict::Unjudged, key, detail);
+    }
+    facts.values_mut().for_each(|facts| facts.attempts.sort_by_key(|attempt| attempt.at));
+    facts
+}

@@ -1,0 +1,182 @@
+//! The rules for schedules: which occurrences there are, and what becomes of them.
+
+use std::collections::BTreeMap;
+
+use tourbillon_durable::Time;
+
+use super::history::{Call, Facts, History, Key, Op, Record};
+use super::{Report, Verdict};
+use crate::log::{Answer, Ended, Stamp};
+
+/// What a schedule is from one moment on.
+#[derive(Clone, PartialEq, Eq)]
+struct Phase {
+    from: Stamp,
+    /// The periods that it may have. None is in force if it is off, for certain.
+    periods: Vec<i64>,
+    /// Whether it is on with the one period, for certain.
+    is_certain: bool,
+}
+
+pub(super) fn check(history: &History, report: &mut Report) {
+    let mut occurrences: BTreeMap<&str, Vec<(&Key, Time, &Facts)>> = BTreeMap::new();
+    for (key, facts) in &history.facts {
+        if let Key::Occurrence(name, time) = key {
+            occurrences.entry(name).or_default().push((key, *time, facts));
+        }
+    }
+    for (name, calls) in &history.calls {
+        if !calls.iter().any(|call| matches!(call.op, Op::Every(_))) {
+            continue;
+        }
+        let of = occurrences.remove(name.as_str()).unwrap_or_default();
+        let phases = phases(calls);
+        required(history, name, &phases, report);
+        for (key, time, facts) in &of {
+            asked(history, key, (*time, &phases), report);
+            after_disable(history, (key, *time), calls, facts, report);
+            for record in &facts.records {
+                excused(history, (key, *time), (calls, &of), record, report);
+            }
+        }
+    }
+    for (key, ..) in occurrences.values().flatten() {
+        report.add(Verdict::Unasked, key, "there is no such schedule");
+    }
+}
+
+/// What the schedule was, by what its client knows.
+fn phases(calls: &[Call]) -> Vec<Phase> {
+    let mut phases: Vec<Phase> = Vec::new();
+    // What is in force, or would be if the schedule were enabled; and whether anything is uncertain.
+    let (mut periods, mut on, mut is_certain) = (Vec::new(), false, true);
+    for call in calls.iter().filter(|call| call.may_have()) {
+        let before = if on || !is_certain { periods.clone() } else { Vec::new() };
+        let mut both = before;
+        match call.op {
+            Op::Every(period) => both.push(period),
+            Op::Enable(true) => both.extend(&periods),
+            _ => {}
+        }
+        phases.push(Phase { from: call.invoked, periods: both.clone(), is_certain: false });
+        if call.answer == Answer::Unknown {
+            // Nothing in force is certain until a call has been answered.
+            if matches!(call.op, Op::Every(_)) {
+                periods = both;
+            }
+            is_certain = false;
+            continue;
+        }
+        is_certain = match call.op {
+            Op::Every(period) => {
+                (periods, on) = (vec![period], true);
+                true
+            }
+            Op::Enable(to) => {
+                on = to;
+                periods.len() == 1
+            }
+            _ => is_certain,
+        };
+        let certain = if on { periods.clone() } else { Vec::new() };
+        phases.push(Phase { from: call.returned, is_certain: on && is_certain, periods: certain });
+    }
+    phases
+}
+
+/// Every occurrence of an enabled schedule that was due before the end has an outcome.
+fn required(history: &History, name: &str, phases: &[Phase], report: &mut Report) {
+    for (place, phase) in phases.iter().enumerate().filter(|(_, phase)| phase.is_certain) {
+        let next = phases.get(place + 1).map_or(history.end, |next| next.from);
+        let to = history.clock.least(next.min(history.end));
+        let period = phase.periods[0].max(1);
+        let mut micros = history.clock.most(phase.from).as_micros() / period * period + period;
+        while micros < to.as_micros() {
+            let key = Key::Occurrence(name.to_owned(), Time::from_micros(micros));
+            report.required += 1;
+            match history.facts.get(&key) {
+                Some(facts) if !facts.rows.is_empty() => {
+                    report.add(Verdict::Unfinished, key, "it was due before the end");
+                }
+                Some(facts) if !facts.records.is_empty() => {}
+                _ => report.add(Verdict::Lost, key, "there is no trace of it in the tables"),
+            }
+            micros += period;
+        }
+    }
+}
+
+/// The schedule can have had that time, when it came.
+fn asked(history: &History, key: &Key, (time, phases): (Time, &[Phase]), report: &mut Report) {
+    let (from, to) = history.clock.stamps(time);
+    let is_of = |(place, phase): (usize, &Phase)| {
+        let next = phases.get(place + 1).map_or(Stamp(i64::MAX), |next| next.from);
+        let is_then = phase.from <= to && from <= next;
+        is_then && phase.periods.iter().any(|period| time.as_micros() % (*period).max(1) == 0)
+    };
+    // What lies ahead of the last reading was never due.
+    let is_ahead = history.clock.most(history.end) < time;
+    if !is_ahead && !phases.iter().enumerate().any(is_of) {
+        report.add(Verdict::Unasked, key, "the schedule did not have it");
+    }
+}
+
+fn after_disable(
+    history: &History,
+    (key, time): (&Key, Time),
+    calls: &[Call],
+    facts: &Facts,
+    report: &mut Report,
+) {
+    for (place, off) in calls.iter().enumerate() {
+        if off.op != Op::Enable(false) || off.answer != Answer::Done {
+            continue;
+        }
+        let is_on = |call: &&Call| matches!(call.op, Op::Every(_) | Op::Enable(true));
+        let on = calls[place..].iter().find(is_on).map_or(Stamp(i64::MAX), |call| call.invoked);
+        // What was pending then stays away for ever.
+        let is_old = time < history.clock.least(off.invoked);
+        for attempt in &facts.attempts {
+            let is_exempt = off.running.contains(&attempt.timer);
+            if attempt.at > off.returned && !is_exempt && (is_old || attempt.at < on) {
+                let after = attempt.at.0 - off.returned.0;
+                let detail = format!("attempt {} started {after} us after", attempt.number);
+                report.add(Verdict::AfterDisable, key, detail);
+            }
+        }
+    }
+}
+
+/// An outcome without an attempt has a reason that the logs know too.
+fn excused(
+    history: &History,
+    (key, time): (&Key, Time),
+    (calls, of): (&[Call], &[(&Key, Time, &Facts)]),
+    record: &Record,
+    report: &mut Report,
+) {
+    let due = history.clock.stamps(time);
+    let recorded = history.clock.stamps(record.recorded);
+    match record.ended {
+        Ended::Missed if !history.troubled(None, due.0, recorded.1) => {
+            report.add(Verdict::SkippedFreely, key, "missed, and no fault was there");
+        }
+        Ended::Overlap => {
+            let is_before = |other: &(&Key, Time, &Facts)| {
+                let later = |record: &Record| record.recorded >= time;
+                other.1 < time && (!other.2.rows.is_empty() || other.2.records.iter().any(later))
+            };
+            if !of.iter().any(is_before) {
+                report.add(Verdict::SkippedFreely, key, "no other was unfinished");
+            }
+        }
+        Ended::Withdrawn | Ended::Cancelled => {
+            let changes = |op| matches!(op, Op::Enable(false) | Op::Every(_) | Op::Cancel);
+            let mut calls = calls.iter().filter(|call| changes(call.op));
+            if !calls.any(|call| call.may_have_within(recorded)) {
+                report.add(Verdict::WrongRecord, key, "nobody took it back then");
+            }
+        }
+        _ => {}
+    }
+}

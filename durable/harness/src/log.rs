@@ -1,0 +1,442 @@
+//! What everybody in a run writes down, one line per event.
+//!
+//! Each line is one `write` to a file opened to append, so that a process that is killed leaves whole
+//! lines. A line is a tag and its words, in the order of the fields of its [`Line`]; `-` is none.
+//! Processes stamp their lines by one clock, [`Stamp`]; the database's clock is [`Time`].
+
+mod words;
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::str::FromStr;
+
+use rustix::time::{ClockId, clock_gettime};
+use tourbillon_durable::{NodeId, Time, TimerId};
+
+use words::{Word, choices};
+
+/// Microseconds on the host's monotonic clock, which all processes share.
+///
+/// It is read from the kernel itself, so that a library that bends a node's clocks does not bend it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub i64);
+
+impl Stamp {
+    /// The clock as it is now.
+    pub fn now() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        Self(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000)
+    }
+}
+
+/// A process of a node: which of the run's nodes, and its how-manieth start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    /// The node, from 0.
+    pub node: u32,
+    /// The start, from 1.
+    pub start: u32,
+}
+
+choices! {
+    /// What a client learned of its call.
+    Answer {
+        /// It was done: created, cancelled, rescheduled, changed.
+        Done = "done",
+        /// It runs, so nothing was changed.
+        Running = "running",
+        /// There is no such timer or schedule, any more.
+        Gone = "gone",
+        /// The store said that nothing was written.
+        Refused = "refused",
+        /// The answer was lost: it may have been done, or may still be.
+        Unknown = "unknown",
+    }
+    /// How a handler ended its attempt.
+    How {
+        /// It succeeded.
+        Ok = "ok",
+        /// It failed, and may be tried again.
+        Failed = "failed",
+        /// It failed for good.
+        GaveUp = "gave-up",
+        /// It was handed back.
+        Back = "back",
+    }
+    /// What the node learned of the end of its attempt.
+    Taken {
+        /// It counts.
+        Accepted = "accepted",
+        /// It was not this node's to end, any more.
+        Fenced = "fenced",
+        /// The node does not know.
+        Lost = "lost",
+    }
+    /// What the history says of an occurrence.
+    Ended {
+        /// An attempt succeeded.
+        Succeeded = "succeeded",
+        /// Its attempts failed, as many as it may have.
+        Dead = "dead",
+        /// Its handler gave it up.
+        GivenUp = "given-up",
+        /// No node was there in time.
+        Missed = "missed",
+        /// Another of its schedule was unfinished.
+        Overlap = "overlap",
+        /// A client cancelled it.
+        Cancelled = "cancelled",
+        /// Its schedule was disabled, removed or changed.
+        Withdrawn = "withdrawn",
+    }
+}
+
+macro_rules! lines {
+    ($($(#[$doc:meta])* $variant:ident = $tag:literal {
+        $($(#[$each:meta])* $field:ident: $type:ty,)*
+    })*) => {
+        /// One line of a log.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Line {
+            $($(#[$doc])* $variant { $($(#[$each])* $field: $type,)* },)*
+        }
+
+        impl fmt::Display for Line {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant { $($field,)* } => {
+                        f.write_str($tag)?;
+                        $(f.write_str(" ")?; Word::write($field, f)?;)*
+                        Ok(())
+                    })*
+                }
+            }
+        }
+
+        impl FromStr for Line {
+            type Err = NoLine;
+
+            fn from_str(text: &str) -> Result<Self, NoLine> {
+                let mut words = text.split(' ');
+                let wrong = || NoLine(text.to_owned());
+                let line = match words.next() {
+                    $(Some($tag) => Self::$variant { $(
+                        $field: words.next().and_then(Word::read).ok_or_else(wrong)?,
+                    )* },)*
+                    _ => return Err(wrong()),
+                };
+                if words.next().is_none() { Ok(line) } else { Err(wrong()) }
+            }
+        }
+    };
+}
+
+lines! {
+    /// The run as a whole. Written by the nemesis.
+    Run = "run" {
+        /// What all its random choices come from.
+        seed: u64,
+        /// A node's lease, in microseconds. The effects of a fault last as much longer.
+        lease_us: i64,
+    }
+    /// One reading of the database's clock. Written by the nemesis.
+    Clock = "clock" {
+        /// Before it was asked for.
+        before: Stamp,
+        /// What the database said.
+        time: Time,
+        /// After the answer came.
+        after: Stamp,
+    }
+    /// What is due by now has an outcome in the final tables. Written by the nemesis.
+    End = "end" {
+        /// When.
+        at: Stamp,
+    }
+    /// A fault begins, injected or noticed.
+    Fault = "fault" {
+        /// What the line of its end refers to; unique in its file's process.
+        number: u32,
+        /// When.
+        at: Stamp,
+        /// Which fault.
+        name: String,
+        /// Which node it strikes; none for all.
+        node: Option<u32>,
+    }
+    /// A fault is over.
+    Over = "over" {
+        /// The fault's.
+        number: u32,
+        /// When.
+        at: Stamp,
+    }
+    /// A process did not run, or the database did not answer, for a while, by nobody's doing.
+    Stall = "stall" {
+        /// From when.
+        from: Stamp,
+        /// Until when.
+        to: Stamp,
+        /// Which node; none for the database.
+        node: Option<u32>,
+    }
+    /// A client asks for a timer.
+    Once = "once" {
+        /// Which client.
+        client: u32,
+        /// Which of its calls.
+        number: u32,
+        /// When it calls.
+        at: Stamp,
+        /// The timer's name, which no other has.
+        name: String,
+        /// The time asked for.
+        scheduled_for: Time,
+    }
+    /// A client cancels a timer.
+    Cancel = "cancel" {
+        /// Which client.
+        client: u32,
+        /// Which of its calls.
+        number: u32,
+        /// When it calls.
+        at: Stamp,
+        /// The timer's name.
+        name: String,
+    }
+    /// A client gives a timer another time.
+    Reschedule = "reschedule" {
+        /// Which client.
+        client: u32,
+        /// Which of its calls.
+        number: u32,
+        /// When it calls.
+        at: Stamp,
+        /// The timer's name.
+        name: String,
+        /// The new time.
+        to: Time,
+    }
+    /// A client makes a schedule, or gives it another period. One client changes a schedule.
+    Every = "every" {
+        /// Which client.
+        client: u32,
+        /// Which of its calls.
+        number: u32,
+        /// When it calls.
+        at: Stamp,
+        /// The schedule's name.
+        name: String,
+        /// Its occurrences are the multiples of this, in microseconds.
+        period_us: i64,
+    }
+    /// A client enables or disables a schedule.
+    Enable = "enable" {
+        /// Which client.
+        client: u32,
+        /// Which of its calls.
+        number: u32,
+        /// When it calls.
+        at: Stamp,
+        /// The schedule's name.
+        name: String,
+        /// Whether it is to go on.
+        on: bool,
+    }
+    /// A client's call returns.
+    Return = "return" {
+        /// Which client.
+        client: u32,
+        /// Which of its calls.
+        number: u32,
+        /// When it returns.
+        at: Stamp,
+        /// The answer.
+        answer: Answer,
+        /// What still runs of a schedule that was disabled.
+        running: Vec<TimerId>,
+    }
+    /// A handler starts.
+    Start = "start" {
+        /// When.
+        at: Stamp,
+        /// The process.
+        label: Label,
+        /// The name of the timer, or of its schedule.
+        name: String,
+        /// Whether it is an occurrence of a schedule.
+        scheduled: bool,
+        /// What the attempt says of itself from here on.
+        scheduled_for: Time,
+        /// When it was due.
+        due: Time,
+        /// The timer.
+        timer: TimerId,
+        /// Which attempt.
+        attempt: u32,
+        /// The node's identity in the database.
+        node: NodeId,
+    }
+    /// A handler has decided how its attempt ends, and is about to say so.
+    Finish = "finish" {
+        /// When.
+        at: Stamp,
+        /// The process.
+        label: Label,
+        /// The timer.
+        timer: TimerId,
+        /// Which attempt.
+        attempt: u32,
+        /// What it is about to say.
+        how: How,
+    }
+    /// What became of it.
+    Taken = "taken" {
+        /// When the answer came.
+        at: Stamp,
+        /// The process.
+        label: Label,
+        /// The timer.
+        timer: TimerId,
+        /// Which attempt.
+        attempt: u32,
+        /// The answer.
+        taken: Taken,
+    }
+    /// A row of the final table of timers.
+    Timer = "timer" {
+        /// The timer.
+        timer: TimerId,
+        /// Its name, or its schedule's.
+        name: String,
+        /// Whether it is an occurrence of a schedule.
+        scheduled: bool,
+        /// Its time.
+        scheduled_for: Time,
+        /// When it is due.
+        due: Time,
+        /// How often it was claimed.
+        attempt: u32,
+    }
+    /// A row of the final history.
+    Record = "record" {
+        /// The timer.
+        timer: TimerId,
+        /// Its name, or its schedule's.
+        name: String,
+        /// Whether it was an occurrence of a schedule.
+        scheduled: bool,
+        /// Its time.
+        scheduled_for: Time,
+        /// How often it was claimed.
+        attempts: u32,
+        /// How it ended.
+        ended: Ended,
+        /// Who ran the last attempt, if it ended by one.
+        node: Option<NodeId>,
+        /// When it was recorded.
+        recorded: Time,
+    }
+}
+
+/// A line that says nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoLine(String);
+
+impl fmt::Display for NoLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no line of a log", self.0)
+    }
+}
+
+impl std::error::Error for NoLine {}
+
+/// A file that lines are appended to, by any thread.
+#[derive(Debug)]
+pub struct Log(File);
+
+impl Log {
+    /// Opens or makes the file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        OpenOptions::new().create(true).append(true).open(path).map(Self)
+    }
+
+    /// Appends a line by one `write`.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be written: what is not logged cannot be judged.
+    pub fn write(&self, line: &Line) {
+        let text = format!("{line}\n");
+        let written = (&self.0).write(text.as_bytes()).expect("the log cannot be written");
+        assert_eq!(written, text.len(), "a line of the log was written in part");
+    }
+}
+
+/// All lines of all logs in a directory.
+///
+/// # Errors
+///
+/// If a file cannot be read, or has a line that is none.
+pub fn read(directory: &Path) -> io::Result<Vec<Line>> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let mut lines = Vec::new();
+    for path in paths {
+        for line in std::fs::read_to_string(path)?.lines() {
+            lines.push(
+                line.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?,
+            );
+        }
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_as_it_was_written() {
+        let id = TimerId::from_bits;
+        for line in [
+            Line::Fault { number: 3, at: Stamp(-4), name: "kill".into(), node: None },
+            Line::Return {
+                client: 1,
+                number: 2,
+                at: Stamp(3),
+                answer: Answer::Unknown,
+                running: vec![id(1), id(u128::MAX)],
+            },
+            Line::Taken {
+                at: Stamp(3),
+                label: Label { node: 2, start: 1 },
+                timer: id(7),
+                attempt: 1,
+                taken: Taken::Fenced,
+            },
+        ] {
+            assert_eq!(line.to_string().parse(), Ok(line));
+        }
+    }
+
+    #[test]
+    fn a_line_with_a_word_too_few_or_too_many_is_none() {
+        assert!("end 1".parse::<Line>().is_ok());
+        for text in ["end", "end 1 2", "end x", "", "and 1"] {
+            assert_eq!(text.parse::<Line>(), Err(NoLine(text.into())));
+        }
+    }
+}

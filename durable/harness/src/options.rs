@@ -1,0 +1,34 @@
+//! The arguments of a command: words, and pairs of `--name value`.
+
+use std::collections::BTreeMap;
+
+use crate::Result;
+
+/// What a command was given.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    words: Vec<String>,
+    named: BTreeMap<String, String>,
+}
+
+impl Options {
+    pub(crate) fn new(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut options = Self::default();
+        while let Some(argument) = arguments.next() {
+            match argument.strip_prefix("--") {
+                Some(name) => {
+                    let value = arguments.next().ok_or_else(|| format!("--{name} what?"))?;
+                    options.named.insert(name.to_owned(), value);
+                }
+                None => options.words.push(argument),
+            }
+        }
+        Ok(options)
+    }
+
+    pub(crate) fn word(&self, place: usize) -> Result<&str> {
+        let word =
+            self.words.get(place).ok_or_else(|| format!("argument {} is missing", place + 1));
+        Ok(word?)
+    }
+}

@@ -1,0 +1,66 @@
+//! The checker passes good logs, and names what is wrong with each kind of bad one.
+
+mod good;
+mod mutations;
+
+use std::collections::BTreeSet;
+
+use good::{SECOND, good};
+use mutations::{mutations, with};
+use tourbillon_durable_harness::checker::Verdict::{self, *};
+use tourbillon_durable_harness::checker::check;
+use tourbillon_durable_harness::log::{Line, Stamp};
+
+fn verdicts(lines: &[Line]) -> BTreeSet<Verdict> {
+    check(lines).verdicts()
+}
+
+#[test]
+fn a_good_log_passes() {
+    let report = check(&good());
+    assert!(report.violations.is_empty(), "{report}");
+    assert_eq!((report.repeated, report.excused), (2, 1), "{report}");
+    assert_eq!(report.tolerance_us, 200);
+    // Nine timers, of which one has no answer, one was refused and one is far; fifteen ticks,
+    // three tocks.
+    assert_eq!(report.required, 6 + 15 + 3, "{report}");
+}
+
+#[test]
+fn each_kind_of_bad_log_is_named() {
+    let mut wrong = String::new();
+    for (what, lines, wanted) in mutations() {
+        let report = check(&lines);
+        if report.verdicts() != wanted.iter().copied().collect() {
+            wrong += &format!("\n{what}: not {wanted:?}, but {report}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn every_verdict_is_reached_by_a_bad_log() {
+    let reached: BTreeSet<_> =
+        mutations().iter().flat_map(|(_, lines, _)| verdicts(lines)).collect();
+    assert_eq!(reached, Verdict::ALL.iter().copied().collect());
+}
+
+#[test]
+fn the_order_of_the_lines_does_not_matter() {
+    let mut lines = good();
+    lines.reverse();
+    assert_eq!(verdicts(&lines), BTreeSet::new());
+}
+
+#[test]
+fn a_start_is_early_only_if_no_reading_allows_it() {
+    let started = |at: i64| {
+        with(move |line| match line {
+            Line::Start { at: start, name, .. } if name == "plain" => *start = Stamp(at),
+            _ => {}
+        })
+    };
+    // Each reading is off by at most 100 us to either side.
+    assert_eq!(verdicts(&started(3 * SECOND - 100)), BTreeSet::new());
+    assert_eq!(verdicts(&started(3 * SECOND - 101)), BTreeSet::from([Early]));
+}

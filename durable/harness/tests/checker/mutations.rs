@@ -1,0 +1,393 @@
+//! The good run, spoilt in one way each.
+
+use tourbillon_durable::{NodeId, TimerId};
+use tourbillon_durable_harness::checker::Verdict::{self, *};
+use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Stamp};
+
+use crate::good::{MS, OFFSET, Run, SECOND, Timer, good, time};
+
+/// What is wrong, the log, and what is to be said of it.
+pub(crate) type Mutation = (&'static str, Vec<Line>, Vec<Verdict>);
+
+/// The good run with every line changed.
+pub(crate) fn with(change: impl Fn(&mut Line)) -> Vec<Line> {
+    let mut lines = good();
+    lines.iter_mut().for_each(change);
+    lines
+}
+
+fn without(is_gone: impl Fn(&Line) -> bool) -> Vec<Line> {
+    good().into_iter().filter(|line| !is_gone(line)).collect()
+}
+
+/// The good run and what is done to it further.
+fn and(add: impl FnOnce(&mut Run, &dyn Fn(&str, i64) -> Timer)) -> Vec<Line> {
+    let mut run = Run { lines: good(), calls: 1_000, timers: 1_000 };
+    let known = good();
+    let find = move |name: &str, at: i64| {
+        let of = |line: &Line| match line {
+            Line::Record { timer, name: of, scheduled, scheduled_for, .. } if of == name => {
+                let is_it = at == 0 || *scheduled_for == time(at);
+                let at = scheduled_for.as_micros() - OFFSET;
+                let (id, name) = (*timer, of.clone());
+                is_it.then_some(Timer { id, name, scheduled: *scheduled, at })
+            }
+            _ => None,
+        };
+        known.iter().find_map(of).unwrap()
+    };
+    add(&mut run, &find);
+    run.lines
+}
+
+fn is_record(line: &Line, wanted: &str, at: i64) -> bool {
+    matches!(line, Line::Record { name, scheduled_for, .. }
+        if name == wanted && (at == 0 || *scheduled_for == time(at)))
+}
+
+fn is_start(line: &Line, wanted: &str) -> bool {
+    matches!(line, Line::Start { name, .. } if name == wanted)
+}
+
+/// The good run with one record changed.
+fn set(name: &'static str, at: i64, change: fn(&mut Line)) -> Vec<Line> {
+    with(move |line| {
+        if is_record(line, name, at) {
+            change(line);
+        }
+    })
+}
+
+/// The good run with another outcome in one record.
+fn ended(name: &'static str, at: i64, to: Ended) -> Vec<Line> {
+    with(move |line| {
+        let is_it = is_record(line, name, at);
+        if let Line::Record { ended, .. } = line
+            && is_it
+        {
+            *ended = to;
+        }
+    })
+}
+
+/// A row of the final table in place of a record.
+fn pending(line: &mut Line) {
+    if let Line::Record { timer, name, scheduled, scheduled_for, .. } = line.clone() {
+        let due = scheduled_for;
+        *line = Line::Timer { timer, name, scheduled, scheduled_for, due, attempt: 0 };
+    }
+}
+
+/// Each kind of bad log.
+pub(crate) fn mutations() -> Vec<Mutation> {
+    let mut all = losses();
+    all.extend(starts());
+    all.extend(records());
+    all
+}
+
+fn losses() -> Vec<Mutation> {
+    let never_ran = |name: &'static str, at| {
+        move |line: &Line| is_record(line, name, at) || is_start(line, name) && at == 0
+    };
+    let id = good().iter().find_map(|line| match line {
+        Line::Record { timer, name, .. } if name == "plain" => Some(*timer),
+        _ => None,
+    });
+    let is_of_plain = move |line: &Line| {
+        matches!(line, Line::Finish { timer, .. } | Line::Taken { timer, .. }
+            if Some(*timer) == id)
+    };
+    vec![
+        (
+            "a timer leaves no trace",
+            without(|line| never_ran("plain", 0)(line) || is_of_plain(line)),
+            vec![Lost],
+        ),
+        (
+            "a cancelled timer leaves no record",
+            without(|line| is_record(line, "cancelled", 0)),
+            vec![Lost, WrongRecord],
+        ),
+        (
+            "an occurrence that was missed is not recorded",
+            without(never_ran("tick", 10 * SECOND)),
+            vec![Lost],
+        ),
+        (
+            "an occurrence that was due when its schedule was disabled is not recorded",
+            without(never_ran("tick", 6 * SECOND)),
+            vec![Lost],
+        ),
+        (
+            "an attempt started, and there is neither timer nor record",
+            without(|line| is_record(line, "unknown-there", 0)),
+            vec![Lost, WrongRecord],
+        ),
+        (
+            "a timer that was due is pending at the end",
+            with(|line| {
+                if is_record(line, "cancelled", 0) {
+                    pending(line)
+                }
+            }),
+            vec![Unfinished, WrongRecord],
+        ),
+        (
+            "an occurrence that was due is pending at the end",
+            with(|line| {
+                if is_record(line, "tick", 10 * SECOND) {
+                    pending(line)
+                }
+            }),
+            vec![Unfinished],
+        ),
+        ("the run has no end", without(|line| matches!(line, Line::End { .. })), vec![Unjudged]),
+        (
+            "an attempt ends that never started",
+            without(|line| is_start(line, "dead")),
+            vec![Unjudged, WrongRecord],
+        ),
+    ]
+}
+
+fn starts() -> Vec<Mutation> {
+    let to = |at: i64, name: &'static str| {
+        with(move |line| match line {
+            Line::Start { at: start, name: of, attempt: 1, .. } if of == name => {
+                *start = Stamp(at);
+            }
+            _ => {}
+        })
+    };
+    // Without the fault, the occurrence that was missed would be one more violation.
+    let no_fault = with(|line| match line {
+        Line::Fault { at, .. } | Line::Over { at, .. } => *at = Stamp(15 * SECOND),
+        line if is_record(line, "tick", 10 * SECOND) => pending(line),
+        _ => {}
+    });
+    vec![
+        ("a start before its time", to(3 * SECOND - MS, "plain"), vec![Early]),
+        (
+            "a start after Cancelled",
+            and(|run, find| run.start(&find("cancelled", 0), 1, 0, 5 * SECOND + MS)),
+            vec![AfterCancel],
+        ),
+        (
+            "a start after Gone",
+            and(|run, find| {
+                let gone = find("unknown-there", 0);
+                run.lines.retain(|line| !is_start(line, "unknown-there"));
+                run.start(&gone, 1, 0, 5 * SECOND + MS);
+                run.call(5 * SECOND - 6 * MS, Answer::Gone, |number, at| Line::Cancel {
+                    client: 0,
+                    number,
+                    at,
+                    name: gone.name,
+                });
+                // That it was created is known first.
+                for line in &mut run.lines {
+                    if let Line::Return { number, answer, .. } = line
+                        && *number == unknown_there()
+                    {
+                        *answer = Answer::Done;
+                    }
+                }
+            }),
+            vec![AfterCancel],
+        ),
+        (
+            "a start after Disabled",
+            and(|run, find| run.start(&find("tick", 6 * SECOND), 1, 0, 7 * SECOND)),
+            vec![AfterDisable],
+        ),
+        (
+            "a start, once it is enabled again, of what was pending when it was disabled",
+            and(|run, find| run.start(&find("tick", 6 * SECOND), 1, 0, 9 * SECOND)),
+            vec![AfterDisable],
+        ),
+        (
+            "a start after the timer was done, beside a fault",
+            and(|run, find| run.start(&find("tick", 11 * SECOND), 2, 0, 11_100 * MS))
+                .into_iter()
+                .map(|mut line| {
+                    if let Line::Fault { node, .. } = &mut line {
+                        *node = None;
+                    }
+                    line
+                })
+                .collect(),
+            vec![AfterDone],
+        ),
+        (
+            "a start after the timer was done, without a fault",
+            and(|run, find| run.start(&find("plain", 0), 2, 1, 4 * SECOND)),
+            vec![AfterDone, SecondStart],
+        ),
+        (
+            "an earlier attempt starts after a later one",
+            to(12_501 * MS, "orphan"),
+            vec![OutOfOrder, SecondStart],
+        ),
+        (
+            "an attempt starts twice",
+            and(|run, find| run.start(&find("orphan", 0), 1, 0, 11 * SECOND)),
+            vec![OutOfOrder],
+        ),
+        ("a second start without a fault", no_fault, vec![Unfinished, SecondStart]),
+        (
+            "a second start beside a fault of another node",
+            with(|line| {
+                if let Line::Fault { node, .. } = line {
+                    *node = Some(2);
+                }
+            }),
+            vec![SecondStart],
+        ),
+        (
+            "a second start that the first attempt did not end for, but after",
+            with(|line| {
+                if let Line::Finish { at, how: How::Failed, .. } = line {
+                    *at = Stamp(4_060 * MS);
+                }
+            }),
+            vec![SecondStart],
+        ),
+        (
+            "a rescheduled timer starts for its old time",
+            with(|line| match line {
+                Line::Start { at, name, scheduled_for, due, .. } if name == "moved" => {
+                    *at = Stamp(5 * SECOND + MS);
+                    (*scheduled_for, *due) = (time(5 * SECOND), time(5 * SECOND));
+                }
+                _ => {}
+            }),
+            vec![WrongTime],
+        ),
+        ("a rescheduled timer starts at its old time", to(5 * SECOND + MS, "moved"), vec![Early]),
+    ]
+}
+
+/// The number of the call that made that timer.
+fn unknown_there() -> u32 {
+    let is_it = |line: &Line| match line {
+        Line::Once { number, name, .. } if name == "unknown-there" => Some(*number),
+        _ => None,
+    };
+    good().iter().find_map(is_it).unwrap()
+}
+
+fn records() -> Vec<Mutation> {
+    vec![
+        (
+            "two attempts complete",
+            and(|run, find| run.finish(&find("orphan", 0), 1, 0, 12_600 * MS, How::Ok)),
+            vec![CompletedTwice, WrongRecord],
+        ),
+        (
+            "an occurrence has two records",
+            and(|run, find| {
+                let again = Timer { id: TimerId::from_bits(999), ..find("tick", 4 * SECOND) };
+                run.record(&again, 0, None, 6_552 * MS, Ended::Withdrawn);
+            }),
+            vec![Doubled],
+        ),
+        (
+            "a timer is recorded, and still there",
+            and(|run, find| {
+                let far = Timer { id: TimerId::from_bits(999), ..find("tick", 4 * SECOND) };
+                run.record(&far, 0, None, 6_552 * MS, Ended::Withdrawn);
+                run.lines.last_mut().map(pending);
+            }),
+            vec![Unfinished, Doubled],
+        ),
+        (
+            "an occurrence under another identity",
+            set("plain", 0, |line| {
+                if let Line::Record { timer, .. } = line {
+                    *timer = TimerId::from_bits(999);
+                }
+            }),
+            vec![Doubled],
+        ),
+        (
+            "a record of a timer that nobody asked for",
+            and(|run, _| {
+                let timer = run.timer("nobody", false, 4 * SECOND);
+                run.succeed(&timer, 1, 1, 4 * SECOND + MS);
+            }),
+            vec![Unasked],
+        ),
+        (
+            "a timer that the store said was not written",
+            and(|run, _| {
+                let timer = run.timer("refused", false, 5 * SECOND);
+                run.succeed(&timer, 1, 1, 5 * SECOND + MS);
+            }),
+            vec![Unasked],
+        ),
+        (
+            "an occurrence that its schedule does not have",
+            and(|run, _| {
+                let timer = run.timer("tick", true, 4_500 * MS);
+                run.succeed(&timer, 1, 1, 4_501 * MS);
+            }),
+            vec![Unasked],
+        ),
+        (
+            "an occurrence of the time when its schedule was disabled",
+            and(|run, _| {
+                let timer = run.timer("tick", true, 8 * SECOND);
+                run.record(&timer, 0, None, 8_201 * MS, Ended::Missed);
+            }),
+            vec![Unasked, SkippedFreely],
+        ),
+        (
+            "an occurrence of no schedule",
+            and(|run, _| {
+                let timer = run.timer("none", true, 8 * SECOND);
+                run.succeed(&timer, 1, 1, 8 * SECOND + MS);
+            }),
+            vec![Unasked],
+        ),
+        (
+            "a success by an attempt that failed",
+            ended("dead", 0, Ended::Succeeded),
+            vec![WrongRecord],
+        ),
+        (
+            "a success of another node's attempt",
+            set("plain", 0, |line| {
+                if let Line::Record { node, .. } = line {
+                    *node = Some(NodeId::from_bits(7));
+                }
+            }),
+            vec![WrongRecord],
+        ),
+        (
+            "a cancelled timer is recorded as a success",
+            ended("cancelled", 0, Ended::Succeeded),
+            vec![WrongRecord],
+        ),
+        (
+            "a cancel that no client asked for",
+            ended("unknown-there", 0, Ended::Cancelled),
+            vec![WrongRecord],
+        ),
+        (
+            "an occurrence is withdrawn that no client withdrew",
+            ended("tick", 10 * SECOND, Ended::Withdrawn),
+            vec![WrongRecord],
+        ),
+        (
+            "an occurrence is missed without a fault",
+            ended("tick", 6 * SECOND, Ended::Missed),
+            vec![SkippedFreely],
+        ),
+        (
+            "an occurrence is skipped for an overlap that was none",
+            ended("tick", 6 * SECOND, Ended::Overlap),
+            vec![SkippedFreely],
+        ),
+    ]
+}
