@@ -79,6 +79,14 @@ impl TimerId {
         Self(ordered(now, random()))
     }
 
+    /// The identity of a schedule's occurrence: the same wherever and whenever it is worked out.
+    pub fn of_occurrence(schedule: ScheduleId, scheduled_for: Time) -> Self {
+        let [low, high] = [schedule.0 as u64, (schedule.0 >> 64) as u64];
+        let first = mix(mix(low) ^ high.rotate_left(32) ^ scheduled_for.as_micros() as u64);
+        let second = mix(first ^ low.rotate_left(17) ^ high);
+        Self(ordered(scheduled_for, u128::from(first) << 64 | u128::from(second)))
+    }
+
     /// The shard of the timer: its lowest bits.
     pub const fn shard(self) -> u8 {
         (self.0 % SHARDS as u128) as u8
@@ -108,6 +116,14 @@ impl Default for NodeId {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The end of splitmix64.
+pub(crate) fn mix(bits: u64) -> u64 {
+    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 /// A UUID of version 7: 48 bits of milliseconds, then random ones.

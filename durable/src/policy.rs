@@ -4,7 +4,27 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use tourbillon::cron::Missed;
+/// What becomes of occurrences that were due while no node was there to make timers of them.
+///
+/// An occurrence that is found late is *on time* all the same if the next is not due yet and it is
+/// not later than [`Policies::on_time_within`]. What is found together and not on time was missed.
+/// What had become a timer before the nodes went away runs, however late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Missed {
+    /// They are skipped, and recorded as [`Reason::Missed`](crate::Reason::Missed).
+    Skip,
+    /// The last of them runs, and stands for the others, which are recorded as
+    /// [`Reason::Coalesced`](crate::Reason::Coalesced).
+    #[default]
+    Coalesce,
+    /// They run, as far as these limits go; older ones are skipped.
+    CatchUp {
+        /// How many run: the newest that are found together. More than 10,000 count as that.
+        max_count: u64,
+        /// How long ago the oldest of them may have been due when it is found.
+        max_age: Duration,
+    },
+}
 
 /// What becomes of an occurrence that is due while another of its schedule is not finished.
 ///
@@ -118,8 +138,6 @@ impl fmt::Display for Policies {
             Missed::CatchUp { max_count, max_age } => {
                 write!(f, "catch-up {max_count} {}", max_age.as_micros())?;
             }
-            // What the core may add has no text before it has one here.
-            _ => return Err(fmt::Error),
         }
         write!(f, ";{};", self.on_time_within.as_micros())?;
         match self.overlap {

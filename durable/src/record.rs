@@ -5,7 +5,9 @@ use crate::time::Time;
 
 macro_rules! named {
     (
-        $(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $code:literal $text:literal,)* }
+        $(#[$doc:meta])* $name:ident {
+            $($(#[$each:meta])* $variant:ident = $code:literal $text:literal,)*
+        }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

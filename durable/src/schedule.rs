@@ -23,7 +23,8 @@ use crate::time::Time;
 /// assert_eq!(nights.to_string().parse::<Schedule>()?, nights);
 ///
 /// let seconds = Schedule::every(Duration::from_secs(5));
-/// assert_eq!(seconds.next_after(Time::from_micros(5_000_000)), Some(Time::from_micros(10_000_000)));
+/// assert_eq!(seconds.next_after(Time::from_micros(5_000_000)),
+/// Some(Time::from_micros(10_000_000)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

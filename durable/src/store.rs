@@ -23,8 +23,8 @@
 //! pending, due at NEVER --tend (nothing unfinished before it)--> pending, due = now
 //! ```
 //!
-//! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule. A timer of
-//! a schedule is *unfinished* if it is running, or pending and due before [`Time::NEVER`].
+//! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule. A timer
+//! of a schedule is *unfinished* if it is running, or pending and due before [`Time::NEVER`].
 //!
 //! Every transition is one atomic step. Two calls that both apply to a timer are in some order, and
 //! the second sees what the first left.
@@ -32,17 +32,17 @@
 //! # A lease
 //!
 //! A node lives while the database has a row with its [`NodeId`] and epoch. The row goes when
-//! [`tend`](Store::tend) finds its lease expired, or with [`leave`](Store::leave); nothing else ends
-//! a life, and nothing but `join` starts one. So it is the row that is asked for, under its lock or
-//! in the same transaction, and never the time alone: a beat and the end of a lease cannot both
-//! succeed.
+//! [`tend`](Store::tend) finds its lease expired, or with [`leave`](Store::leave); nothing else
+//! ends a life, and nothing but `join` starts one. So it is the row that is asked for, under its
+//! lock or in the same transaction, and never the time alone: a beat and the end of a lease cannot
+//! both succeed.
 //!
 //! # Errors
 //!
-//! Each call returns a [`StoreError`] whose [kind](crate::StoreErrorKind) says whether something may
-//! have been written. After `Unavailable` and `Uncertain` the store connects anew by itself at the
-//! next call. A store may repeat a call that conflicted by itself, a few times.
-//! No call waits longer than a few seconds for a lock or for the network.
+//! Each call returns a [`StoreError`] whose [kind](crate::StoreErrorKind) says whether something
+//! may have been written. After `Unavailable` and `Uncertain` the store connects anew by itself at
+//! the next call. A store may repeat a call that conflicted by itself, a few times. No call waits
+//! longer than a few seconds for a lock or for the network.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -92,8 +92,8 @@ pub trait Store: Send {
     ///
     /// 1. removes the rows of nodes whose lease ended before now, but not of those whose beat is
     ///    being written at this moment;
-    /// 2. makes every running timer pending whose `(node, epoch)` has no row, also if that node died
-    ///    long ago;
+    /// 2. makes every running timer pending whose `(node, epoch)` has no row, also if that node
+    ///    died long ago;
     /// 3. of each schedule that has timers waiting in its queue and none unfinished, makes the one
     ///    due now that is scheduled first.
     ///
@@ -105,9 +105,9 @@ pub trait Store: Send {
 
     /// Inserts timers, all or none. The answers are in the order of `timers`.
     ///
-    /// A timer is not inserted if one with its id is there, or if it has a `name`, no `schedule`, and
-    /// another timer without a schedule has that name: it [exists](Inserted::Exists). Two of the
-    /// same call count as one after the other. A `due` before now becomes now; `scheduled_for`
+    /// A timer is not inserted if one with its id is there, or if it has a `name`, no `schedule`,
+    /// and another timer without a schedule has that name: it [exists](Inserted::Exists). Two of
+    /// the same call count as one after the other. A `due` before now becomes now; `scheduled_for`
     /// stays.
     ///
     /// With `repeated`, an earlier call with these timers may have been written. Then one whose id
@@ -163,8 +163,8 @@ pub trait Store: Send {
     /// Once this says [`Cancelled`](Withdrawn::Done), no attempt starts.
     fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
 
-    /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and due
-    /// then, or now if that is past. Timers of schedules are [`Gone`](Withdrawn::Gone) to it.
+    /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and
+    /// due then, or now if that is past. Timers of schedules are [`Gone`](Withdrawn::Gone) to it.
     fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn>;
 
     /// The timer without a schedule that has this name.
@@ -199,7 +199,8 @@ pub trait Store: Send {
     /// Once it says [`Changed::Done`] with `withdraw`, no attempt of what was pending starts.
     fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
 
-    /// Turns the occurrences of a schedule up to `next` into timers and records, in one transaction:
+    /// Turns the occurrences of a schedule up to `next` into timers and records, in one
+    /// transaction:
     ///
     /// 1. applies only if the schedule is there and enabled, with this `version` and with
     ///    `next == from`, and else says [`Advanced::Stale`];

@@ -1,0 +1,244 @@
+//! [`Client`]: makes, changes and lists timers and schedules.
+
+mod once;
+mod schedules;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Weak;
+
+use async_channel::{Receiver, Sender};
+
+pub use once::{Created, Once};
+pub use schedules::{Every, Switched, Upserted};
+
+use crate::engine::{Shared, spawn};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::TimerId;
+use crate::record::Record;
+use crate::store::{Filter, Inserted, NewTimer, Result, ScheduleRow, Store, Timer, Withdrawn};
+use crate::time::Time;
+
+/// How many inserts go into one statement.
+const BATCH: usize = 1_000;
+
+/// How often a call is made again that conflicted, or an insert whose answer was lost.
+const REPEATS: usize = 5;
+
+/// Makes, changes and lists timers and schedules.
+///
+/// It has a thread and a connection of its own, which its clones share; the futures of its calls
+/// are for any executor. Calls that wait at the same time to insert go into one transaction.
+///
+/// # Cancel safety
+///
+/// A call that is dropped before it is answered may be carried out.
+#[derive(Clone)]
+pub struct Client {
+    requests: Sender<Request>,
+}
+
+type Call = Box<dyn FnOnce(&mut dyn Store) + Send>;
+
+enum Request {
+    Insert(NewTimer, Sender<Result<Inserted>>),
+    Call(Call),
+}
+
+impl Client {
+    /// A client without an engine: what it inserts is found by engines' scans.
+    ///
+    /// # Errors
+    ///
+    /// If its thread cannot be started.
+    pub fn new(store: Box<dyn Store>) -> Result<Self> {
+        Self::start(store, None)
+    }
+
+    pub(crate) fn start(store: Box<dyn Store>, node: Option<Weak<Shared>>) -> Result<Self> {
+        let (requests, queue) = async_channel::unbounded();
+        spawn("client", move || serve(&queue, store, node.as_ref()))?;
+        Ok(Self { requests })
+    }
+
+    /// A timer that fires once, to be made with [`create`](Once::create).
+    pub fn once(&self, kind: &str, at: impl Into<Time>) -> Once {
+        Once::new(self, kind, at.into())
+    }
+
+    /// A schedule of this name, to be made or changed with [`upsert`](Every::upsert).
+    pub fn every(&self, name: &str, schedule: impl Into<crate::Schedule>) -> Every {
+        Every::new(self, name, schedule.into())
+    }
+
+    /// Takes a timer back that no attempt runs of. Once this says
+    /// [`Withdrawn::Done`], no attempt can start.
+    ///
+    /// # Errors
+    ///
+    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
+    pub async fn cancel(&self, timer: TimerId) -> Result<Withdrawn> {
+        self.call(move |store| repeat(|| store.cancel(timer))).await
+    }
+
+    /// Gives a timer that no attempt runs of, and that belongs to no schedule, another time. Once
+    /// this says [`Withdrawn::Done`], no attempt can start for the old one.
+    pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<Withdrawn> {
+        let to = to.into();
+        self.call(move |store| repeat(|| store.reschedule(timer, to))).await
+    }
+
+    /// The timer without a schedule that has this name.
+    pub async fn find(&self, name: &str) -> Result<Option<Timer>> {
+        let name = name.to_owned();
+        self.call(move |store| store.find(&name)).await
+    }
+
+    /// Timers that are not over.
+    pub async fn timers(&self, filter: Filter) -> Result<Vec<Timer>> {
+        self.call(move |store| store.timers(&filter)).await
+    }
+
+    /// Schedules.
+    pub async fn schedules(&self, filter: Filter) -> Result<Vec<ScheduleRow>> {
+        self.call(move |store| store.schedules(&filter)).await
+    }
+
+    /// What became of timers and occurrences, oldest first.
+    pub async fn records(&self, filter: Filter) -> Result<Vec<Record>> {
+        self.call(move |store| store.records(&filter)).await
+    }
+
+    /// Deletes records from before `before`. Returns how many.
+    pub async fn prune(&self, before: impl Into<Time>) -> Result<u64> {
+        let before = before.into();
+        self.call(move |store| store.prune(before, u32::MAX)).await
+    }
+
+    /// The database's clock.
+    pub async fn now(&self) -> Result<Time> {
+        self.call(|store| store.now()).await
+    }
+
+    /// Runs `work` on the client's thread, with its connection.
+    pub(crate) fn call<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
+    {
+        let (reply, answer) = async_channel::bounded(1);
+        self.send(Request::Call(Box::new(move |store| {
+            let _ = reply.try_send(work(store));
+        })));
+        async move { answer.recv().await.unwrap_or_else(|_| Err(ended())) }
+    }
+
+    fn insert(&self, timer: NewTimer) -> impl Future<Output = Result<Inserted>> + use<> {
+        let (reply, answer) = async_channel::bounded(1);
+        self.send(Request::Insert(timer, reply));
+        async move { answer.recv().await.unwrap_or_else(|_| Err(ended())) }
+    }
+
+    fn send(&self, request: Request) {
+        // If the thread has gone, the request goes, and its reply with it.
+        let _ = self.requests.try_send(request);
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("waiting", &self.requests.len()).finish_non_exhaustive()
+    }
+}
+
+fn ended() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "the client's thread has ended")
+}
+
+/// Carries out requests until there are no clients.
+fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Weak<Shared>>) {
+    let mut next = None;
+    while let Some(request) = next.take().or_else(|| queue.recv_blocking().ok()) {
+        match request {
+            Request::Call(call) => call(&mut *store),
+            Request::Insert(timer, reply) => {
+                let (mut timers, mut replies) = (vec![timer], vec![reply]);
+                while timers.len() < BATCH {
+                    match queue.try_recv() {
+                        Ok(Request::Insert(timer, reply)) => {
+                            timers.push(timer);
+                            replies.push(reply);
+                        }
+                        other => {
+                            next = other.ok();
+                            break;
+                        }
+                    }
+                }
+                insert(&mut *store, &timers, &replies, node);
+            }
+        }
+    }
+}
+
+fn insert(
+    store: &mut dyn Store,
+    timers: &[NewTimer],
+    replies: &[Sender<Result<Inserted>>],
+    node: Option<&Weak<Shared>>,
+) {
+    match insert_all(store, timers) {
+        Ok(inserted) => {
+            for (answer, reply) in inserted.iter().zip(replies) {
+                let _ = reply.try_send(Ok(*answer));
+            }
+            if let Some(node) = node.and_then(Weak::upgrade) {
+                let made = inserted.iter().zip(timers);
+                let made = made.filter(|(answer, _)| **answer == Inserted::Created);
+                made.for_each(|(_, timer)| node.expect(timer.id, &timer.kind, timer.due));
+            }
+        }
+        Err(error) => {
+            for reply in replies {
+                let copy = StoreError::new(error.kind(), error.to_string());
+                let _ = reply.try_send(Err(copy));
+            }
+        }
+    }
+}
+
+/// Inserts, and inserts again while the answer is lost.
+fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+    let mut is_repeated = false;
+    for _ in 1..REPEATS {
+        match store.insert(timers, is_repeated) {
+            Err(error) if error.kind() == StoreErrorKind::Uncertain => is_repeated = true,
+            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
+            // Nobody knows what became of the first.
+            Err(error) if is_repeated => {
+                return Err(StoreError::new(StoreErrorKind::Uncertain, error));
+            }
+            answer if is_repeated => {
+                // What exists under its own id is what the first call made.
+                let created = |(answer, timer): (Inserted, &NewTimer)| match answer {
+                    Inserted::Exists(id) if id == timer.id => Inserted::Created,
+                    answer => answer,
+                };
+                return answer.map(|all| all.into_iter().zip(timers).map(created).collect());
+            }
+            answer => return answer,
+        }
+    }
+    store.insert(timers, is_repeated)
+}
+
+/// Makes a call again while a concurrent transaction gets in the way.
+fn repeat<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..REPEATS {
+        match call() {
+            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
+            answer => return answer,
+        }
+    }
+    call()
+}

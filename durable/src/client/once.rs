@@ -1,0 +1,103 @@
+//! [`Once`]: a timer to be made.
+
+use std::time::SystemTime;
+
+use super::Client;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::TimerId;
+use crate::policy::Retry;
+use crate::store::{Inserted, NewTimer, Result};
+use crate::time::Time;
+
+/// The longest name or kind, in bytes.
+const NAME_MAX: usize = 200;
+
+/// The largest payload, in bytes.
+const PAYLOAD_MAX: usize = 64 * 1024;
+
+/// A timer that fires once, to be made with [`create`](Self::create).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is made before `create`"]
+pub struct Once {
+    client: Client,
+    timer: NewTimer,
+}
+
+/// What became of a [`Once`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It is there; its id.
+    Created(TimerId),
+    /// A timer of its name is there; the id of that one.
+    Exists(TimerId),
+}
+
+impl Once {
+    pub(super) fn new(client: &Client, kind: &str, at: Time) -> Self {
+        let timer = NewTimer {
+            id: TimerId::new(SystemTime::now().into()),
+            schedule: None,
+            name: None,
+            kind: kind.to_owned(),
+            scheduled_for: at,
+            due: at,
+            payload: Vec::new(),
+            retry: Retry::default().to_string(),
+        };
+        Self { client: client.clone(), timer }
+    }
+
+    /// A name that no other timer without a schedule has until this one is over.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.timer.name = Some(name.into());
+        self
+    }
+
+    /// For the handler; at most 64 KiB.
+    pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
+        self.timer.payload = payload.into();
+        self
+    }
+
+    /// What becomes of attempts that fail.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.timer.retry = retry.to_string();
+        self
+    }
+
+    /// The timer as a row, for an insert in a transaction of one's own.
+    pub fn into_timer(self) -> NewTimer {
+        self.timer
+    }
+
+    /// Makes the timer.
+    ///
+    /// # Errors
+    ///
+    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
+    pub async fn create(self) -> Result<Created> {
+        let Self { client, timer } = self;
+        check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
+        let id = timer.id;
+        Ok(match client.insert(timer).await? {
+            Inserted::Created => Created::Created(id),
+            Inserted::Exists(id) => Created::Exists(id),
+        })
+    }
+}
+
+/// Refuses what no store takes.
+pub(super) fn check(kind: &str, name: Option<&str>, payload: &[u8]) -> Result<()> {
+    let is_good = |text: &str| !text.is_empty() && text.len() <= NAME_MAX && !text.contains('\0');
+    let invalid = |what: &str| Err(StoreError::new(StoreErrorKind::Invalid, what));
+    if !is_good(kind) {
+        return invalid("a kind is empty, too long, or has a NUL");
+    }
+    if !name.is_none_or(is_good) {
+        return invalid("a name is empty, too long, or has a NUL");
+    }
+    if payload.len() > PAYLOAD_MAX {
+        return invalid("a payload has more than 64 KiB");
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! [`Every`]: a schedule to be made or changed; and what else is done to schedules.
+
+use std::time::Duration;
+
+use super::Client;
+use super::once::check;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::{ScheduleId, TimerId};
+use crate::plan::{backlog, skips};
+use crate::policy::{Missed, Overlap, Policies, Retry};
+use crate::record::{Outcome, Reason};
+use crate::schedule::Schedule;
+use crate::store::{Change, Changed, Result, ScheduleRow, Store};
+use crate::time::Time;
+
+/// How often a change is planned anew because another came first.
+const TRIES: usize = 10_000;
+
+/// A schedule to be made or changed with [`upsert`](Self::upsert).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is made before `upsert`"]
+pub struct Every {
+    client: Client,
+    wanted: Wanted,
+}
+
+#[derive(Clone, Debug)]
+struct Wanted {
+    name: String,
+    kind: String,
+    schedule: Schedule,
+    policies: Policies,
+    payload: Vec<u8>,
+}
+
+/// What became of an [`Every`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upserted {
+    /// There was none of its name.
+    Created,
+    /// There was one, and it was as wanted.
+    Unchanged,
+    /// There was one, and it is changed. It is enabled or not, as it was.
+    Changed,
+}
+
+/// What became of enabling, disabling or removing a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Switched {
+    /// It is done.
+    Done {
+        /// Attempts that run still, each with its number: they are not interrupted.
+        running: Vec<(TimerId, u32)>,
+    },
+    /// It was so already.
+    Unchanged,
+    /// There is no schedule of that name.
+    Gone,
+}
+
+impl Every {
+    pub(super) fn new(client: &Client, name: &str, schedule: Schedule) -> Self {
+        let (name, kind, policies) = (name.to_owned(), name.to_owned(), Policies::default());
+        let wanted = Wanted { name, kind, schedule, policies, payload: Vec::new() };
+        Self { client: client.clone(), wanted }
+    }
+
+    /// What kind of handler its occurrences are for; the schedule's name by default.
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.wanted.kind = kind.into();
+        self
+    }
+
+    /// For the handler; at most 64 KiB.
+    pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
+        self.wanted.payload = payload.into();
+        self
+    }
+
+    /// What becomes of occurrences that no node was there for; [`Missed::Coalesce`] by default.
+    pub fn missed(mut self, missed: Missed) -> Self {
+        self.wanted.policies.missed = missed;
+        self
+    }
+
+    /// How late an occurrence may be found and still be on time; a minute by default.
+    pub fn on_time_within(mut self, span: Duration) -> Self {
+        self.wanted.policies.on_time_within = span;
+        self
+    }
+
+    /// What becomes of occurrences that overlap; [`Overlap::Allow`] by default.
+    pub fn overlap(mut self, overlap: Overlap) -> Self {
+        self.wanted.policies.overlap = overlap;
+        self
+    }
+
+    /// How much later than scheduled an occurrence may be due; none by default.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.wanted.policies.jitter = most;
+        self
+    }
+
+    /// What becomes of attempts that fail.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.wanted.policies.retry = retry;
+        self
+    }
+
+    /// Makes the schedule, or changes the one of its name.
+    ///
+    /// One whose times change is taken back as far as it is pending, and begins anew from now; what
+    /// was due until then and did not run is recorded as [replaced](Reason::Replaced). Otherwise it
+    /// goes on from where it was, and occurrences within the next seconds may still be as before.
+    ///
+    /// # Errors
+    ///
+    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be
+    /// repeated.
+    pub async fn upsert(self) -> Result<Upserted> {
+        let Self { client, wanted } = self;
+        check(&wanted.kind, Some(&wanted.name), &wanted.payload)?;
+        client.call(move |store| upsert(store, &wanted)).await
+    }
+}
+
+impl Client {
+    /// Has a schedule go on, from now.
+    pub async fn enable(&self, name: &str) -> Result<Switched> {
+        let name = name.to_owned();
+        self.call(move |store| enable(store, &name)).await
+    }
+
+    /// Has a schedule stop. What is pending is taken back: once this says [`Switched::Done`], no
+    /// attempt of it starts, but for those that are named as running. What was due and did not run
+    /// is recorded as [disabled](Reason::Disabled).
+    pub async fn disable(&self, name: &str) -> Result<Switched> {
+        let name = name.to_owned();
+        self.call(move |store| stop(store, &name, Reason::Disabled)).await
+    }
+
+    /// Removes a schedule, as [`disable`](Self::disable) stops it. Its records stay.
+    pub async fn remove(&self, name: &str) -> Result<Switched> {
+        let name = name.to_owned();
+        self.call(move |store| stop(store, &name, Reason::Removed)).await
+    }
+
+    /// The next occurrences of an enabled schedule, `count` of them at most, that are not timers
+    /// yet.
+    pub async fn upcoming(&self, name: &str, count: usize) -> Result<Vec<Time>> {
+        let name = name.to_owned();
+        self.call(move |store| {
+            let Some(row) = store.schedule(&name)?.1.filter(|row| row.enabled) else {
+                return Ok(Vec::new());
+            };
+            let schedule = parse(&row)?;
+            let all = std::iter::successors(row.next, |last| schedule.next_after(*last));
+            Ok(all.take(count).collect())
+        })
+        .await
+    }
+}
+
+fn parse(row: &ScheduleRow) -> Result<Schedule> {
+    row.spec.parse().map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))
+}
+
+/// Plans a change from what is there and makes it, until no other comes between.
+fn attempt<T>(mut change: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..TRIES {
+        match change() {
+            Ok(Some(done)) => return Ok(done),
+            Ok(None) => {}
+            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(StoreError::new(StoreErrorKind::Conflict, "others change the schedule all the time"))
+}
+
+fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
+    attempt(|| {
+        let (now, old) = store.schedule(&wanted.name)?;
+        let mut row = ScheduleRow {
+            id: ScheduleId::new(now),
+            name: wanted.name.clone(),
+            kind: wanted.kind.clone(),
+            spec: wanted.schedule.to_string(),
+            policies: wanted.policies.to_string(),
+            payload: wanted.payload.clone(),
+            enabled: true,
+            version: 1,
+            next: wanted.schedule.next_after(now),
+        };
+        let Some(old) = old else {
+            let change = Change { expect: None, row: Some(&row), ..plain(&row, now) };
+            return Ok(make(store, &change)?.map(|_| Upserted::Created));
+        };
+        let has_same_times = old.spec == row.spec;
+        (row.id, row.enabled, row.version) = (old.id, old.enabled, old.version);
+        if has_same_times {
+            row.next = old.next;
+        }
+        if row == old {
+            return Ok(Some(Upserted::Unchanged));
+        }
+        let reason = (!has_same_times && old.enabled).then_some(Reason::Replaced);
+        let made = replace(store, &old, Some(row), now, reason)?;
+        Ok(made.map(|_| Upserted::Changed))
+    })
+}
+
+fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
+    attempt(|| {
+        let (now, old) = store.schedule(name)?;
+        let Some(old) = old else { return Ok(Some(Switched::Gone)) };
+        if old.enabled {
+            return Ok(Some(Switched::Unchanged));
+        }
+        let next = parse(&old)?.next_after(now);
+        let row = ScheduleRow { enabled: true, next, ..old.clone() };
+        let made = make(store, &Change { row: Some(&row), ..plain(&old, now) })?;
+        Ok(made.map(|running| Switched::Done { running }))
+    })
+}
+
+fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<Switched> {
+    attempt(|| {
+        let (now, old) = store.schedule(name)?;
+        let Some(old) = old else { return Ok(Some(Switched::Gone)) };
+        let is_removal = reason == Reason::Removed;
+        if !old.enabled && !is_removal {
+            return Ok(Some(Switched::Unchanged));
+        }
+        let row = ScheduleRow { enabled: false, next: None, ..old.clone() };
+        let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;
+        Ok(made.map(|running| Switched::Done { running }))
+    })
+}
+
+/// Makes a change that takes back what is pending, for `reason`, if there is one; and records what
+/// was due until now. A long backlog is recorded in several transactions, of which the last makes
+/// the change.
+fn replace(
+    store: &mut dyn Store,
+    old: &ScheduleRow,
+    row: Option<ScheduleRow>,
+    now: Time,
+    reason: Option<Reason>,
+) -> Result<Option<Vec<(TimerId, u32)>>> {
+    let plain = plain(old, now);
+    let mut skipped = Vec::new();
+    if let Some(reason) = reason.filter(|_| old.enabled) {
+        let (due, rest) = backlog(&parse(old)?, old.next, now, reason);
+        skipped = skips(&due, old.id, Outcome::Cancelled);
+        if rest.is_some_and(|rest| rest <= now) {
+            let step = ScheduleRow { next: rest, ..old.clone() };
+            make(store, &Change { row: Some(&step), withdraw: None, skipped: &skipped, ..plain })?;
+            return Ok(None);
+        }
+    }
+    make(store, &Change { row: row.as_ref(), withdraw: reason, skipped: &skipped, ..plain })
+}
+
+/// A change of `old` that removes it and records nothing.
+fn plain(old: &ScheduleRow, as_of: Time) -> Change<'_> {
+    let expect = Some(old.version);
+    Change { name: &old.name, expect, row: None, as_of, withdraw: None, skipped: &[] }
+}
+
+/// Makes a change, and says what runs; `None` if another came first.
+fn make(store: &mut dyn Store, change: &Change<'_>) -> Result<Option<Vec<(TimerId, u32)>>> {
+    Ok(match store.change(change)? {
+        Changed::Done { running, .. } => Some(running),
+        Changed::Stale => None,
+    })
+}

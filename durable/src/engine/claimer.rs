@@ -1,0 +1,263 @@
+//! Claims what is due, and sends what has ended; one call for both.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use super::shared::{Ending, Shared, State, Stopping};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fire::Fire;
+use crate::id::{Lease, TimerId};
+use crate::store::{Claimed, End, Finished, How, Store};
+use crate::time::Time;
+use crate::trace;
+
+/// One call to be made.
+#[derive(Debug)]
+pub(crate) struct Job {
+    lease: Lease,
+    endings: Vec<Ending>,
+    /// With the number of each one's kind. Sorted by id.
+    timers: Vec<(TimerId, u32)>,
+}
+
+/// What a claimer is to do next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Make this call.
+    Call(Job),
+    /// Wait until then, or for a ring.
+    Wait(Option<Instant>),
+    /// End.
+    End,
+}
+
+/// Makes calls until the node ends.
+pub(crate) fn run(shared: &Arc<Shared>, number: usize, mut store: Box<dyn Store>) {
+    loop {
+        match begin(shared) {
+            Next::Call(job) => {
+                if !call(shared, job, &mut *store) {
+                    let until = shared.now() + shared.options.pause;
+                    while shared.now() < until && shared.lock().stopping != Stopping::Now {
+                        shared.claimers[number].wait(&shared.timer, Some(until));
+                    }
+                }
+            }
+            Next::Wait(until) => shared.claimers[number].wait(&shared.timer, until),
+            Next::End => break,
+        }
+    }
+    shared.lock().claiming -= 1;
+    shared.keeper.ring();
+}
+
+/// What there is to do now.
+pub(crate) fn begin(shared: &Shared) -> Next {
+    let now = shared.now();
+    let options = &shared.options;
+    let mut state = shared.lock();
+    let is_over = state.outbox.is_empty()
+        && match state.stopping {
+            Stopping::No => false,
+            Stopping::Draining => state.held.is_empty() && state.ending == 0,
+            Stopping::Now => true,
+        };
+    if is_over {
+        return Next::End;
+    }
+    match state.next_claim(options.ride, now) {
+        Some(next) if next <= now => {}
+        next => return Next::Wait(next),
+    }
+    let trusted = state.lease.filter(|lease| state.trusts(*lease, now));
+    // Those of one lease go together.
+    let lease = state.outbox.front().map(|ending| ending.lease).or(trusted);
+    let Some(lease) = lease else { return Next::Wait(None) };
+    let endings = take_endings(&mut state, lease, options.batch);
+    state.ending += endings.len();
+    let timers = if trusted == Some(lease) && state.stopping == Stopping::No {
+        take_due(&mut state, now, options.batch)
+    } else {
+        Vec::new()
+    };
+    if endings.is_empty() && timers.is_empty() {
+        // What is due by one estimate is not by another; the next is not far.
+        return Next::Wait(state.next_claim(options.ride, now).map(|next| next.max(now)));
+    }
+    Next::Call(Job { lease, endings, timers })
+}
+
+fn take_endings(state: &mut State, lease: Lease, most: usize) -> Vec<Ending> {
+    let mut endings = Vec::new();
+    let mut timers = HashSet::new();
+    while endings.len() < most {
+        // A timer has one end in a call.
+        let is_meant = state
+            .outbox
+            .front()
+            .is_some_and(|ending| ending.lease == lease && !timers.contains(&ending.end.timer));
+        if !is_meant {
+            break;
+        }
+        let Some(ending) = state.outbox.pop_front() else { break };
+        timers.insert(ending.end.timer);
+        endings.push(ending);
+    }
+    endings
+}
+
+/// The first that are due, over all kinds that have room.
+fn take_due(state: &mut State, now: Instant, most: usize) -> Vec<(TimerId, u32)> {
+    let Some(db_now) = state.clock.at(now) else { return Vec::new() };
+    let mut timers = Vec::new();
+    while timers.len() < most {
+        let kinds = state.kinds.iter_mut().filter(|(_, kind)| kind.room > 0);
+        let first = kinds.min_by_key(|(_, kind)| kind.cache.first().unwrap_or(Time::NEVER));
+        let Some((number, kind)) = first else { break };
+        let Some(id) = kind.cache.pop(db_now) else { break };
+        kind.room -= 1;
+        timers.push((id, *number));
+    }
+    timers.sort_unstable();
+    timers
+}
+
+/// Makes a call. Returns whether the store answered.
+pub(crate) fn call(shared: &Arc<Shared>, job: Job, store: &mut dyn Store) -> bool {
+    let ends: Vec<End> = job.endings.iter().map(|ending| ending.end.clone()).collect();
+    let ids: Vec<TimerId> = job.timers.iter().map(|(id, _)| *id).collect();
+    let sent = shared.now();
+    let answer = match (ends.is_empty(), ids.is_empty()) {
+        (true, _) => store.claim(job.lease, &ids).map(|claimed| (Vec::new(), Some(claimed))),
+        (_, true) => store.finish(job.lease, &ends).map(|finished| (finished, None)),
+        _ => store
+            .finish_and_claim(job.lease, &ends, &ids)
+            .map(|(finished, claimed)| (finished, Some(claimed))),
+    };
+    shared.counters.calls.fetch_add(1, Relaxed);
+    match answer {
+        Ok((finished, claimed)) => {
+            answer_endings(shared, job.endings, &finished);
+            if let Some(claimed) = claimed {
+                take_claimed(shared, job.lease, &job.timers, claimed, sent);
+            }
+            true
+        }
+        Err(error) => {
+            put_back(shared, job, &error);
+            false
+        }
+    }
+}
+
+fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) {
+    let mut state = shared.lock();
+    state.ending -= endings.len();
+    let mut is_awaited = false;
+    for (ending, answer) in endings.into_iter().zip(finished) {
+        let End { timer, attempt, how } = &ending.end;
+        if state.held.get(timer) == Some(attempt) {
+            state.held.remove(timer);
+        }
+        shared.counters.count_end(how, *answer);
+        if *answer == Finished::Accepted {
+            is_awaited |= ending.is_awaited && matches!(how, How::Done(..));
+            expect_again(&mut state, shared, &ending, how);
+        }
+        if let Some(reply) = ending.reply {
+            // Nobody may be waiting for it any more.
+            let _ = reply.try_send(*answer);
+        }
+    }
+    drop(state);
+    if is_awaited {
+        shared.ask(|asks| {
+            asks.tend = true;
+            asks.look = true;
+        });
+    }
+}
+
+/// Has a timer that is pending again asked for when it is due, without a scan between.
+fn expect_again(state: &mut State, shared: &Shared, ending: &Ending, how: &How) {
+    let pause = match how {
+        How::Retry(pause) if *pause <= shared.options.window => *pause,
+        _ => return,
+    };
+    let (Some(now), id) = (state.clock.at(shared.now()), ending.end.timer) else { return };
+    if let Some(kind) = ending.kind.and_then(|kind| state.kinds.get_mut(&kind)) {
+        kind.cache.put(id, now + pause);
+    }
+}
+
+fn take_claimed(
+    shared: &Arc<Shared>,
+    lease: Lease,
+    asked: &[(TimerId, u32)],
+    claimed: Claimed,
+    sent: Instant,
+) {
+    let received = shared.now();
+    let mut state = shared.lock();
+    state.clock.sample(sent, received, claimed.now);
+    let got: HashSet<TimerId> = claimed.timers.iter().map(|timer| timer.new.id).collect();
+    for (id, kind) in asked {
+        if let Some(kind) = state.kinds.get_mut(kind) {
+            let is_claimed = got.contains(id);
+            kind.cache.settle(*id, is_claimed, claimed.now);
+            if !is_claimed {
+                kind.room += 1;
+                shared.counters.refused.fetch_add(1, Relaxed);
+            }
+        }
+    }
+    let is_ours = state.lease == Some(lease);
+    let mut fires = Vec::with_capacity(claimed.timers.len());
+    let mut late = std::time::Duration::ZERO;
+    for timer in claimed.timers {
+        let lateness = claimed.now.since(timer.new.due);
+        late = late.max(lateness);
+        shared.counters.count_claim(lateness);
+        if is_ours {
+            state.held.insert(timer.new.id, timer.attempt);
+        }
+        let place = asked.binary_search_by_key(&timer.new.id, |(id, _)| *id);
+        let kind = place.map_or(u32::MAX, |place| asked[place].1);
+        let sender = state.kinds.get(&kind).map(|kind| kind.fires.clone());
+        fires.push((sender, Fire::new(shared.clone(), kind, lease, timer, claimed.now)));
+    }
+    let is_trusted = state.trusts(lease, received);
+    drop(state);
+    trace::claimed(fires.len(), late);
+    for (sender, fire) in fires {
+        // One that nobody takes is dropped here, and so handed back.
+        if let Some(sender) = sender.filter(|_| is_trusted) {
+            let _ = sender.try_send(fire);
+        }
+    }
+}
+
+/// Puts everything back that a failed call was to do.
+fn put_back(shared: &Shared, job: Job, error: &StoreError) {
+    shared.counters.store_errors.fetch_add(1, Relaxed);
+    trace::store_failed("claim", error);
+    let mut state = shared.lock();
+    for (id, kind) in job.timers {
+        if let Some(kind) = state.kinds.get_mut(&kind) {
+            kind.cache.retry(id);
+            kind.room += 1;
+        }
+    }
+    state.ending -= job.endings.len();
+    for ending in job.endings.into_iter().rev() {
+        state.outbox.push_front(ending);
+    }
+    if error.kind() == StoreErrorKind::Uncertain {
+        // What the call may have claimed is running under the lease, and known to nobody.
+        state.asks.audit = true;
+        drop(state);
+        shared.keeper.ring();
+    }
+}

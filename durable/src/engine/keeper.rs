@@ -1,0 +1,347 @@
+//! [`Keeper`]: beats, scans, and turns schedules into timers; one call after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use super::shards;
+use super::shared::{Ending, Shared, Stopping};
+use crate::id::{Lease, Shards, TimerId};
+use crate::plan::{Rows, Step, plan};
+use crate::policy::Policies;
+use crate::schedule::Schedule;
+use crate::store::{Advanced, Beat, End, How, Occupied, Result, Scan, ScheduleRow, Store};
+use crate::time::Time;
+use crate::trace;
+
+/// How many schedules are looked at in one go.
+const SCHEDULES: u32 = 500;
+
+/// How many transactions one look may make for one schedule.
+const STEPS: usize = 20;
+
+/// The thread that keeps a node alive and its caches filled.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    shards: Shards,
+    /// Whether this node looks after orphans and queues more often than the others.
+    is_first: bool,
+    /// Scans made.
+    scans: u32,
+    next_beat: Instant,
+    next_scan: Instant,
+    next_look: Instant,
+    next_tend: Instant,
+}
+
+impl Keeper {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let now = shared.now();
+        Self {
+            shared: shared.clone(),
+            shards: Shards::ALL,
+            is_first: true,
+            scans: 0,
+            next_beat: now,
+            next_scan: now,
+            next_look: now,
+            next_tend: now,
+        }
+    }
+
+    /// Goes on until the node ends, and then gives up its life.
+    pub(crate) fn run(mut self, mut store: Box<dyn Store>) {
+        while !self.is_over() {
+            let next = self.step(&mut *store);
+            let shared = &self.shared;
+            shared.keeper.wait(&shared.timer, Some(next));
+        }
+        let lease = self.shared.lock().lease;
+        if let Some(lease) = lease {
+            if let Err(error) = store.leave(lease) {
+                trace::store_failed("leave", &error);
+            }
+        }
+        trace::stopped(self.shared.options.node);
+        let mut state = self.shared.lock();
+        state.lose_lease();
+        let kinds = std::mem::take(&mut state.kinds);
+        drop(state);
+        drop(kinds);
+    }
+
+    fn is_over(&self) -> bool {
+        let state = self.shared.lock();
+        state.stopping != Stopping::No && state.claiming == 0
+    }
+
+    /// Does what is due, and returns when something is next.
+    pub(crate) fn step(&mut self, store: &mut dyn Store) -> Instant {
+        let shared = self.shared.clone();
+        if self.next_beat <= shared.now() {
+            self.next_beat = shared.now() + shared.options.beat;
+            let beaten = self.beat(store);
+            self.settle("beat", beaten);
+        }
+        let lease = shared.lock().lease;
+        let Some(lease) = lease else { return self.next_beat };
+
+        let asks = std::mem::take(&mut shared.lock().asks);
+        let is_stopping = shared.lock().stopping != Stopping::No;
+        let now = shared.now();
+        if !is_stopping && (asks.tend || self.next_tend <= now) {
+            let span = if self.is_first { 1 } else { 3 };
+            self.next_tend = now + shared.options.tend * span;
+            let tended = self.tend(store);
+            self.settle("tend", tended);
+        }
+        if !is_stopping && (asks.look || self.next_look <= now) {
+            self.next_look = now + shared.options.look;
+            let looked = self.look(store);
+            self.settle("look", looked);
+        }
+        let scan_all = asks.scan_all || std::mem::take(&mut shared.lock().asks.scan_all);
+        if !is_stopping && (scan_all || self.next_scan <= now) {
+            self.next_scan = now + shared.options.scan;
+            let is_full = self.scans % shared.options.full_every == 0;
+            self.scans = self.scans.wrapping_add(1);
+            let scanned = self.scan(store, scan_all, is_full || scan_all);
+            let audited = scanned.and_then(|()| {
+                if asks.audit || is_full { self.audit(store, lease) } else { Ok(()) }
+            });
+            if audited.is_err() && asks.audit {
+                shared.lock().asks.audit = true;
+            }
+            if audited.is_err() && scan_all {
+                shared.lock().asks.scan_all = true;
+            }
+            self.settle("scan", audited);
+        } else if asks.audit {
+            shared.lock().asks.audit = true;
+        }
+        let next = self.next_beat.min(self.next_scan).min(self.next_look).min(self.next_tend);
+        if is_stopping { self.next_beat } else { next }
+    }
+
+    fn settle(&mut self, what: &str, answer: Result<()>) {
+        if let Err(error) = answer {
+            self.shared.counters.store_errors.fetch_add(1, Relaxed);
+            trace::store_failed(what, &error);
+            if self.shared.lock().lease.is_none() {
+                self.next_beat = self.shared.now() + self.shared.options.pause;
+            }
+        }
+    }
+
+    /// Moves the end of the node's life, or begins another.
+    fn beat(&mut self, store: &mut dyn Store) -> Result<()> {
+        let shared = self.shared.clone();
+        let options = &shared.options;
+        let lease = shared.lock().lease;
+        let mut sent = shared.now();
+        let mut beat = match lease {
+            Some(lease) => store.beat(lease, options.lease)?,
+            None => None,
+        };
+        if beat.is_none() {
+            if let Some(lease) = lease {
+                trace::lease_lost(lease);
+                shared.counters.leases_lost.fetch_add(1, Relaxed);
+                shared.lock().lose_lease();
+            }
+            if shared.lock().stopping != Stopping::No {
+                return Ok(());
+            }
+            sent = shared.now();
+            beat = Some(store.join(options.node, options.lease)?);
+        }
+        if let Some(beat) = beat {
+            self.take_beat(&beat, sent);
+        }
+        Ok(())
+    }
+
+    fn take_beat(&mut self, beat: &Beat, sent: Instant) {
+        let shared = &self.shared;
+        let received = shared.now();
+        let options = &shared.options;
+        let Beat { lease, now, ref nodes } = *beat;
+        let shards = shards::of(lease.node, nodes, now, options.patience());
+        let is_living = |(_, last): &&_| now.since(*last) <= options.patience();
+        let first = nodes.iter().filter(is_living).map(|(node, _)| *node).min();
+        self.is_first = first.is_none_or(|first| first >= lease.node);
+        let mut state = shared.lock();
+        state.clock.sample(sent, received, now);
+        state.lease = Some(lease);
+        state.trusted_until = sent + options.trust();
+        if shards != self.shards {
+            self.shards = shards;
+            // Others may have left something behind in what is new here.
+            state.asks.scan_all = true;
+            state.asks.look = true;
+        }
+        drop(state);
+        shared.ring_claimers();
+    }
+
+    fn tend(&mut self, store: &mut dyn Store) -> Result<()> {
+        loop {
+            let tended = store.tend()?;
+            let shared = &self.shared;
+            shared.counters.orphans.fetch_add(tended.orphans, Relaxed);
+            if tended.orphans + tended.promoted > 0 {
+                trace::tended(&tended);
+                shared.lock().asks.scan_all = true;
+            }
+            if !tended.more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads what is due soon into the caches of those kinds that have little.
+    fn scan(&mut self, store: &mut dyn Store, all: bool, full: bool) -> Result<()> {
+        let shared = &self.shared;
+        let options = &shared.options;
+        let mut state = shared.lock();
+        let share = options.known / state.kinds.len().max(1);
+        let (mut names, mut begun) = (Vec::new(), Vec::new());
+        for (number, kind) in &mut state.kinds {
+            if kind.cache.len() <= share / 2 {
+                names.push(kind.name.clone());
+                begun.push((*number, kind.cache.begin_scan()));
+            }
+        }
+        drop(state);
+        if names.is_empty() {
+            return Ok(());
+        }
+        let scan = Scan {
+            ahead: options.window,
+            back: (!full).then_some(options.back),
+            shards: if all { Shards::ALL } else { self.shards },
+            kinds: &names,
+            limit: u32::try_from(share / 2).unwrap_or(u32::MAX).max(1),
+        };
+        let sent = shared.now();
+        let window = store.scan(&scan)?;
+        shared.counters.scans.fetch_add(1, Relaxed);
+        let received = shared.now();
+        let mut state = shared.lock();
+        state.clock.sample(sent, received, window.now);
+        let state = &mut *state;
+        for waiting in &window.timers {
+            let Some((number, scan)) = begun.get(waiting.kind as usize) else { continue };
+            let Some(kind) = state.kinds.get_mut(number) else { continue };
+            if !state.held.contains_key(&waiting.id) {
+                kind.cache.take(*scan, waiting.id, waiting.due);
+            }
+        }
+        for (number, scan) in &begun {
+            if let Some(kind) = state.kinds.get_mut(number) {
+                kind.cache.end_scan(*scan);
+            }
+        }
+        shared.ring_claimers();
+        Ok(())
+    }
+
+    /// Hands back what runs under the lease and is known to nobody here: the answer to its claim
+    /// was lost, or that to its end.
+    fn audit(&mut self, store: &mut dyn Store, lease: Lease) -> Result<()> {
+        let running = store.held(lease)?;
+        let shared = &self.shared;
+        let now = shared.now();
+        let mut state = shared.lock();
+        if state.lease != Some(lease) {
+            return Ok(());
+        }
+        let is_known = |id: TimerId, attempt: u32| {
+            state.held.get(&id).is_some_and(|held| *held == attempt)
+                || state.kinds.values().any(|kind| kind.cache.is_claiming(id))
+        };
+        let unknown: Vec<(TimerId, u32)> =
+            running.into_iter().filter(|(id, attempt)| !is_known(*id, *attempt)).collect();
+        for (timer, attempt) in unknown {
+            let end = End { timer, attempt, how: How::HandBack };
+            let (reply, is_awaited, kind) = (None, false, None);
+            state.outbox.push_back(Ending { lease, end, since: now, reply, is_awaited, kind });
+        }
+        drop(state);
+        shared.ring_claimers();
+        Ok(())
+    }
+
+    /// Turns what comes soon into timers and records.
+    fn look(&mut self, store: &mut dyn Store) -> Result<()> {
+        let shared = self.shared.clone();
+        let ahead = shared.options.horizon();
+        let sent = shared.now();
+        let upcoming = store.upcoming(ahead, self.shards, SCHEDULES)?;
+        shared.lock().clock.sample(sent, shared.now(), upcoming.now);
+        let is_full = upcoming.schedules.len() == SCHEDULES as usize;
+        let mut has_moved = false;
+        for (row, occupied) in upcoming.schedules {
+            has_moved |= self.advance(store, row, occupied, upcoming.now)?;
+        }
+        if is_full && has_moved {
+            self.next_look = shared.now();
+        }
+        Ok(())
+    }
+
+    /// Takes one schedule as far as it goes. Returns whether it went.
+    fn advance(
+        &mut self,
+        store: &mut dyn Store,
+        mut row: ScheduleRow,
+        mut occupied: Occupied,
+        now: Time,
+    ) -> Result<bool> {
+        let (spec, policies) = (row.spec.parse::<Schedule>(), row.policies.parse::<Policies>());
+        let (Ok(schedule), Ok(policies)) = (spec, policies) else {
+            // Of a later version, which has a node of its own to understand it.
+            trace::not_understood(&row.name);
+            return Ok(false);
+        };
+        let ahead = self.shared.options.horizon();
+        for step in 0..STEPS {
+            let Some(next) = row.next else { return Ok(step > 0) };
+            match plan(&schedule, &policies, row.id, next, occupied, now, ahead) {
+                Step::Wait(until) => {
+                    self.wake_at(until);
+                    return Ok(step > 0);
+                }
+                Step::Advance(planned) => {
+                    let rows = Rows::new(&planned, &row, &policies);
+                    match store.advance(&rows.advance(&row))? {
+                        Advanced::Done => {}
+                        Advanced::Stale | Advanced::Busy => return Ok(step > 0),
+                    }
+                    self.shared.counters.count_plan(&planned);
+                    for timer in rows.timers() {
+                        if timer.due == Time::NEVER {
+                            occupied.queued += 1;
+                        } else {
+                            occupied.unfinished += 1;
+                        }
+                        if self.shards.contains(timer.id.shard()) {
+                            self.shared.expect(timer.id, &timer.kind, timer.due);
+                        }
+                    }
+                    row.next = planned.next;
+                }
+            }
+        }
+        self.next_look = self.shared.now();
+        Ok(true)
+    }
+
+    /// Looks at the schedules again at `db`, if that is sooner.
+    fn wake_at(&mut self, db: Time) {
+        if let Some(when) = self.shared.lock().clock.when(db) {
+            self.next_look = self.next_look.min(when);
+        }
+    }
+}

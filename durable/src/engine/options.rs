@@ -1,0 +1,76 @@
+//! [`Options`]: a node's, with their defaults.
+
+use std::time::Duration;
+
+use crate::id::NodeId;
+
+/// What a node goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) node: NodeId,
+    /// How long a node lives without a beat.
+    pub(crate) lease: Duration,
+    /// From one beat to the next.
+    pub(crate) beat: Duration,
+    /// How far ahead of now scans read.
+    pub(crate) window: Duration,
+    /// From one scan to the next.
+    pub(crate) scan: Duration,
+    /// How far back scans read that do not read all.
+    pub(crate) back: Duration,
+    /// One scan in so many reads from the beginning.
+    pub(crate) full_every: u32,
+    /// How many timers may be known of at a time.
+    pub(crate) known: usize,
+    /// How many go into one claim.
+    pub(crate) batch: usize,
+    /// For how long an end waits for a claim to go with.
+    pub(crate) ride: Duration,
+    /// From one look at the schedules to the next.
+    pub(crate) look: Duration,
+    /// From one time of looking after orphans and queues to the next, by the node that does.
+    pub(crate) tend: Duration,
+    /// The pause after a store failed.
+    pub(crate) pause: Duration,
+    /// How many threads claim, each with a connection.
+    pub(crate) connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            node: NodeId::new(),
+            lease: Duration::from_secs(15),
+            beat: Duration::from_secs(1),
+            window: Duration::from_secs(1),
+            scan: Duration::from_millis(500),
+            back: Duration::from_secs(3),
+            full_every: 10,
+            known: 50_000,
+            batch: 1_000,
+            ride: Duration::from_millis(5),
+            look: Duration::from_secs(1),
+            tend: Duration::from_secs(2),
+            pause: Duration::from_millis(100),
+            connections: 1,
+        }
+    }
+}
+
+impl Options {
+    /// For how long a beat is trusted: the lease, less what two clocks may drift apart.
+    pub(crate) fn trust(&self) -> Duration {
+        self.lease - self.lease / 16
+    }
+
+    /// After what time without a beat a node is suspected.
+    pub(crate) fn patience(&self) -> Duration {
+        self.beat * 3 / 2
+    }
+
+    /// How far ahead of now occurrences become timers: so that the next look comes before the next
+    /// one is due.
+    pub(crate) fn horizon(&self) -> Duration {
+        self.look * 2 + self.window
+    }
+}

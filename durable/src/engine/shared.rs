@@ -1,0 +1,224 @@
+//! [`Shared`]: what a node's threads, its fires and its workers share.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_channel::{Receiver, Sender};
+
+use super::bell::Bell;
+use super::cache::Cache;
+use super::clock::DbClock;
+use super::options::Options;
+use crate::fire::Fire;
+use crate::id::{Lease, TimerId};
+use crate::stats::Counters;
+use crate::store::{End, Finished};
+use crate::time::Time;
+
+/// A node.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    /// Of whose clock the node's instants are: one that counts suspend.
+    pub(crate) timer: tourbillon::Timer,
+    pub(crate) keeper: Bell,
+    pub(crate) claimers: Vec<Bell>,
+    pub(crate) counters: Counters,
+    state: Mutex<State>,
+}
+
+/// What is guarded by the node's one lock, under which no store is called.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Under what the node lives, as far as it knows.
+    pub(crate) lease: Option<Lease>,
+    /// Until when that is certain.
+    pub(crate) trusted_until: Instant,
+    pub(crate) clock: DbClock,
+    /// What there are workers for, by numbers that are not used again.
+    pub(crate) kinds: BTreeMap<u32, Kind>,
+    pub(crate) next_kind: u32,
+    /// Attempts under the present lease whose end the store has not answered.
+    pub(crate) held: HashMap<TimerId, u32>,
+    pub(crate) outbox: VecDeque<Ending>,
+    /// Ends that a claimer has taken and the store has not answered.
+    pub(crate) ending: usize,
+    pub(crate) asks: Asks,
+    pub(crate) stopping: Stopping,
+    /// Claimers that run.
+    pub(crate) claiming: usize,
+}
+
+/// What the keeper is to do soon.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asks {
+    /// See whether the database has something running under the lease that the node does not know.
+    pub(crate) audit: bool,
+    /// Read all shards, from the beginning.
+    pub(crate) scan_all: bool,
+    /// Look after queues and orphans.
+    pub(crate) tend: bool,
+    /// Look after schedules.
+    pub(crate) look: bool,
+}
+
+/// How far a node is from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stopping {
+    /// It goes on.
+    No,
+    /// It claims nothing, and waits for what is held.
+    Draining,
+    /// It sends what ends there are.
+    Now,
+}
+
+/// What a worker is for.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) cache: Cache,
+    /// How many more attempts may be held.
+    pub(crate) room: usize,
+    pub(crate) fires: Sender<Fire>,
+    /// The worker's end of it, to empty it when the node ends.
+    pub(crate) waiting: Receiver<Fire>,
+}
+
+/// An attempt's end on its way to the store.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) lease: Lease,
+    pub(crate) end: End,
+    pub(crate) since: Instant,
+    pub(crate) reply: Option<Sender<Finished>>,
+    /// Whether something of its schedule may wait for it.
+    pub(crate) is_awaited: bool,
+    /// The number of its kind.
+    pub(crate) kind: Option<u32>,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options, timer: tourbillon::Timer) -> Arc<Self> {
+        let now = timer.now();
+        let state = State {
+            lease: None,
+            trusted_until: now,
+            clock: DbClock::default(),
+            kinds: BTreeMap::new(),
+            next_kind: 0,
+            held: HashMap::new(),
+            outbox: VecDeque::new(),
+            ending: 0,
+            asks: Asks::default(),
+            stopping: Stopping::No,
+            claiming: options.connections,
+        };
+        let claimers = (0..options.connections).map(|_| Bell::default()).collect();
+        Arc::new(Self {
+            options,
+            timer,
+            keeper: Bell::default(),
+            claimers,
+            counters: Counters::default(),
+            state: Mutex::new(state),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.timer.now()
+    }
+
+    /// Has the claimers see what there is to do.
+    pub(crate) fn ring_claimers(&self) {
+        self.claimers.iter().for_each(Bell::ring);
+    }
+
+    /// Sends an attempt's end on its way, which makes room for another of its kind.
+    pub(crate) fn end(&self, ending: Ending) {
+        let mut state = self.lock();
+        let kind = ending.kind;
+        if let Some(kind) = kind.and_then(|kind| state.kinds.get_mut(&kind)) {
+            kind.room += 1;
+        }
+        state.outbox.push_back(ending);
+        drop(state);
+        self.ring_claimers();
+    }
+
+    /// Whether an attempt under `lease` may start.
+    pub(crate) fn trusts(&self, lease: Lease) -> bool {
+        let state = self.lock();
+        state.trusts(lease, self.now())
+    }
+
+    /// Takes note of a timer that a client of this process has inserted.
+    pub(crate) fn expect(&self, id: TimerId, kind: &str, due: Time) {
+        let mut state = self.lock();
+        let Some(now) = state.clock.at(self.now()) else { return };
+        if due > now + self.options.window {
+            return;
+        }
+        if let Some(kind) = state.kinds.values_mut().find(|known| known.name == kind) {
+            kind.cache.put(id, due);
+            drop(state);
+            self.ring_claimers();
+        }
+    }
+
+    /// Has the keeper do what `ask` sets.
+    pub(crate) fn ask(&self, ask: impl FnOnce(&mut Asks)) {
+        ask(&mut self.lock().asks);
+        self.keeper.ring();
+    }
+
+    /// Has the node end, or end sooner.
+    pub(crate) fn stop(&self, how: Stopping) {
+        let mut state = self.lock();
+        state.stopping = state.stopping.max(how);
+        let mut waiting = Vec::new();
+        for kind in state.kinds.values_mut() {
+            kind.cache.clear();
+            waiting.push(kind.waiting.clone());
+        }
+        drop(state);
+        for fires in waiting {
+            fires.close();
+            while fires.try_recv().is_ok() {}
+        }
+        self.keeper.ring();
+        self.ring_claimers();
+    }
+}
+
+impl State {
+    pub(crate) fn trusts(&self, lease: Lease, now: Instant) -> bool {
+        self.lease == Some(lease) && now < self.trusted_until
+    }
+
+    /// Takes note that the node's life has ended: what it held is another's.
+    pub(crate) fn lose_lease(&mut self) {
+        self.lease = None;
+        self.held.clear();
+    }
+
+    /// When the claimers have something to do: the first timer that is due and has room, and the
+    /// first end that has waited long enough for one.
+    pub(crate) fn next_claim(&self, patience: Duration, now: Instant) -> Option<Instant> {
+        let ends = self.outbox.front().map(|ending| ending.since + patience);
+        let has_lease = self.lease.is_some() && now < self.trusted_until;
+        let can_claim = has_lease && self.stopping == Stopping::No;
+        let kinds = self.kinds.values().filter(|kind| can_claim && kind.room > 0);
+        let due = kinds.filter_map(|kind| kind.cache.first()).min();
+        let due = due.and_then(|due| self.clock.when(due));
+        match (ends, due) {
+            (Some(ends), Some(due)) => Some(ends.min(due)),
+            (one, other) => one.or(other),
+        }
+    }
+}

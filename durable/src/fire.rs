@@ -1,0 +1,239 @@
+//! [`Fire`]: one attempt, in the hands of whoever carries it out.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use async_channel::Receiver;
+
+use crate::engine::{Ending, Shared};
+use crate::id::{Fence, Lease, ScheduleId, TimerId};
+use crate::policy::Retry;
+use crate::record::{Outcome, Reason};
+use crate::store::{End, Finished, How, Timer};
+use crate::time::Time;
+
+/// What tells an occurrence: the same across attempts, nodes and catch-up.
+///
+/// A receiver that keeps it can do each occurrence's work once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The name of the schedule; or the timer, if it belongs to none.
+    pub of: String,
+    /// When it was to happen.
+    pub scheduled_for: Time,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.of, self.scheduled_for)
+    }
+}
+
+/// One attempt at one occurrence.
+///
+/// It ends with [`complete`](Self::complete), [`fail`](Self::fail) or [`give_up`](Self::give_up).
+/// Dropped, it is handed back: another attempt follows at once, on any node.
+pub struct Fire {
+    shared: Arc<Shared>,
+    kind: u32,
+    lease: Lease,
+    timer: Timer,
+    claimed: Time,
+    is_open: bool,
+}
+
+impl Fire {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        kind: u32,
+        lease: Lease,
+        timer: Timer,
+        claimed: Time,
+    ) -> Self {
+        Self { shared, kind, lease, timer, claimed, is_open: true }
+    }
+
+    /// What tells the occurrence.
+    pub fn key(&self) -> Key {
+        let new = &self.timer.new;
+        let of = match (&new.name, new.schedule) {
+            (Some(name), Some(_)) => name.clone(),
+            _ => new.id.to_string(),
+        };
+        Key { of, scheduled_for: new.scheduled_for }
+    }
+
+    /// The timer.
+    pub fn id(&self) -> TimerId {
+        self.timer.new.id
+    }
+
+    /// The schedule, if it belongs to one.
+    pub fn schedule(&self) -> Option<ScheduleId> {
+        self.timer.new.schedule
+    }
+
+    /// The name of the schedule, or of the timer itself.
+    pub fn name(&self) -> Option<&str> {
+        self.timer.new.name.as_deref()
+    }
+
+    /// What kind of handler it is for.
+    pub fn kind(&self) -> &str {
+        &self.timer.new.kind
+    }
+
+    /// When it was to happen.
+    pub fn scheduled_for(&self) -> Time {
+        self.timer.new.scheduled_for
+    }
+
+    /// From when on it could be claimed: when it was to happen, or later by jitter, a queue or a
+    /// retry's pause.
+    pub fn due(&self) -> Time {
+        self.timer.new.due
+    }
+
+    /// When it was claimed, by the database's clock; never before it was [due](Self::due).
+    pub fn claimed(&self) -> Time {
+        self.claimed
+    }
+
+    /// Which of the timer's claims this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.timer.attempt
+    }
+
+    /// How many attempts have failed before.
+    pub fn failures(&self) -> u32 {
+        self.timer.failures
+    }
+
+    /// What lets this attempt complete, and no other.
+    pub fn fence(&self) -> Fence {
+        Fence { timer: self.id(), attempt: self.attempt(), lease: self.lease }
+    }
+
+    /// What was to be handed to the handler.
+    pub fn payload(&self) -> &[u8] {
+        &self.timer.new.payload
+    }
+
+    /// Whether the node is certain that nobody else has this attempt's timer: its lease has not
+    /// ended. A long handler can ask now and then.
+    pub fn is_current(&self) -> bool {
+        self.shared.trusts(self.lease)
+    }
+
+    /// Ends the occurrence: it [succeeded](Outcome::Succeeded).
+    ///
+    /// It takes effect whether or not the answer is waited for.
+    pub fn complete(self) -> Ended {
+        self.end(How::Done(Outcome::Succeeded, None, String::new()))
+    }
+
+    /// Ends the attempt, which failed. Another follows after a pause, as the timer's
+    /// [`Retry`] has it, or the occurrence is [dead](Outcome::Dead).
+    ///
+    /// It takes effect whether or not the answer is waited for. If the answer to the store's call
+    /// was lost, it may be [`Fenced`](EndError::Fenced) although it counted.
+    pub fn fail(self, why: impl Into<String>) -> Ended {
+        let retry = self.timer.new.retry.parse::<Retry>().unwrap_or_default();
+        let how = match retry.pause(self.timer.failures + 1) {
+            Some(pause) => How::Retry(pause),
+            None => How::Done(Outcome::Dead, Some(Reason::Failed), why.into()),
+        };
+        self.end(how)
+    }
+
+    /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense.
+    ///
+    /// It takes effect whether or not the answer is waited for.
+    pub fn give_up(self, why: impl Into<String>) -> Ended {
+        self.end(How::Done(Outcome::Dead, Some(Reason::GivenUp), why.into()))
+    }
+
+    fn end(mut self, how: How) -> Ended {
+        let (reply, answer) = async_channel::bounded(1);
+        self.send(how, Some(reply));
+        Ended { answer: Box::pin(answer) }
+    }
+
+    fn send(&mut self, how: How, reply: Option<async_channel::Sender<Finished>>) {
+        self.is_open = false;
+        let end = End { timer: self.id(), attempt: self.attempt(), how };
+        self.shared.end(Ending {
+            lease: self.lease,
+            end,
+            since: self.shared.now(),
+            reply,
+            is_awaited: self.schedule().is_some(),
+            kind: Some(self.kind),
+        });
+    }
+}
+
+impl Drop for Fire {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.send(How::HandBack, None);
+        }
+    }
+}
+
+impl fmt::Debug for Fire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fire")
+            .field("key", &self.key())
+            .field("kind", &self.kind())
+            .field("fence", &self.fence())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The answer to the end of an attempt, to be waited for. On any executor.
+///
+/// # Cancel safety
+///
+/// Dropping it changes nothing: the end is on its way.
+#[derive(Debug)]
+pub struct Ended {
+    answer: Pin<Box<Receiver<Finished>>>,
+}
+
+impl Future for Ended {
+    type Output = Result<(), EndError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        use futures_core::Stream as _;
+        self.answer.as_mut().poll_next(cx).map(|answer| match answer {
+            Some(Finished::Accepted) => Ok(()),
+            Some(Finished::Fenced) => Err(EndError::Fenced),
+            None => Err(EndError::Stopped),
+        })
+    }
+}
+
+/// Why the end of an attempt may not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndError {
+    /// It does not: the attempt was not this node's any more. Another attempt decides.
+    Fenced,
+    /// The engine ended before the store had answered.
+    Stopped,
+}
+
+impl fmt::Display for EndError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fenced => "the attempt was not this node's any more",
+            Self::Stopped => "the engine ended first",
+        })
+    }
+}
+
+impl std::error::Error for EndError {}

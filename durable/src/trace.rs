@@ -1,0 +1,67 @@
+//! Events for `tracing`; nothing without that feature.
+
+use std::time::Duration;
+
+use crate::error::StoreError;
+use crate::id::{Lease, NodeId};
+use crate::store::Tended;
+
+/// From what lateness on a claim is worth an event.
+#[cfg(feature = "tracing")]
+const LATE: Duration = Duration::from_millis(100);
+
+/// A call failed, and will be made again.
+pub(crate) fn store_failed(call: &str, error: &StoreError) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "tourbillon_durable", call, %error, "store failed");
+    let _ = (call, error);
+}
+
+/// A claim brought timers, the latest of them this late.
+pub(crate) fn claimed(count: usize, lateness_max: Duration) {
+    #[cfg(feature = "tracing")]
+    if lateness_max >= LATE {
+        let lateness_us = lateness_max.as_micros() as u64;
+        tracing::debug!(target: "tourbillon_durable", count, lateness_us, "late claim");
+    }
+    let _ = (count, lateness_max);
+}
+
+/// The node's life ended without its doing.
+pub(crate) fn lease_lost(lease: Lease) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: "tourbillon_durable",
+        node = %lease.node,
+        epoch = lease.epoch,
+        "lease lost"
+    );
+    let _ = lease;
+}
+
+/// The node looked after others' timers.
+pub(crate) fn tended(tended: &Tended) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(
+        target: "tourbillon_durable",
+        nodes = tended.nodes,
+        orphans = tended.orphans,
+        promoted = tended.promoted,
+        "tended"
+    );
+    let _ = tended;
+}
+
+/// A schedule's text has a meaning that this version does not know.
+pub(crate) fn not_understood(name: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "tourbillon_durable", name, "schedule not understood");
+    let _ = name;
+}
+
+/// The node has ended.
+pub(crate) fn stopped(node: NodeId) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(target: "tourbillon_durable", %node, "node stopped");
+    let _ = node;
+}

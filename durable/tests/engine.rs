@@ -1,0 +1,240 @@
+//! An engine, its workers and its clients, on the store in memory and in real time.
+
+use std::time::{Duration, SystemTime};
+
+use tourbillon::Timer;
+use tourbillon_durable::store::{Filter, Memory, Store, Withdrawn};
+use tourbillon_durable::{
+    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Schedule, Switched,
+    Upserted,
+};
+
+fn memory() -> Memory {
+    Memory::new(&Timer::global())
+}
+
+fn start(store: &Memory) -> Engine {
+    let fast = Duration::from_millis(20);
+    let builder = Engine::builder().scan(fast).look(fast).tend(fast).beat(fast);
+    builder.start(Box::new(store.clone())).unwrap()
+}
+
+fn at(ahead: Duration) -> SystemTime {
+    SystemTime::now() + ahead
+}
+
+const MOMENT: Duration = Duration::from_millis(30);
+const LONG: Duration = Duration::from_secs(600);
+
+/// Waits until a record of that kind is there, and returns all.
+async fn records(client: &Client, count: usize) -> Vec<tourbillon_durable::Record> {
+    loop {
+        let records = client.records(Filter::default()).await.unwrap();
+        if records.len() >= count {
+            return records;
+        }
+        tourbillon::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn fires_once_and_never_early() {
+    let store = memory();
+    let engine = start(&store);
+    let client = engine.client().unwrap();
+    let mut mails = engine.worker("mail", 4);
+    let due = at(MOMENT);
+    let made = client.once("mail", due).name("inv-42").payload("hi").create().await.unwrap();
+    let Created::Created(id) = made else { panic!("{made:?}") };
+    let again = client.once("mail", due).name("inv-42").create().await.unwrap();
+    assert_eq!(again, Created::Exists(id));
+
+    let fire = mails.next().await.unwrap();
+    assert!(SystemTime::now() >= due && fire.claimed() >= fire.due());
+    assert_eq!((fire.id(), fire.attempt(), fire.payload()), (id, 1, &b"hi"[..]));
+    assert_eq!((fire.name(), fire.scheduled_for()), (Some("inv-42"), due.into()));
+    assert_eq!(client.cancel(id).await.unwrap(), Withdrawn::Running { attempt: 1 });
+    fire.complete().await.unwrap();
+    let records = client.records(Filter::default()).await.unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!((records[0].timer, records[0].outcome), (id, Outcome::Succeeded));
+    assert_eq!(client.cancel(id).await.unwrap(), Withdrawn::Gone);
+    engine.stop().await;
+}
+
+#[test]
+fn runs_on_smol() {
+    smol::block_on(fires_once_and_never_early());
+}
+
+#[test]
+fn runs_on_tokio() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(fires_once_and_never_early());
+}
+
+#[test]
+fn a_dropped_fire_is_handed_back() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let mut mails = engine.worker("mail", 1);
+        engine.client().unwrap().once("mail", at(Duration::ZERO)).create().await.unwrap();
+        for attempt in 1..4 {
+            let fire = mails.next().await.unwrap();
+            assert_eq!((fire.attempt(), fire.failures()), (attempt, 0));
+        }
+    });
+}
+
+#[test]
+fn a_failed_attempt_is_followed_by_another_until_the_last() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 1);
+        let retry = Retry { attempts: 2, first: MOMENT, longest: LONG };
+        client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
+        let first = mails.next().await.unwrap();
+        let failed = first.claimed();
+        first.fail("rain").await.unwrap();
+        let second = mails.next().await.unwrap();
+        assert!(second.claimed() >= failed + MOMENT);
+        assert_eq!((second.attempt(), second.failures()), (2, 1));
+        second.fail("snow").await.unwrap();
+        let record = &records(&client, 1).await[0];
+        assert_eq!((record.outcome, record.reason), (Outcome::Dead, Some(Reason::Failed)));
+        assert_eq!((record.failures, &record.detail[..]), (2, "snow"));
+
+        client.once("mail", at(Duration::ZERO)).create().await.unwrap();
+        mails.next().await.unwrap().give_up("moved").await.unwrap();
+        let records = records(&client, 2).await;
+        assert_eq!(records[1].reason, Some(Reason::GivenUp));
+    });
+}
+
+#[test]
+fn prefetch_bounds_what_is_running() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 3);
+        for _ in 0..10 {
+            client.once("mail", at(Duration::ZERO)).create().await.unwrap();
+        }
+        let running = |timers: Vec<tourbillon_durable::store::Timer>| {
+            timers.iter().filter(|timer| timer.running.is_some()).count()
+        };
+        for left in (1..=10).rev() {
+            let fire = mails.next().await.unwrap();
+            tourbillon::sleep(Duration::from_millis(10)).await;
+            let count = running(client.timers(Filter::default()).await.unwrap());
+            assert!(count <= 3.min(left), "{count} of {left} run");
+            fire.complete().await.unwrap();
+        }
+        assert_eq!(engine.stats().succeeded, 10);
+    });
+}
+
+#[test]
+fn a_schedule_fires_at_each_occurrence() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut ticks = engine.worker("tick", 4);
+        let every = || client.every("t", Schedule::every(MOMENT * 2)).kind("tick");
+        assert_eq!(every().upsert().await.unwrap(), Upserted::Created);
+        assert_eq!(every().upsert().await.unwrap(), Upserted::Unchanged);
+        let mut last = None;
+        for _ in 0..5 {
+            let fire = ticks.next().await.unwrap();
+            assert!(fire.claimed() >= fire.scheduled_for());
+            let period = last.map(|last| fire.scheduled_for().since(last));
+            assert!(period.is_none_or(|period| period == MOMENT * 2), "{period:?}");
+            assert_eq!(fire.key().to_string(), format!("t@{}", fire.scheduled_for()));
+            last = Some(fire.scheduled_for());
+            fire.complete().await.unwrap();
+        }
+        assert_eq!(every().payload("x").upsert().await.unwrap(), Upserted::Changed);
+        let Switched::Done { .. } = client.disable("t").await.unwrap() else { panic!() };
+        assert_eq!(client.disable("t").await.unwrap(), Switched::Unchanged);
+        let timers = client.timers(Filter::default()).await.unwrap();
+        assert!(timers.iter().all(|timer| timer.running.is_some()), "{timers:?}");
+        assert_eq!(client.upcoming("t", 3).await.unwrap(), []);
+        assert!(matches!(client.enable("t").await.unwrap(), Switched::Done { .. }));
+        assert_eq!(client.upcoming("t", 3).await.unwrap().len(), 3);
+        assert!(matches!(client.remove("t").await.unwrap(), Switched::Done { .. }));
+        assert_eq!(client.enable("t").await.unwrap(), Switched::Gone);
+    });
+}
+
+#[test]
+fn queued_occurrences_run_one_after_the_other() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut ticks = engine.worker("t", 9);
+        let overlap = Overlap::Queue { at_most: 100 };
+        let schedule = Schedule::every(Duration::from_millis(10));
+        client.every("t", schedule).overlap(overlap).upsert().await.unwrap();
+        let mut last = None;
+        for _ in 0..5 {
+            let fire = ticks.next().await.unwrap();
+            tourbillon::sleep(MOMENT).await;
+            let all = client.timers(Filter::default()).await.unwrap();
+            assert_eq!(all.iter().filter(|timer| timer.running.is_some()).count(), 1);
+            assert!(last < Some(fire.scheduled_for()));
+            last = Some(fire.scheduled_for());
+            fire.complete().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_node_that_is_dropped_leaves_its_timers_to_others() {
+    pollster::block_on(async {
+        let store = memory();
+        let (first, second) = (start(&store), start(&store));
+        let client = Client::new(store.connect().unwrap()).unwrap();
+        let mut mails = first.worker("mail", 4);
+        client.once("mail", at(Duration::ZERO)).create().await.unwrap();
+        let fire = mails.next().await.unwrap();
+        assert!(fire.is_current());
+        drop(first);
+        let mut others = second.worker("mail", 4);
+        let again = others.next().await.unwrap();
+        assert_eq!((again.id(), again.attempt()), (fire.id(), 2));
+        assert!(!fire.is_current());
+        drop(mails);
+        assert!(matches!(fire.complete().await, Err(EndError::Stopped | EndError::Fenced)));
+        again.complete().await.unwrap();
+        assert_eq!(records(&client, 1).await.len(), 1);
+        second.stop().await;
+    });
+}
+
+#[test]
+fn a_stopped_engine_waits_for_what_handlers_have() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 2);
+        for _ in 0..2 {
+            client.once("mail", at(Duration::ZERO)).create().await.unwrap();
+        }
+        let fire = mails.next().await.unwrap();
+        let handler = std::thread::spawn(move || {
+            std::thread::sleep(MOMENT);
+            pollster::block_on(fire.complete())
+        });
+        engine.stop().await;
+        handler.join().unwrap().unwrap();
+        assert!(mails.next().await.is_none());
+        let left = client.timers(Filter::default()).await.unwrap();
+        assert_eq!((left.len(), left[0].running), (1, None));
+    });
+}
