@@ -1,14 +1,14 @@
-//! Stand-ins for the types of other crates.
+//! Replacements for types of other crates.
 //!
-//! [`Delay`] takes the place of `futures_timer::Delay` 3. In one's own code, moving is one line:
+//! [`Delay`] replaces `futures_timer::Delay` 3. In your own code that is one line:
 //!
 //! ```
 //! use tourbillon::compat::Delay; // was: use futures_timer::Delay;
 //! # pollster::block_on(Delay::new(std::time::Duration::from_millis(1)));
 //! ```
 //!
-//! What dependencies use is moved by the package named `futures-timer` in `shim/` of this crate's
-//! repository, which exports this type; see [`migration`](crate::migration).
+//! For dependencies, a package named `futures-timer` that exports this type replaces the other; see
+//! [`migration`](crate::migration).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,38 +18,38 @@ use std::time::Duration;
 use crate::sleep::Sleep;
 use crate::timer;
 
-/// The longest delay that is told from never: a hundred years.
+/// The longest delay that is not [`never`](crate::never): a hundred years.
 ///
-/// A deadline past the end of the time line would be [`never`](crate::never), and a sleep made so
-/// is not armed by a poll, while a [`Delay`] has to have that poll's waker when it is reset.
+/// A poll does not arm a sleep that never ends. A [`Delay`] needs that poll's waker when it is
+/// reset, so its delays are cut to this.
 const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A future that completes a duration after it was made or reset, like `futures_timer::Delay`.
 ///
-/// It is a [`Sleep`] of the process-wide timer, which [`Timer::set_global`] can choose, under the
-/// other crate's names. New code is better off with `Sleep`, which can be asked for its deadline
-/// and moved to an [`Instant`](std::time::Instant).
+/// It is a [`Sleep`] of the process-wide timer (see [`Timer::set_global`]) under the other crate's
+/// names. Prefer `Sleep` in new code: it has a [`deadline`](Sleep::deadline), and can be reset to
+/// an [`Instant`](std::time::Instant).
 ///
 /// # Guarantees
 ///
-/// As of a `futures_timer::Delay`:
+/// As `futures_timer::Delay`:
 ///
 /// - The time counts from [`new`](Self::new), or from the last [`reset`](Self::reset), and not
 ///   from the first poll. Never early.
-/// - While it is pending, the waker of the last poll is the one that is woken, once.
-/// - A reset keeps that waker, unless it was used: no poll is needed after it.
+/// - While it is pending, the waker of the last poll is woken, once.
+/// - A reset keeps that waker unless it was used, so no poll is needed after it.
 /// - Polled again after completion, it is ready again, until it is reset.
-/// - [`Duration::ZERO`] and [`Duration::MAX`] are as good as any. What is longer than a hundred
-///   years may end after a hundred years.
+/// - [`Duration::ZERO`] and [`Duration::MAX`] are valid. A delay of more than a hundred years may
+///   end after a hundred years.
 ///
-/// Other than there:
+/// Unlike `futures_timer::Delay`:
 ///
-/// - A poll finds by the clock that the deadline has come. There it is ready only once the helper
-///   thread has got round to it, and a delay of zero is pending at first.
-/// - Dropped, its waker is dropped by the same thread at once. There, the helper thread does that.
-/// - If the driver thread cannot be started, the poll panics and the next one tries again. There,
-///   every poll panics of a delay that was made then.
-/// - It is [`UnwindSafe`](std::panic::UnwindSafe), and takes 24 bytes in place of 8 and an
+/// - A poll completes it by the clock. The other is ready only once its helper thread has fired it,
+///   and a delay of zero is pending at first.
+/// - The thread that drops it drops its waker at once. There, the helper thread does that later.
+/// - If the driver thread cannot be started, the poll panics, and the next one tries again. There,
+///   every poll of a delay that was made then panics.
+/// - It is [`UnwindSafe`](std::panic::UnwindSafe), and takes 24 bytes instead of 8 and an
 ///   allocation.
 ///
 /// # Cancel safety
@@ -77,7 +77,7 @@ const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// ```
 ///
 /// [`Timer::set_global`]: crate::Timer::set_global
-// Not `must_use`: the other is not, and a dependent that denies warnings is to build.
+// Not `must_use`: the other is not, and dependents that deny warnings must build.
 #[derive(Debug)]
 pub struct Delay {
     sleep: Sleep,
@@ -92,8 +92,8 @@ impl Delay {
 
     /// Makes it end `duration` from now, whether or not it has ended.
     ///
-    /// If it is pending, the waker of the last poll will be woken then, without another poll. If
-    /// that waker was woken already, or the delay was never polled, a poll has to bring one.
+    /// If it is pending, the waker of the last poll is woken then, without another poll. If that
+    /// waker was woken before, or the delay was never polled, it needs a poll.
     ///
     /// # Examples
     ///

@@ -2,45 +2,43 @@
 //!
 //! Needs the feature `cron`.
 //!
-//! A [`Schedule`] says when something is to happen, and nothing else: it is a pure function of
-//! time. [`Cron`] is one, [parsed](Cron::parse) from an expression and the name of a time zone.
-//! [`Ticks`] is the stream that waits for a schedule's occurrences by the clock on the wall: asleep
-//! until the next one, whenever that is, and through suspend, steps of the clock and daylight
-//! saving. What was missed meanwhile is told with each [`Tick`], and [`Missed`] says what becomes
-//! of it.
+//! A [`Schedule`] says when something happens: it is a pure function of time. [`Cron`] is one,
+//! [parsed](Cron::parse) from an expression and the name of a time zone. [`Ticks`] is the stream of
+//! a schedule's occurrences. It sleeps until the next one, and follows the wall clock through
+//! suspend, steps and daylight saving. Each [`Tick`] counts the occurrences that were missed before
+//! it, and [`Missed`] is the policy for them.
 //!
 //! # Daylight saving
 //!
-//! Where the second, the minute and the hour of an expression all begin with something else than
-//! `*`, its times are *fixed* times of day. Otherwise it runs at an interval. The difference is
-//! what an expression means on the days when the clock is changed:
+//! If the second, the minute and the hour of an expression all begin with something else than `*`,
+//! its times are *fixed* times of day. Otherwise it runs at an *interval*. The difference shows on
+//! the days when the clock is changed:
 //!
 //! | | fixed times | interval |
 //! |---|---|---|
 //! | times that the clock skips | one run, as soon as they are skipped | do not run |
 //! | times that the clock shows twice | run the first time | run both times |
 //!
-//! So a nightly job runs once in every night, and one that is to run every ten minutes does so. In
-//! New York, where on the last night of winter the clock goes from 2 to 3, `30 2 * * *` runs at 3
-//! that night; `0,30 2 * * *` does too, and once. If the clock skips three hours or more, as where
-//! the date line was moved, it is the calendar that has changed, and what it left out does not run.
+//! So a nightly job runs once in every night, and a job for every ten minutes runs every ten
+//! minutes. In New York the clock goes from 2 to 3 in the last night of winter: `30 2 * * *` then
+//! runs at 3, and so does `0,30 2 * * *`, once. If the clock skips three hours or more, as where
+//! the date line was moved, the calendar has changed, and the skipped times do not run.
 //!
-//! Fixed times, intervals and the three hours are those of cron(8) as Vixie wrote it. One thing is
-//! different here: that cron runs a job once for *each* of its times that the clock skips, so in
-//! that night Debian's (3.0pl1) runs `0,30 2 * * *` twice within seconds, and `0 2,3 * * *` too.
-//! Here an occurrence is an instant, and an instant comes once. So one run catches up with all that
-//! was skipped, as after a suspend (see [`Missed::Coalesce`]), and a job does not meet a copy of
-//! itself that was started for the same reason.
+//! Fixed times, intervals and the three hours are those of Vixie's cron(8). There is one
+//! difference. That cron runs a job once for *each* skipped time: in that night, Debian's (3.0pl1)
+//! runs `0,30 2 * * *` twice within seconds, and `0 2,3 * * *` too. Here an occurrence is an
+//! instant, and an instant comes once. One run catches up with all skipped times, as after a
+//! suspend (see [`Missed::Coalesce`]), so a job does not meet a copy of itself.
 //!
 //! croner's own rule is not used. It counts as fixed only what has one second, one minute and one
-//! hour: `0 1,13 * * *` would run three times on a day in autumn.
+//! hour, so `0 1,13 * * *` would run three times on a day in autumn.
 //!
 //! # Zones
 //!
-//! A zone is always named, so that no expression changes its meaning with the machine it runs on.
-//! `UTC` is there always; other names are those of the system's copy of the IANA database, and on
-//! Windows those of one that is built in. For a system that has none (a container without
-//! `tzdata`), depend on jiff with its feature `tzdb-bundle-always`.
+//! A zone is always named, so that an expression means the same on every machine. `UTC` is always
+//! available. Other names come from the system's copy of the IANA database, and on Windows from a
+//! built-in one. For a system without a copy (a container without `tzdata`), depend on jiff with
+//! its feature `tzdb-bundle-always`.
 //!
 //! # Examples
 //!

@@ -8,9 +8,8 @@ use crate::timer;
 
 /// Timeouts for any future, as methods.
 ///
-/// They are measured by the process-wide timer; for another see
-/// [`Timer::timeout`](crate::Timer::timeout). Import it without its name where another trait is
-/// called so.
+/// They use the process-wide timer; for another, see [`Timer::timeout`](crate::Timer::timeout). To
+/// use the trait beside that of `futures`, import both as `_`.
 ///
 /// # Examples
 ///
@@ -24,7 +23,7 @@ use crate::timer;
 /// assert_eq!(pollster::block_on(answer), Ok(42));
 /// ```
 pub trait FutureExt: Future {
-    /// Gives up on the future once `limit` has passed; the same as
+    /// Limits the future to `limit` from now; the same as
     /// [`timeout(limit, self)`](crate::timeout()).
     ///
     /// # Examples
@@ -43,7 +42,7 @@ pub trait FutureExt: Future {
         timer::timeout(limit, self)
     }
 
-    /// Gives up on the future once `deadline` has come; the same as
+    /// Limits the future to `deadline`; the same as
     /// [`timeout_at(deadline, self)`](crate::timeout_at).
     ///
     /// # Examples

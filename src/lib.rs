@@ -15,13 +15,13 @@
 //!
 //! [`FutureExt`] and [`StreamExt`] have timeouts and more as methods of any future or stream.
 //!
-//! All timers are kept in a hierarchical timing wheel, split into shards with a lock each, and
-//! fired by one driver thread that parks until the earliest deadline. It starts with the first
-//! timer that is armed.
+//! All timers are in a hierarchical timing wheel, split into shards with a lock each. One driver
+//! thread fires them, and parks until the earliest deadline. It starts with the first timer that is
+//! armed.
 //!
-//! A [`Timer`] of one's own can instead be
+//! Your own [`Timer`] can instead
 //!
-//! - turned by hand from a loop of the user's own, see [`Driver`];
+//! - be turned by hand from your own loop, see [`Driver`];
 //! - run on a clock that stands still until it is moved, see [`VirtualClock`].
 //!
 //! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep
@@ -34,7 +34,7 @@
 //!
 //! - **Never early**: a timer completes at its deadline or after. Deadlines are kept to the
 //!   nanosecond, and nothing is rounded. How late it is depends on the [system](#lateness).
-//! - **Never lost**: every armed timer fires, or is found past by its own poll.
+//! - **Never lost**: every armed timer fires, or its own poll finds that its deadline has passed.
 //! - Locks are held for a bounded number of entries, and never while foreign code runs. A timer
 //!   that is not the earliest costs no system call, a cancel never does, and neither allocates in
 //!   steady state.
@@ -49,22 +49,22 @@
 //!
 //! # Time
 //!
-//! Durations and instants are those of [`std::time`]. All arithmetic saturates: what lies more
-//! than 438 years ahead never comes. While the machine is suspended, [`Instant`] stops on Linux
-//! and macOS, and so do timers; on Windows it runs on. A [`Timer`] can have a clock that runs on
-//! everywhere, see [`ClockKind`].
+//! Durations and instants are those of [`std::time`]. All arithmetic saturates: a deadline more
+//! than 438 years ahead never comes. In suspend, [`Instant`] stops on Linux and macOS, and so do
+//! timers; on Windows it continues. A [`Timer`] can have a clock that continues everywhere, see
+//! [`ClockKind`].
 //!
-//! [`sleep_until_wall`] sleeps until a [`SystemTime`], however the wall clock is set meanwhile; see
-//! [`wall`].
+//! [`sleep_until_wall`] sleeps until a [`SystemTime`], and follows the wall clock when it is set;
+//! see [`wall`].
 //!
 //! # Lateness
 //!
-//! A timer fires once the system ends the driver thread's wait and runs that thread. On Linux an
-//! idle machine does so within some tens of microseconds: the thread asks for the least timer
+//! A timer fires once the system ends the driver thread's wait and runs that thread. An idle Linux
+//! machine does so within some tens of microseconds, since the thread asks for the least timer
 //! slack. **On Windows a wait ends with a tick of the system's timer, every 15.6 ms** unless a
-//! process has asked for a shorter one, so a timer may fire late by up to that much more. It is
-//! never early there either. A sleep that is polled completes by the clock, whenever that is; and a
-//! loop that turns a [`Driver`] by hand can wait by whatever the system has that is finer.
+//! process has asked for a shorter tick. So there a timer may fire up to 15.6 ms later, and still
+//! never early. A poll of a sleep completes it by the clock. A loop that turns a [`Driver`] by hand
+//! can use any finer wait that the system has.
 //!
 //! # Panics
 //!
@@ -80,10 +80,10 @@
 //! [`Timer::stats`] has counters, and [`Timer::lateness`] a histogram of how late timers were
 //! fired, if it was [asked for](Builder::lateness_histogram).
 //!
-//! With the feature `metrics-0_24`, the function `metrics_0_24::publish` hands the counters to the
-//! `metrics` facade.
+//! With the feature `metrics-0_24`, the function `metrics_0_24::publish` publishes the counters to
+//! the `metrics` facade.
 //!
-//! With the feature `tracing`, subscribers are told, under the target `tourbillon`:
+//! With the feature `tracing`, there are these spans and events, under the target `tourbillon`:
 //!
 //! | what | level | fields |
 //! |---|---|---|
@@ -93,21 +93,21 @@
 //! | the same, from 100 ms on | `WARN` | |
 //!
 //! A pass is one visit to all shards, in which the driver fires what is due. It is late if it fired
-//! a timer that long after its deadline (`lateness_ns_max` is the worst), which is what a starved
-//! driver looks like; or if it took that long (`lag_ns` is how far the wheels were behind the clock
-//! at its end), which is what a waker that blocks looks like. So however many timers are late,
-//! there are hardly more than 200 such events a second, unless sleeps are reset to deadlines of the
-//! past, which count as late. Arming, cancelling and firing in time say nothing.
+//! a timer that long after its deadline (`lateness_ns_max` is the worst): the sign of a starved
+//! driver. It is also late if it took that long (`lag_ns` is how far the wheel was behind the clock
+//! at its end): the sign of a waker that blocks. There are hardly more than 200 such events a
+//! second, however many timers are late, unless sleeps are reset to deadlines in the past, which
+//! count as late. There are no events for arming, cancelling, and firing in time.
 //!
-//! The span is the parent of a driver thread's events and is not entered, so the wakers that run
-//! there are not in it. A pass by hand, or of a virtual clock, belongs to the span of whoever makes
-//! it. Subscribers are called with no lock held, and may panic and come back into the timer as
-//! wakers may; but their panics are not counted. One that blocks holds up the driver.
+//! The span is the parent of a driver thread's events. It is not entered, so wakers that run there
+//! are outside of it. The event of a pass by hand, or by a virtual clock, belongs to the current
+//! span of the caller. Subscribers are called with no lock held. As wakers, they may panic and call
+//! back into the timer; their panics are not counted. A subscriber that blocks delays the driver.
 //!
 //! # Features
 //!
-//! None is on by default. `cron` is for times of day; each of the others gives [`Timer`] or
-//! [`Sleep`] another crate's traits, and brings that crate as a dependency:
+//! None is on by default. `cron` is for times of day. Each of the others implements another crate's
+//! traits for [`Timer`] or [`Sleep`], and adds that crate as a dependency:
 //!
 //! | feature | what it gives |
 //! |---|---|
@@ -120,10 +120,12 @@
 //! | `metrics-0_24` | a module that publishes a timer's counters |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
 //!
-//! Where a name carries a version, the crate's next version comes as a feature beside it. The
-//! `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are futures-core's and always there.
+//! Where a name has a version, the crate's next version will be another feature beside it. The
+//! `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are futures-core's and need no
+//! feature.
 //!
-//! The minimum version of Rust holds without features; with them it may be a dependency's.
+//! The minimum version of Rust holds without features. With them, a dependency may need a later
+//! one.
 //!
 //! # What is not offered
 //!

@@ -1,10 +1,10 @@
 //! A timer's counters, for the `metrics` facade.
 //!
-//! Needs the feature `metrics-0_24`. Nothing is counted twice: [`publish`] reads the timer's
-//! [`Stats`] and sets the metrics to them, so between two calls the facade costs nothing. Call it
-//! as often as the metrics are collected.
+//! Needs the feature `metrics-0_24`. [`publish`] reads the timer's [`Stats`] and sets the metrics
+//! to them, so the facade costs nothing between two calls. Call it as often as the metrics are
+//! collected.
 //!
-//! Each metric has the label `timer`, which tells timers apart.
+//! Each metric has the label `timer`, the name given to [`publish`].
 //!
 //! | metric | kind | what |
 //! |---|---|---|
@@ -56,13 +56,13 @@ const COUNTERS: [Metric<u64>; 6] = [
     Metric {
         name: "tourbillon_armed_total",
         unit: Unit::Count,
-        what: "Times a sleep was put into a wheel",
+        what: "Sleeps armed",
         read: |stats| stats.armed,
     },
     Metric {
         name: "tourbillon_fired_total",
         unit: Unit::Count,
-        what: "Armed sleeps that saw their deadline come",
+        what: "Armed sleeps that reached their deadline",
         read: |stats| stats.fired,
     },
     Metric {
@@ -74,7 +74,7 @@ const COUNTERS: [Metric<u64>; 6] = [
     Metric {
         name: "tourbillon_driver_wakeups_total",
         unit: Unit::Count,
-        what: "Parks of the driver thread that ended",
+        what: "Wake-ups of the driver thread",
         read: |stats| stats.driver_wakeups,
     },
     Metric {
@@ -86,7 +86,7 @@ const COUNTERS: [Metric<u64>; 6] = [
     Metric {
         name: "tourbillon_waker_panics_total",
         unit: Unit::Count,
-        what: "Panics of wakers that were caught",
+        what: "Caught panics of wakers",
         read: |stats| stats.waker_panics,
     },
 ];
@@ -95,19 +95,19 @@ const GAUGES: [Metric<f64>; 4] = [
     Metric {
         name: "tourbillon_pending",
         unit: Unit::Count,
-        what: "Sleeps that are armed now",
+        what: "Armed sleeps",
         read: |stats| stats.pending as f64,
     },
     Metric {
         name: "tourbillon_shards",
         unit: Unit::Count,
-        what: "Shards, each with a lock and a wheel of its own",
+        what: "Shards",
         read: |stats| stats.shards as f64,
     },
     Metric {
         name: "tourbillon_shards_used",
         unit: Unit::Count,
-        what: "Shards that a timer was ever armed in",
+        what: "Shards that have ever had a timer",
         read: |stats| stats.shards_used as f64,
     },
     Metric {

@@ -337,8 +337,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     sleep_until_in(EngineRef::global(), deadline)
 }
 
-/// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`, however often that
-/// is set forward or back before.
+/// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`. It follows the
+/// clock when that is set.
 ///
 /// # Panics
 ///
@@ -380,7 +380,7 @@ pub fn never() -> Sleep {
     Sleep::new(EngineRef::global(), Tick::NEVER)
 }
 
-/// Makes an [`Interval`] that ticks every `period`, for the first time at once.
+/// Makes an [`Interval`] that ticks at once, and then every `period`.
 ///
 /// # Panics
 ///
@@ -390,7 +390,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(sleep(Duration::ZERO), period)
 }
 
-/// Makes an [`Interval`] that ticks every `period`, for the first time at `start`.
+/// Makes an [`Interval`] that ticks at `start`, and then every `period`.
 ///
 /// # Panics
 ///

@@ -1,8 +1,8 @@
 //! Wall time: sleeps until a time of day, and what each clock does in suspend.
 //!
-//! [`Sleep`] and all that is made of it go by a clock that nobody sets. So they know
-//! nothing of times of day, and on most systems nothing of suspend. A [`WallSleep`] goes by the
-//! clock that [`SystemTime::now`] reads, and follows it wherever that is set.
+//! A [`Sleep`], and all that is made of it, uses a monotonic clock: one that is never set, and that
+//! on most systems stops in suspend. A [`WallSleep`] uses the clock that [`SystemTime::now`] reads,
+//! and follows it when it is set.
 //!
 //! # Steps
 //!
@@ -14,33 +14,33 @@
 //!   reads the clock again at once. A thread that does nothing else, named `tourbillon-wall`, waits
 //!   for notices. The first [`WallSleep`] that waits starts it; it lives as long as the process.
 //!
-//!   A clock may also step without a notice: where a library fakes it (libfaketime), or what stands
-//!   in for the kernel gives none. So while a [`WallSleep`] waits, that thread wakes every 30
-//!   seconds and compares the wall clock with the monotonic one. A step of more than a millisecond
-//!   is seen then, so at most 30 seconds after it. If there was none, no task and no driver wakes.
-//!   Once no [`WallSleep`] waits, the thread wakes once more, and then no longer.
-//! - **Elsewhere**, and where that thread or its timer is refused: each waiting [`WallSleep`] looks
-//!   at the clock every 30 seconds, so that a step forward past its target, or a resume, is noticed
-//!   that much later at most. Whenever one has to set itself anew, it tries again to be told.
-//! - **A virtual clock** tells of its own steps, on the thread that makes them.
+//!   A clock may also step without a notice: if a library fakes it (libfaketime), or in some
+//!   containers and virtual machines. So while a [`WallSleep`] waits, that thread wakes every 30
+//!   seconds and compares the wall clock with the monotonic one. It sees a step of more than a
+//!   millisecond, at most 30 seconds after it. If there was none, no task and no driver wakes. Once
+//!   no [`WallSleep`] waits, the thread wakes once more, and then not again.
+//! - **Other systems**, and if that thread or its timer cannot be made: each waiting [`WallSleep`]
+//!   reads the clock every 30 seconds. So it notices a step forward past its target, or a resume,
+//!   at most that much later. It asks for notices again each time.
+//! - **A virtual clock** notifies its sleeps of a step on the thread that makes the step.
 //!
-//! A clock that is merely slewed runs a little faster or slower. On Linux the clock that sleeps go
-//! by is slewed with it; elsewhere a sleep may wake early, look, and wait for the rest.
+//! A clock that is slewed runs a little faster or slower. On Linux the monotonic clock is slewed
+//! with it. On other systems a sleep may wake early, read the clock, and wait for the rest.
 //!
 //! # Suspend
 //!
 //! | | Linux, Android | macOS | Windows |
 //! |---|---|---|---|
-//! | [`Instant`](std::time::Instant), [`Monotonic`](crate::ClockKind::Monotonic) | stops; deadlines are put off by as much | stops; the same | runs on; the driver's wait stops, so timers fire late by up to as much |
-//! | [`Boottime`](crate::ClockKind::Boottime) | runs on; what fell due fires on resume | runs on; what fell due fires within 30 s of it | the same |
-//! | [`SystemTime`], [`WallSleep`] | runs on; what fell due fires on resume | runs on; what fell due fires within 30 s of it | the same |
+//! | [`Instant`](std::time::Instant), [`Monotonic`](crate::ClockKind::Monotonic) | stops; deadlines are delayed by the suspend | stops; the same | continues; the driver's wait stops, so timers may fire late by up to the suspend |
+//! | [`Boottime`](crate::ClockKind::Boottime) | continues; what is due fires on resume | continues; what is due fires within 30 s of the resume | the same |
+//! | [`SystemTime`], [`WallSleep`] | continues; what is due fires on resume | continues; what is due fires within 30 s of the resume | the same |
 //!
-//! Nothing here wakes a suspended machine. The row of macOS holds for Apple's other systems. Other
-//! systems are as macOS, but without a [`Boottime`](crate::ClockKind::Boottime).
+//! Nothing here wakes a suspended machine. The column of macOS holds for Apple's other systems.
+//! Other systems are as macOS, but without a [`Boottime`](crate::ClockKind::Boottime).
 //!
-//! A virtual machine that is paused, or moved, is not suspended as far as its kernel knows: what
-//! its clocks show afterwards is the hypervisor's choice, and is followed as a step when its wall
-//! clock is set right.
+//! The kernel of a virtual machine does not see it when the machine is paused or moved. What its
+//! clocks show afterwards is the hypervisor's choice. Once its wall clock is set right, that is a
+//! step.
 
 use std::fmt;
 use std::future::Future;
@@ -68,26 +68,27 @@ use crate::tick::Tick;
 /// - Steps of the wall clock are followed in both directions: at once where the system gives notice
 ///   of them (Linux, Android, virtual clocks), and otherwise within 30 seconds; see the
 ///   [module](self).
-/// - While it is pending, the waker of the last poll is the one that is woken: when the target has
-///   come, and at each step so that it is polled and aims anew.
+/// - While it is pending, the waker of the last poll is woken: at the target, and at each step, so
+///   that the next poll reads the clock again.
 /// - Polled again after completion, it is ready again, even if the clock was set back since.
 ///
-/// Any [`SystemTime`] will do as a target. One before 1970 is past on any clock that is right; one
-/// that is more than 438 years ahead never comes, unless the clock is set closer to it.
+/// Any [`SystemTime`] is a valid target. One that is more than 438 years ahead never comes, unless
+/// the clock is set closer to it.
 ///
-/// Its wakers are woken by the timer's driver, or at a step by the thread that waits for those. One
-/// that panics there is caught; if it was the step of a virtual clock it is counted too, in
+/// The timer's driver wakes its wakers; at a step, the thread that waits for steps does. A panic of
+/// a waker is caught there. At a step of a virtual clock it is counted too, in
 /// [`Stats::waker_panics`](crate::Stats::waker_panics).
 ///
 /// # Cancel safety
 ///
 /// Dropping it cancels it at once: its place in the wheel and its wakers are gone when the drop
-/// returns. That takes one shard lock and one of a list of those who wait, if it was polled.
+/// returns. If it was polled, that takes one shard lock, and the lock of the list of waiting
+/// sleeps.
 ///
 /// # Panics
 ///
-/// As a [`Sleep`]: in a poll that has to start the driver thread and cannot. That the
-/// thread which waits for steps cannot be started is no error; see the [module](self).
+/// As a [`Sleep`]: in a poll that has to start the driver thread and cannot. Failure to start the
+/// thread that waits for steps is not an error; see the [module](self).
 ///
 /// # Examples
 ///

@@ -16,15 +16,14 @@ use crate::wall::WallSleep;
 /// How many occurrences a poll asks the schedule for before other tasks get their turn.
 const ASKED_MAX: usize = 64;
 
-/// For how long an occurrence is on time, unless told otherwise: cron's minute.
+/// For how long an occurrence is on time by default: cron's minute.
 const ON_TIME: Duration = Duration::from_secs(60);
 
-/// What becomes of occurrences that were missed.
+/// The policy for missed occurrences.
 ///
-/// An occurrence is *missed* if by the time [`Ticks`] finds it due, the one after it is due too, or
-/// it is no longer on time (a minute, see [`Ticks::on_time_within`]). That happens where the task
-/// was busy, the machine suspended, or the wall clock set forward. It is found out when the stream
-/// is polled.
+/// A poll of [`Ticks`] finds an occurrence *missed* if the next one is due too, or if it is more
+/// than a minute late (see [`Ticks::on_time_within`]). That happens if the task was busy, the
+/// machine was suspended, or the wall clock was set forward.
 ///
 /// # Examples
 ///
@@ -59,14 +58,14 @@ const ON_TIME: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Missed {
-    /// They are given up: the stream goes on with what is on time, or is still to come.
+    /// Skips them. The stream continues with the occurrence that is on time, or the next one.
     Skip,
-    /// All that are due come as one tick, scheduled for the last of them.
+    /// Delivers one tick for all that are due, scheduled for the last of them.
     #[default]
     Coalesce,
-    /// They come one by one, oldest first, as far as these limits go; older ones are given up.
+    /// Delivers them one by one, oldest first, within these limits. Skips those beyond.
     CatchUp {
-        /// How many missed occurrences come, the newest of those that are found together.
+        /// How many missed occurrences come: the newest of those that are found together.
         max_count: u64,
         /// How long ago the oldest of them may have been due when it comes.
         max_age: Duration,
@@ -82,18 +81,17 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// The time that the schedule has for it. Later than that of any tick before.
+    /// The scheduled time. Later than that of every tick before.
     pub fn scheduled(&self) -> SystemTime {
         self.scheduled
     }
 
-    /// What the wall clock showed when it was delivered: what it was scheduled for, or later.
+    /// The wall time of the delivery: the scheduled time or later.
     pub fn woke(&self) -> SystemTime {
         self.woke
     }
 
-    /// How many occurrences between the tick before and this one were given up, or are delivered
-    /// with this one.
+    /// How many occurrences since the last tick were skipped, or are delivered with this one.
     pub fn missed(&self) -> u64 {
         self.missed
     }
@@ -102,21 +100,21 @@ impl Tick {
 /// A stream of the occurrences of a [`Schedule`], each as soon as the wall clock shows its time.
 ///
 /// Made by [`Schedule::ticks`]. It begins with the first occurrence after it was made, and ends
-/// when the schedule does.
+/// with the schedule.
 ///
 /// # Guarantees
 ///
 /// - An occurrence is never delivered while the wall clock shows an earlier time.
 /// - Occurrences strictly increase. Each is delivered or counted by [`Tick::missed`], once, as
 ///   [`Missed`] says.
-/// - So it is where the wall clock is set forward, which makes what it passes due; and where it is
-///   set back, which makes nothing due a second time: the stream waits until the clock comes to
-///   where it was. Where the clock was wrong by years that may be long, and is ended by
+/// - Steps of the wall clock keep these guarantees. A step forward makes the occurrences that it
+///   passes due. After a step back nothing is due a second time: the stream waits until the clock
+///   comes to where it was. If the clock was wrong by years, end that wait with
 ///   [`restart`](Self::restart).
-/// - One sleep is armed at a time, and the task is woken once for each occurrence; when the clock
-///   is set, and where steps cannot be noticed otherwise, it may be woken without one.
-/// - Where very many occurrences are due at once, they are counted in several polls, and other
-///   tasks run in between.
+/// - One sleep is armed at a time, and the task is woken once for each occurrence. It may also be
+///   woken when the clock is set, and every 30 seconds where steps are not reported.
+/// - Very many occurrences that are due at once are counted in several polls, and other tasks run
+///   in between.
 ///
 /// # Cancel safety
 ///
@@ -125,8 +123,8 @@ impl Tick {
 ///
 /// # Panics
 ///
-/// A poll panics as that of a [`Sleep`](crate::Sleep) does, and whenever the schedule does. It may
-/// be polled again then, and nothing is lost.
+/// A poll panics as that of a [`Sleep`](crate::Sleep) does, and if the schedule panics. The stream
+/// may be polled again then, and nothing is lost.
 ///
 /// # Examples
 ///
@@ -192,8 +190,8 @@ impl<S: Schedule> Ticks<S> {
         .restarted(now)
     }
 
-    /// Goes by the wall clock of `timer` rather than by that of the process-wide one, and begins
-    /// with the first occurrence from here on.
+    /// Uses `timer` and its wall clock instead of the process-wide one, and begins with the next
+    /// occurrence.
     ///
     /// # Panics
     ///
@@ -207,14 +205,14 @@ impl<S: Schedule> Ticks<S> {
         self.restarted(now)
     }
 
-    /// Chooses what becomes of missed occurrences; [`Missed::Coalesce`] by default.
+    /// Sets the policy for missed occurrences; [`Missed::Coalesce`] by default.
     pub fn missed(mut self, policy: Missed) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Chooses how late an occurrence may be found due and still be on time, if the one after it is
-    /// not due yet; a minute by default.
+    /// Sets how late an occurrence may come and still be on time, if the next one is not due yet; a
+    /// minute by default.
     ///
     /// It makes no difference to [`Missed::Coalesce`].
     ///
@@ -237,8 +235,8 @@ impl<S: Schedule> Ticks<S> {
         self
     }
 
-    /// Begins with the first occurrence after `time`, in the past or in the future: the last run
-    /// that is on record, say, from which missed ones are counted then.
+    /// Begins with the first occurrence after `time`, which may be in the past or in the future.
+    /// With the time of the last recorded run, occurrences since then count as missed.
     ///
     /// # Examples
     ///
@@ -266,12 +264,12 @@ impl<S: Schedule> Ticks<S> {
         self
     }
 
-    /// Goes on with the first occurrence after `time`, whether or not it was delivered before; what
-    /// was missed is forgotten.
+    /// Continues with the first occurrence after `time`, even if it was delivered before, and
+    /// forgets what was missed.
     ///
     /// # Examples
     ///
-    /// After a clock was corrected by more than daylight saving makes up:
+    /// After a clock was set back by years:
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

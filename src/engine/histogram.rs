@@ -62,11 +62,10 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The lateness that `percent` per cent of the timers did not exceed: the upper end of their
-    /// last one's bucket, and never more than [`max`](Self::max).
+    /// The lateness that `percent` per cent of the timers did not exceed: the upper end of a
+    /// bucket, and never more than [`max`](Self::max).
     ///
-    /// What is below 0 counts as 0, which asks for the least; what is above 100 as 100, which asks
-    /// for the most. Zero if nothing was counted.
+    /// `percent` is clamped to 0..=100. Zero if nothing was counted.
     ///
     /// # Examples
     ///
@@ -94,16 +93,16 @@ impl Histogram {
         Duration::from_nanos(bucket.map_or(0, upper_end).min(self.max_ns))
     }
 
-    /// The most that a timer was late, exactly. Zero if nothing was counted.
+    /// The worst lateness, exactly. Zero if nothing was counted.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// The buckets that are not empty, from the least lateness to the most: the upper end of each,
-    /// which is in it, and how many timers it counts.
+    /// The buckets that are not empty, in ascending order: the inclusive upper end of each, and how
+    /// many timers it counts.
     ///
-    /// For handing the histogram on. What was counted between two snapshots is the difference of
-    /// their buckets.
+    /// Use it to export the histogram. The difference of two snapshots' buckets is what was counted
+    /// between them.
     ///
     /// # Examples
     ///

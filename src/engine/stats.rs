@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// A snapshot of a timer's counters; see [`Timer::stats`](crate::Timer::stats).
 ///
-/// Each counter is kept where it is counted without extra cost, shard by shard, so a snapshot
-/// taken while timers are armed and fired need not add up to the last one.
+/// Counters are kept shard by shard, so a snapshot is not one moment: taken while timers are armed
+/// and fired, its counters need not add up exactly.
 ///
 /// # Examples
 ///
@@ -24,25 +24,25 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Times a sleep was put into a wheel.
+    /// How often a sleep was armed.
     pub armed: u64,
-    /// Of those, how many saw their deadline come: fired by the driver, or found past by a poll.
+    /// How many armed sleeps reached their deadline: fired by the driver, or completed by a poll.
     pub fired: u64,
-    /// Of those, how many were dropped, or reset to never, before.
+    /// How many armed sleeps were dropped, or reset to never, before their deadline.
     pub cancelled: u64,
-    /// Those that are armed now.
+    /// How many sleeps are armed now.
     pub pending: usize,
-    /// Shards, each with a lock and a wheel of its own.
+    /// The number of shards.
     pub shards: usize,
-    /// Shards that a timer was ever armed in.
+    /// How many shards have ever had a timer.
     pub shards_used: usize,
-    /// Parks of the driver thread that ended, whether by time or by an unpark.
+    /// How often the driver thread woke from a park, by time or by an unpark.
     pub driver_wakeups: u64,
     /// Unparks sent to the driver thread, or calls of the hook of a hand-driven timer.
     pub unparks: u64,
-    /// Panics of wakers, and of that hook, that were caught.
+    /// Caught panics of wakers, and of that hook.
     pub waker_panics: u64,
-    /// The most that the driver fired a timer after its deadline. How the others fared says
-    /// [`Timer::lateness`](crate::Timer::lateness).
+    /// The worst lateness so far; see [`Timer::lateness`](crate::Timer::lateness) for the
+    /// distribution.
     pub lateness_max: Duration,
 }

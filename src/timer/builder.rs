@@ -37,11 +37,11 @@ pub struct Builder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClockKind {
-    /// That of [`Instant`](std::time::Instant). Stops in suspend on Linux and macOS.
+    /// The clock of [`Instant`](std::time::Instant). Stops in suspend on Linux and macOS.
     #[default]
     Monotonic,
-    /// One that counts suspend: `CLOCK_BOOTTIME` on Linux and Android, `CLOCK_MONOTONIC_RAW` on
-    /// Apple's systems, and `Instant`'s own on Windows. Others have none.
+    /// A clock that counts suspend: `CLOCK_BOOTTIME` on Linux and Android, `CLOCK_MONOTONIC_RAW` on
+    /// Apple's systems, and `Instant`'s own on Windows. Other systems have none.
     Boottime,
 }
 
@@ -58,10 +58,10 @@ impl Builder {
 
     /// The number of shards, 1 to 256; rounded up to a power of two.
     ///
-    /// Threads arm timers in the shard of their own, so more shards mean less waiting for each
-    /// other's locks, and a longer pass for the driver. The default is four to a processor,
-    /// rounded up to a power of two and at most 64; on a virtual clock it is one, since timers
-    /// with equal deadlines fire in the order they were armed within a shard only.
+    /// Each thread arms timers in its own shard. With more shards, threads wait less for each
+    /// other's locks, and a pass of the driver takes longer. The default is four for each
+    /// processor, rounded up to a power of two and at most 64. On a virtual clock it is one: timers
+    /// with equal deadlines fire in the order in which they were armed only within a shard.
     ///
     /// # Examples
     ///
@@ -88,15 +88,14 @@ impl Builder {
         self
     }
 
-    /// Runs the timer on a clock of the system's, [`ClockKind::Monotonic`] by default. Takes the
-    /// place of a [virtual clock](Self::virtual_clock) chosen before.
+    /// Runs the timer on a system clock, [`ClockKind::Monotonic`] by default. Replaces a
+    /// [virtual clock](Self::virtual_clock).
     ///
-    /// [`ClockKind::Boottime`] makes a timer whose sleeps are not put off by suspend: what falls
-    /// due meanwhile fires on resume, at once where the system tells of it (Linux), and otherwise
-    /// within 30 seconds of running time. The machine is not woken. Such a timer's instants are its
-    /// own: [`Timer::now`] has them, not `Instant::now`, which may lag by all suspends since the
-    /// timer was made. A loop that [turns it by hand](Self::build_manual) has to see to it itself
-    /// that it wakes when the machine resumes.
+    /// [`ClockKind::Boottime`] makes a timer that counts suspend: what becomes due in suspend fires
+    /// on resume, at once where the system reports it (Linux), and otherwise within 30 seconds. The
+    /// machine is not woken. Use instants of [`Timer::now`] with such a timer: `Instant::now` may
+    /// lag behind it by all suspends since the timer was made. A loop that [turns it by
+    /// hand](Self::build_manual) must notice a resume by itself.
     ///
     /// # Examples
     ///
@@ -115,18 +114,17 @@ impl Builder {
         self
     }
 
-    /// Runs the timer on `clock`, which stands still until it is moved, in the place of a
-    /// [clock of the system's](Self::clock). A clock belongs to one timer.
+    /// Runs the timer on `clock`, which stands still until it is moved. Replaces a
+    /// [system clock](Self::clock). A clock belongs to one timer.
     pub fn virtual_clock(mut self, clock: &VirtualClock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// Whether to keep a histogram of how late timers are fired, for
-    /// [`Timer::lateness`]; not by default.
+    /// Whether to keep a histogram of lateness for [`Timer::lateness`]; off by default.
     ///
-    /// It takes a few instructions for each timer that fires, nothing for one that is armed and
-    /// cancelled, and 4 KiB for each shard. Without it there is a branch for each that fires.
+    /// It costs a few instructions for each timer that fires, nothing for a timer that is
+    /// cancelled, and 4 KiB for each shard.
     pub fn lateness_histogram(mut self, wanted: bool) -> Self {
         self.lateness_histogram = wanted;
         self

@@ -7,7 +7,7 @@ use aws_smithy_async::time::TimeSource;
 
 use crate::timer::Timer;
 
-/// Gives the AWS SDK our timers, for its timeouts and for the pauses between its attempts.
+/// The AWS SDK's timer, for its timeouts and the pauses between its attempts.
 ///
 /// # Examples
 ///
@@ -32,12 +32,11 @@ impl AsyncSleep for Timer {
 
 /// The timer's [wall time](Timer::wall_now).
 ///
-/// On the system's clock that is [`SystemTime::now`], which may be set forward and back while the
-/// timer runs on.
+/// On a system clock that is [`SystemTime::now`], which may be set forward and back.
 ///
-/// A [`VirtualClock`](crate::VirtualClock) was made at midnight, UTC, as the year 2000 began,
-/// whenever that was: a test that signs requests signs the same ones in every run. From there it
-/// goes as the clock is moved and the wall set.
+/// The wall time of a [`VirtualClock`](crate::VirtualClock) starts at 2000-01-01 00:00:00 UTC in
+/// every run, so a test that signs requests signs the same ones. It moves with the clock, or when
+/// it is set.
 ///
 /// # Examples
 ///

@@ -6,8 +6,8 @@ use embedded_hal_async::delay::DelayNs;
 
 use crate::timer::Timer;
 
-/// Gives drivers that are written against embedded-hal our timers, so that they run, or are tested,
-/// where there is an operating system.
+/// The delays of drivers that are written for embedded-hal, to run or test them on an operating
+/// system.
 ///
 /// A delay is one sleep, however long.
 ///

@@ -10,12 +10,12 @@ use crate::sleep::Sleep;
 use crate::sync::Arc;
 use crate::timer::Timer;
 
-/// Gives hyper our timers: `builder.timer(Timer::global())`.
+/// hyper's timer: `builder.timer(Timer::global())`.
 ///
-/// hyper then also takes its present from the timer's clock, so that a server on a
-/// [`VirtualClock`](crate::VirtualClock) lives in virtual time as a whole. Each sleep is one
-/// allocation, which the trait asks for; [`reset`](rt::Timer::reset) makes none where the sleep
-/// came from the same timer. A sleep of another timer, or of another maker, is replaced.
+/// hyper then also reads the timer's clock, so a server on a [`VirtualClock`](crate::VirtualClock)
+/// runs in virtual time as a whole. Each sleep is one allocation, which the trait requires;
+/// [`reset`](rt::Timer::reset) allocates nothing if the sleep came from the same timer. A sleep of
+/// another timer or type is replaced.
 ///
 /// # Examples
 ///

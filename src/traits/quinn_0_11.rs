@@ -1,10 +1,10 @@
-//! quinn 0.11: its timer, and a runtime of which only the timers are ours.
+//! quinn 0.11: its timer trait, and a runtime adapter that replaces the timers.
 //!
 //! Needs the feature `quinn-0_11`.
 //!
-//! quinn takes its timers, its sockets and the spawning of its tasks from one
-//! [`Runtime`]. [`WithTimer`] exchanges the timers of one that
-//! exists. To write one from nothing, box a sleep for the timer and read the timer's clock:
+//! quinn takes its timers, its sockets and the spawning of its tasks from one [`Runtime`].
+//! [`WithTimer`] replaces the timers of an existing runtime. To write your own runtime, box a sleep
+//! for the timer and read the timer's clock:
 //!
 //! ```
 //! # extern crate quinn_0_11 as quinn;
@@ -39,7 +39,7 @@
 //!         &self,
 //!         socket: std::net::UdpSocket,
 //!     ) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-//!         // Sockets belong to the reactor, of which a timer knows nothing.
+//!         // Sockets belong to a reactor.
 //! #       drop(socket);
 //! #       Err(io::ErrorKind::Unsupported.into())
 //!     }
@@ -64,8 +64,7 @@ use crate::sleep::Sleep;
 use crate::sync::StdArc;
 use crate::timer::Timer;
 
-/// A sleep is quinn's timer as it is. Resetting it allocates nothing, and to a later deadline takes
-/// no lock.
+/// A sleep is quinn's timer. A reset allocates nothing, and to a later deadline takes no lock.
 impl AsyncTimer for Sleep {
     fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         Sleep::reset(&mut self, deadline);
@@ -76,8 +75,7 @@ impl AsyncTimer for Sleep {
     }
 }
 
-/// A [`Runtime`] that takes timers and the present from a [`Timer`], and the rest from another
-/// runtime.
+/// A [`Runtime`] with the timers and the clock of a [`Timer`], and the rest of another runtime.
 ///
 /// # Examples
 ///
@@ -106,10 +104,10 @@ pub struct WithTimer {
 }
 
 impl WithTimer {
-    /// Exchanges the timers of `runtime` for those of `timer`.
+    /// Replaces the timers of `runtime` by those of `timer`.
     ///
-    /// On a [`VirtualClock`](crate::VirtualClock) quinn's present is virtual too. The network's is
-    /// not: a clock that is moved while datagrams are under way makes them late or lost.
+    /// On a [`VirtualClock`](crate::VirtualClock) quinn's time is virtual too. The network's is
+    /// not: moving the clock while datagrams are in flight makes them late or lost.
     pub fn new(runtime: StdArc<dyn Runtime>, timer: Timer) -> Self {
         Self { runtime, timer }
     }

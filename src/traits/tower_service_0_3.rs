@@ -3,9 +3,8 @@
 //! Needs the feature `tower-service-0_3`. The traits are those of tower-service and tower-layer
 //! 0.3, which tower 0.4 and 0.5 share.
 //!
-//! tower's own `timeout` sleeps on tokio's timer and nowhere else. What is here has its names and
-//! its behaviour, so that an import is all that has to change; except that the error within the
-//! box is ours, [`Elapsed`](crate::Elapsed).
+//! tower's own `timeout` needs tokio's timer. These types have its names and its behaviour, so only
+//! an import changes. The boxed error is this crate's [`Elapsed`](crate::Elapsed).
 
 use std::error::Error;
 use std::future::Future;
@@ -22,7 +21,7 @@ use crate::timer::Timer;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Puts a limit on every request of the services it is laid around; makes a [`Timeout`] of each.
+/// A layer that wraps services in a [`Timeout`], which limits every request.
 ///
 /// # Examples
 ///
@@ -77,11 +76,11 @@ impl<S> Layer<S> for TimeoutLayer {
     }
 }
 
-/// A service that gives up on a request once it has taken too long.
+/// A service that limits the time of a request.
 ///
-/// The time counts from the call, not from the first poll of the response; waiting until the
-/// service is ready is not in it. The response is polled first, as in a
-/// [`Timeout`](crate::Timeout): one that is there is delivered, however late.
+/// The time counts from the call, not from the first poll of the response, and does not include the
+/// wait until the service is ready. As in a [`Timeout`](crate::Timeout), the response is polled
+/// first: if it is ready it is returned, even if it is late.
 ///
 /// # Errors
 ///
