@@ -1,8 +1,5 @@
 //! The engine behind every timer handle and every sleep: shards, clock, alarm, and what drives
-//! them.
-//!
-//! Lock rules: at most one shard lock is held at a time; under it nothing is called that is not
-//! this crate's; the start lock of the thread is taken with no shard lock held.
+//! them. Its lock rules are in ARCHITECTURE.md.
 
 mod alarm;
 mod drive;
