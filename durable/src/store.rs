@@ -47,10 +47,14 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::time::Duration;
 
 pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
 
 use crate::error::StoreError;
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
@@ -400,6 +404,13 @@ pub struct Filter {
     pub after_record: Option<(Time, TimerId)>,
     /// How many at most; 0 for a thousand.
     pub limit: u32,
+}
+
+impl Filter {
+    /// How many rows at most.
+    fn limit(&self) -> usize {
+        if self.limit == 0 { 1_000 } else { self.limit as usize }
+    }
 }
 
 /// A schedule as it is in the database.

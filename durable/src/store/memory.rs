@@ -14,9 +14,6 @@ use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::time::Time;
 
-/// How many rows a list without a limit has.
-const DEFAULT_LIMIT: usize = 1_000;
-
 /// A database in memory, which ends with its last connection.
 ///
 /// Its clock is the wall clock of a [`tourbillon::Timer`].
@@ -557,9 +554,5 @@ impl Filter {
             && self.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
             && self.schedule.is_none_or(|wanted| Some(wanted) == schedule)
             && self.timer.is_none_or(|wanted| Some(wanted) == timer)
-    }
-
-    fn limit(&self) -> usize {
-        if self.limit == 0 { DEFAULT_LIMIT } else { self.limit as usize }
     }
 }
