@@ -22,7 +22,7 @@ use crate::timer;
 ///
 /// A poll does not arm a sleep that never ends. A [`Delay`] needs that poll's waker when it is
 /// reset, so its delays are cut to this.
-const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A future that completes a duration after it was made or reset, like `futures_timer::Delay`.
 ///
@@ -87,7 +87,7 @@ impl Delay {
     /// Makes a delay that ends `duration` from now.
     #[inline]
     pub fn new(duration: Duration) -> Self {
-        Self { sleep: timer::sleep(duration.min(FAR)) }
+        Self { sleep: timer::sleep(duration.min(LONGEST)) }
     }
 
     /// Makes it end `duration` from now, whether or not it has ended.
@@ -107,7 +107,7 @@ impl Delay {
     /// ```
     #[inline]
     pub fn reset(&mut self, duration: Duration) {
-        self.sleep.reset_after(duration.min(FAR));
+        self.sleep.reset_after(duration.min(LONGEST));
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) mod delay_queue;
 mod methods;
 mod slab;
 pub(crate) mod timeout_queue;
-mod waiting;
+mod waiter;
 
 use std::num::NonZeroU64;
 use std::task::{Context, Poll};
@@ -50,7 +50,7 @@ use crate::sleep::Sleep;
 use crate::tick::Tick;
 
 use slab::Slab;
-use waiting::Waiting;
+use waiter::Waiter;
 
 /// Names an entry of one queue.
 ///
@@ -169,27 +169,27 @@ impl<T> Expired<T> {
 /// Every entry of the slab is filed, except while a method of the queue runs.
 pub(crate) trait Order {
     /// What is noted about each entry.
-    type Place: Default;
+    type Position: Default;
 
     /// Files the entry at `index`, by its deadline and behind equal ones.
-    fn file<T>(&mut self, slab: &mut Slab<T, Self::Place>, index: u32);
+    fn file<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32);
 
     /// Takes the entry at `index` out.
-    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Place>, index: u32);
+    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32);
 
     /// Takes the first entry out, if it is due at `now`, which is no earlier than in any call
     /// before, and no later than any deadline that is going to be filed.
-    fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Place>, now: Tick) -> Option<u32>;
+    fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Position>, now: Tick) -> Option<u32>;
 
     /// No later than any deadline, at the price of a look; [`Tick::NEVER`] if nothing expires. If
     /// it is not the earliest deadline, it is that of an entry withdrawn.
-    fn bound<T>(&self, slab: &Slab<T, Self::Place>) -> Tick;
+    fn bound<T>(&self, slab: &Slab<T, Self::Position>) -> Tick;
 
     /// The earliest deadline itself.
-    fn earliest<T>(&mut self, slab: &Slab<T, Self::Place>) -> Tick;
+    fn earliest<T>(&mut self, slab: &Slab<T, Self::Position>) -> Tick;
 
     /// The entry that is the next to be taken out.
-    fn first<T>(&self, slab: &Slab<T, Self::Place>) -> Option<u32>;
+    fn first<T>(&self, slab: &Slab<T, Self::Position>) -> Option<u32>;
 
     /// Forgets all entries.
     fn clear(&mut self, now: Tick);
@@ -197,9 +197,9 @@ pub(crate) trait Order {
 
 /// Either queue, but for what deadlines its entries may have.
 pub(crate) struct Queue<T, O: Order> {
-    slab: Slab<T, O::Place>,
+    slab: Slab<T, O::Position>,
     order: O,
-    waiting: Waiting,
+    waiter: Waiter,
     /// The clock when it was last read.
     now: Tick,
 }
@@ -207,9 +207,9 @@ pub(crate) struct Queue<T, O: Order> {
 impl<T, O: Order> Queue<T, O> {
     /// Creates an empty queue on the timer of `sleep`, which is never to end.
     pub(crate) fn new(sleep: Sleep, order: impl FnOnce(Tick) -> O) -> Self {
-        let waiting = Waiting::new(sleep);
-        let now = waiting.clock().now();
-        Self { slab: Slab::new(), order: order(now), waiting, now }
+        let waiter = Waiter::new(sleep);
+        let now = waiter.clock().now();
+        Self { slab: Slab::new(), order: order(now), waiter, now }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -243,14 +243,14 @@ impl<T, O: Order> Queue<T, O> {
 
     pub(crate) fn deadline(&self, key: &Key) -> Option<Instant> {
         let index = self.slab.find(key)?;
-        Some(self.waiting.clock().instant(self.slab.entry(index).deadline))
+        Some(self.waiter.clock().instant(self.slab.entry(index).deadline))
     }
 
     /// The tick of `instant`, or the present one if that is past.
     #[inline]
     pub(crate) fn at(&mut self, instant: Instant) -> Tick {
-        let deadline = self.waiting.clock().tick(instant);
-        if self.waiting.clock().has_passed(deadline) {
+        let deadline = self.waiter.clock().tick(instant);
+        if self.waiter.clock().has_passed(deadline) {
             self.read_clock();
         }
         deadline.max(self.now)
@@ -265,8 +265,8 @@ impl<T, O: Order> Queue<T, O> {
 
     #[inline]
     pub(crate) fn insert(&mut self, value: T, deadline: Tick) -> Key {
-        self.waiting.bring_forward(deadline);
-        let index = self.slab.insert(value, deadline, O::Place::default());
+        self.waiter.bring_forward(deadline);
+        let index = self.slab.insert(value, deadline, O::Position::default());
         self.order.file(&mut self.slab, index);
         self.slab.key(index)
     }
@@ -275,7 +275,7 @@ impl<T, O: Order> Queue<T, O> {
     #[inline]
     pub(crate) fn reset(&mut self, key: &Key, deadline: Tick) -> bool {
         let Some(index) = self.slab.find(key) else { return false };
-        self.waiting.bring_forward(deadline);
+        self.waiter.bring_forward(deadline);
         self.order.withdraw(&mut self.slab, index);
         self.slab.entry_mut(index).deadline = deadline;
         self.order.file(&mut self.slab, index);
@@ -286,7 +286,7 @@ impl<T, O: Order> Queue<T, O> {
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let index = self.slab.find(key)?;
         if self.slab.len() == 1 {
-            self.waiting.end();
+            self.waiter.end();
         }
         self.order.withdraw(&mut self.slab, index);
         Some(self.take(index))
@@ -294,14 +294,14 @@ impl<T, O: Order> Queue<T, O> {
 
     /// The first entry, if it is due.
     pub(crate) fn pop_expired(&mut self) -> Option<Expired<T>> {
-        if self.slab.len() == 1 && self.waiting.is_waiting() {
+        if self.slab.len() == 1 && self.waiter.is_waiting() {
             let last = self.order.earliest(&self.slab);
-            if self.waiting.clock().has_passed(last) {
-                self.waiting.end();
+            if self.waiter.clock().has_passed(last) {
+                self.waiter.end();
             }
         }
         let mut due = self.order.take_due(&mut self.slab, self.now);
-        if due.is_none() && self.waiting.clock().has_passed(self.order.bound(&self.slab)) {
+        if due.is_none() && self.waiter.clock().has_passed(self.order.bound(&self.slab)) {
             self.read_clock();
             due = self.order.take_due(&mut self.slab, self.now);
         }
@@ -311,15 +311,15 @@ impl<T, O: Order> Queue<T, O> {
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         loop {
             if let Some(index) = self.order.take_due(&mut self.slab, self.now) {
-                self.waiting.serve();
+                self.waiter.serve();
                 return Poll::Ready(Some(self.take(index)));
             }
             if self.slab.len() == 0 {
-                self.waiting.wait_for_entries(cx);
+                self.waiter.wait_for_entries(cx);
                 return Poll::Ready(None);
             }
             let bound = self.order.bound(&self.slab);
-            if self.waiting.poll(cx, self.now, bound).is_pending() {
+            if self.waiter.poll(cx, self.now, bound).is_pending() {
                 return Poll::Pending;
             }
             self.read_clock();
@@ -328,7 +328,7 @@ impl<T, O: Order> Queue<T, O> {
 
     pub(crate) fn clear(&mut self) {
         if self.slab.len() > 0 {
-            self.waiting.end();
+            self.waiter.end();
         }
         self.order.clear(self.now);
         self.slab.clear();
@@ -338,12 +338,12 @@ impl<T, O: Order> Queue<T, O> {
     fn take(&mut self, index: u32) -> Expired<T> {
         let key = self.slab.key(index);
         let entry = self.slab.remove(index);
-        let deadline = self.waiting.clock().instant(entry.deadline);
+        let deadline = self.waiter.clock().instant(entry.deadline);
         Expired { value: entry.value, deadline, key }
     }
 
     fn read_clock(&mut self) {
-        self.now = self.now.max(self.waiting.clock().now());
+        self.now = self.now.max(self.waiter.clock().now());
     }
 }
 

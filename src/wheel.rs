@@ -9,7 +9,7 @@
 //!   due in order, so the first occupied slot of the first occupied level holds the earliest;
 //! - a level-0 slot holds equal deadlines only, and since slots are lists that are appended to and
 //!   drained in order, equal deadlines expire in the order they were filed;
-//! - `elapsed` may jump to any tick before the first occupied slot without an entry changing place.
+//! - `elapsed` may jump to any tick before the first occupied slot; no entry changes its slot.
 //!
 //! Each slot keeps a lower bound of its deadlines, so the driver can wait for a far timer's exact
 //! deadline instead of waking as each level comes round. A slot whose start has come is taken out
@@ -51,9 +51,9 @@ const NIL: u32 = u32::MAX;
 
 /// Names an entry of one wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key(u32);
+pub(crate) struct NodeKey(u32);
 
-/// A list head, or an entry's place in a list. Named by a number: a slot's, [`DRAINING`], or from
+/// A list head, or an entry's links in a list. Named by a number: a slot's, [`DRAINING`], or from
 /// there on an entry's key.
 #[derive(Clone, Copy)]
 struct Link {
@@ -108,7 +108,7 @@ impl Allowance {
 /// [`Engine`](crate::engine::Engine).
 #[repr(C)]
 pub(crate) struct Wheel<T> {
-    /// Ticks up to here have been turned. Every entry's place follows from it.
+    /// Ticks up to here have been turned. Every entry's slot follows from it.
     elapsed: Tick,
     /// Entries filed.
     len: usize,
@@ -153,7 +153,7 @@ impl<T> Wheel<T> {
     }
 
     /// The value of the entry `key`.
-    pub(crate) fn value(&self, key: Key) -> &T {
+    pub(crate) fn value(&self, key: NodeKey) -> &T {
         self.store.value(key)
     }
 
@@ -180,7 +180,7 @@ impl<T> Wheel<T> {
     }
 
     /// The entry to be handed out first, found by walking the first slot; `None` as above.
-    pub(crate) fn first(&self) -> Option<Key> {
+    pub(crate) fn first(&self) -> Option<NodeKey> {
         // What was filed again out of the draining list was ahead of its equals there.
         let first = self.first_slot().into_iter().flat_map(|head| self.walk_keys(head));
         let (filed, key) = first.chain(self.walk_keys(DRAINING)).min_by_key(|(filed, _)| *filed)?;
@@ -192,7 +192,7 @@ impl<T> Wheel<T> {
     /// A deadline already turned past is handed out by the next turn. One that belongs to the slot
     /// that is being emptied goes to the end of that list, behind equal ones that are still in it.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, key: Key, deadline: Tick) {
+    pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick) {
         let apart = deadline.max(self.elapsed).raw() ^ self.elapsed.raw();
         if self.draining_shift != NOT_DRAINING && apart >> self.draining_shift == 0 {
             self.append(DRAINING, key, deadline);
@@ -203,15 +203,15 @@ impl<T> Wheel<T> {
 
     /// Files the detached entry `key` in the slot of `deadline`.
     #[inline(always)]
-    fn file(&mut self, key: Key, deadline: Tick) {
-        let (level, slot) = self.place(deadline);
+    fn file(&mut self, key: NodeKey, deadline: Tick) {
+        let (level, slot) = self.slot_of(deadline);
         self.levels |= 1 << level;
         self.slots[level] |= 1 << slot;
         self.append((level * SLOTS + slot) as u32, key, deadline);
     }
 
     #[inline(always)]
-    fn append(&mut self, head: u32, key: Key, deadline: Tick) {
+    fn append(&mut self, head: u32, key: NodeKey, deadline: Tick) {
         let anchor = self.store.link_mut(head);
         anchor.filed = if anchor.next == head { deadline } else { anchor.filed.min(deadline) };
         let last = std::mem::replace(&mut anchor.prev, key.0);
@@ -222,7 +222,7 @@ impl<T> Wheel<T> {
 
     /// Takes the filed entry `key` out of its list.
     #[inline]
-    pub(crate) fn remove(&mut self, key: Key) {
+    pub(crate) fn remove(&mut self, key: NodeKey) {
         let Link { next, prev, .. } = *self.store.link(key.0);
         if cfg!(debug_assertions) {
             assert!(next != NIL && prev != NIL, "{key:?} is not filed");
@@ -314,9 +314,9 @@ impl<T> Wheel<T> {
         }
     }
 
-    fn first_draining(&self) -> Option<(Key, Tick)> {
+    fn first_draining(&self) -> Option<(NodeKey, Tick)> {
         let first = self.store.link(DRAINING).next;
-        (first != DRAINING).then(|| (Key(first), self.store.link(first).filed))
+        (first != DRAINING).then(|| (NodeKey(first), self.store.link(first).filed))
     }
 
     /// The head of the occupied slot that begins first.
@@ -336,7 +336,7 @@ impl<T> Wheel<T> {
     }
 
     #[inline]
-    fn place(&self, deadline: Tick) -> (usize, usize) {
+    fn slot_of(&self, deadline: Tick) -> (usize, usize) {
         let at = deadline.max(self.elapsed).raw();
         let level = ((at ^ self.elapsed.raw()) | 1).ilog2() / BITS;
         (level as usize, (at >> (BITS * level)) as usize % SLOTS)
@@ -357,11 +357,11 @@ impl<T> Wheel<T> {
     }
 
     /// The same with their entries.
-    fn walk_keys(&self, head: u32) -> impl Iterator<Item = (Tick, Key)> {
+    fn walk_keys(&self, head: u32) -> impl Iterator<Item = (Tick, NodeKey)> {
         let mut at = self.store.link(head).next;
         std::iter::from_fn(move || {
             (at != head).then(|| {
-                let (link, key) = (self.store.link(at), Key(at));
+                let (link, key) = (self.store.link(at), NodeKey(at));
                 at = link.next;
                 (link.filed, key)
             })

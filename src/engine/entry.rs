@@ -11,7 +11,7 @@ use std::task::Waker;
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
 use crate::tick::Tick;
-use crate::wheel::Key;
+use crate::wheel::NodeKey;
 
 /// How many polls in a row may trust a parked driver before one looks at the clock itself.
 const TRUSTING_POLLS: u8 = 16;
@@ -42,7 +42,7 @@ pub(crate) struct Entry {
     waker: UnsafeCell<MaybeUninit<Waker>>,
     /// The deadline in force, or an earlier one; never later. Written by the sleep.
     deadline: AtomicU64,
-    key: Key,
+    key: NodeKey,
     shard: u8,
     /// A [`State`]. Written under the shard's lock.
     state: AtomicU8,
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(shard: u8, key: Key) -> Self {
+    pub(crate) fn new(shard: u8, key: NodeKey) -> Self {
         Self {
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             deadline: AtomicU64::new(0),
@@ -65,7 +65,7 @@ impl Entry {
         }
     }
 
-    pub(crate) fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> NodeKey {
         self.key
     }
 

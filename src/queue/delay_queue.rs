@@ -311,10 +311,10 @@ impl ByDeadline {
 
 impl Order for ByDeadline {
     /// The entry of the wheel; `None` if this one never expires.
-    type Place = Option<wheel::Key>;
+    type Position = Option<wheel::NodeKey>;
 
     #[inline]
-    fn file<T>(&mut self, slab: &mut Slab<T, Self::Place>, index: u32) {
+    fn file<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
         let entry = slab.entry_mut(index);
         if entry.deadline == Tick::NEVER {
             return;
@@ -324,18 +324,18 @@ impl Order for ByDeadline {
         // at it has the queue to themselves.
         self.wheel.value(key).store(index, Ordering::Relaxed);
         self.wheel.insert(key, entry.deadline);
-        entry.place = Some(key);
+        entry.position = Some(key);
     }
 
     #[inline]
-    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Place>, index: u32) {
-        if let Some(key) = slab.entry_mut(index).place.take() {
+    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
+        if let Some(key) = slab.entry_mut(index).position.take() {
             self.wheel.remove(key);
             self.wheel.store().release(key);
         }
     }
 
-    fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Place>, now: Tick) -> Option<u32> {
+    fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Position>, now: Tick) -> Option<u32> {
         loop {
             // From deadline to deadline, since a turn past several hands them out by the slot. The
             // wheel files what is left of each slot at a finer level, so to look for the earliest
@@ -356,7 +356,7 @@ impl Order for ByDeadline {
             let (due, turned) = self.turn(goal, 1);
             self.turning_to = (turned == Turned::Partly).then_some(goal);
             if let Some(index) = due {
-                if let Some(key) = slab.entry_mut(index).place.take() {
+                if let Some(key) = slab.entry_mut(index).position.take() {
                     self.wheel.store().release(key);
                 }
                 return Some(index);
@@ -364,15 +364,15 @@ impl Order for ByDeadline {
         }
     }
 
-    fn bound<T>(&self, _slab: &Slab<T, Self::Place>) -> Tick {
+    fn bound<T>(&self, _slab: &Slab<T, Self::Position>) -> Tick {
         self.wheel.next_deadline().unwrap_or(Tick::NEVER)
     }
 
-    fn earliest<T>(&mut self, _slab: &Slab<T, Self::Place>) -> Tick {
+    fn earliest<T>(&mut self, _slab: &Slab<T, Self::Position>) -> Tick {
         self.wheel.earliest().unwrap_or(Tick::NEVER)
     }
 
-    fn first<T>(&self, _slab: &Slab<T, Self::Place>) -> Option<u32> {
+    fn first<T>(&self, _slab: &Slab<T, Self::Position>) -> Option<u32> {
         // ORDERING: Relaxed; see `file`.
         Some(self.wheel.value(self.wheel.first()?).load(Ordering::Relaxed))
     }

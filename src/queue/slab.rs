@@ -9,13 +9,13 @@ use crate::tick::Tick;
 /// wheel's.
 const ENTRIES: usize = 1 << 31;
 
-/// No place.
-pub(crate) const NIL: u32 = u32::MAX;
+/// No slot.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
 
 /// The entries of one queue. `P` is what its order notes about each.
 pub(crate) struct Slab<T, P> {
     slots: Vec<Slot<T, P>>,
-    /// First free place, chained through [`Slot::Free`].
+    /// First free slot, chained through [`Slot::Free`].
     free: u32,
     /// Entries there are.
     len: usize,
@@ -24,22 +24,22 @@ pub(crate) struct Slab<T, P> {
 }
 
 enum Slot<T, P> {
-    /// And the next free place.
+    /// And the next free slot.
     Free(u32),
-    Taken(Entry<T, P>),
+    Taken(Item<T, P>),
 }
 
-pub(crate) struct Entry<T, P> {
+pub(crate) struct Item<T, P> {
     /// No other entry of the queue has or had it.
     serial: NonZeroU64,
     pub(crate) deadline: Tick,
-    pub(crate) place: P,
+    pub(crate) position: P,
     pub(crate) value: T,
 }
 
 impl<T, P> Slab<T, P> {
     pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), free: NIL, len: 0, serials: 0 }
+        Self { slots: Vec::new(), free: NO_SLOT, len: 0, serials: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -70,18 +70,18 @@ impl<T, P> Slab<T, P> {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, index: u32) -> &Entry<T, P> {
+    pub(crate) fn entry(&self, index: u32) -> &Item<T, P> {
         match &self.slots[index as usize] {
             Slot::Taken(entry) => entry,
-            Slot::Free(_) => unreachable!("place {index} is free"),
+            Slot::Free(_) => unreachable!("slot {index} is free"),
         }
     }
 
     #[inline]
-    pub(crate) fn entry_mut(&mut self, index: u32) -> &mut Entry<T, P> {
+    pub(crate) fn entry_mut(&mut self, index: u32) -> &mut Item<T, P> {
         match &mut self.slots[index as usize] {
             Slot::Taken(entry) => entry,
-            Slot::Free(_) => unreachable!("place {index} is free"),
+            Slot::Free(_) => unreachable!("slot {index} is free"),
         }
     }
 
@@ -89,18 +89,18 @@ impl<T, P> Slab<T, P> {
     ///
     /// When there are [`ENTRIES`] entries.
     #[inline]
-    pub(crate) fn insert(&mut self, value: T, deadline: Tick, place: P) -> u32 {
+    pub(crate) fn insert(&mut self, value: T, deadline: Tick, position: P) -> u32 {
         assert!(self.len < ENTRIES, "a queue holds at most {ENTRIES} entries");
         self.serials += 1;
         let serial = NonZeroU64::new(self.serials).expect("2^64 entries take 500 years to insert");
-        let entry = Slot::Taken(Entry { serial, deadline, place, value });
-        let index = if self.free == NIL {
+        let entry = Slot::Taken(Item { serial, deadline, position, value });
+        let index = if self.free == NO_SLOT {
             self.slots.push(entry);
             (self.slots.len() - 1) as u32
         } else {
             let index = self.free;
             let slot = std::mem::replace(&mut self.slots[index as usize], entry);
-            let Slot::Free(next) = slot else { unreachable!("place {index} is taken") };
+            let Slot::Free(next) = slot else { unreachable!("slot {index} is taken") };
             self.free = next;
             index
         };
@@ -109,20 +109,20 @@ impl<T, P> Slab<T, P> {
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, index: u32) -> Entry<T, P> {
+    pub(crate) fn remove(&mut self, index: u32) -> Item<T, P> {
         match std::mem::replace(&mut self.slots[index as usize], Slot::Free(self.free)) {
             Slot::Taken(entry) => {
                 self.free = index;
                 self.len -= 1;
                 entry
             }
-            Slot::Free(_) => unreachable!("place {index} is free"),
+            Slot::Free(_) => unreachable!("slot {index} is free"),
         }
     }
 
     /// Drops all values, and keeps their room. Empty even if one of the drops panics.
     pub(crate) fn clear(&mut self) {
-        self.free = NIL;
+        self.free = NO_SLOT;
         self.len = 0;
         self.slots.clear();
     }
@@ -133,7 +133,7 @@ impl<T, P> Slab<T, P> {
             self.slots.pop();
         }
         self.slots.shrink_to_fit();
-        self.free = NIL;
+        self.free = NO_SLOT;
         for (index, slot) in self.slots.iter_mut().enumerate().rev() {
             if let Slot::Free(next) = slot {
                 *next = std::mem::replace(&mut self.free, index as u32);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 
 use crate::queue::methods::queue_methods;
-use crate::queue::slab::{NIL, Slab};
+use crate::queue::slab::{NO_SLOT, Slab};
 use crate::queue::{Expired, Key, Order, Queue, gone};
 use crate::tick::Tick;
 use crate::timer::{Timer, never};
@@ -217,68 +217,68 @@ struct ByArrival {
 }
 
 /// Neighbours in the list.
-struct Links {
+struct Neighbours {
     prev: u32,
     next: u32,
 }
 
-impl Default for Links {
+impl Default for Neighbours {
     fn default() -> Self {
-        Self { prev: NIL, next: NIL }
+        Self { prev: NO_SLOT, next: NO_SLOT }
     }
 }
 
 impl ByArrival {
     const fn new() -> Self {
-        Self { front: NIL, back: NIL }
+        Self { front: NO_SLOT, back: NO_SLOT }
     }
 }
 
 impl Order for ByArrival {
-    type Place = Links;
+    type Position = Neighbours;
 
     #[inline]
-    fn file<T>(&mut self, slab: &mut Slab<T, Links>, index: u32) {
+    fn file<T>(&mut self, slab: &mut Slab<T, Neighbours>, index: u32) {
         // INVARIANT: each deadline is the clock's reading plus the same duration, and a queue's
         // readings do not go back; so no entry of the list is due after this one.
         let back = std::mem::replace(&mut self.back, index);
-        slab.entry_mut(index).place = Links { prev: back, next: NIL };
+        slab.entry_mut(index).position = Neighbours { prev: back, next: NO_SLOT };
         match back {
-            NIL => self.front = index,
-            back => slab.entry_mut(back).place.next = index,
+            NO_SLOT => self.front = index,
+            back => slab.entry_mut(back).position.next = index,
         }
     }
 
     #[inline]
-    fn withdraw<T>(&mut self, slab: &mut Slab<T, Links>, index: u32) {
-        let Links { prev, next } = std::mem::take(&mut slab.entry_mut(index).place);
+    fn withdraw<T>(&mut self, slab: &mut Slab<T, Neighbours>, index: u32) {
+        let Neighbours { prev, next } = std::mem::take(&mut slab.entry_mut(index).position);
         match prev {
-            NIL => self.front = next,
-            prev => slab.entry_mut(prev).place.next = next,
+            NO_SLOT => self.front = next,
+            prev => slab.entry_mut(prev).position.next = next,
         }
         match next {
-            NIL => self.back = prev,
-            next => slab.entry_mut(next).place.prev = prev,
+            NO_SLOT => self.back = prev,
+            next => slab.entry_mut(next).position.prev = prev,
         }
     }
 
     #[inline]
-    fn take_due<T>(&mut self, slab: &mut Slab<T, Links>, now: Tick) -> Option<u32> {
+    fn take_due<T>(&mut self, slab: &mut Slab<T, Neighbours>, now: Tick) -> Option<u32> {
         let front = self.first(slab).filter(|front| slab.entry(*front).deadline <= now)?;
         self.withdraw(slab, front);
         Some(front)
     }
 
-    fn bound<T>(&self, slab: &Slab<T, Links>) -> Tick {
+    fn bound<T>(&self, slab: &Slab<T, Neighbours>) -> Tick {
         self.first(slab).map_or(Tick::NEVER, |front| slab.entry(front).deadline)
     }
 
-    fn earliest<T>(&mut self, slab: &Slab<T, Links>) -> Tick {
+    fn earliest<T>(&mut self, slab: &Slab<T, Neighbours>) -> Tick {
         self.bound(slab)
     }
 
-    fn first<T>(&self, _slab: &Slab<T, Links>) -> Option<u32> {
-        (self.front != NIL).then_some(self.front)
+    fn first<T>(&self, _slab: &Slab<T, Neighbours>) -> Option<u32> {
+        (self.front != NO_SLOT).then_some(self.front)
     }
 
     fn clear(&mut self, _now: Tick) {

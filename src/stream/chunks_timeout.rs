@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
-use super::source::{Allowance, Source};
+use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
 use crate::timer::{Timer, never};
 
@@ -72,8 +72,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
-        let mut allowance = Allowance::new();
-        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
+        let mut budget = PollBudget::new();
+        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut budget, cx) {
             let Some(item) = item else {
                 this.sleep.clear();
                 return Poll::Ready((!this.items.is_empty()).then(|| mem::take(this.items)));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
-use super::source::{Allowance, Source};
+use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
 use crate::timer::{Timer, never};
 
@@ -40,8 +40,8 @@ impl<S: Stream> Stream for Debounce<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let mut this = self.project();
-        let mut allowance = Allowance::new();
-        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
+        let mut budget = PollBudget::new();
+        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut budget, cx) {
             if item.is_none() {
                 this.sleep.clear();
                 return Poll::Ready(this.held.take());
@@ -50,7 +50,7 @@ impl<S: Stream> Stream for Debounce<S> {
             this.sleep.reset_after(*this.quiet);
             *this.held = item;
         }
-        if this.held.is_none() || allowance.is_spent() {
+        if this.held.is_none() || budget.is_spent() {
             return Poll::Pending;
         }
         ready!(Pin::new(&mut *this.sleep).poll(cx));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
-use super::source::{Allowance, Source};
+use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::timer::{Timer, sleep};
@@ -61,8 +61,8 @@ impl<S: Stream> Stream for Sample<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let mut this = self.project();
-        let mut allowance = Allowance::new();
-        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut allowance, cx) {
+        let mut budget = PollBudget::new();
+        while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut budget, cx) {
             if item.is_none() {
                 this.sleep.clear();
                 return Poll::Ready(this.held.take());

@@ -27,9 +27,9 @@ enum Stage {
 }
 
 /// How many more items the present poll of an adapter may take.
-pub(super) struct Allowance(usize);
+pub(super) struct PollBudget(usize);
 
-impl Allowance {
+impl PollBudget {
     pub(super) fn new() -> Self {
         Self(TAKEN_MAX)
     }
@@ -89,15 +89,15 @@ impl<S: Stream> Source<S> {
     /// that is too many it is pending, and the task is woken to go on later.
     pub(super) fn poll_next_within(
         self: Pin<&mut Self>,
-        allowance: &mut Allowance,
+        budget: &mut PollBudget,
         cx: &mut Context<'_>,
     ) -> Poll<Option<S::Item>> {
-        if allowance.is_spent() {
+        if budget.is_spent() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let item = ready!(self.poll_next(cx));
-        allowance.0 -= 1;
+        budget.0 -= 1;
         Poll::Ready(item)
     }
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Allowance, DRAINING, Due, Key, LEVELS, SLOTS, Turned, Wheel};
+use super::{Allowance, DRAINING, Due, LEVELS, NodeKey, SLOTS, Turned, Wheel};
 use crate::tick::Tick;
 
 /// One operation on a wheel. Numbers that name an entry are taken modulo the entries there are.
@@ -26,7 +26,7 @@ pub(crate) enum Op {
 }
 
 struct Entry {
-    key: Cell<Key>,
+    key: Cell<NodeKey>,
     /// The deadline in force, which is later than the filed one after [`Op::Postpone`].
     deadline: Cell<Tick>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Harness {
     wheel: Wheel<Entry>,
     now: Tick,
     /// Filed deadline and order of filing -> entry.
-    filed: BTreeMap<(Tick, u64), Key>,
+    filed: BTreeMap<(Tick, u64), NodeKey>,
     filings: u64,
 }
 
@@ -51,15 +51,15 @@ impl Harness {
                 self.insert(Tick::from_raw(raw.clamp(Tick::PAST.raw(), Tick::LAST.raw())));
             }
             Op::Remove(choice) => {
-                if let Some(place) = self.choose(choice) {
-                    let key = self.filed.remove(&place).expect("it was chosen from the map");
+                if let Some(filing) = self.choose(choice) {
+                    let key = self.filed.remove(&filing).expect("it was chosen from the map");
                     self.wheel.remove(key);
                     self.wheel.store().release(key);
                 }
             }
             Op::Postpone(choice, delta) => {
-                if let Some(place) = self.choose(choice) {
-                    let entry = self.wheel.value(self.filed[&place]);
+                if let Some(filing) = self.choose(choice) {
+                    let entry = self.wheel.value(self.filed[&filing]);
                     let later = entry.deadline.get().saturating_add(Duration::from_nanos(delta));
                     entry.deadline.set(later.min(Tick::LAST));
                 }
@@ -96,7 +96,7 @@ impl Harness {
         (count > 0).then(|| *self.filed.keys().nth(choice % count).expect("within the map"))
     }
 
-    /// Turns both sides; returns the places that expired, in the wheel's order.
+    /// Turns both sides; returns the filings that expired, in the wheel's order.
     fn turn(&mut self, now: Tick, step: usize) -> Vec<(Tick, u64)> {
         let mut order = Vec::new();
         for part in 1u32.. {
@@ -115,15 +115,15 @@ impl Harness {
             });
             assert!(handed_out.len() <= step, "the allowance was exceeded");
             for key in handed_out {
-                let place = self.place_of(key);
-                assert!(place.0 <= now, "{place:?} expired early, at {now:?}");
-                self.filed.remove(&place);
+                let filing = self.filing_of(key);
+                assert!(filing.0 <= now, "{filing:?} expired early, at {now:?}");
+                self.filed.remove(&filing);
                 self.wheel.store().release(key);
-                order.push(place);
+                order.push(filing);
             }
             for (key, later) in postponed {
-                let place = self.place_of(key);
-                self.filed.remove(&place);
+                let filing = self.filing_of(key);
+                self.filed.remove(&filing);
                 self.filed.insert((later, self.filings), key);
                 self.filings += 1;
             }
@@ -139,14 +139,14 @@ impl Harness {
         if let Some((first, _)) = self.filed.first_key_value() {
             assert!(first.0 > now, "{first:?} was left behind at {now:?}");
         }
-        for (at, place) in order.iter().enumerate() {
-            let earlier_filing = order[at..].iter().any(|(d, n)| *d == place.0 && *n < place.1);
+        for (at, filing) in order.iter().enumerate() {
+            let earlier_filing = order[at..].iter().any(|(d, n)| *d == filing.0 && *n < filing.1);
             assert!(!earlier_filing, "equal deadlines out of filing order: {order:?}");
         }
         order
     }
 
-    fn place_of(&self, key: Key) -> (Tick, u64) {
+    fn filing_of(&self, key: NodeKey) -> (Tick, u64) {
         let found = self.filed.iter().find(|(_, filed)| **filed == key);
         *found.expect("the wheel handed out an entry that is not in the map").0
     }
@@ -193,8 +193,8 @@ impl Harness {
             length += 1;
             if head < DRAINING {
                 let filed = store.link(at).filed;
-                let (level, slot) = self.wheel.place(filed);
-                assert_eq!((level * SLOTS + slot) as u32, head, "place of {filed:?}");
+                let (level, slot) = self.wheel.slot_of(filed);
+                assert_eq!((level * SLOTS + slot) as u32, head, "slot of {filed:?}");
                 assert!(store.link(head).filed <= filed, "bound of slot {head}");
             }
         }

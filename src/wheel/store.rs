@@ -9,7 +9,7 @@
 //! cancel do. The first empty chunk is kept for the next burst, every further one is given back at
 //! once.
 
-use super::{HEADS, Key, Link, NIL};
+use super::{HEADS, Link, NIL, NodeKey};
 use crate::sync::StdArc;
 
 /// Entries to a chunk. At 48 bytes an entry a chunk is 12 KiB: a page-sized request that
@@ -33,8 +33,8 @@ struct Chunk {
     next: u32,
 }
 
-/// Storage for the entries of one wheel. The tables have a place for each chunk, those of list
-/// heads included; of a chunk that was given back the place stays, and holds nothing.
+/// Storage for the entries of one wheel. Chunks are numbered, those of list heads included. A freed
+/// chunk leaves `None` at its number in the tables.
 #[repr(C)]
 pub(crate) struct Store<T> {
     /// The key released last, unless it was handed out since.
@@ -62,8 +62,8 @@ impl<T> Store<T> {
             empty: 0,
         };
         for index in 0..HEAD_CHUNKS {
-            let place = store.place();
-            store.links[place] = Some(links(index, Link::head));
+            let number = store.vacant_number();
+            store.links[number] = Some(links(index, Link::head));
         }
         store
     }
@@ -74,16 +74,16 @@ impl<T> Store<T> {
     ///
     /// When 2^32 - 1024 entries are live.
     #[inline]
-    pub(crate) fn allocate(&mut self, make: impl FnMut(Key) -> T) -> Key {
+    pub(crate) fn allocate(&mut self, make: impl FnMut(NodeKey) -> T) -> NodeKey {
         match std::mem::replace(&mut self.spare, NIL) {
             NIL => self.take(make),
-            spare => Key(spare),
+            spare => NodeKey(spare),
         }
     }
 
     /// Takes a key back.
     #[inline]
-    pub(crate) fn release(&mut self, key: Key) {
+    pub(crate) fn release(&mut self, key: NodeKey) {
         match std::mem::replace(&mut self.spare, key.0) {
             NIL => {}
             older => self.give(older),
@@ -91,7 +91,7 @@ impl<T> Store<T> {
     }
 
     #[inline]
-    pub(crate) fn value(&self, key: Key) -> &T {
+    pub(crate) fn value(&self, key: NodeKey) -> &T {
         let values = self.values[index(key.0)].as_ref().expect("a key's chunk is kept");
         &values[offset(key.0)]
     }
@@ -119,86 +119,86 @@ impl<T> Store<T> {
     }
 
     /// Hands out the first free key of the first chunk that has one.
-    fn take(&mut self, make: impl FnMut(Key) -> T) -> Key {
+    fn take(&mut self, make: impl FnMut(NodeKey) -> T) -> NodeKey {
         if self.available == NIL {
             self.grow(make);
         }
-        let place = self.available;
-        let key = self.chunks[place as usize].free;
+        let number = self.available;
+        let key = self.chunks[number as usize].free;
         let next = self.link(key).next;
-        let chunk = &mut self.chunks[place as usize];
+        let chunk = &mut self.chunks[number as usize];
         chunk.free = next;
         chunk.live += 1;
         if chunk.live == 1 {
             self.empty -= 1;
         }
         if next == NIL {
-            self.unlink(place);
+            self.unlink(number);
         }
-        Key(key)
+        NodeKey(key)
     }
 
     /// Puts a key into its chunk; gives the chunk's memory back if it is the second empty one.
     fn give(&mut self, key: u32) {
-        let place = index(key);
-        let chunk = &mut self.chunks[place];
+        let number = index(key);
+        let chunk = &mut self.chunks[number];
         let free = std::mem::replace(&mut chunk.free, key);
         chunk.live -= 1;
         let empty = chunk.live == 0;
         self.link_mut(key).next = free;
         if free == NIL {
-            self.link_in(place as u32);
+            self.link_in(number as u32);
         }
         if empty && self.empty == 0 {
             self.empty = 1;
         } else if empty {
-            self.unlink(place as u32);
-            (self.links[place], self.values[place]) = (None, None);
-            self.vacant.push(place as u32);
+            self.unlink(number as u32);
+            (self.links[number], self.values[number]) = (None, None);
+            self.vacant.push(number as u32);
         }
     }
 
     #[cold]
-    fn grow(&mut self, mut make: impl FnMut(Key) -> T) {
-        let place = self.place();
-        let keys = first_of(place)..first_of(place) + CHUNK as u32;
+    fn grow(&mut self, mut make: impl FnMut(NodeKey) -> T) {
+        let number = self.vacant_number();
+        let keys = first_of(number)..first_of(number) + CHUNK as u32;
         let last = keys.end - 1;
-        self.links[place] = Some(links(place, |key| Link {
+        self.links[number] = Some(links(number, |key| Link {
             next: if key == last { NIL } else { key + 1 },
             ..Link::DETACHED
         }));
-        let values: Box<[T]> = keys.clone().map(|key| make(Key(key))).collect();
-        self.values[place] = <Box<[T; CHUNK]>>::try_from(values).ok().map(StdArc::from);
-        self.chunks[place].free = keys.start;
+        let values: Box<[T]> = keys.clone().map(|key| make(NodeKey(key))).collect();
+        self.values[number] = <Box<[T; CHUNK]>>::try_from(values).ok().map(StdArc::from);
+        self.chunks[number].free = keys.start;
         self.empty += 1;
-        self.link_in(place as u32);
+        self.link_in(number as u32);
     }
 
-    /// A place for a chunk in the tables.
-    fn place(&mut self) -> usize {
-        if let Some(place) = self.vacant.pop() {
-            return place as usize;
+    /// A number for a new chunk.
+    fn vacant_number(&mut self) -> usize {
+        if let Some(number) = self.vacant.pop() {
+            return number as usize;
         }
-        let place = self.chunks.len();
-        assert!(place < NIL as usize / CHUNK, "2^32 - 1024 timers armed in one shard");
+        let number = self.chunks.len();
+        assert!(number < NIL as usize / CHUNK, "2^32 - 1024 timers armed in one shard");
         self.links.push(None);
         self.values.push(None);
         self.chunks.push(Chunk { free: NIL, live: 0, prev: NIL, next: NIL });
-        place
+        number
     }
 
     /// Puts a chunk at the front of the list of those with a free key.
-    fn link_in(&mut self, place: u32) {
-        let next = std::mem::replace(&mut self.available, place);
-        let chunk = &mut self.chunks[place as usize];
+    fn link_in(&mut self, number: u32) {
+        let next = std::mem::replace(&mut self.available, number);
+        let chunk = &mut self.chunks[number as usize];
         (chunk.prev, chunk.next) = (NIL, next);
         if next != NIL {
-            self.chunks[next as usize].prev = place;
+            self.chunks[next as usize].prev = number;
         }
     }
 
-    fn unlink(&mut self, place: u32) {
-        let Chunk { prev, next, .. } = self.chunks[place as usize];
+    fn unlink(&mut self, number: u32) {
+        let Chunk { prev, next, .. } = self.chunks[number as usize];
         match prev {
             NIL => self.available = next,
             prev => self.chunks[prev as usize].next = next,
@@ -209,13 +209,13 @@ impl<T> Store<T> {
     }
 }
 
-/// A chunk of links for a place in the tables.
-fn links(place: usize, link: impl Fn(u32) -> Link) -> Links {
-    Box::new(std::array::from_fn(|offset| link(first_of(place) + offset as u32)))
+/// A chunk of links for a number in the tables.
+fn links(number: usize, link: impl Fn(u32) -> Link) -> Links {
+    Box::new(std::array::from_fn(|offset| link(first_of(number) + offset as u32)))
 }
 
-const fn first_of(place: usize) -> u32 {
-    (place * CHUNK) as u32
+const fn first_of(number: usize) -> u32 {
+    (number * CHUNK) as u32
 }
 
 const fn index(at: u32) -> usize {
@@ -230,7 +230,7 @@ const fn offset(at: u32) -> usize {
 mod tests {
     use super::*;
 
-    fn fill(store: &mut Store<u32>, count: usize) -> Vec<Key> {
+    fn fill(store: &mut Store<u32>, count: usize) -> Vec<NodeKey> {
         (0..count).map(|_| store.allocate(|key| key.0)).collect()
     }
 

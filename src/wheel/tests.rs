@@ -60,7 +60,7 @@ proptest! {
     }
 }
 
-fn filed(wheel: &mut Wheel<()>, deadline: u64) -> Key {
+fn filed(wheel: &mut Wheel<()>, deadline: u64) -> NodeKey {
     let key = wheel.store().allocate(|_| ());
     wheel.insert(key, Tick::from_raw(deadline));
     key

@@ -13,14 +13,14 @@ use crate::tick::Tick;
 /// The sleep is armed only while a task waits, and never later than the earliest deadline. It may
 /// be earlier, after an entry was removed or postponed: to move it then would cost more than the
 /// needless wake-up.
-pub(crate) struct Waiting {
+pub(crate) struct Waiter {
     sleep: Sleep,
     waker: Option<Waker>,
     /// Whether the last poll found nothing due, and `waker` was not woken since.
     waiting: bool,
 }
 
-impl Waiting {
+impl Waiter {
     /// `sleep` never ends so far.
     pub(crate) fn new(sleep: Sleep) -> Self {
         debug_assert!(sleep.deadline_tick() == Tick::NEVER);
