@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use tourbillon::cron::{Cron, Schedule, Tick, Ticks};
 
-use crate::files::Entry;
+use super::files::Entry;
 
 /// What is due of all jobs. Never ends by itself.
 ///

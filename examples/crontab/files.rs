@@ -1,11 +1,19 @@
 //! Which files there are, and what they hold.
 
-use std::fs;
+use std::fmt::Display;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use crate::table::{self, Format, Job};
+use super::log::visible;
+use super::table::{self, Format, Job};
+
+/// The largest file that is read, in bytes.
+const FILE_MAX: u64 = 1024 * 1024;
+/// A file whose text is read once, as it is, when it is named.
+const STDIN: &str = "/dev/stdin";
 
 /// A job and the file that it is from.
 #[derive(Debug)]
@@ -28,88 +36,152 @@ pub(crate) struct Load {
 
 pub(crate) struct Files {
     pub(crate) zone: String,
+    /// Who may own a file besides root, if what it says is to be run; else all is read that can be.
+    pub(crate) owner: Option<u32>,
     sources: Vec<Source>,
     /// What there was when they were last read.
-    seen: Vec<(PathBuf, Option<SystemTime>)>,
+    seen: Vec<Stamp>,
 }
 
 struct Source {
     path: PathBuf,
     format: Format,
+    /// Of the standard input.
+    text: Option<Vec<u8>>,
 }
+
+/// A file, and its text if that is kept.
+type Listed<'a> = (PathBuf, Format, Option<&'a [u8]>);
+
+/// Changes with a file's text, its mode, its owner and its links.
+type Stamp = (PathBuf, Option<(u64, i64, i64)>);
 
 impl Files {
     pub(crate) fn new(zone: String) -> Self {
-        Self { zone, sources: Vec::new(), seen: Vec::new() }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sources.is_empty()
+        Self { zone, owner: None, sources: Vec::new(), seen: Vec::new() }
     }
 
     /// A file, or a directory of files. Without a format it is told by the name.
     pub(crate) fn add(&mut self, path: &Path, format: Option<Format>) -> Result<(), String> {
-        let told = |error| format!("{}: {error}", path.display());
-        fs::metadata(path).map_err(told)?;
+        let told = |error| fault(path, error);
+        let text = match path.to_str() {
+            Some(STDIN) => Some(read(io::stdin()).map_err(told)?),
+            _ => None,
+        };
+        fs::symlink_metadata(path).map_err(told)?;
         let path = std::path::absolute(path).map_err(told)?;
         let is_system = path.is_dir()
             || path.ends_with("etc/crontab")
             || path.parent().is_some_and(|parent| parent.ends_with("cron.d"));
         let guess = if is_system { Format::System } else { Format::User };
-        self.sources.push(Source { path, format: format.unwrap_or(guess) });
+        self.sources.push(Source { path, format: format.unwrap_or(guess), text });
         Ok(())
     }
 
     /// Whether files have come, gone or changed since they were read.
     pub(crate) fn have_changed(&self) -> bool {
-        let now: Vec<_> = self.list().into_iter().map(|(path, _)| stamped(path)).collect();
+        let now: Vec<_> = self.list().iter().map(stamped).collect();
         now != self.seen
     }
 
     pub(crate) fn load(&mut self) -> Load {
         let mut load = Load { jobs: Vec::new(), faults: Vec::new() };
         let files = self.list();
-        self.seen = files.iter().map(|(path, _)| stamped(path.clone())).collect();
-        for (path, format) in files {
-            let name = path.display();
-            let text = match fs::read_to_string(&path) {
-                Ok(text) => text,
+        // Before they are read, so that a change meanwhile shows later.
+        let seen = files.iter().map(stamped).collect();
+        for (path, format, text) in files {
+            let text = text.map_or_else(|| self.text(&path), |text| Ok(text.to_vec()));
+            let table = match text {
+                Ok(text) => table::parse(&text, format, &self.zone),
                 Err(error) => {
-                    load.faults.push(format!("{name}: {error}"));
+                    load.faults.push(fault(&path, error));
                     continue;
                 }
             };
-            match table::parse(&text, format, &self.zone) {
+            let path: Arc<Path> = path.into();
+            match table {
                 Ok(table) => {
-                    let path: Arc<Path> = path.into();
                     let entry = |job| Arc::new(Entry { path: Arc::clone(&path), job });
                     load.jobs.extend(table.jobs.into_iter().map(entry));
                 }
-                Err(faults) => {
-                    load.faults.extend(faults.iter().map(|fault| format!("{name}:{fault}")));
-                }
+                Err(faults) => load.faults.extend(faults.iter().map(|fault| {
+                    let path = visible(path.as_os_str().as_encoded_bytes());
+                    format!("{path}:{fault}")
+                })),
             }
         }
+        self.seen = seen;
         load
     }
 
-    fn list(&self) -> Vec<(PathBuf, Format)> {
+    /// The text of a file that is opened without waiting, and then judged by what was opened: what
+    /// is at its path may be another one by now.
+    fn text(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        if self.owner.is_some() {
+            flags |= libc::O_NOFOLLOW;
+        }
+        let file: File = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                return Err(io::Error::other("refused: it is a symbolic link"));
+            }
+            file => file?,
+        };
+        match refusal(&file.metadata()?, self.owner) {
+            Some(reason) => Err(io::Error::other(format!("refused: {reason}"))),
+            None => read(file),
+        }
+    }
+
+    /// The files there are now, in order.
+    fn list(&self) -> Vec<Listed<'_>> {
         let mut files = Vec::new();
-        for Source { path, format } in &self.sources {
+        for Source { path, format, text } in &self.sources {
             let Ok(directory) = fs::read_dir(path) else {
-                files.push((path.clone(), *format));
+                files.push((path.clone(), *format, text.as_deref()));
                 continue;
             };
             let mut inside: Vec<_> = directory
                 .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-                .filter(|path| path.is_file() && is_taken(path))
-                .map(|path| (path, *format))
+                .filter(|path| is_taken(path))
+                .map(|path| (path, *format, None))
                 .collect();
             inside.sort_by(|a, b| a.0.cmp(&b.0));
             files.append(&mut inside);
         }
         files
     }
+}
+
+/// Why a file is not to be used, if so. As with cron, nobody but root and the one who runs it may
+/// have a say in what runs: not by owning it, nor by writing to it, nor by a link to another.
+fn refusal(file: &Metadata, owner: Option<u32>) -> Option<String> {
+    if !file.is_file() {
+        return Some("it is not a regular file".to_owned());
+    }
+    let owner = owner?;
+    let (uid, mode, links) = (file.uid(), file.mode() & 0o7777, file.nlink());
+    if uid != 0 && uid != owner {
+        Some(format!("its owner is user {uid}, which is neither root nor user {owner}"))
+    } else if mode & 0o022 != 0 {
+        Some(format!("others than its owner may write to it (mode {mode:04o})"))
+    } else if links != 1 {
+        Some(format!("it has {links} hard links"))
+    } else {
+        None
+    }
+}
+
+fn read(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if file.take(FILE_MAX + 1).read_to_end(&mut text)? as u64 > FILE_MAX {
+        return Err(io::Error::other(format!("refused: it is larger than {FILE_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+fn fault(path: &Path, error: impl Display) -> String {
+    format!("{}: {error}", visible(path.as_os_str().as_encoded_bytes()))
 }
 
 /// cron passes over `.placeholder`, `backup~` and `job.dpkg-old`.
@@ -119,7 +191,8 @@ fn is_taken(path: &Path) -> bool {
     !name.is_empty() && name.chars().all(is_plain)
 }
 
-fn stamped(path: PathBuf) -> (PathBuf, Option<SystemTime>) {
-    let stamp = fs::metadata(&path).and_then(|file| file.modified()).ok();
-    (path, stamp)
+fn stamped((path, _, text): &Listed<'_>) -> Stamp {
+    let file = fs::symlink_metadata(path).ok().filter(|_| text.is_none());
+    let stamp = file.map(|file| (file.ino(), file.ctime(), file.ctime_nsec()));
+    (path.clone(), stamp)
 }

@@ -7,24 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::StreamExt;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use tourbillon::cron::Schedule;
 use tourbillon::{Timer, VirtualClock};
 
-use crate::due::Due;
-use crate::files::Entry;
+use super::due::Due;
+use super::files::Entry;
+use super::log::{shown, visible};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
-
-/// A time as the clock on the wall of the job's own zone shows it.
-pub(crate) fn shown(time: SystemTime, zone: &str) -> String {
-    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
-    match Timestamp::try_from(time) {
-        Ok(time) => time.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
-        Err(_) => format!("{time:?}"),
-    }
-}
 
 /// Prints the first `count` runs after `from`, of all jobs together.
 pub(crate) fn next(jobs: &[Arc<Entry>], from: SystemTime, count: usize) {
@@ -50,7 +40,8 @@ pub(crate) fn next(jobs: &[Arc<Entry>], from: SystemTime, count: usize) {
 
 fn line(at: &str, entry: &Entry) {
     let user = entry.job.user.as_deref().unwrap_or("-");
-    println!("{at:<29} {user:<8} {:<24} {}", entry.place(), entry.job.command);
+    let text = format!("{user:<8} {:<24} {}", entry.place(), entry.job.command);
+    println!("{at:<29} {}", visible(text.as_bytes()));
 }
 
 /// Goes through a year in which running a job takes no time, and prints how often each ran.

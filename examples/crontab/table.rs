@@ -1,12 +1,11 @@
-//! crontab(5) files, as Debian's cron reads them.
-//!
-//! Two things are more than Debian's: `CRON_TZ`, and what [`Cron`] understands beyond it (`L`, `W`,
-//! `#`). One is less: `MAILTO` is a variable like any other.
+//! crontab(5) files, as Debian's cron reads them, but for what `main.rs` says.
 
 use std::fmt;
 use std::ops::Range;
 
 use tourbillon::cron::{Cron, Field, ParseError, ParseErrorKind};
+
+use super::log::visible;
 
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +49,30 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
+/// How many characters of a line are shown, of what is wrong and to each side of it.
+const EXCERPT: usize = 60;
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let before = &self.text[..self.range.start];
-        let width = self.text[self.range.clone()].chars().count().max(1);
+        let column = before.chars().count() + 1;
+        let start = before.char_indices().rev().take(EXCERPT).last().map_or(0, |(place, _)| place);
+        let before = visible(&before.as_bytes()[start..]);
+        let wrong = first(&self.text[self.range.clone()], EXCERPT);
+        let after = first(&self.text[self.range.end..], EXCERPT);
         // A tab stays a tab, so that the marks stand below what they mean.
         let blank = |c: char| if c == '\t' { c } else { ' ' };
         let indent: String = before.chars().map(blank).collect();
-        writeln!(f, "{}:{}: {}", self.line, before.chars().count() + 1, self.message)?;
-        write!(f, "    {}\n    {indent}{}", self.text, "^".repeat(width))
+        let marks = "^".repeat(wrong.chars().count().max(1));
+        writeln!(f, "{}:{column}: {}", self.line, visible(self.message.as_bytes()))?;
+        write!(f, "    {before}{wrong}{after}\n    {indent}{marks}")
     }
+}
+
+/// The first characters of `text`, as they are shown.
+fn first(text: &str, count: usize) -> String {
+    let end = text.char_indices().nth(count).map_or(text.len(), |(place, _)| place);
+    visible(&text.as_bytes()[..end])
 }
 
 /// Reads a file. `zone` is that of lines without a `CRON_TZ` above them.
@@ -67,18 +80,30 @@ impl fmt::Display for Fault {
 /// # Errors
 ///
 /// With all the faults there are: a file that has one is not to be used at all.
-pub(crate) fn parse(text: &str, format: Format, zone: &str) -> Result<Table, Vec<Fault>> {
+pub(crate) fn parse(
+    text: impl AsRef<[u8]>,
+    format: Format,
+    zone: &str,
+) -> Result<Table, Vec<Fault>> {
     let mut table = Table::default();
     let mut faults = Vec::new();
     let mut variables = Vec::new();
     let mut zone = zone.to_owned();
-    for (place, text) in text.lines().enumerate() {
+    for (place, bytes) in text.as_ref().split(|byte| *byte == b'\n').enumerate() {
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let text = &*String::from_utf8_lossy(bytes);
         let start = text.len() - text.trim_start_matches([' ', '\t']).len();
         let body = &text[start..];
         if body.is_empty() || body.starts_with('#') {
             continue;
         }
         let line = Line { number: place + 1, text };
+        if let Err(error) = std::str::from_utf8(bytes) {
+            // What is before it is the same in the text, and in place of it is one character.
+            let at = error.valid_up_to();
+            faults.push(line.fault_at(at..at + char::REPLACEMENT_CHARACTER.len_utf8(), NOT_UTF8));
+            continue;
+        }
         if let Some((name, value, value_at)) = variable(body) {
             if name == "CRON_TZ" {
                 match Cron::parse("@daily", &value) {
@@ -96,6 +121,8 @@ pub(crate) fn parse(text: &str, format: Format, zone: &str) -> Result<Table, Vec
     }
     if faults.is_empty() { Ok(table) } else { Err(faults) }
 }
+
+const NOT_UTF8: &str = "this is not UTF-8";
 
 #[derive(Clone, Copy)]
 struct Line<'a> {

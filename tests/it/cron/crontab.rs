@@ -1,7 +1,29 @@
-//! The example's reader of crontab(5) files.
+//! The example that is a cron: here its reader of crontab(5) files.
 
+#[path = "crontab/files.rs"]
+mod files_tests;
+#[path = "crontab/jobs.rs"]
+mod jobs_tests;
+#[path = "crontab/run.rs"]
+mod run_tests;
+
+#[path = "../../../examples/crontab/due.rs"]
+mod due;
+#[path = "../../../examples/crontab/files.rs"]
+mod files;
+#[path = "../../../examples/crontab/job.rs"]
+mod job;
+#[path = "../../../examples/crontab/log.rs"]
+mod log;
+#[path = "../../../examples/crontab/output.rs"]
+mod output;
+#[path = "../../../examples/crontab/run.rs"]
+mod run;
 #[path = "../../../examples/crontab/table.rs"]
 mod table;
+
+use std::fs;
+use std::path::PathBuf;
 
 use table::{Fault, Format, Job, Table, parse};
 use tourbillon::cron::Schedule;
@@ -28,6 +50,14 @@ fn faults(text: &str, format: Format) -> Vec<Fault> {
 fn value<'a>(job: &'a Job, name: &str) -> Option<&'a str> {
     let mut values = job.variables.iter().rev();
     values.find(|(set, _)| set == name).map(|(_, value)| value.as_str())
+}
+
+/// An empty directory of this name.
+fn directory(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("crontab").join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a directory can be made");
+    path
 }
 
 #[test]
@@ -130,6 +160,36 @@ fn every_fault_of_a_file_is_told_with_its_line_and_column() {
     );
     let unknown = parse("* * * * * run", Format::User, "Mars/X").expect_err("an unknown zone");
     assert_eq!(unknown[0].message, "time zone: `Mars/X` is not known");
+}
+
+#[test]
+fn a_line_that_is_not_utf8_is_a_fault_unless_it_is_a_comment() {
+    let text = b"# caf\xe9\n \t#\xff\n@daily run\r\n@daily caf\xe9 x\nA=\xff\n@daily caf\xc3\xa9\n";
+    let faults = parse(text, Format::User, "UTC").expect_err("two lines");
+    let told: Vec<_> = faults.iter().map(|fault| fault.to_string()).collect();
+    assert_eq!(
+        told,
+        [
+            "4:11: this is not UTF-8\n    @daily caf\u{fffd} x\n              ^",
+            "5:3: this is not UTF-8\n    A=\u{fffd}\n      ^",
+        ]
+    );
+    let table = parse(&text[..24], Format::User, "UTC").expect("comments and a job");
+    assert_eq!((table.jobs[0].line, table.jobs[0].command.as_str()), (3, "run"));
+}
+
+#[test]
+fn a_fault_shows_no_more_than_an_excerpt_and_nothing_that_a_terminal_acts_upon() {
+    let text = format!("{}\u{1b}[2J* * * * *\n", "9".repeat(1_000_000));
+    let fault = &faults(&text, Format::User)[0];
+    let shown = fault.to_string();
+    let (_, excerpt) = shown.split_once('\n').expect("an excerpt");
+    assert!(excerpt.chars().count() < 400, "{}", excerpt.len());
+    let far = format!("{} x \u{1b}[2J", "1,".repeat(1000) + "77 * * * *");
+    let shown = faults(&far, Format::User)[0].to_string();
+    assert!(shown.starts_with("1:2001: minute: `77`"), "{shown}");
+    let expected = format!("    {}77 * * * * x \\u{{1b}}[2J\n    {:60}^^", "1,".repeat(30), "");
+    assert_eq!(shown.split_once('\n').map(|(_, excerpt)| excerpt), Some(expected.as_str()));
 }
 
 #[test]

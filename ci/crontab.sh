@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Runs the crontab example as a process: signals, what it refuses, its memory, its end; as root also
+# that it runs jobs as their users, and from no file that others own.
+. "$(dirname "$0")/lib.sh"
+cargo build --release --quiet --features cron --example crontab
+dir=$(mktemp -d)
+cron=
+trap '[ -z "$cron" ] || kill "$cron" 2>/dev/null || true; rm -rf "$dir"' EXIT
+chmod 755 "$dir"
+umask 022
+
+# start FILE...: runs the files' jobs, with its log in $dir/log.
+start() {
+    : >"$dir/log"
+    target/release/examples/crontab --zone UTC "$@" >"$dir/log" 2>&1 &
+    cron=$!
+}
+# logs PATTERN [COUNT]: waits until so many lines of the log match.
+logs() {
+    for _ in $(seq 600); do
+        [ "$(grep -cE -- "$1" "$dir/log")" -ge "${2:-1}" ] && return
+        sleep 0.1
+    done
+    echo "the log has no ${2:-1} of: $1"
+    cut -c 1-200 "$dir/log" | tail -n 30
+    exit 1
+}
+# never PATTERN: no line of the log matches.
+never() {
+    if grep -E -- "$1" "$dir/log"; then
+        exit 1
+    fi
+}
+# stop SIGNAL: ends it, which must go well.
+stop() {
+    kill -"$1" "$cron"
+    wait "$cron"
+    cron=
+    logs 'ends after [0-9]+ wake-ups'
+}
+
+say "what a directory may hold, and SIGHUP"
+mkdir "$dir/cron.d"
+me=$(id -un)
+echo "@reboot $me echo from good" >"$dir/cron.d/good"
+echo "@reboot $me echo from bad" | tee "$dir/cron.d/writable" "$dir/linked" >"$dir/hard"
+chmod 666 "$dir/cron.d/writable"
+ln -s "$dir/linked" "$dir/cron.d/link"
+ln "$dir/hard" "$dir/cron.d/hard"
+mkfifo "$dir/cron.d/pipe"
+start --system "$dir/cron.d"
+logs '[|] from good$'
+logs ' 1 jobs$'
+logs 'writable: refused: others than its owner may write to it'
+logs 'link: refused: it is a symbolic link'
+logs 'hard: refused: it has 2 hard links'
+logs 'pipe: refused: it is not a regular file'
+chmod 644 "$dir/cron.d/writable"
+printf '0 0 29 2 * %s true\n' "$me" >>"$dir/cron.d/good"
+kill -HUP "$cron"
+logs ' 3 jobs$'
+logs 'refused' 7
+# What is for the start is not run again.
+never '[|] from bad'
+stop TERM
+
+say "a pipe by itself"
+start --user "$dir/cron.d/pipe"
+logs 'pipe: refused: it is not a regular file'
+stop INT
+
+say "output that has no end, in bounded memory"
+echo "@reboot head -c 300000000 /dev/zero | tr '\\000' x; echo; yes | head -c 300000000" \
+    >"$dir/jobs"
+start --user "$dir/jobs"
+logs '[|] x{4096} \[299995904 bytes more\]$'
+logs 'bytes of output beyond 1048576 are left out$'
+logs 'ended with 0'
+if [ -r "/proc/$cron/status" ]; then
+    peak=$(awk '/^VmHWM/ { print $2 }' "/proc/$cron/status")
+    echo "$peak KiB at most, and a log of $(wc -c <"$dir/log") bytes"
+    [ "$peak" -lt 40000 ]
+fi
+stop TERM
+
+say "escapes"
+echo "@reboot printf '\\033]0;title\\007 \\033[2J\\n'" >"$dir/jobs"
+start --user "$dir/jobs"
+logs '[|] .u\{1b\}\]0;title.u\{7\} .u\{1b\}\[2J$'
+logs 'ended with 0'
+stop TERM
+[ "$(tr -cd '\000-\010\013-\037\177' <"$dir/log" | wc -c)" = 0 ]
+
+if [ "$(id -u)" != 0 ]; then
+    echo "not checked, since this is not root: jobs as other users, files that others own"
+    exit 0
+fi
+say "jobs of other users, and files that they own"
+rm -r "$dir/cron.d/"*
+echo "@reboot nobody id -un; id -Gn; pwd; echo \$HOME \$LOGNAME; id -un >/etc/crontab.tried" \
+    >"$dir/cron.d/job"
+echo "@reboot root echo from theirs" >"$dir/cron.d/theirs"
+chown nobody "$dir/cron.d/theirs"
+start --system "$dir/cron.d"
+logs "theirs: refused: its owner is user $(id -u nobody), which is neither root nor user 0"
+home=$(getent passwd nobody | cut -d: -f6)
+if [ ! -d "$home" ]; then
+    logs "HOME of nobody, which is $home, cannot be entered .*; it runs in /\$"
+    logs '[|] /$'
+fi
+logs '[|] nobody$'
+logs "[|] $(id -gn nobody)\$"
+logs "[|] $home nobody\$"
+logs '[|] .*crontab.tried.*denied'
+logs 'ended with [12]'
+never 'from theirs'
+stop TERM
+# Read by one who is not root, root's files are as good as one's own; jobs of others do not run.
+chmod 755 "$dir" "$dir/cron.d"
+echo '@reboot root echo as root' >"$dir/cron.d/root"
+cp target/release/examples/crontab "$dir/crontab"
+: >"$dir/log"
+setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups \
+    "$dir/crontab" --zone UTC --system "$dir/cron.d" >"$dir/log" 2>&1 &
+cron=$!
+logs '[|] nobody$'
+logs 'root:1: did not run: .*root.*not permitted'
+never 'as root$'
+kill "$cron"
+wait "$cron"
+cron=
