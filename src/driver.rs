@@ -1,4 +1,4 @@
-//! What turns the wheels: a thread, a loop of the user's own, or a virtual clock as it moves.
+//! What turns the wheel: a thread, your own loop, or a virtual clock as it moves.
 //!
 #![doc = include_str!("driver/PROTOCOL.md")]
 

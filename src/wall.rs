@@ -1,4 +1,4 @@
-//! Wall time: sleeps until a time of day, and what each clock does in suspend.
+//! Wall time: sleeps until a time of day, and clocks in suspend.
 //!
 //! A [`Sleep`], and all that is made of it, uses a monotonic clock: one that is never set, and that
 //! on most systems stops in suspend. A [`WallSleep`] uses the clock that [`SystemTime::now`] reads,

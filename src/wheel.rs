@@ -240,9 +240,8 @@ impl<T> Wheel<T> {
     /// Advances to `now`, handing every entry filed at or before it to `due` once it is out of its
     /// list, slot by slot, and in filing order where deadlines are equal.
     ///
-    /// After a `now` that is before the last one, entries filed between the two stay filed, to be
-    /// handed out once their deadline has come again. A turn that stopped partly is to be gone on
-    /// with at the same `now`.
+    /// If `now` is before the last one, entries filed between the two stay filed until their
+    /// deadline has come again. After `Partly`, call again with the same `now`.
     pub(crate) fn turn(
         &mut self,
         now: Tick,
@@ -304,8 +303,8 @@ impl<T> Wheel<T> {
     /// Reads one more link of the draining list, from its end towards its front, so that it is in
     /// the processor's cache when its turn comes.
     ///
-    /// The list's links lie far apart, and where the next one is says only the one before, so that
-    /// to empty a long list is to wait for memory. From both ends, two wait at a time.
+    /// The list's links lie far apart, and only the link before says where the next one is. So
+    /// emptying a long list waits for memory. From both ends, two cache misses overlap.
     #[inline]
     fn read_ahead(&mut self) {
         if self.unread > 0 {

@@ -50,7 +50,7 @@ pub enum ParseErrorKind {
     TooFewFields,
     /// There are more than six fields. There is none for the year.
     TooManyFields,
-    /// A word with `@` that is not known.
+    /// An unknown word with `@`.
     UnknownNickname,
     /// `@reboot`, which is no time.
     Reboot,
@@ -73,7 +73,7 @@ pub enum ParseErrorKind {
     StepWithoutRange,
     /// `L` and `LW` together.
     TwoLastDays,
-    /// The fields can be had one by one, but no day has them all: the 30th of February.
+    /// Each field is valid, but no day matches them all: the 30th of February.
     NeverOccurs,
     /// There is no time zone of this name, or the system has no database of zones.
     UnknownZone,

@@ -48,11 +48,11 @@ const NICKNAMES: [(&str, &str); 7] = [
 /// another `*`. `@yearly` or `@annually`, `@monthly`, `@weekly`, `@daily` or `@midnight`, and
 /// `@hourly` stand for the whole.
 ///
-/// If both fields for days are restricted, a day has to suit one of them; but both, if one of them
-/// begins with `*`, as `*/2` does. That too is as in crontab(5).
+/// If both fields for days are restricted, a day must match one of them. If one of them begins with
+/// `*`, as `*/2` does, a day must match both. That too is as in crontab(5).
 ///
-/// What an expression means when clocks are changed is said in [`cron`](super). The calendar ends
-/// with the year 4999: past it there is no occurrence.
+/// The [module](super) describes what an expression means when clocks are changed. The calendar
+/// ends with the year 4999: past it there is no occurrence.
 ///
 /// # Examples
 ///
@@ -76,12 +76,12 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Understands `expression`, in the time zone that the IANA database has under the name `zone`.
+    /// Parses `expression`, for the time zone that the IANA database has under the name `zone`.
     ///
     /// # Errors
     ///
-    /// If the expression has a fault, names a day that never comes, or the zone is not known. The
-    /// error says where.
+    /// If the expression is invalid or names a day that never comes, or if the zone is unknown. The
+    /// error has the position.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, ParseError> {
         let (times, kind) = parse(expression)?;
         let zone = TimeZone::get(zone)

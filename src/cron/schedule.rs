@@ -6,11 +6,11 @@ use std::time::SystemTime;
 use super::ticks::Ticks;
 use crate::sync::StdArc;
 
-/// A calendar: says for any time which occurrence comes after it.
+/// A calendar: for any time, the next occurrence after it.
 ///
-/// It reads no clock and keeps no state, so that it can be asked about any time, in any order. That
-/// makes a calendar of one's own (of tides, or of bank holidays) easy to write and to test;
-/// [`ticks`](Self::ticks) then gives it everything that has to do with waiting.
+/// It reads no clock and keeps no state, so it can be asked about any time, in any order. That
+/// makes your own calendar (of tides, or of bank holidays) easy to write and to test.
+/// [`ticks`](Self::ticks) does the waiting.
 ///
 /// # Examples
 ///
@@ -37,8 +37,8 @@ use crate::sync::StdArc;
 pub trait Schedule {
     /// The first occurrence later than `after`, or `None` if there is none.
     ///
-    /// What it returns has to be later than `after`. An [`Occurrences`] or a [`Ticks`] for which it
-    /// is not ends, as it would otherwise repeat itself for ever.
+    /// The result must be later than `after`. Otherwise an [`Occurrences`] or a [`Ticks`] ends,
+    /// since it would repeat itself for ever.
     fn next_after(&self, after: SystemTime) -> Option<SystemTime>;
 
     /// All occurrences later than `after`, in order.
@@ -49,8 +49,8 @@ pub trait Schedule {
         Occurrences { schedule: self, last: Some(after) }
     }
 
-    /// A stream of the occurrences that are still to come by the process-wide timer's wall clock;
-    /// see [`Ticks`].
+    /// A stream of the coming occurrences, by the wall clock of the process-wide timer; see
+    /// [`Ticks`].
     fn ticks(self) -> Ticks<Self>
     where
         Self: Sized,

@@ -1,10 +1,10 @@
-//! From times on the clock on the wall to instants: the rule for daylight saving.
+//! From civil times to instants: the rule for daylight saving.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
-/// A clock that skips as much as this has been given a new calendar.
+/// A gap this long is a calendar change, not daylight saving.
 const NEW_CALENDAR_S: i32 = 3 * 3600;
 
 /// What becomes of times that the clock skips or shows twice.

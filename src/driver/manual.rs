@@ -1,4 +1,4 @@
-//! [`Driver`]: the wheels, turned from a loop of the user's own.
+//! [`Driver`]: turns the wheel from your own loop.
 
 use std::fmt;
 use std::time::Instant;
@@ -7,15 +7,15 @@ use crate::engine::{Promise, WakeBatch};
 use crate::tick::Tick;
 use crate::timer::Timer;
 
-/// Turns a timer's wheels from the user's own loop, in the place of a driver thread.
+/// Turns a timer's wheel from your own loop, instead of a driver thread.
 ///
-/// This is the pair that event loops know as "find timer" and "expire timers" (nginx): turn, learn
-/// when the next timer is due, wait for that long in whatever way the loop waits, turn again. The
-/// hook given to [`Builder::build_manual`](crate::Builder::build_manual) is called from whichever
-/// thread arms a timer that is earlier than the turn reported; it should end that wait.
+/// Event loops know this as the pair "find timer" and "expire timers" (nginx): turn, learn when the
+/// next timer is due, wait until then in the loop's own way, turn again. If a thread arms a timer
+/// that is earlier than the turn reported, that thread calls the hook given to
+/// [`Builder::build_manual`](crate::Builder::build_manual), which should end the wait.
 ///
-/// Dropping the driver loses no timer, but nothing fires any more: a sleep then completes only
-/// when it is polled after its deadline for some other reason.
+/// Dropping the driver loses no timer, but nothing fires any more: a sleep then completes only in a
+/// poll after its deadline.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ use crate::timer::Timer;
 /// let (unpark, unparked) = mpsc::channel();
 /// let (timer, mut driver) = Timer::builder().build_manual(move || unpark.send(()).unwrap())?;
 ///
-/// // Another part of the program sleeps on an executor of its own.
+/// // Another part of the program sleeps on another executor.
 /// let sleep = timer.sleep(Duration::from_millis(2));
 /// let sleeper = std::thread::spawn(move || pollster::block_on(sleep));
 ///
@@ -59,8 +59,8 @@ pub struct Turn {
     pub fired: usize,
     /// When to turn again at the latest; `None` if nothing is pending.
     ///
-    /// Not later than the earliest pending deadline. It may be earlier, where the earliest timer
-    /// was cancelled or reset to later: then the next turn finds nothing to fire, and knows more.
+    /// Not later than the earliest pending deadline. It may be earlier if the earliest timer was
+    /// cancelled or reset to later. Then the next turn fires nothing, and reports a later instant.
     pub next: Option<Instant>,
 }
 
@@ -69,14 +69,15 @@ impl Driver {
         Self { timer, batch: WakeBatch::new() }
     }
 
-    /// Fires every timer that is due, in batches and with no lock held, and says what comes next.
+    /// Fires every timer that is due, in batches and with no lock held, and returns what comes
+    /// next.
     ///
-    /// From then on, the unpark hook is called once as soon as a timer is armed that is earlier
-    /// than [`Turn::next`], or any if that is `None`. Turn before each wait; a turn with nothing
-    /// due costs a lock per shard.
+    /// After it, the hook is called once if a timer is armed that is earlier than [`Turn::next`],
+    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due costs a lock
+    /// per shard.
     ///
-    /// A waker that panics keeps no other from being woken: the panic is caught, and counted in
-    /// [`Stats::waker_panics`](crate::Stats::waker_panics).
+    /// A waker that panics does not keep others from being woken. The panic is caught, and counted
+    /// in [`Stats::waker_panics`](crate::Stats::waker_panics).
     pub fn turn(&mut self) -> Turn {
         let engine = self.timer.engine();
         let mut fired = 0;
@@ -100,9 +101,9 @@ impl Driver {
 
     /// When the next timer is due; `None` if nothing is pending.
     ///
-    /// Not later than the earliest pending deadline; earlier only where that timer was reset to
-    /// later. A look only: unlike after a [`turn`](Self::turn), nobody promises to call the hook
-    /// for what is armed afterwards, and it walks a slot of each shard under its lock.
+    /// Not later than the earliest pending deadline, and earlier only if that timer was reset to
+    /// later. Unlike a [`turn`](Self::turn), it does not arrange a call of the hook for timers that
+    /// are armed afterwards. It walks a slot of each shard under its lock.
     pub fn next_deadline(&self) -> Option<Instant> {
         let engine = self.timer.engine();
         engine.exact_earliest().map(|next| engine.clock().instant(next))

@@ -1,12 +1,12 @@
-//! How often the driver passes over the wheels when timers fall due faster than that is worth.
+//! Coalesces passes when timers are due faster than a wake-up for each is worth.
 //!
-//! While passes are sparse, each timer fires at its own deadline. Passes that follow on each other
-//! faster than one per [`SPARSE`] empty a token bucket, and from then on draw together: there is
-//! one per [`CROWDED`], or up to four times as long where each fires many timers. That ends with
-//! the first pass that finds next to nothing to do.
+//! While passes are sparse, each timer fires at its own deadline. Passes that come faster than one
+//! per [`SPARSE`] empty a token bucket. From then on passes coalesce: there is one per [`CROWDED`],
+//! or up to four times that if each fires many timers. That ends with the first pass that fires
+//! hardly anything.
 //!
-//! What it weighs up is the cost of a wake-up, about 5 us, against lateness: 20,000 exact wake-ups
-//! a second take a tenth of a processor.
+//! It weighs the cost of a wake-up, about 5 us, against lateness: 20,000 exact wake-ups a second
+//! take a tenth of a processor.
 
 use std::time::Duration;
 

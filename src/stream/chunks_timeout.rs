@@ -37,8 +37,8 @@ impl<S: Stream> ChunksTimeout<S> {
         Self { source: Source::new(stream), items: Vec::new(), sleep: never(), max, limit }
     }
 
-    /// Takes out what was collected for the next chunk, so that nothing is lost when the stream is
-    /// given up, as after an error from elsewhere or in a shutdown. Empty if there is nothing.
+    /// Takes the items that were collected for the next chunk; empty if there are none. Use it to
+    /// lose nothing in a shutdown or after an error.
     ///
     /// Takes a pinned reference, as tokio-stream's does, since the stream may be pinned by then.
     /// It can be polled again, and starts a new chunk then.

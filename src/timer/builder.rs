@@ -1,4 +1,4 @@
-//! [`Builder`]: a timer of one's own.
+//! [`Builder`]: options of a timer.
 
 use std::io;
 
@@ -137,8 +137,8 @@ impl Builder {
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the number of shards is not within 1 to
     /// 256, if the thread's name contains a NUL, or if the clock belongs to another timer.
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the system has no such clock. Whether the
-    /// thread can be started shows later; to know now, call [`Timer::start`].
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the system has no such clock. The thread is
+    /// started later; [`Timer::start`] starts it at once and reports failure.
     ///
     /// # Examples
     ///
@@ -162,13 +162,13 @@ impl Builder {
         self.build_with(drive)
     }
 
-    /// Makes a timer that is driven by hand, from a loop of the caller's own.
+    /// Makes a timer that you drive by hand, from your own loop.
     ///
-    /// `unpark` is called, from any thread and with no lock held, when a timer is armed that is
-    /// earlier than what the last [`Driver::turn`] reported; once, until the next turn. That may be
-    /// the loop's own thread, in a task that arms a timer between two turns: a loop that turns
-    /// right before it waits learns of that timer anyway. A panic of the hook is caught and counted
-    /// in [`Stats::waker_panics`](crate::Stats::waker_panics).
+    /// `unpark` is called once between two turns: when a timer is armed that is earlier than what
+    /// the last [`Driver::turn`] reported. The thread that arms the timer calls it, with no lock
+    /// held. That may be the loop's own thread, if a task arms a timer between two turns; a loop
+    /// that turns right before it waits sees that timer anyway. A panic of the hook is caught and
+    /// counted in [`Stats::waker_panics`](crate::Stats::waker_panics).
     ///
     /// # Errors
     ///
