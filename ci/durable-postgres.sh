@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Makes a PostgreSQL cluster in a temporary folder, runs a command with TOURBILLON_POSTGRES set to
+# its address, and removes the cluster. Without a command, runs the tests of the PostgreSQL store.
+#
+#   ci/durable-postgres.sh                       the tests
+#   ci/durable-postgres.sh psql {}               any command; {} stands for the address
+#   FSYNC=off ci/durable-postgres.sh ...         without waiting for the disk
+#   PG_OPTIONS="-c wal_level=minimal" ...        further options of the server
+. "$(dirname "$0")/lib.sh"
+
+# The server's programs of the newest version that is installed.
+find_bin() {
+    local initdb
+    initdb=$(find /usr/lib/postgresql -name initdb 2>/dev/null | sort -V | tail -n 1)
+    [ -n "$initdb" ] || initdb=$(command -v initdb)
+    [ -n "$initdb" ] && dirname "$(readlink -f "$initdb")"
+}
+if ! bin=$(find_bin); then
+    echo "no PostgreSQL here: installing Debian's" >&2
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >&2
+    bin=$(find_bin)
+fi
+
+# The server refuses to run as root.
+as_server() {
+    if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi
+}
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/tourbillon-postgres.XXXXXX")
+stop() {
+    [ ! -f "$folder/data/postmaster.pid" ] ||
+        as_server "$bin/pg_ctl" stop -D "$folder/data" -m immediate -s || true
+    rm -rf "$folder"
+}
+trap stop EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+printf '%s\n' "$password" >"$folder/password"
+if [ "$(id -u)" = 0 ]; then chown -R postgres "$folder"; fi
+as_server "$bin/initdb" -D "$folder/data" -U tourbillon --pwfile="$folder/password" \
+    -A scram-sha-256 -E UTF8 --locale=C --no-sync >"$folder/initdb.log" ||
+    { cat "$folder/initdb.log" >&2; exit 1; }
+
+# A port that is free: whoever else starts a server may take it first, so several tries.
+start() {
+    local try
+    for try in 1 2 3 4 5; do
+        port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
+        options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder"
+        options+=" -c fsync=${FSYNC:-on} -c max_connections=200 -c shared_buffers=256MB"
+        options+=" -c max_wal_size=4GB -c log_min_messages=fatal ${PG_OPTIONS:-}"
+        as_server "$bin/pg_ctl" start -D "$folder/data" -w -s -l "$folder/log" -o "$options" &&
+            return
+    done
+    cat "$folder/log" >&2
+    return 1
+}
+start
+
+export TOURBILLON_POSTGRES="postgres://tourbillon:$password@127.0.0.1:$port/postgres"
+# What the harness needs to stop and start the server.
+export TOURBILLON_POSTGRES_BIN=$bin TOURBILLON_POSTGRES_DATA=$folder/data
+if [ $# = 0 ]; then
+    cd durable
+    cargo test --locked --features postgres --test postgres
+else
+    "${@//\{\}/$TOURBILLON_POSTGRES}"
+fi

@@ -1,0 +1,304 @@
+//! [`Postgres`]: a store for many nodes, on PostgreSQL 15 and later.
+//!
+//! The tables are in the schema `tourbillon` of the database that the connection is to. Correctness
+//! rests on rows and their locks alone: there are no triggers, procedures, sequences or advisory
+//! locks, and nothing listens.
+//!
+//! # In a transaction of the caller's
+//!
+//! [`insert`] and [`finish`], and [`insert_async`] and [`finish_async`] for `tokio_postgres`, do
+//! what [`Store::insert`] and [`Store::finish`] do, in a transaction that the caller has begun:
+//! what they write is there once, and only if, the caller's own writes are.
+
+mod attempts;
+mod link;
+mod lists;
+mod nodes;
+mod schedules;
+mod schema;
+mod timers;
+mod values;
+mod within;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_postgres::Config;
+
+use self::link::{Answer, Link, PATIENCE, Session};
+pub use self::schema::SCHEMA;
+use self::values::Span;
+pub use self::within::{finish, finish_async, insert, insert_async};
+use super::{
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
+    Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
+};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::{Lease, NodeId, Shards, TimerId};
+use crate::record::Record;
+use crate::time::Time;
+
+/// The longest pause before a call that conflicts is repeated.
+const PAUSE: Duration = Duration::from_millis(32);
+
+/// How long it may take to make the tables, or to wait for another process to make them.
+const MIGRATION: Duration = Duration::from_secs(60);
+
+/// One connection to a PostgreSQL database of timers.
+///
+/// It connects when it is made and, after it was lost, at the next call. No call takes longer than
+/// five seconds, whatever the network does. Not to be called on the threads of an async runtime:
+/// calls block, and panic on those of tokio.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tourbillon_durable::store::{Postgres, Store};
+///
+/// let mut store = Postgres::connect("postgres://app:secret@db.example.org/app")?;
+/// println!("{}", store.now()?);
+/// # Ok::<(), tourbillon_durable::StoreError>(())
+/// ```
+pub struct Postgres {
+    config: Config,
+    link: Option<Link>,
+    search: nodes::Search,
+}
+
+impl Postgres {
+    /// Connects to the database at `address`, a URL or `key=value` pairs as libpq has them, and
+    /// makes its tables or brings them up to [`SCHEMA`].
+    ///
+    /// Connections are not encrypted: an address that demands TLS is refused.
+    pub fn connect(address: &str) -> Result<Self> {
+        let config = Config::from_str(address);
+        let config = config.map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))?;
+        let mut store = Self { config: limited(config), link: None, search: Default::default() };
+        store.within(MIGRATION, async |session, _| schema::migrate(session).await)?;
+        Ok(store)
+    }
+
+    fn call<T>(&mut self, work: impl AsyncFnMut(&mut Session, bool) -> Answer<T>) -> Result<T> {
+        self.ready()?;
+        self.within(PATIENCE, work)
+    }
+
+    /// Does `work`, again while it conflicts; its second argument says whether it did.
+    fn within<T>(
+        &mut self,
+        patience: Duration,
+        mut work: impl AsyncFnMut(&mut Session, bool) -> Answer<T>,
+    ) -> Result<T> {
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        let mut is_contended = false;
+        loop {
+            let answer =
+                self.once(begun + patience, async |session| work(session, is_contended).await);
+            match answer {
+                Err(error) if error.kind() == StoreErrorKind::Conflict => {
+                    if begun.elapsed() > patience / 2 {
+                        return Err(error);
+                    }
+                }
+                answer => return answer,
+            }
+            is_contended = true;
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE);
+        }
+    }
+
+    /// Does `work` once.
+    fn once<T>(
+        &mut self,
+        deadline: Instant,
+        work: impl AsyncFnOnce(&mut Session) -> Answer<T>,
+    ) -> Result<T> {
+        let link = match &mut self.link {
+            Some(link) => link,
+            none => none.insert(Link::connect(&self.config)?),
+        };
+        link.call(deadline, work).map_err(|(error, is_usable)| {
+            if !is_usable {
+                self.link = None;
+            }
+            error
+        })
+    }
+
+    /// Sees to it that there is a connection, if the server lets it.
+    fn ready(&mut self) -> Result<()> {
+        if self.link.as_ref().is_none_or(|link| !link.is_open()) {
+            self.link = None;
+            let mut link = Link::connect(&self.config)?;
+            let deadline = Instant::now() + PATIENCE;
+            let checked = link.call(deadline, async |session| schema::check(session).await);
+            checked.map_err(|(error, _)| error)?;
+            self.link = Some(link);
+        }
+        Ok(())
+    }
+}
+
+/// The configuration with limits to how long a dead network goes unnoticed, where it has none.
+fn limited(mut config: Config) -> Config {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(2));
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(PATIENCE);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("tourbillon");
+    }
+    config.keepalives_idle(Duration::from_secs(10));
+    config.keepalives_interval(Duration::from_secs(2));
+    config.keepalives_retries(2);
+    config
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It leaves the password out.
+        f.debug_struct("Postgres")
+            .field("config", &self.config)
+            .field("is_connected", &self.link.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for Postgres {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        let (config, search) = (self.config.clone(), Default::default());
+        let mut store = Self { config, link: None, search };
+        store.ready()?;
+        Ok(Box::new(store))
+    }
+
+    fn now(&mut self) -> Result<Time> {
+        self.call(async |session, _| nodes::now(session).await)
+    }
+
+    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat> {
+        self.call(async |session, _| nodes::join(session, node, Span(span)).await)
+    }
+
+    fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        self.call(async |session, _| nodes::beat(session, lease, Span(span)).await)
+    }
+
+    fn leave(&mut self, lease: Lease) -> Result<()> {
+        self.call(async |session, _| nodes::leave(session, lease).await)
+    }
+
+    fn tend(&mut self) -> Result<Tended> {
+        let mut search = std::mem::take(&mut self.search);
+        let tended = self.call(async |session, _| nodes::tend(session, &mut search).await);
+        self.search = search;
+        tended
+    }
+
+    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
+        if timers.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.call(async |session, _| timers::insert(session, timers, repeated).await)
+    }
+
+    fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
+        self.call(async |session, _| timers::scan(session, scan).await)
+    }
+
+    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
+        self.call(async |session, _| nodes::held(session, lease).await)
+    }
+
+    fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
+        self.call(async |session, is_contended| {
+            attempts::claim(session, lease, timers, is_contended).await
+        })
+    }
+
+    fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
+        if ends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_one_statement = !attempts::is_mixed(ends);
+        self.call(async |session, _| {
+            if is_one_statement {
+                return attempts::finish(session, lease, ends).await;
+            }
+            session.begin().await?;
+            let finished = attempts::finish(session, lease, ends).await?;
+            session.commit().await?;
+            Ok(finished)
+        })
+    }
+
+    fn finish_and_claim(
+        &mut self,
+        lease: Lease,
+        ends: &[End],
+        timers: &[TimerId],
+    ) -> Result<(Vec<Finished>, Claimed)> {
+        if !ends.is_empty() && !timers.is_empty() && ends.iter().all(attempts::is_last) {
+            self.ready()?;
+            let together = self.once(Instant::now() + PATIENCE, async |session| {
+                attempts::end_and_claim(session, lease, ends, timers).await
+            });
+            match together {
+                Err(error) if error.kind() == StoreErrorKind::Conflict => {}
+                answer => return answer,
+            }
+        }
+        let finished = self.finish(lease, ends)?;
+        Ok((finished, self.claim(lease, timers)?))
+    }
+
+    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+        self.call(async |session, _| timers::cancel(session, timer).await)
+    }
+
+    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
+        self.call(async |session, _| timers::reschedule(session, timer, to).await)
+    }
+
+    fn find(&mut self, name: &str) -> Result<Option<Timer>> {
+        self.call(async |session, _| timers::find(session, name).await)
+    }
+
+    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
+        self.call(async |session, _| lists::timers(session, filter).await)
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
+        self.call(async |session, _| schedules::schedule(session, name).await)
+    }
+
+    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
+        self.call(async |session, _| schedules::schedules(session, filter).await)
+    }
+
+    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
+        self.call(async |session, _| schedules::upcoming(session, Span(ahead), shards, limit).await)
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
+        self.call(async |session, _| schedules::change(session, change).await)
+    }
+
+    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
+        self.call(async |session, _| schedules::advance(session, advance).await)
+    }
+
+    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
+        self.call(async |session, _| lists::records(session, filter).await)
+    }
+
+    fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
+        self.call(async |session, _| lists::prune(session, before, limit).await)
+    }
+}

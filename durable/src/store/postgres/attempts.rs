@@ -1,0 +1,270 @@
+//! Attempts: claimed, and ended.
+
+use std::collections::HashSet;
+
+use tokio_postgres::Row;
+
+use super::link::{Answer, Params, Query, Session};
+use super::timers::{columns, timer};
+use super::values::{Id, Span, Stamp, big, int};
+use crate::id::{Lease, TimerId};
+use crate::record::{Outcome, Reason};
+use crate::store::{Claimed, End, Finished, How};
+
+/// The parts of a claim and of ends, put together to statements below. A claim first asks for the
+/// node's row and locks it in a way that beats do not mind, but the end of the life does.
+macro_rules! claimed {
+    ($timers:literal $locked:literal) => {
+        concat!(
+            "alive AS MATERIALIZED (
+                 SELECT FROM tourbillon.node WHERE id = $1 AND epoch = $2 FOR KEY SHARE
+             ),
+             claimed AS (
+                 UPDATE tourbillon.timer SET attempt = attempt + 1, node = $1, epoch = $2
+                 WHERE id = ANY(",
+            $timers,
+            ") AND node IS NULL AND due <= now() AND EXISTS (SELECT FROM alive) ",
+            $locked,
+            " RETURNING ",
+            columns!(),
+            ")"
+        )
+    };
+}
+
+/// The parameters `$3` to `$7` are the ends.
+macro_rules! ended {
+    () => {
+        "ended AS (
+             DELETE FROM tourbillon.timer AS t
+             USING unnest($3::uuid[], $4::int4[], $5::int2[], $6::int2[], $7::text[])
+                 AS e (timer, attempt, outcome, reason, detail)
+             WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
+             RETURNING t.id, t.schedule, t.name, t.kind, t.scheduled_for, t.attempt, t.failures,
+                       e.outcome, e.reason, e.detail
+         ),
+         recorded AS (
+             INSERT INTO tourbillon.history
+                 (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
+                  detail, node, recorded)
+             SELECT id, schedule, name, kind, scheduled_for, attempt,
+                    failures + (outcome = 2)::int4, outcome, reason, detail, $1, now()
+             FROM ended
+         )"
+    };
+}
+
+/// The time stands in the first row, which has no timer.
+macro_rules! and_rows {
+    ($ended:literal) => {
+        concat!(
+            " SELECT now(), ",
+            $ended,
+            ", NULL::uuid, NULL::uuid, NULL, NULL, NULL::timestamptz, NULL::timestamptz,
+                 NULL::bytea, NULL, NULL::int4, NULL::int4, NULL::uuid, NULL::int8
+             UNION ALL SELECT NULL, NULL, ",
+            columns!(),
+            " FROM claimed"
+        )
+    };
+}
+
+pub(super) const CLAIM: &str =
+    concat!("WITH ", claimed!("$3::uuid[]" ""), and_rows!("NULL::uuid[]"));
+
+/// Leaves out what another transaction has locked.
+pub(super) const CLAIM_UNLOCKED: &str = concat!(
+    "WITH ",
+    claimed!(
+        "ARRAY(
+             SELECT id FROM tourbillon.timer
+             WHERE id = ANY($3::uuid[]) AND node IS NULL AND due <= now()
+             FOR UPDATE SKIP LOCKED
+         )" ""
+    ),
+    and_rows!("NULL::uuid[]")
+);
+
+// Statements have these numbers in them.
+const _: () = assert!(Outcome::Dead.code() == 2);
+
+const END: &str = concat!("WITH ", ended!(), " SELECT id FROM ended");
+
+/// Two changes of one table in one statement; each is a statement of its own, too, for a database
+/// that has none such.
+pub(super) const END_AND_CLAIM: &str = concat!(
+    "WITH ",
+    ended!(),
+    ", ",
+    claimed!("$8::uuid[]" ""),
+    and_rows!("ARRAY(SELECT id FROM ended)")
+);
+
+/// Attempts that are followed by others: pending again, some after a pause.
+const RETURN: &str = "
+    UPDATE tourbillon.timer AS t
+    SET node = NULL, epoch = NULL, failures = t.failures + (e.pause IS NOT NULL)::int4,
+        due = coalesce(now() + e.pause, t.due)
+    FROM unnest($3::uuid[], $4::int4[], $5::interval[]) AS e (timer, attempt, pause)
+    WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
+    RETURNING t.id";
+
+/// What was recorded by an earlier call with the same ends.
+const WAS_ENDED: &str = "
+    SELECT h.timer FROM unnest($2::uuid[], $3::int4[]) AS e (timer, attempt)
+    JOIN tourbillon.history AS h ON h.timer = e.timer
+    WHERE h.attempts = e.attempt AND h.node = $1";
+
+fn key(of: Lease) -> (Id, i64) {
+    (of.node.into(), big(of.epoch))
+}
+
+fn claimed(rows: &[Row]) -> Answer<Claimed> {
+    let Stamp(now) = rows[0].try_get(0)?;
+    let timers = rows[1..].iter().map(|row| timer(row, 2)).collect::<Answer<Vec<_>>>();
+    let mut timers = timers?;
+    timers.sort_by_key(|timer| (timer.new.due, timer.new.id));
+    Ok(Claimed { now, timers })
+}
+
+/// As [`Store::claim`](crate::Store::claim). If `is_contended`, leaves out what is locked.
+pub(super) async fn claim(
+    session: &mut Session,
+    of: Lease,
+    timers: &[TimerId],
+    is_contended: bool,
+) -> Answer<Claimed> {
+    let sql = if is_contended { CLAIM_UNLOCKED } else { CLAIM };
+    let (node, epoch) = key(of);
+    let ids: Vec<Id> = timers.iter().copied().map(Id::from).collect();
+    claimed(&session.write(sql, &[&node, &epoch, &ids]).await?)
+}
+
+/// Ends that are last, column by column.
+#[derive(Default)]
+struct Ends<'a> {
+    timers: Vec<Id>,
+    attempts: Vec<i32>,
+    outcomes: Vec<i16>,
+    reasons: Vec<Option<i16>>,
+    details: Vec<&'a str>,
+}
+
+/// Ends that others follow.
+#[derive(Default)]
+struct Returns {
+    timers: Vec<Id>,
+    attempts: Vec<i32>,
+    pauses: Vec<Option<Span>>,
+}
+
+fn split(ends: &[End]) -> (Ends<'_>, Returns) {
+    let (mut last, mut returns) = (Ends::default(), Returns::default());
+    for end in ends {
+        let (timer, attempt) = (end.timer.into(), int(end.attempt));
+        let pause = match &end.how {
+            How::Done(outcome, reason, detail) => {
+                last.timers.push(timer);
+                last.attempts.push(attempt);
+                last.outcomes.push(outcome.code());
+                last.reasons.push(reason.map(Reason::code));
+                last.details.push(detail);
+                continue;
+            }
+            How::Retry(pause) => Some(Span(*pause)),
+            How::HandBack => None,
+        };
+        returns.timers.push(timer);
+        returns.attempts.push(attempt);
+        returns.pauses.push(pause);
+    }
+    (last, returns)
+}
+
+fn ids(rows: Vec<Row>) -> Answer<HashSet<TimerId>> {
+    rows.iter().map(|row| Ok(row.try_get::<_, Id>(0)?.into())).collect()
+}
+
+/// As [`Store::finish`](crate::Store::finish); two statements at most that write.
+pub(super) async fn finish(
+    query: &mut impl Query,
+    of: Lease,
+    ends: &[End],
+) -> Answer<Vec<Finished>> {
+    let (last, returns) = split(ends);
+    let (node, epoch) = key(of);
+    let mut accepted = HashSet::new();
+    if !last.timers.is_empty() {
+        let (outcomes, reasons, details) = (&last.outcomes, &last.reasons, &last.details);
+        let params: Params<'_> =
+            &[&node, &epoch, &last.timers, &last.attempts, outcomes, reasons, details];
+        accepted.extend(ids(query.write(END, params).await?)?);
+    }
+    if !returns.timers.is_empty() {
+        let params: Params<'_> =
+            &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses];
+        accepted.extend(ids(query.write(RETURN, params).await?)?);
+    }
+    judge(query, of, ends, accepted).await
+}
+
+pub(super) fn is_last(end: &End) -> bool {
+    matches!(end.how, How::Done(..))
+}
+
+/// Whether both kinds of ends are there, which are two statements.
+pub(super) fn is_mixed(ends: &[End]) -> bool {
+    ends.iter().any(is_last) && !ends.iter().all(is_last)
+}
+
+/// What became of `ends`, if those of `accepted` were found running.
+async fn judge(
+    query: &mut impl Query,
+    of: Lease,
+    ends: &[End],
+    mut accepted: HashSet<TimerId>,
+) -> Answer<Vec<Finished>> {
+    let lost = ends.iter().filter(|end| is_last(end) && !accepted.contains(&end.timer));
+    let (timers, attempts): (Vec<Id>, Vec<i32>) =
+        lost.map(|end| (Id::from(end.timer), int(end.attempt))).unzip();
+    if !timers.is_empty() {
+        let node = Id::from(of.node);
+        accepted.extend(ids(query.read(WAS_ENDED, &[&node, &timers, &attempts]).await?)?);
+    }
+    let became = |end: &End| match accepted.contains(&end.timer) {
+        true => Finished::Accepted,
+        false => Finished::Fenced,
+    };
+    Ok(ends.iter().map(became).collect())
+}
+
+/// Ends, all of them last, and a claim, in one statement.
+pub(super) async fn end_and_claim(
+    session: &mut Session,
+    of: Lease,
+    ends: &[End],
+    timers: &[TimerId],
+) -> Answer<(Vec<Finished>, Claimed)> {
+    let (last, _) = split(ends);
+    let (node, epoch) = key(of);
+    let claims: Vec<Id> = timers.iter().copied().map(Id::from).collect();
+    let rows = session
+        .write(
+            END_AND_CLAIM,
+            &[
+                &node,
+                &epoch,
+                &last.timers,
+                &last.attempts,
+                &last.outcomes,
+                &last.reasons,
+                &last.details,
+                &claims,
+            ],
+        )
+        .await?;
+    let ended: Vec<Id> = rows[0].try_get(1)?;
+    let claimed = claimed(&rows)?;
+    let accepted = ended.into_iter().map(TimerId::from).collect();
+    Ok((judge(session, of, ends, accepted).await?, claimed))
+}

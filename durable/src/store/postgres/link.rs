@@ -1,0 +1,258 @@
+//! [`Link`]: one connection, the runtime that drives it, and what a lost one means.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
+
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::Result;
+
+/// How long a call may take, whatever the network and the server do.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it may take to connect.
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// What every connection is set to.
+///
+/// A plan is made once, when the tables may be empty, and kept while they grow: so it has no choice
+/// but the indexes. A statement waits little for a lock, as most have a better answer to one that
+/// is taken; a transaction waits longer, by [`BEGIN`]. The server gives up before the client does.
+const SETTINGS: &str = "
+    SET plan_cache_mode = force_generic_plan; SET jit = off;
+    SET enable_seqscan = off; SET enable_bitmapscan = off;
+    SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET lock_timeout = '50ms'; SET statement_timeout = '4s';
+    SET idle_in_transaction_session_timeout = '4s';
+    SET default_transaction_isolation = 'read committed';
+    SET search_path = ''";
+
+const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '3s'";
+
+pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// What can run statements: a connection, or a transaction of the caller's.
+///
+/// A statement is a text that lives as long as the program, so that it is prepared once.
+pub(super) trait Query {
+    /// Runs what writes nothing.
+    async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
+
+    /// Runs what may write.
+    async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The server's, or the connection's.
+    Postgres(Error),
+    /// The call took too long.
+    Late,
+    /// Nothing to do with the database.
+    Other(StoreError),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+pub(super) type Answer<T> = std::result::Result<T, Failure>;
+
+/// One connection. While no call runs, nothing does.
+pub(super) struct Link {
+    runtime: Runtime,
+    session: Session,
+}
+
+/// What a call has of a connection.
+pub(super) struct Session {
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    /// Whether a transaction is open.
+    open: bool,
+    /// Whether this call has sent something that the server may have committed.
+    exposed: bool,
+}
+
+fn unavailable(source: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, source)
+}
+
+impl Link {
+    /// Connects.
+    pub(super) fn connect(config: &Config) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| unavailable(Box::new(error)))?;
+        let client = runtime.block_on(async {
+            let connect = async {
+                let (client, connection) = config.connect(NoTls).await?;
+                // It ends with the runtime, or with the connection, which the client then shows.
+                tokio::spawn(connection);
+                client.batch_execute(SETTINGS).await?;
+                Ok::<_, Error>(client)
+            };
+            timeout_at(Instant::now() + CONNECT, connect).await
+        });
+        let client = match client {
+            Ok(client) => client.map_err(|error| Failure::Postgres(error).unconnected())?,
+            Err(late) => return Err(unavailable(Box::new(late))),
+        };
+        let statements = HashMap::new();
+        let session = Session { client, statements, open: false, exposed: false };
+        Ok(Self { runtime, session })
+    }
+
+    /// Whether the connection is there still, as far as is known without asking the server.
+    pub(super) fn is_open(&self) -> bool {
+        // Lets the connection read that it was closed.
+        self.runtime.block_on(tokio::task::yield_now());
+        !self.session.client.is_closed()
+    }
+
+    /// Does `work`; leaves no transaction open. With an error comes whether the link may go on.
+    pub(super) fn call<T>(
+        &mut self,
+        deadline: Instant,
+        work: impl AsyncFnOnce(&mut Session) -> Answer<T>,
+    ) -> std::result::Result<T, (StoreError, bool)> {
+        let session = &mut self.session;
+        session.exposed = false;
+        let answer = self.runtime.block_on(async {
+            let done = timeout_at(deadline, work(session)).await;
+            let done = done.unwrap_or(Err(Failure::Late));
+            if session.open && !matches!(done, Err(Failure::Late)) {
+                // What goes wrong here shows when the connection is next used.
+                let _ = timeout_at(deadline, session.rollback()).await;
+            }
+            done
+        });
+        let is_usable = !session.open && !session.client.is_closed();
+        answer.map_err(|failure| {
+            let (kind, is_good) = failure.judge(session.exposed);
+            (failure.into_error(kind), is_good && is_usable)
+        })
+    }
+}
+
+impl Session {
+    async fn statement(&mut self, sql: &'static str) -> Answer<Statement> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(sql).await?;
+        self.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    /// Runs what is not worth to be kept prepared, and writes nothing.
+    pub(super) async fn read_once(&self, sql: &str, params: Params<'_>) -> Answer<Vec<Row>> {
+        Ok(self.client.query(sql, params).await?)
+    }
+
+    /// Runs statements without parameters, in a transaction that is open.
+    pub(super) async fn batch(&self, sql: &str) -> Answer<()> {
+        Ok(self.client.batch_execute(sql).await?)
+    }
+
+    /// Opens a transaction, whose statements wait longer for a lock than one without.
+    pub(super) async fn begin(&mut self) -> Answer<()> {
+        self.open = true;
+        self.batch(BEGIN).await
+    }
+
+    pub(super) async fn commit(&mut self) -> Answer<()> {
+        self.exposed = true;
+        self.batch("COMMIT").await?;
+        self.open = false;
+        Ok(())
+    }
+
+    pub(super) async fn rollback(&mut self) -> Answer<()> {
+        self.batch("ROLLBACK").await?;
+        self.open = false;
+        Ok(())
+    }
+}
+
+impl Query for Session {
+    async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
+        let statement = self.statement(sql).await?;
+        Ok(self.client.query(&statement, params).await?)
+    }
+
+    async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
+        let statement = self.statement(sql).await?;
+        let before = self.exposed;
+        self.exposed |= !self.open;
+        let answer = self.client.query(&statement, params).await;
+        if answer.as_ref().is_err_and(is_undone) {
+            self.exposed = before;
+        }
+        Ok(answer?)
+    }
+}
+
+/// Whether the server itself said that the statement failed, so that nothing of it was written.
+fn is_undone(error: &Error) -> bool {
+    // An end of the connection is said after a commit, too.
+    error.as_db_error().is_some_and(|error| !error.code().code().starts_with("57P"))
+}
+
+impl Failure {
+    /// What a caller can do about it, and whether the connection may be used again.
+    fn judge(&self, exposed: bool) -> (StoreErrorKind, bool) {
+        use StoreErrorKind::{Conflict, Invalid, Schema, Unavailable, Uncertain};
+        let error = match self {
+            Self::Postgres(error) => error,
+            Self::Late if exposed => return (Uncertain, false),
+            Self::Late => return (Unavailable, false),
+            Self::Other(error) => return (error.kind(), true),
+        };
+        let Some(code) = error.code() else {
+            return (if exposed { Uncertain } else { Unavailable }, false);
+        };
+        let (kind, is_good) = match &code.code()[..2] {
+            _ if *code == SqlState::LOCK_NOT_AVAILABLE => (Conflict, true),
+            "40" => (Conflict, true),
+            _ if *code == SqlState::QUERY_CANCELED => (Unavailable, true),
+            // No such table, column or schema; none that this role may use.
+            "3F" | "42" => (Schema, true),
+            "22" | "23" | "54" => (Invalid, true),
+            // Shutting down, out of something, a standby, a statement forgotten: another connection
+            // may do.
+            _ => (Unavailable, false),
+        };
+        (if exposed { Uncertain } else { kind }, is_good)
+    }
+
+    /// As an error in a transaction that is not committed.
+    pub(super) fn unwritten(self) -> StoreError {
+        let (kind, _) = self.judge(false);
+        self.into_error(kind)
+    }
+
+    /// As an error of connecting.
+    fn unconnected(self) -> StoreError {
+        self.into_error(StoreErrorKind::Unavailable)
+    }
+
+    fn into_error(self, kind: StoreErrorKind) -> StoreError {
+        match self {
+            Self::Postgres(error) => match error.as_db_error() {
+                // By itself it says no more than that there was one.
+                Some(said) => StoreError::new(kind, said.to_string()),
+                None => StoreError::new(kind, error),
+            },
+            Self::Late => StoreError::new(kind, format!("no answer within {PATIENCE:?}")),
+            Self::Other(error) => error,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Nodes: their lives, and what is done for those that are over.
+
+use tokio_postgres::Row;
+
+use super::link::{Answer, Params, Query, Session};
+use super::values::{Id, Span, Stamp, big};
+use crate::id::{Lease, NodeId, TimerId};
+use crate::store::{Beat, Tended};
+use crate::time::Time;
+
+/// The last epoch is kept apart from the life, under the lock of its row: nobody has it twice.
+const JOIN: &str = "
+    WITH mine AS (
+        INSERT INTO tourbillon.identity AS i (id, epoch, seen) VALUES ($1, 1, now())
+        ON CONFLICT (id) DO UPDATE SET epoch = i.epoch + 1, seen = now()
+        RETURNING epoch
+    ),
+    life AS (
+        INSERT INTO tourbillon.node (id, epoch, expires, beat)
+        SELECT $1, epoch, now() + $2::interval, now() FROM mine
+        ON CONFLICT (id) DO UPDATE
+        SET epoch = excluded.epoch, expires = excluded.expires, beat = excluded.beat
+        RETURNING id, epoch, beat
+    )
+    SELECT id, epoch, beat FROM life
+    UNION ALL SELECT id, epoch, beat FROM tourbillon.node WHERE id <> $1";
+
+const BEAT: &str = "
+    WITH life AS (
+        UPDATE tourbillon.node SET expires = now() + $3::interval, beat = now()
+        WHERE id = $1 AND epoch = $2
+        RETURNING id, epoch, beat
+    )
+    SELECT id, epoch, beat FROM life
+    UNION ALL
+    SELECT id, epoch, beat FROM tourbillon.node
+    WHERE id <> $1 AND EXISTS (SELECT FROM life)";
+
+pub(super) async fn now(session: &mut Session) -> Answer<Time> {
+    let Stamp(now) = session.read("SELECT now()", &[]).await?[0].try_get(0)?;
+    Ok(now)
+}
+
+/// The own row comes first; its last beat is now.
+fn beat_of(rows: &[Row]) -> Answer<Option<Beat>> {
+    let Some(own) = rows.first() else { return Ok(None) };
+    let mut nodes = Vec::with_capacity(rows.len());
+    for row in rows {
+        let Stamp(beat) = row.try_get(2)?;
+        nodes.push((NodeId::from(row.try_get::<_, Id>(0)?), beat));
+    }
+    let (node, now) = nodes[0];
+    nodes.sort();
+    let epoch = own.try_get::<_, i64>(1)?.unsigned_abs();
+    Ok(Some(Beat { lease: Lease { node, epoch }, now, nodes }))
+}
+
+pub(super) async fn join(session: &mut Session, node: NodeId, span: Span) -> Answer<Beat> {
+    let beat = beat_of(&session.write(JOIN, &[&Id::from(node), &span]).await?)?;
+    Ok(beat.expect("a join returns the row that it wrote"))
+}
+
+pub(super) async fn beat(session: &mut Session, lease: Lease, span: Span) -> Answer<Option<Beat>> {
+    let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
+    beat_of(&session.write(BEAT, &[&node, &epoch, &span]).await?)
+}
+
+const LEAVE: &str = "
+    WITH gone AS (DELETE FROM tourbillon.node WHERE id = $1 AND epoch = $2 RETURNING id)
+    UPDATE tourbillon.identity AS i SET seen = now() FROM gone WHERE i.id = gone.id
+    RETURNING i.id";
+
+/// A timer that runs was due: so what runs is found by the index on `due`.
+const GIVE_BACK: &str = "
+    UPDATE tourbillon.timer SET node = NULL, epoch = NULL
+    WHERE due <= now() AND node = $1 AND epoch = $2
+    RETURNING id";
+
+pub(super) async fn leave(session: &mut Session, lease: Lease) -> Answer<()> {
+    let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
+    session.begin().await?;
+    // It waits for claims under way, and the next statement sees what they claimed.
+    if session.write(LEAVE, &[&node, &epoch]).await?.is_empty() {
+        return session.rollback().await;
+    }
+    session.write(GIVE_BACK, &[&node, &epoch]).await?;
+    session.commit().await
+}
+
+const HELD: &str = "
+    SELECT id, attempt FROM tourbillon.timer WHERE due <= now() AND node = $1 AND epoch = $2";
+
+pub(super) async fn held(session: &mut Session, lease: Lease) -> Answer<Vec<(TimerId, u32)>> {
+    let rows = session.read(HELD, &[&Id::from(lease.node), &big(lease.epoch)]).await?;
+    let held = |row: &Row| {
+        let attempt: i32 = row.try_get(1)?;
+        Ok((row.try_get::<_, Id>(0)?.into(), attempt.unsigned_abs()))
+    };
+    rows.iter().map(held).collect()
+}
+
+/// A row that is locked is being beaten, or ended by another node.
+const BURY: &str = "
+    WITH gone AS (
+        DELETE FROM tourbillon.node
+        WHERE id = ANY(ARRAY(
+            SELECT id FROM tourbillon.node WHERE expires < now() FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING id
+    ),
+    seen AS (
+        UPDATE tourbillon.identity AS i SET seen = now() FROM gone WHERE i.id = gone.id
+    )
+    SELECT count(*) FROM gone";
+
+/// A part of what is due, in its order, and which leases in it have no row. A lease that has none
+/// never has one again: so what follows from it needs no lock.
+pub(super) const ORPHANED: &str = "
+    WITH part AS MATERIALIZED (
+        SELECT due, id, node, epoch FROM tourbillon.timer
+        WHERE due <= now() AND (due, id) > ($1, $2)
+        ORDER BY due, id
+        LIMIT $3
+    ),
+    dead AS (
+        SELECT p.node, p.epoch
+        FROM (SELECT DISTINCT node, epoch FROM part WHERE node IS NOT NULL) AS p
+        WHERE NOT EXISTS (
+            SELECT FROM tourbillon.node AS n WHERE n.id = p.node AND n.epoch = p.epoch
+        )
+    )
+    SELECT (SELECT count(*) FROM part), l.due, l.id,
+           ARRAY(SELECT node FROM dead ORDER BY node, epoch),
+           ARRAY(SELECT epoch FROM dead ORDER BY node, epoch)
+    FROM (SELECT due, id FROM part ORDER BY due DESC, id DESC LIMIT 1) AS l";
+
+/// Frees what runs under the leases of `$5` and `$6` in that part, but for what is locked: another
+/// node frees it, or somebody ends it.
+const FREE: &str = "
+    UPDATE tourbillon.timer SET node = NULL, epoch = NULL
+    WHERE id = ANY(ARRAY(
+        SELECT t.id FROM tourbillon.timer AS t
+        WHERE (t.due, t.id) > ($1, $2) AND (t.due, t.id) <= ($3, $4)
+            AND EXISTS (
+                SELECT FROM unnest($5::uuid[], $6::int8[]) AS dead (node, epoch)
+                WHERE dead.node = t.node AND dead.epoch = t.epoch
+            )
+        ORDER BY t.due, t.id
+        LIMIT $7
+        FOR UPDATE OF t SKIP LOCKED
+    ))
+    RETURNING id";
+
+/// The schedules whose queue may go on.
+pub(super) const STUCK: &str = "
+    SELECT q.schedule
+    FROM (SELECT DISTINCT schedule FROM tourbillon.timer
+          WHERE due = 'infinity' AND schedule IS NOT NULL) AS q
+    WHERE NOT EXISTS (
+        SELECT FROM tourbillon.timer AS t WHERE t.schedule = q.schedule AND t.due < 'infinity'
+    )
+    LIMIT $1";
+
+/// Nothing else makes a timer of theirs unfinished while these are locked.
+const LOCK_SCHEDULES: &str = "
+    SELECT id FROM tourbillon.schedule WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE";
+
+const PROMOTE: &str = "
+    UPDATE tourbillon.timer SET due = now()
+    WHERE due = 'infinity' AND node IS NULL AND id = ANY(ARRAY(
+        SELECT (
+            SELECT t.id FROM tourbillon.timer AS t
+            WHERE t.schedule = q.schedule ORDER BY t.scheduled_for LIMIT 1
+        )
+        FROM unnest($1::uuid[]) AS q (schedule)
+        WHERE NOT EXISTS (
+            SELECT FROM tourbillon.timer AS t WHERE t.schedule = q.schedule AND t.due < 'infinity'
+        )
+    ))
+    RETURNING id";
+
+/// How much of what is due is searched for orphans at a time.
+const PART: i64 = 20_000;
+
+/// How many timers are changed at a time.
+const MOST: i64 = 4_000;
+
+/// Where the search for orphans goes on: each call searches a part of what is due, as that may be
+/// millions of timers that wait. Only once a node has died, it is searched whole at once.
+#[derive(Debug)]
+pub(super) struct Search {
+    after: (Time, TimerId),
+    is_urgent: bool,
+}
+
+impl Search {
+    const START: (Time, TimerId) = (Time::from_micros(i64::MIN), TimerId::from_bits(0));
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { after: Self::START, is_urgent: false }
+    }
+}
+
+pub(super) async fn tend(session: &mut Session, search: &mut Search) -> Answer<Tended> {
+    let buried = session.write(BURY, &[]).await?;
+    let nodes = buried[0].try_get::<_, i64>(0)?.unsigned_abs();
+    if nodes > 0 {
+        *search = Search { is_urgent: true, ..Search::default() };
+    }
+    let orphans = free(session, search).await?;
+    let promoted = promote(session).await?;
+    Ok(Tended { nodes, orphans, promoted, more: search.is_urgent || promoted >= MOST as u64 })
+}
+
+/// Makes pending what runs under leases that are over, in one part of what is due.
+async fn free(session: &mut Session, search: &mut Search) -> Answer<u64> {
+    let (from, from_id) = (Stamp(search.after.0), Id::from(search.after.1));
+    let rows = session.read(ORPHANED, &[&from, &from_id, &PART]).await?;
+    let Some(row) = rows.first() else {
+        *search = Search::default();
+        return Ok(0);
+    };
+    let (until, until_id): (Stamp, Id) = (row.try_get(1)?, row.try_get(2)?);
+    let (nodes, epochs): (Vec<Id>, Vec<i64>) = (row.try_get(3)?, row.try_get(4)?);
+    let mut freed = 0;
+    if !nodes.is_empty() {
+        let params: Params<'_> = &[&from, &from_id, &until, &until_id, &nodes, &epochs, &MOST];
+        freed = session.write(FREE, params).await?.len() as u64;
+        search.is_urgent |= freed > 0;
+    }
+    if freed >= MOST as u64 {
+        // There may be more in this part.
+    } else if row.try_get::<_, i64>(0)? < PART {
+        *search = Search::default();
+    } else {
+        search.after = (until.0, until_id.into());
+    }
+    Ok(freed)
+}
+
+/// Lets the queues of schedules go on.
+async fn promote(session: &mut Session) -> Answer<u64> {
+    let rows = session.read(STUCK, &[&MOST]).await?;
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let schedules = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Answer<Vec<Id>>>()?;
+    session.begin().await?;
+    session.write(LOCK_SCHEDULES, &[&schedules]).await?;
+    let promoted = session.write(PROMOTE, &[&schedules]).await?.len() as u64;
+    session.commit().await?;
+    Ok(promoted)
+}

@@ -1,0 +1,335 @@
+//! Schedules, and how they become timers and records.
+
+use tokio_postgres::Row;
+
+use super::link::{Answer, Query, Session};
+use super::lists::List;
+use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
+use super::values::{Id, Span, Stamp, big, mask};
+use crate::id::{Shards, TimerId};
+use crate::record::{Outcome, Reason};
+use crate::store::{
+    Advance, Advanced, Change, Changed, Filter, Occupied, ScheduleRow, Skip, Upcoming,
+};
+use crate::time::Time;
+
+macro_rules! schedule_columns {
+    () => {
+        "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next"
+    };
+}
+
+fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
+    let next: Option<Stamp> = row.try_get(at + 8)?;
+    Ok(ScheduleRow {
+        id: row.try_get::<_, Id>(at)?.into(),
+        name: row.try_get(at + 1)?,
+        kind: row.try_get(at + 2)?,
+        spec: row.try_get(at + 3)?,
+        policies: row.try_get(at + 4)?,
+        payload: row.try_get(at + 5)?,
+        enabled: row.try_get(at + 6)?,
+        version: row.try_get::<_, i64>(at + 7)?.unsigned_abs(),
+        next: next.map(|Stamp(next)| next),
+    })
+}
+
+const BY_NAME: &str = concat!(
+    "SELECT now(), ",
+    schedule_columns!(),
+    " FROM (VALUES (1)) AS one LEFT JOIN tourbillon.schedule AS s ON s.name = $1"
+);
+
+pub(super) async fn schedule(
+    session: &mut Session,
+    name: &str,
+) -> Answer<(Time, Option<ScheduleRow>)> {
+    let rows = session.read(BY_NAME, &[&name]).await?;
+    let Stamp(now) = rows[0].try_get(0)?;
+    let is_there = rows[0].try_get::<_, Option<Id>>(1)?.is_some();
+    Ok((now, if is_there { Some(schedule_row(&rows[0], 1)?) } else { None }))
+}
+
+pub(super) async fn schedules(session: &Session, filter: &Filter) -> Answer<Vec<ScheduleRow>> {
+    let (after, limit) = (filter.after.map(Id), filter.limit() as i64);
+    let mut list =
+        List::new(concat!("SELECT ", schedule_columns!(), " FROM tourbillon.schedule AS s"));
+    list.only("s.kind = $", filter.kind.as_ref());
+    list.only("s.name = $", filter.name.as_ref());
+    list.only("s.id > $", after.as_ref());
+    list.read(session, "s.id", &limit).await?.iter().map(|row| schedule_row(row, 0)).collect()
+}
+
+pub(super) const UPCOMING: &str = concat!(
+    "SELECT now(), o.unfinished, o.queued, ",
+    schedule_columns!(),
+    " FROM (VALUES (1)) AS one
+      LEFT JOIN (
+          SELECT * FROM tourbillon.schedule
+          WHERE enabled AND next <= now() + $1::interval AND ($2::int8 >> shard) & 1 = 1
+          ORDER BY next, id
+          LIMIT $3
+      ) AS s ON true
+      LEFT JOIN LATERAL (
+          SELECT count(*) FILTER (WHERE t.due < 'infinity') AS unfinished,
+                 count(*) FILTER (WHERE t.due = 'infinity') AS queued
+          FROM tourbillon.timer AS t WHERE t.schedule = s.id
+      ) AS o ON true"
+);
+
+pub(super) async fn upcoming(
+    session: &mut Session,
+    ahead: Span,
+    shards: Shards,
+    limit: u32,
+) -> Answer<Upcoming> {
+    let shards = mask(shards);
+    let rows = session.read(UPCOMING, &[&ahead, &shards, &i64::from(limit)]).await?;
+    let Stamp(now) = rows[0].try_get(0)?;
+    let mut schedules = Vec::with_capacity(rows.len());
+    for row in &rows {
+        if row.try_get::<_, Option<Id>>(3)?.is_some() {
+            let count = |at| -> Answer<u32> {
+                Ok(u32::try_from(row.try_get::<_, i64>(at)?).unwrap_or(u32::MAX))
+            };
+            let occupied = Occupied { unfinished: count(1)?, queued: count(2)? };
+            schedules.push((schedule_row(row, 3)?, occupied));
+        }
+    }
+    schedules.sort_by_key(|(row, _)| (row.next, row.id));
+    Ok(Upcoming { now, schedules })
+}
+
+const LOCK: &str = "
+    SELECT id, kind, version FROM tourbillon.schedule WHERE name = $1 FOR UPDATE";
+
+const CREATE: &str = "
+    INSERT INTO tourbillon.schedule
+        (id, name, kind, spec, policies, payload, enabled, version, next, shard)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    ON CONFLICT DO NOTHING
+    RETURNING id";
+
+const REPLACE: &str = "
+    UPDATE tourbillon.schedule
+    SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
+        next = $9, shard = $10
+    WHERE name = $2
+    RETURNING id";
+
+const REMOVE: &str = "DELETE FROM tourbillon.schedule WHERE name = $1";
+
+/// Waits for those that are being claimed or ended, and keeps them as they are then.
+const LOCK_TIMERS: &str = "
+    SELECT id, attempt, node IS NOT NULL FROM tourbillon.timer
+    WHERE schedule = $1
+    ORDER BY id
+    FOR UPDATE";
+
+const WITHDRAW: &str = concat!(
+    "WITH withdrawn AS (
+         DELETE FROM tourbillon.timer WHERE schedule = $1 AND node IS NULL RETURNING ",
+    columns!(),
+    "), gone AS (SELECT * FROM withdrawn WHERE scheduled_for <= $2 OR attempt > 0) ",
+    record_cancelled!("$3::int2")
+);
+
+/// What has neither timer nor record.
+const SKIP: &str = "
+    INSERT INTO tourbillon.history
+        (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason, detail,
+         node, recorded)
+    SELECT n.id, $1, $2, $3, n.scheduled_for, 0, 0, n.outcome, n.reason, '', NULL, now()
+    FROM unnest($4::uuid[], $5::timestamptz[], $6::int2[], $7::int2[])
+        AS n (id, scheduled_for, outcome, reason)
+    WHERE NOT EXISTS (
+        SELECT FROM tourbillon.timer AS t
+        WHERE t.schedule = $1 AND t.scheduled_for = n.scheduled_for
+    )
+    ON CONFLICT DO NOTHING";
+
+async fn skip(
+    session: &mut Session,
+    (schedule, name, kind): (Id, &str, &str),
+    skipped: &[Skip],
+) -> Answer<()> {
+    if skipped.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Id> = skipped.iter().map(|skip| skip.id.into()).collect();
+    let times: Vec<Stamp> = skipped.iter().map(|skip| Stamp(skip.scheduled_for)).collect();
+    let outcomes: Vec<i16> = skipped.iter().map(|skip| Outcome::code(skip.outcome)).collect();
+    let reasons: Vec<i16> = skipped.iter().map(|skip| Reason::code(skip.reason)).collect();
+    let params: super::link::Params<'_> =
+        &[&schedule, &name, &kind, &ids, &times, &outcomes, &reasons];
+    session.write(SKIP, params).await?;
+    Ok(())
+}
+
+/// Writes `row` with `version`; whether it was written.
+async fn put(
+    session: &mut Session,
+    row: &ScheduleRow,
+    version: i64,
+    sql: &'static str,
+) -> Answer<bool> {
+    let shard = i16::from(row.id.shard());
+    let written = session
+        .write(
+            sql,
+            &[
+                &Id::from(row.id),
+                &row.name,
+                &row.kind,
+                &row.spec,
+                &row.policies,
+                &row.payload,
+                &row.enabled,
+                &version,
+                &row.next.map(Stamp),
+                &shard,
+            ],
+        )
+        .await?;
+    Ok(!written.is_empty())
+}
+
+pub(super) async fn change(session: &mut Session, change: &Change<'_>) -> Answer<Changed> {
+    session.begin().await?;
+    let changed = change_within(session, change).await?;
+    match changed {
+        Changed::Stale => session.rollback().await?,
+        Changed::Done { .. } => session.commit().await?,
+    }
+    Ok(changed)
+}
+
+async fn change_within(session: &mut Session, change: &Change<'_>) -> Answer<Changed> {
+    let rows = session.write(LOCK, &[&change.name]).await?;
+    let old = match rows.first() {
+        None => None,
+        Some(row) => {
+            Some((row.try_get::<_, Id>(0)?, row.try_get::<_, String>(1)?, row.try_get(2)?))
+        }
+    };
+    let found: Option<i64> = old.as_ref().map(|(.., version)| *version);
+    if found != change.expect.map(big) {
+        return Ok(Changed::Stale);
+    }
+    let version = found.unwrap_or(0) + 1;
+    match (change.row, found) {
+        (Some(row), None) if !put(session, row, version, CREATE).await? => {
+            // Another made one of that name at the same time.
+            return Ok(Changed::Stale);
+        }
+        (Some(row), Some(_)) => {
+            put(session, row, version, REPLACE).await?;
+        }
+        (None, _) => {
+            session.write(REMOVE, &[&change.name]).await?;
+        }
+        (Some(_), None) => {}
+    }
+    let (id, kind) = match (&old, change.row) {
+        (Some((id, kind, _)), _) => (*id, &kind[..]),
+        (None, Some(row)) => (row.id.into(), &row.kind[..]),
+        (None, None) => return Ok(Changed::Done { version: 1, running: Vec::new() }),
+    };
+    let running = withdraw(session, id, change).await?;
+    skip(session, (id, change.name, kind), change.skipped).await?;
+    Ok(Changed::Done { version: version.unsigned_abs(), running })
+}
+
+/// Takes back what is pending, if it is to be; returns what runs.
+async fn withdraw(
+    session: &mut Session,
+    schedule: Id,
+    change: &Change<'_>,
+) -> Answer<Vec<(TimerId, u32)>> {
+    let rows = session.write(LOCK_TIMERS, &[&schedule]).await?;
+    if let Some(reason) = change.withdraw {
+        session.write(WITHDRAW, &[&schedule, &Stamp(change.as_of), &reason.code()]).await?;
+    }
+    let mut running = Vec::new();
+    for row in rows {
+        if row.try_get(2)? {
+            let attempt: i32 = row.try_get(1)?;
+            running.push((row.try_get::<_, Id>(0)?.into(), attempt.unsigned_abs()));
+        }
+    }
+    Ok(running)
+}
+
+/// The row is locked from here on: by a change, an advance, and who lets its queue go on.
+const MOVE_ON: &str = "
+    UPDATE tourbillon.schedule SET next = $4
+    WHERE id = $1 AND version = $2 AND next = $3 AND enabled
+    RETURNING name, kind";
+
+const IS_BUSY: &str = "
+    SELECT EXISTS (
+        SELECT FROM tourbillon.timer WHERE schedule = $1 AND due < 'infinity'
+    )";
+
+/// Occurrences that are there already stay where they are: no record of them is on its way.
+const LOCK_OCCURRENCES: &str = "
+    SELECT id FROM tourbillon.timer
+    WHERE schedule = $1 AND scheduled_for = ANY($2)
+    ORDER BY id
+    FOR UPDATE";
+
+const INSERT: &str = insert_timers!(
+    "NOT EXISTS (
+         SELECT FROM tourbillon.history AS h
+         WHERE h.schedule = n.schedule AND h.scheduled_for = n.scheduled_for
+     )"
+);
+
+/// If the server loses the last half second as it dies, then all of an advance: the schedule is
+/// where it was. What an attempt builds on is flushed by the claim.
+const UNHURRIED: &str = "SET LOCAL synchronous_commit = off";
+
+pub(super) async fn advance(session: &mut Session, advance: &Advance<'_>) -> Answer<Advanced> {
+    session.begin().await?;
+    session.batch(UNHURRIED).await?;
+    let advanced = advance_within(session, advance).await?;
+    match advanced {
+        Advanced::Done => session.commit().await?,
+        Advanced::Stale | Advanced::Busy => session.rollback().await?,
+    }
+    Ok(advanced)
+}
+
+async fn advance_within(session: &mut Session, advance: &Advance<'_>) -> Answer<Advanced> {
+    let id = Id::from(advance.schedule);
+    let (version, from) = (big(advance.version), Stamp(advance.from));
+    let next = advance.next.map(Stamp);
+    let rows = session.write(MOVE_ON, &[&id, &version, &from, &next]).await?;
+    let Some(row) = rows.first() else { return Ok(Advanced::Stale) };
+    let (name, kind): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+    if advance.only_idle && session.read(IS_BUSY, &[&id]).await?[0].try_get(0)? {
+        return Ok(Advanced::Busy);
+    }
+    if !advance.timers.is_empty() {
+        let new: NewTimers<'_> = advance.timers.iter().collect();
+        session.write(LOCK_OCCURRENCES, &[&id, &new.scheduled_for]).await?;
+        session
+            .write(
+                INSERT,
+                &[
+                    &new.ids,
+                    &new.schedules,
+                    &new.names,
+                    &new.kinds,
+                    &new.scheduled_for,
+                    &new.due,
+                    &new.shards,
+                    &new.payloads,
+                    &new.retries,
+                ],
+            )
+            .await?;
+    }
+    skip(session, (id, name, kind), advance.skipped).await?;
+    Ok(Advanced::Done)
+}

@@ -1,0 +1,353 @@
+//! Timers: inserted, found, and taken back.
+
+use std::collections::{HashMap, HashSet};
+
+use tokio_postgres::Row;
+
+use super::link::{Answer, Failure, Query, Session};
+use super::values::{Id, Span, Stamp, mask};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::{Lease, TimerId};
+use crate::record::{Outcome, Reason};
+use crate::store::{Inserted, NewTimer, Scan, Timer, Waiting, Window, Withdrawn};
+use crate::time::Time;
+
+/// The columns of a timer, in the order that [`timer`] reads them in.
+macro_rules! columns {
+    () => {
+        "id, schedule, name, kind, scheduled_for, due, payload, retry, attempt, failures, \
+         node, epoch"
+    };
+}
+pub(super) use columns;
+
+/// Reads a timer whose columns begin at `at`.
+pub(super) fn timer(row: &Row, at: usize) -> Answer<Timer> {
+    let schedule: Option<Id> = row.try_get(at + 1)?;
+    let Stamp(scheduled_for) = row.try_get(at + 4)?;
+    let Stamp(due) = row.try_get(at + 5)?;
+    let node: Option<Id> = row.try_get(at + 10)?;
+    let epoch: Option<i64> = row.try_get(at + 11)?;
+    Ok(Timer {
+        new: NewTimer {
+            id: row.try_get::<_, Id>(at)?.into(),
+            schedule: schedule.map(Into::into),
+            name: row.try_get(at + 2)?,
+            kind: row.try_get(at + 3)?,
+            scheduled_for,
+            due,
+            payload: row.try_get(at + 6)?,
+            retry: row.try_get(at + 7)?,
+        },
+        attempt: row.try_get::<_, i32>(at + 8)?.unsigned_abs(),
+        failures: row.try_get::<_, i32>(at + 9)?.unsigned_abs(),
+        running: node
+            .zip(epoch)
+            .map(|(node, epoch)| Lease { node: node.into(), epoch: epoch.unsigned_abs() }),
+    })
+}
+
+/// What the parameters `$1` to `$9` are as rows, `n`.
+macro_rules! new_timers {
+    () => {
+        "unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[],
+             $6::timestamptz[], $7::int2[], $8::bytea[], $9::text[])
+             AS n (id, schedule, name, kind, scheduled_for, due, shard, payload, retry)"
+    };
+}
+
+/// Inserts those of [`new_timers`] for which `$condition` holds.
+macro_rules! insert_timers {
+    ($condition:literal) => {
+        concat!(
+            "INSERT INTO tourbillon.timer
+                 (id, schedule, name, kind, scheduled_for, due, shard, payload, retry)
+             SELECT n.id, n.schedule, n.name, n.kind, n.scheduled_for, greatest(n.due, now()),
+                    n.shard, n.payload, n.retry
+             FROM ",
+            $crate::store::postgres::timers::new_timers!(),
+            " WHERE ",
+            $condition,
+            " ON CONFLICT DO NOTHING RETURNING id"
+        )
+    };
+}
+pub(super) use {insert_timers, new_timers};
+
+/// The parameters of [`new_timers`], column by column.
+#[derive(Default)]
+pub(super) struct NewTimers<'a> {
+    pub(super) ids: Vec<Id>,
+    pub(super) schedules: Vec<Option<Id>>,
+    pub(super) names: Vec<Option<&'a str>>,
+    pub(super) kinds: Vec<&'a str>,
+    pub(super) scheduled_for: Vec<Stamp>,
+    pub(super) due: Vec<Stamp>,
+    pub(super) shards: Vec<i16>,
+    pub(super) payloads: Vec<&'a [u8]>,
+    pub(super) retries: Vec<&'a str>,
+}
+
+impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
+    fn from_iter<T: IntoIterator<Item = &'a NewTimer>>(timers: T) -> Self {
+        let mut columns = Self::default();
+        for new in timers {
+            columns.ids.push(new.id.into());
+            columns.schedules.push(new.schedule.map(Id::from));
+            columns.names.push(new.name.as_deref());
+            columns.kinds.push(&new.kind);
+            columns.scheduled_for.push(Stamp(new.scheduled_for));
+            columns.due.push(Stamp(new.due));
+            columns.shards.push(new.id.shard().into());
+            columns.payloads.push(&new.payload);
+            columns.retries.push(&new.retry);
+        }
+        columns
+    }
+}
+
+const INSERT: &str = insert_timers!(
+    "NOT ($10 AND EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = n.id))"
+);
+
+/// What stands in the way of the timers of `$1` (ids), `$2` (names), `$3` and `$4` (occurrences).
+const IN_THE_WAY: &str = "
+    SELECT id, NULL::text, NULL::uuid, NULL::timestamptz FROM tourbillon.timer WHERE id = ANY($1)
+    UNION ALL
+    SELECT id, name, NULL, NULL FROM tourbillon.timer WHERE schedule IS NULL AND name = ANY($2)
+    UNION ALL
+    SELECT t.id, NULL, t.schedule, t.scheduled_for
+    FROM unnest($3::uuid[], $4::timestamptz[]) AS n (schedule, scheduled_for)
+    JOIN tourbillon.timer AS t USING (schedule, scheduled_for)
+    UNION ALL
+    SELECT timer, NULL, NULL, NULL FROM tourbillon.history WHERE $5 AND timer = ANY($1)";
+
+/// How often an insert looks again for what was in its way and is gone.
+const ROUNDS: u32 = 5;
+
+/// As [`Store::insert`](crate::Store::insert).
+pub(super) async fn insert(
+    query: &mut impl Query,
+    timers: &[NewTimer],
+    repeated: bool,
+) -> Answer<Vec<Inserted>> {
+    let mut answers: Vec<Option<Inserted>> = vec![None; timers.len()];
+    for _ in 0..ROUNDS {
+        let left = || timers.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+        let new: NewTimers<'_> = left().map(|(new, _)| new).collect();
+        let rows = query
+            .write(
+                INSERT,
+                &[
+                    &new.ids,
+                    &new.schedules,
+                    &new.names,
+                    &new.kinds,
+                    &new.scheduled_for,
+                    &new.due,
+                    &new.shards,
+                    &new.payloads,
+                    &new.retries,
+                    &repeated,
+                ],
+            )
+            .await?;
+        let mut created = HashSet::with_capacity(rows.len());
+        for row in rows {
+            created.insert(TimerId::from(row.try_get::<_, Id>(0)?));
+        }
+        for (new, answer) in timers.iter().zip(&mut answers) {
+            // The second of the same call finds the first.
+            if answer.is_none() && created.remove(&new.id) {
+                *answer = Some(Inserted::Created);
+            }
+        }
+        let left = timers.iter().zip(&mut answers).filter(|(_, answer)| answer.is_none());
+        let left: Vec<_> = left.collect();
+        if left.is_empty() {
+            return Ok(answers.into_iter().flatten().collect());
+        }
+        let others = Others::find(query, left.iter().map(|(new, _)| *new), repeated).await?;
+        for (new, answer) in left {
+            *answer = others.of(new).map(Inserted::Exists);
+        }
+        // Without an answer still: what was in its way is gone.
+    }
+    let why = "what is in the way of a timer comes and goes";
+    Err(Failure::Other(StoreError::new(StoreErrorKind::Conflict, why)))
+}
+
+/// What is there in place of timers that were not inserted.
+#[derive(Default)]
+struct Others {
+    ids: HashSet<TimerId>,
+    names: HashMap<String, TimerId>,
+    occurrences: HashMap<(u128, Time), TimerId>,
+}
+
+impl Others {
+    async fn find<'a>(
+        query: &mut impl Query,
+        timers: impl Iterator<Item = &'a NewTimer>,
+        repeated: bool,
+    ) -> Answer<Self> {
+        let new: NewTimers<'_> = timers.collect();
+        let rows = query
+            .read(
+                IN_THE_WAY,
+                &[&new.ids, &new.names, &new.schedules, &new.scheduled_for, &repeated],
+            )
+            .await?;
+        let mut others = Self::default();
+        for row in rows {
+            let id = row.try_get::<_, Id>(0)?.into();
+            let schedule: Option<Id> = row.try_get(2)?;
+            let scheduled_for: Option<Stamp> = row.try_get(3)?;
+            if let Some(name) = row.try_get(1)? {
+                others.names.insert(name, id);
+            } else if let Some((Id(schedule), Stamp(time))) = schedule.zip(scheduled_for) {
+                others.occurrences.insert((schedule, time), id);
+            } else {
+                others.ids.insert(id);
+            }
+        }
+        Ok(others)
+    }
+
+    fn of(&self, new: &NewTimer) -> Option<TimerId> {
+        let named = match (new.schedule, &new.name) {
+            (Some(schedule), _) => self.occurrences.get(&(schedule.bits(), new.scheduled_for)),
+            (None, Some(name)) => self.names.get(name),
+            (None, None) => None,
+        };
+        named.copied().or_else(|| self.ids.contains(&new.id).then_some(new.id))
+    }
+}
+
+/// In arrays, so that there is a row, with the time, if there is no timer.
+macro_rules! scan {
+    ($floor:literal) => {
+        concat!(
+            "SELECT now(), array_agg(w.due), array_agg(w.id), array_agg(w.kind)
+             FROM (
+                 SELECT due, id, array_position($4::text[], kind) AS kind
+                 FROM tourbillon.timer
+                 WHERE due <= now() + $1::interval AND due < 'infinity' ",
+            $floor,
+            "      AND node IS NULL AND ($2::int8 >> shard) & 1 = 1 AND kind = ANY($4)
+                 ORDER BY due, id
+                 LIMIT $3
+             ) AS w"
+        )
+    };
+}
+
+pub(super) const SCAN: &str = scan!("");
+pub(super) const SCAN_BACK: &str = scan!("AND due >= now() - $5::interval");
+
+pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Window> {
+    let ahead = Span(scan.ahead);
+    let shards = mask(scan.shards);
+    let limit = i64::from(scan.limit);
+    let rows = match scan.back.map(Span) {
+        None => session.read(SCAN, &[&ahead, &shards, &limit, &scan.kinds]).await?,
+        Some(back) => {
+            session.read(SCAN_BACK, &[&ahead, &shards, &limit, &scan.kinds, &back]).await?
+        }
+    };
+    let Stamp(now) = rows[0].try_get(0)?;
+    let due: Vec<Stamp> = rows[0].try_get::<_, Option<_>>(1)?.unwrap_or_default();
+    let ids: Vec<Id> = rows[0].try_get::<_, Option<_>>(2)?.unwrap_or_default();
+    let kinds: Vec<i32> = rows[0].try_get::<_, Option<_>>(3)?.unwrap_or_default();
+    let waiting = due.into_iter().zip(ids).zip(kinds).map(|((Stamp(due), id), kind)| {
+        // Places in an array count from 1.
+        Waiting { due, id: id.into(), kind: kind.unsigned_abs() - 1 }
+    });
+    Ok(Window { now, timers: waiting.collect() })
+}
+
+/// Records what `gone` returned: timers that ended before an attempt of theirs did.
+macro_rules! record_cancelled {
+    ($reason:literal) => {
+        concat!(
+            "INSERT INTO tourbillon.history
+                 (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
+                  detail, node, recorded)
+             SELECT id, schedule, name, kind, scheduled_for, attempt, failures, 4::int2, ",
+            $reason,
+            ", '', NULL, now() FROM gone"
+        )
+    };
+}
+pub(super) use record_cancelled;
+
+const CANCEL: &str = concat!(
+    "WITH gone AS (DELETE FROM tourbillon.timer WHERE id = $1 AND node IS NULL RETURNING ",
+    columns!(),
+    ") ",
+    record_cancelled!("6::int2"),
+    " RETURNING timer"
+);
+
+const RESCHEDULE: &str = "
+    UPDATE tourbillon.timer SET scheduled_for = $2, due = greatest($2, now())
+    WHERE id = $1 AND node IS NULL AND schedule IS NULL
+    RETURNING id";
+
+const STATE: &str =
+    "SELECT attempt, node IS NOT NULL, schedule IS NOT NULL FROM tourbillon.timer WHERE id = $1";
+
+// The statements above have these numbers in them.
+const _: () = {
+    assert!(Outcome::Cancelled.code() == 4);
+    assert!(Reason::Cancelled.code() == 6);
+};
+
+pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<Withdrawn> {
+    for _ in 0..ROUNDS {
+        if !session.write(CANCEL, &[&Id::from(id)]).await?.is_empty() {
+            return Ok(Withdrawn::Done);
+        }
+        if let Some(withdrawn) = state(session, id, false).await? {
+            return Ok(withdrawn);
+        }
+    }
+    Err(restless())
+}
+
+pub(super) async fn reschedule(session: &mut Session, id: TimerId, to: Time) -> Answer<Withdrawn> {
+    for _ in 0..ROUNDS {
+        if !session.write(RESCHEDULE, &[&Id::from(id), &Stamp(to)]).await?.is_empty() {
+            return Ok(Withdrawn::Done);
+        }
+        if let Some(withdrawn) = state(session, id, true).await? {
+            return Ok(withdrawn);
+        }
+    }
+    Err(restless())
+}
+
+/// Why a timer was not taken back; `None` if there is no reason any more.
+async fn state(session: &mut Session, id: TimerId, is_own: bool) -> Answer<Option<Withdrawn>> {
+    let rows = session.read(STATE, &[&Id::from(id)]).await?;
+    let Some(row) = rows.first() else { return Ok(Some(Withdrawn::Gone)) };
+    let (is_running, is_of_schedule): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
+    if is_running {
+        let attempt = row.try_get::<_, i32>(0)?.unsigned_abs();
+        return Ok(Some(Withdrawn::Running { attempt }));
+    }
+    Ok((is_own && is_of_schedule).then_some(Withdrawn::Gone))
+}
+
+fn restless() -> Failure {
+    let why = "the timer is claimed and handed back again and again";
+    Failure::Other(StoreError::new(StoreErrorKind::Conflict, why))
+}
+
+const FIND: &str =
+    concat!("SELECT ", columns!(), " FROM tourbillon.timer WHERE schedule IS NULL AND name = $1");
+
+pub(super) async fn find(session: &mut Session, name: &str) -> Answer<Option<Timer>> {
+    let rows = session.read(FIND, &[&name]).await?;
+    rows.first().map(|row| timer(row, 0)).transpose()
+}

@@ -1,0 +1,144 @@
+//! Values as PostgreSQL has them, in its binary format.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::{BufMut, BytesMut};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
+
+use crate::id::{NodeId, ScheduleId, Shards, TimerId};
+use crate::time::Time;
+
+/// From the Unix epoch to PostgreSQL's, which is the year 2000.
+const EPOCH: i64 = 946_684_800_000_000;
+
+/// PostgreSQL's earliest time, from its epoch: 24 November 4714 before Christ.
+const FIRST: i64 = -211_813_488_000_000_000;
+
+/// The longest span that is added to a time: a thousand years. Neither sum leaves the range.
+const LONGEST: i64 = 1_000 * 366 * 86_400 * 1_000_000;
+
+type Failed = Box<dyn Error + Sync + Send>;
+
+/// `timestamptz`. [`Time::NEVER`] is `infinity`; what is before its range is its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp(pub(super) Time);
+
+impl ToSql for Stamp {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failed> {
+        out.put_i64(match self.0 {
+            Time::NEVER => i64::MAX,
+            time => time.as_micros().saturating_sub(EPOCH).max(FIRST),
+        });
+        Ok(IsNull::No)
+    }
+
+    accepts!(TIMESTAMPTZ);
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Stamp {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failed> {
+        let micros = i64::from_be_bytes(raw.try_into()?);
+        // What is later than any `Time` is as good as never.
+        Ok(Self(Time::from_micros(micros.saturating_add(EPOCH))))
+    }
+
+    accepts!(TIMESTAMPTZ);
+}
+
+/// `interval`, and not longer than a thousand years.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span(pub(super) Duration);
+
+impl ToSql for Span {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failed> {
+        // Rounded up, as `Time` does it.
+        let micros = i64::try_from(self.0.as_nanos().div_ceil(1_000)).unwrap_or(i64::MAX);
+        out.put_i64(micros.min(LONGEST));
+        out.put_i32(0);
+        out.put_i32(0);
+        Ok(IsNull::No)
+    }
+
+    accepts!(INTERVAL);
+    to_sql_checked!();
+}
+
+/// `uuid`. Both sort by their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Id(pub(super) u128);
+
+impl ToSql for Id {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failed> {
+        out.put_u128(self.0);
+        Ok(IsNull::No)
+    }
+
+    accepts!(UUID);
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Id {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failed> {
+        Ok(Self(u128::from_be_bytes(raw.try_into()?)))
+    }
+
+    accepts!(UUID);
+}
+
+macro_rules! id {
+    ($($name:ident)*) => {
+        $(
+            impl From<$name> for Id {
+                fn from(id: $name) -> Self {
+                    Self(id.bits())
+                }
+            }
+
+            impl From<Id> for $name {
+                fn from(id: Id) -> Self {
+                    Self::from_bits(id.0)
+                }
+            }
+        )*
+    };
+}
+
+id!(TimerId ScheduleId NodeId);
+
+/// A number that PostgreSQL keeps as `bigint`; none gets so high that it does not fit.
+pub(super) fn big(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number that PostgreSQL keeps as `integer`.
+pub(super) fn int(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// A set of shards, a bit for each.
+pub(super) fn mask(shards: Shards) -> i64 {
+    i64::from_ne_bytes(shards.mask().to_ne_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(time: Time) -> Time {
+        let mut bytes = BytesMut::new();
+        let _ = Stamp(time).to_sql(&Type::TIMESTAMPTZ, &mut bytes).unwrap();
+        Stamp::from_sql(&Type::TIMESTAMPTZ, &bytes).unwrap().0
+    }
+
+    #[test]
+    fn a_time_comes_back_as_it_was() {
+        let last = Time::from_micros(i64::MAX - 1);
+        for time in [Time::NEVER, last, Time::from_micros(-1), Time::default()] {
+            assert_eq!(round(time), time);
+        }
+        let before = Time::from_micros(i64::MIN);
+        assert_eq!(round(before), Time::from_micros(FIRST + EPOCH));
+    }
+}

@@ -1,0 +1,104 @@
+//! Timers made, and attempts ended, in a transaction of the caller's.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio_postgres::Row;
+
+use super::link::{Answer, Failure, Params, Query};
+use super::{attempts, timers};
+use crate::id::Lease;
+use crate::store::{End, Finished, Inserted, NewTimer, Result};
+
+/// Inserts timers in a transaction of the caller's, as [`Store::insert`](crate::Store::insert)
+/// does.
+///
+/// They are there once the caller's transaction commits; with one that ends otherwise, they never
+/// were. After an error the transaction can only be rolled back. A `due` before now becomes the
+/// time that the transaction began at.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn order(database: &mut postgres::Client, reminder: tourbillon_durable::store::NewTimer)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// use tourbillon_durable::store::postgres::insert;
+///
+/// let mut transaction = database.transaction()?;
+/// transaction.execute("INSERT INTO bill (number) VALUES (42)", &[])?;
+/// insert(&mut transaction, &[reminder])?;
+/// transaction.commit()?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn insert(
+    transaction: &mut ::postgres::Transaction<'_>,
+    timers: &[NewTimer],
+) -> Result<Vec<Inserted>> {
+    at_once(timers::insert(&mut Blocking(transaction), timers, false)).map_err(Failure::unwritten)
+}
+
+/// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
+///
+/// What the caller writes in that transaction takes effect once, if it is rolled back unless the
+/// answer is [`Accepted`](Finished::Accepted): an attempt that is no longer this lease's has no
+/// effect then, and no other has that of this one.
+pub fn finish(
+    transaction: &mut ::postgres::Transaction<'_>,
+    lease: Lease,
+    ends: &[End],
+) -> Result<Vec<Finished>> {
+    at_once(attempts::finish(&mut Blocking(transaction), lease, ends)).map_err(Failure::unwritten)
+}
+
+/// [`insert`], in a transaction of `tokio_postgres`.
+pub async fn insert_async(
+    transaction: &tokio_postgres::Transaction<'_>,
+    timers: &[NewTimer],
+) -> Result<Vec<Inserted>> {
+    let inserted = timers::insert(&mut Async(transaction), timers, false).await;
+    inserted.map_err(Failure::unwritten)
+}
+
+/// [`finish`], in a transaction of `tokio_postgres`.
+pub async fn finish_async(
+    transaction: &tokio_postgres::Transaction<'_>,
+    lease: Lease,
+    ends: &[End],
+) -> Result<Vec<Finished>> {
+    let finished = attempts::finish(&mut Async(transaction), lease, ends).await;
+    finished.map_err(Failure::unwritten)
+}
+
+/// Answers without waiting, as it blocks.
+struct Blocking<'a, 'b>(&'a mut ::postgres::Transaction<'b>);
+
+struct Async<'a, 'b>(&'a tokio_postgres::Transaction<'b>);
+
+impl Query for Blocking<'_, '_> {
+    async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
+        Ok(self.0.query(sql, params)?)
+    }
+
+    async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
+        Ok(self.0.query(sql, params)?)
+    }
+}
+
+impl Query for Async<'_, '_> {
+    async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
+        Ok(self.0.query(sql, params).await?)
+    }
+
+    async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>> {
+        Ok(self.0.query(sql, params).await?)
+    }
+}
+
+/// The result of a future that never waits.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("a blocking transaction leaves nothing to wait for"),
+    }
+}

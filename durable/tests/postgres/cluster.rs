@@ -1,0 +1,57 @@
+//! Databases of their own for tests, in the cluster that `TOURBILLON_POSTGRES` names.
+
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use postgres::{Config, NoTls};
+use tourbillon_durable::store::Postgres;
+
+/// An empty database. It goes with this.
+pub(crate) struct Database {
+    name: String,
+}
+
+/// The cluster's address.
+///
+/// # Panics
+///
+/// If there is none: a test without a cluster tests nothing.
+fn cluster() -> String {
+    std::env::var("TOURBILLON_POSTGRES").expect(
+        "TOURBILLON_POSTGRES is not set to the address of a cluster; `ci/durable-postgres.sh` \
+         makes one and runs these tests on it",
+    )
+}
+
+impl Database {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tourbillon_test_{}_{number}", process::id());
+        administer(&format!("CREATE DATABASE {name}"));
+        Self { name }
+    }
+
+    /// Its address: that of the cluster, whose path is replaced.
+    pub(crate) fn address(&self) -> String {
+        let cluster = cluster();
+        let (server, _) = cluster.rsplit_once('/').expect("the cluster's address is a URL");
+        format!("{server}/{}", self.name)
+    }
+
+    /// A store on it.
+    pub(crate) fn connect(&self) -> Postgres {
+        Postgres::connect(&self.address()).unwrap()
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        administer(&format!("DROP DATABASE {} WITH (FORCE)", self.name));
+    }
+}
+
+fn administer(statement: &str) {
+    let config: Config = cluster().parse().unwrap();
+    config.connect(NoTls).unwrap().batch_execute(statement).unwrap();
+}
