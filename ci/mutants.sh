@@ -1,14 +1,84 @@
 #!/usr/bin/env bash
-# Mutates the files of the protocol, or those named, and runs the models on each mutant, with one
-# preemption, which takes them a few seconds. A mutant that survives is to be tried with
-# LOOM_MAX_PREEMPTIONS=2 and with the ordinary tests, and then killed by a new model or argued away.
+# Small faults, one at a time, and what dies of them.
+#
+#   ci/mutants.sh [PATTERN]         the faults of ci/mutants/list whose names match, or all
+#   ci/mutants.sh generated FILE..  those that cargo-mutants makes of the files, before the models
+#
+# The first puts all faults into a copy of the tree, each as a choice at run time, so that there is
+# one build of all. Each is shown to the models, and if it survives them to the ordinary tests.
+# Exits with 1 if one survives both that is not marked as one that nothing can tell.
+# A fault that survives is killed by a new model or test, or argued away in PROOF.md.
 . "$(dirname "$0")/lib.sh"
+unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_CANARY TOURBILLON_MUTANT
 need_cargo_tool cargo-nextest
-need_cargo_tool cargo-mutants
-[ $# -gt 0 ] ||
-    set -- src/driver/thread.rs src/engine/{alarm,parker,shard,entry}.rs
-files=()
-for file; do files+=(--file "$file"); done
-export LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-1}
-RUSTFLAGS="--cfg tourbillon_model" cargo mutants --test-tool nextest --profile loom \
-    --timeout 90 --output target --exclude-re 'Debug|tests::' "${files[@]}" -- --lib
+export LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-2}
+
+if [ "${1:-}" = generated ]; then
+    need_cargo_tool cargo-mutants
+    shift
+    files=()
+    for file; do files+=(--file "$file"); done
+    RUSTFLAGS="--cfg tourbillon_model" exec cargo mutants --test-tool nextest --profile loom \
+        --timeout 180 --output target --exclude-re 'Debug|tests::' "${files[@]}" -- --lib
+fi
+
+tree=target/mutants/tree
+rm -rf "$tree" && mkdir -p "$tree"
+git ls-files -z | tar --null -T - -c | tar -x -C "$tree"
+list=$(awk -v tree="$tree" -f ci/mutants/apply.awk ci/mutants/list)
+cat >"$tree/src/mutant.rs" <<'END'
+//! Which fault is to be shown.
+
+/// Whether it is this one.
+pub(crate) fn is(number: u32) -> bool {
+    static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let chosen = || std::env::var("TOURBILLON_MUTANT").map_or(0, |name| name.parse().unwrap());
+    *CHOSEN.get_or_init(chosen) == number
+}
+END
+sed -i '0,/^mod /s//mod mutant;\n&/' "$tree/src/lib.rs"
+cp .config/nextest.toml "$tree/.config/nextest.toml"
+
+# models MUTANT, tests MUTANT: run them on the copy.
+target=$PWD/target
+models() {
+    (cd "$tree" && TOURBILLON_MUTANT=$1 RUSTFLAGS="--cfg tourbillon_model" \
+        CARGO_TARGET_DIR=$target/loom cargo nextest run --cargo-profile loom --lib --profile canary)
+}
+tests() {
+    (cd "$tree" && TOURBILLON_MUTANT=$1 CARGO_TARGET_DIR=$target \
+        cargo nextest run --lib --test it --profile canary)
+}
+# killers WHAT MUTANT: the first that failed; nothing if none did.
+killer() {
+    local log
+    log=$("$1" "$2" 2>&1) || true
+    grep -q '^ *Summary' <<<"$log" || { printf 'the %s did not run:\n%s\n' "$1" "$log" >&2; exit 1; }
+    sed -nE 's/^ +(FAIL|SIGABRT|SIGSEGV|TIMEOUT) .* ([a-z_:]+)$/\2 (\1)/p' <<<"$log" |
+        sed 's/ (FAIL)$//; s/ (SIGABRT)$//' | head -1
+}
+
+killer=$(killer models 0)$(killer tests 0)
+[ -z "$killer" ] || { echo "without a fault there fails: $killer"; exit 1; }
+
+by_models=0 by_tests=0 argued=0 survivors=0
+while IFS=$'\t' read -r number class name; do
+    [[ $name =~ ${1:-} ]] || continue
+    killer=$(killer models "$number")
+    if [ -n "$killer" ]; then
+        by_models=$((by_models + 1))
+    else
+        killer=$(killer tests "$number")
+        if [ -n "$killer" ]; then
+            by_tests=$((by_tests + 1)) killer="test $killer"
+        elif [ "$class" = argued ]; then
+            argued=$((argued + 1)) killer="none, as PROOF.md argues"
+        else
+            survivors=$((survivors + 1)) killer="NONE: it survives"
+        fi
+    fi
+    printf '%s -> %s\n' "$name" "$killer"
+done <<<"$list"
+printf '\n%s die in the models, %s in the tests, %s are argued away, %s survive\n' \
+    $by_models $by_tests $argued $survivors
+[ $survivors = 0 ]

@@ -30,6 +30,9 @@ pub(crate) enum Clock {
     /// The models' stand-in for the monotonic clock.
     #[cfg(all(test, tourbillon_model))]
     Model(Arc<VirtualTime>),
+    /// The same for the one that runs on.
+    #[cfg(all(test, tourbillon_model))]
+    ModelBoottime(Arc<VirtualTime>),
 }
 
 impl Clock {
@@ -48,7 +51,7 @@ impl Clock {
             Self::Boottime(clock) => clock.now(),
             Self::Virtual(time) => time.now(),
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(time) => time.now(),
+            Self::Model(time) | Self::ModelBoottime(time) => time.now(),
         }
     }
 
@@ -74,7 +77,7 @@ impl Clock {
             Self::Boottime(clock) => clock.now() >= deadline,
             Self::Virtual(time) => time.now() >= deadline,
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(time) => time.now() >= deadline,
+            Self::Model(time) | Self::ModelBoottime(time) => time.now() >= deadline,
         }
     }
 
@@ -84,7 +87,7 @@ impl Clock {
             Self::Monotonic(_) | Self::Boottime(_) => SystemTime::now(),
             Self::Virtual(time) => time.wall_now(),
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(time) => time.wall_now(),
+            Self::Model(time) | Self::ModelBoottime(time) => time.wall_now(),
         }
     }
 
@@ -94,7 +97,7 @@ impl Clock {
             Self::Monotonic(_) | Self::Boottime(_) => Steps::of_the_system(),
             Self::Virtual(time) => &time.steps,
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(time) => &time.steps,
+            Self::Model(time) | Self::ModelBoottime(time) => &time.steps,
         }
     }
 
@@ -105,7 +108,12 @@ impl Clock {
 
     /// Whether the clock runs on in suspend, unlike the driver's parks.
     pub(crate) fn counts_suspend(&self) -> bool {
-        matches!(self, Self::Boottime(_))
+        match self {
+            Self::Boottime(_) => true,
+            #[cfg(all(test, tourbillon_model))]
+            Self::ModelBoottime(_) => true,
+            _ => false,
+        }
     }
 
     #[inline]
@@ -145,7 +153,7 @@ impl Clock {
             Self::Boottime(clock) => &clock.line,
             Self::Virtual(time) => &time.line,
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(time) => &time.line,
+            Self::Model(time) | Self::ModelBoottime(time) => &time.line,
         }
     }
 }
@@ -157,7 +165,7 @@ impl fmt::Debug for Clock {
             Self::Boottime(_) => "boottime",
             Self::Virtual(_) => "virtual",
             #[cfg(all(test, tourbillon_model))]
-            Self::Model(_) => "model",
+            Self::Model(_) | Self::ModelBoottime(_) => "model",
         })
     }
 }

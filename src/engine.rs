@@ -6,7 +6,7 @@ mod drive;
 mod entry;
 #[cfg(all(test, tourbillon_model))]
 #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules use part of it"))]
-mod harness;
+pub(crate) mod harness;
 mod histogram;
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod models;
@@ -15,6 +15,8 @@ mod parker;
 mod schedules;
 mod shard;
 mod stats;
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests;
 mod wake_batch;
 
 use std::fmt;

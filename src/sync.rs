@@ -141,8 +141,16 @@ mod imp {
         Ok(())
     }
 
+    std::thread_local!(static NAPS: Cell<usize> = const { Cell::new(0) });
+
     pub(crate) fn sleep(_: std::time::Duration) {
+        NAPS.set(NAPS.get() + 1);
         loom::thread::yield_now();
+    }
+
+    /// How often threads of this model and of those before it have slept.
+    pub(crate) fn naps() -> usize {
+        NAPS.get()
     }
 }
 

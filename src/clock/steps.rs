@@ -191,7 +191,7 @@ impl Steps {
     }
 
     /// Says that nobody announces steps any more.
-    fn fall_silent(&self) {
+    pub(crate) fn fall_silent(&self) {
         self.lock().told = Told::No;
         self.announce();
     }

@@ -7,25 +7,27 @@
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use crate::clock::{Key, Need, RECHECK, Steps, Watch};
+use crate::clock::{Key, Need, RECHECK, Watch};
 use crate::engine::Engine;
 use crate::sync::{Arc, StdArc};
 
 /// What a driver thread of a clock that counts suspend has hung up.
 pub(super) struct Bell {
+    engine: Arc<Engine>,
     key: Key,
     waker: Waker,
 }
 
 impl Bell {
     pub(super) fn new(engine: &Arc<Engine>) -> Self {
-        Self { key: Key::new(), waker: Waker::from(StdArc::new(Caller(Arc::clone(engine)))) }
+        let waker = Waker::from(StdArc::new(Caller(Arc::clone(engine))));
+        Self { engine: Arc::clone(engine), key: Key::new(), waker }
     }
 
     /// For how long the driver may park, if it has not looked at its clock since before the call.
     pub(super) fn limit(&self) -> Duration {
         // No rechecks: they are for a wall clock that is set, and would wake an idle process.
-        match Steps::of_the_system().watch(self.key, &self.waker, Need::Notices) {
+        match self.engine.clock().steps().watch(self.key, &self.waker, Need::Notices) {
             Watch::Kept | Watch::New => Duration::MAX,
             Watch::Untold => RECHECK,
         }
@@ -34,7 +36,7 @@ impl Bell {
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        Steps::of_the_system().forget(self.key);
+        self.engine.clock().steps().forget(self.key);
     }
 }
 

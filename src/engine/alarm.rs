@@ -157,3 +157,62 @@ impl fmt::Debug for Alarm {
         }
     }
 }
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+
+    fn parked(promise: Promise) -> Alarm {
+        let alarm = Alarm::awake();
+        alarm.begin_scan();
+        assert!(alarm.commit(promise));
+        alarm
+    }
+
+    const EARLIER: Tick = Tick::from_raw(1_000);
+    const TICK: Tick = Tick::from_raw(1_001);
+    const LATER: Tick = Tick::from_raw(1_002);
+
+    #[test]
+    fn only_a_driver_that_parks_for_no_longer_is_trusted() {
+        let alarm = parked(Promise::By(TICK));
+        assert_eq!([EARLIER, TICK, LATER].map(|tick| alarm.is_set_for(tick)), [false, true, true]);
+        let scanning = Alarm::awake();
+        scanning.begin_scan();
+        let idle = parked(Promise::WhenCalled);
+        for alarm in [Alarm::awake(), Alarm::absent(), scanning, idle] {
+            assert!(!alarm.is_set_for(LATER) && !alarm.is_set_for(Tick::LAST), "{alarm:?}");
+        }
+    }
+
+    #[test]
+    fn a_driver_is_called_once_and_only_for_what_is_earlier() {
+        for promise in [Promise::By(TICK), Promise::WhenCalled] {
+            let alarm = parked(promise);
+            if promise != Promise::WhenCalled {
+                assert_eq!(alarm.pull_forward(LATER), Summons::None);
+                assert_eq!(alarm.pull_forward(TICK), Summons::None);
+            }
+            assert_eq!(alarm.pull_forward(EARLIER), Summons::Unpark);
+            assert_eq!(alarm.pull_forward(Tick::PAST), Summons::None, "it is on its way");
+        }
+    }
+
+    #[test]
+    fn a_scan_that_was_interrupted_does_not_stand() {
+        let alarm = Alarm::awake();
+        alarm.begin_scan();
+        assert_eq!(alarm.pull_forward(LATER), Summons::None);
+        assert!(!alarm.commit(Promise::By(TICK)));
+    }
+
+    #[test]
+    fn where_there_is_no_driver_everybody_starts_one() {
+        for alarm in [Alarm::absent(), parked(Promise::Gone)] {
+            assert_eq!(alarm.call_if_absent(), Summons::Start);
+            assert_eq!(alarm.pull_forward(LATER), Summons::Start);
+            assert_eq!(alarm.call_if_absent(), Summons::Start, "nobody has yet");
+        }
+        assert_eq!(Alarm::awake().call_if_absent(), Summons::None);
+    }
+}

@@ -15,57 +15,72 @@ use crate::sync::{Arc, Condvar, LockGuard, Mutex, StdArc, lock, wait};
 use crate::tick::Tick;
 use crate::timer::Timer;
 
-pub(super) fn at(nanos: u64) -> Tick {
+pub(crate) fn at(nanos: u64) -> Tick {
     Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos))
 }
 
 /// A timer with a driver thread, on a clock that the model moves.
-pub(super) struct Rig {
-    pub(super) timer: Timer,
-    pub(super) time: Arc<VirtualTime>,
+pub(crate) struct Rig {
+    pub(crate) timer: Timer,
+    pub(crate) time: Arc<VirtualTime>,
 }
 
 impl Rig {
-    pub(super) fn new(shards: usize) -> Self {
+    pub(crate) fn new(shards: usize) -> Self {
+        Self::with(shards, Clock::Model)
+    }
+
+    /// On a clock that runs on in suspend, unlike the driver's parks.
+    pub(crate) fn counting_suspend() -> Self {
+        Self::with(1, Clock::ModelBoottime)
+    }
+
+    fn with(shards: usize, clock: fn(Arc<VirtualTime>) -> Clock) -> Self {
         let time = Arc::new(VirtualTime::new());
         let drive = Drive::Thread(ThreadDrive::new("driver".to_owned()));
-        let engine = Engine::new(Clock::Model(Arc::clone(&time)), shards, drive);
+        let engine = Engine::new(clock(Arc::clone(&time)), shards, drive);
         Self { timer: Timer::of(Arc::new(engine)), time }
     }
 
-    pub(super) fn sleep(&self, nanos: u64) -> Sleep {
+    pub(crate) fn sleep(&self, nanos: u64) -> Sleep {
         Sleep::new(EngineRef::of(self.timer.engine()), at(nanos))
     }
 
     /// A sleep that is armed, and what it was polled with.
-    pub(super) fn armed(&self, nanos: u64) -> (Sleep, Arc<Signal>) {
+    pub(crate) fn armed(&self, nanos: u64) -> (Sleep, Arc<Signal>) {
         let (mut sleep, signal) = (self.sleep(nanos), Signal::new());
         assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
         (sleep, signal)
     }
 
     /// What moves the clock, and holds nothing that a driver waits for the end of.
-    pub(super) fn hands(&self) -> Hands {
+    pub(crate) fn hands(&self) -> Hands {
         Hands { engine: Arc::clone(self.timer.engine()), time: Arc::clone(&self.time) }
     }
 
-    pub(super) fn advance(&self, nanos: u64) {
+    pub(crate) fn advance(&self, nanos: u64) {
         self.hands().advance(nanos);
     }
 
     /// See [`Hands::hold`].
-    pub(super) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
+    pub(crate) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
         self.timer.engine().shards[shard].lock()
+    }
+
+    /// Suspends the machine until that time: the clock runs on, but no park ends by it.
+    pub(crate) fn suspend_until(&self, nanos: u64) {
+        self.time.move_to(at(nanos));
+        self.time.steps.announce();
     }
 
     /// A timer so far off that no model reaches it, armed: the driver runs, and has something to
     /// park for.
-    pub(super) fn far_timer(&self) -> Sleep {
+    pub(crate) fn far_timer(&self) -> Sleep {
         self.armed(1_000_000).0
     }
 }
 
-pub(super) struct Hands {
+pub(crate) struct Hands {
     engine: Arc<Engine>,
     time: Arc<VirtualTime>,
 }
@@ -73,11 +88,11 @@ pub(super) struct Hands {
 impl Hands {
     /// Holds the lock of a shard until dropped. Nobody finds a lock taken whose holder does not
     /// wait for anything under it: loom does not switch threads as a lock is released.
-    pub(super) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
+    pub(crate) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
         self.engine.shards[shard].lock()
     }
 
-    pub(super) fn advance(&self, nanos: u64) {
+    pub(crate) fn advance(&self, nanos: u64) {
         self.time.move_to(at(nanos));
         if let Drive::Thread(thread) = self.engine.drive() {
             thread.advanced();
@@ -86,14 +101,14 @@ impl Hands {
 }
 
 /// A flag that wakers of it raise, and a count of how often they did.
-pub(super) struct Signal {
+pub(crate) struct Signal {
     raised: Mutex<bool>,
     changed: Condvar,
     wakes: AtomicUsize,
 }
 
 impl Signal {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             raised: Mutex::new(false),
             changed: Condvar::new(),
@@ -101,7 +116,7 @@ impl Signal {
         })
     }
 
-    pub(super) fn raise(&self) {
+    pub(crate) fn raise(&self) {
         let mut raised = lock(&self.raised);
         self.wakes.fetch_add(1, Ordering::SeqCst); // ORDERING: outside the model
         *raised = true;
@@ -109,7 +124,7 @@ impl Signal {
         self.changed.notify_one();
     }
 
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut raised = lock(&self.raised);
         while !*raised {
             raised = wait(&self.changed, raised);
@@ -118,7 +133,7 @@ impl Signal {
     }
 
     /// Waits until it has been raised so often.
-    pub(super) fn wait_for(&self, wakes: usize) {
+    pub(crate) fn wait_for(&self, wakes: usize) {
         let mut raised = lock(&self.raised);
         while self.wakes() < wakes {
             raised = wait(&self.changed, raised);
@@ -126,13 +141,13 @@ impl Signal {
         *raised = false;
     }
 
-    pub(super) fn wakes(&self) -> usize {
+    pub(crate) fn wakes(&self) -> usize {
         self.wakes.load(Ordering::SeqCst) // ORDERING: outside the model
     }
 }
 
 /// A waker that is a reference of loom's, so that loom counts it.
-fn waker(signal: &Arc<Signal>) -> Waker {
+pub(crate) fn waker(signal: &Arc<Signal>) -> Waker {
     fn raw(signal: Arc<Signal>) -> RawWaker {
         RawWaker::new(Arc::into_raw(signal).cast(), &VTABLE)
     }
@@ -166,16 +181,16 @@ fn waker(signal: &Arc<Signal>) -> Waker {
     unsafe { Waker::from_raw(raw(Arc::clone(signal))) }
 }
 
-pub(super) fn poll(sleep: &mut Sleep, signal: &Arc<Signal>) -> Poll<()> {
+pub(crate) fn poll(sleep: &mut Sleep, signal: &Arc<Signal>) -> Poll<()> {
     poll_with(sleep, &waker(signal))
 }
 
-pub(super) fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
+pub(crate) fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(waker))
 }
 
 /// A waker that calls a closure.
-pub(super) fn callback(action: impl Fn() + Send + Sync + 'static) -> Waker {
+pub(crate) fn callback(action: impl Fn() + Send + Sync + 'static) -> Waker {
     struct Callback<F>(F);
 
     impl<F: Fn() + Send + Sync + 'static> Wake for Callback<F> {
@@ -188,7 +203,7 @@ pub(super) fn callback(action: impl Fn() + Send + Sync + 'static) -> Waker {
 }
 
 /// Polls until ready, and waits for the signal in between.
-pub(super) fn block_on(future: impl Future<Output = ()>, signal: &Arc<Signal>) {
+pub(crate) fn block_on(future: impl Future<Output = ()>, signal: &Arc<Signal>) {
     let mut future = pin!(future);
     let waker = waker(signal);
     while future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {

@@ -61,6 +61,7 @@ mod fire;
 mod insert;
 mod polls;
 mod turn;
+mod watch;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -79,6 +80,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 fn check_with(more: isize, model: impl Fn() + Send + Sync + 'static) {
     let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let mut builder = loom::model::Builder::new();
+    builder.max_branches = 5_000;
     if std::env::var_os("TOURBILLON_UNBOUNDED").is_none() {
         let bound = builder.preemption_bound.unwrap_or(2);
         builder.preemption_bound = Some(bound.saturating_add_signed(more));

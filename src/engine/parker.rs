@@ -107,3 +107,34 @@ mod wait {
         }
     }
 }
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+    use crate::tick::Tick;
+
+    fn far(clock: &Clock) -> Tick {
+        clock.now().saturating_add(Duration::from_secs(3600))
+    }
+
+    #[test]
+    fn a_park_ends_at_its_limit() {
+        let clock = Clock::monotonic();
+        let promised = far(&clock);
+        Parker::new().park(&clock, Promise::By(promised), Duration::from_millis(1));
+        assert!(clock.now() < promised);
+    }
+
+    #[test]
+    fn a_token_left_before_ends_the_next_park_at_once() {
+        let (clock, parker) = (Clock::monotonic(), Parker::new());
+        parker.unpark();
+        parker.park(&clock, Promise::WhenCalled, Duration::MAX);
+        parker.unpark();
+        parker.unpark();
+        let promised = far(&clock);
+        parker.park(&clock, Promise::By(promised), Duration::MAX);
+        assert!(clock.now() < promised);
+        assert!(!*lock(&parker.token), "two that come together are one");
+    }
+}

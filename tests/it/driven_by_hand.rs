@@ -116,6 +116,32 @@ fn the_hook_may_come_back_into_the_timer() {
 }
 
 #[test]
+fn no_lock_is_held_while_the_hook_runs() {
+    for on_a_virtual_clock in [false, true] {
+        let handle = Arc::new(std::sync::OnceLock::<Timer>::new());
+        let hook = {
+            let handle = handle.clone();
+            move || {
+                let timer = handle.get().expect("there is one before it is called").clone();
+                // Takes every lock, and hangs where this thread has one.
+                let (say, heard) = std::sync::mpsc::channel();
+                std::thread::spawn(move || say.send(timer.stats().pending));
+                assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(1));
+            }
+        };
+        let builder = Timer::builder();
+        let clock = VirtualClock::new();
+        let builder = if on_a_virtual_clock { builder.virtual_clock(&clock) } else { builder };
+        let (timer, mut driver) = builder.build_manual(hook).expect("the options are valid");
+        driver.turn();
+        handle.set(timer.clone()).expect("once");
+        let mut sleep = timer.sleep(3600 * SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        assert_eq!((timer.stats().unparks, timer.stats().waker_panics), (1, 0));
+    }
+}
+
+#[test]
 fn a_hook_that_panics_harms_nobody() {
     let clock = VirtualClock::new();
     let (timer, mut driver) = Timer::builder()

@@ -327,3 +327,31 @@ fn equal_deadlines_fire_in_the_order_they_were_armed() {
     clock.advance(SECOND);
     assert_eq!(*order.lock().unwrap(), (0..200).collect::<Vec<_>>());
 }
+
+/// Two wakers of a task may share their data and differ in what they do with it.
+#[test]
+fn wakers_are_told_apart_by_their_functions_too() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{RawWaker, RawWakerVTable};
+
+    static WAKES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+    fn raw<const WHICH: usize>(data: *const ()) -> RawWaker {
+        fn wake<const WHICH: usize>(_: *const ()) {
+            WAKES[WHICH].fetch_add(1, Ordering::SeqCst);
+        }
+        let table =
+            const { &RawWakerVTable::new(raw::<WHICH>, wake::<WHICH>, wake::<WHICH>, |_| {}) };
+        RawWaker::new(data, table)
+    }
+
+    // SAFETY: the functions touch no data.
+    let wakers = [raw::<0>, raw::<1>].map(|raw| unsafe { Waker::from_raw(raw(std::ptr::null())) });
+    let (timer, clock) = virtual_timer();
+    let mut sleep = timer.sleep(SECOND);
+    for waker in &wakers {
+        assert!(poll_with(&mut sleep, waker).is_pending());
+    }
+    clock.advance(SECOND);
+    assert_eq!(WAKES.each_ref().map(|wakes| wakes.load(Ordering::SeqCst)), [0, 1]);
+}

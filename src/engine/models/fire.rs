@@ -9,6 +9,7 @@ use super::super::harness::{Rig, Signal, at, block_on, callback, poll, poll_with
 use super::{check, check_with, clock};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
+use crate::sync::naps;
 
 /// The sleep is dropped here or on another thread while the driver fires it. Oracle: loom's
 /// checks of the waker's cell and references, the wheel's assertions; woken at most once.
@@ -161,6 +162,72 @@ fn a_turn_in_parts_races_drop_and_arm() {
             assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
             assert_eq!(signal.wakes(), 1);
         }
+    });
+}
+
+/// A slot is emptied of which little is due, and more is to be filed again than a turn may, so the
+/// lock is released in the middle: there a timer of that slot goes and another comes. Oracle: the
+/// others are woken exactly once, and not before their time; deadlock.
+#[test]
+fn a_turn_that_files_again_in_parts_races_drop_and_arm() {
+    check(|| {
+        let rig = Rig::new(1);
+        // All in one slot of the second level, until the first of them is due.
+        let [due, gone, stays, last] = [64, 66, 67, 68].map(|nanos| rig.armed(nanos));
+        let clock = clock(&rig, [64]);
+        drop(gone);
+        let comes = rig.armed(65);
+        due.1.wait();
+        clock.join().unwrap();
+        for (_, signal) in [&comes, &stays, &last] {
+            assert_eq!(signal.wakes(), 0, "early");
+        }
+        rig.advance(68);
+        for (mut sleep, signal) in [comes, stays, last] {
+            signal.wait();
+            assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+            assert_eq!(signal.wakes(), 1);
+        }
+    });
+}
+
+/// All other timers of a wheel go, and the memory of most with them, while one is polled, without
+/// the lock. Oracle: the store's assertions; deadlock.
+#[test]
+fn chunks_are_freed_beside_a_sleep_that_is_polled() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (mut sleep, signal) = rig.armed(5);
+        // Chunks of four.
+        let others: Vec<_> = (0..12).map(|_| rig.armed(1_000).0).collect();
+        let poller = thread::spawn(move || {
+            let pending = poll(&mut sleep, &signal).is_pending();
+            (sleep, signal, pending)
+        });
+        drop(others);
+        let more = [rig.armed(2_000), rig.armed(2_000)];
+        let (mut sleep, signal, pending) = poller.join().unwrap();
+        assert!(pending, "early");
+        rig.advance(5);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+        drop(more);
+    });
+}
+
+/// Passes follow on each other. Oracle: the driver naps between them, and fires all the same.
+#[test]
+fn a_driver_whose_passes_crowd_naps() {
+    check(|| {
+        let rig = Rig::new(1);
+        let before = naps();
+        for nanos in 1..=4 {
+            let (mut sleep, signal) = rig.armed(nanos);
+            rig.advance(nanos);
+            signal.wait();
+            assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+        }
+        assert!(naps() > before, "no nap");
     });
 }
 

@@ -1,0 +1,31 @@
+//! What only the engine's own parts show.
+
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::*;
+use crate::sleep::Sleep;
+use crate::{Builder, VirtualClock};
+
+fn poll(sleep: &mut Sleep) -> Poll<()> {
+    std::pin::Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
+    let clock = VirtualClock::new();
+    let builder = Builder::new().virtual_clock(&clock).shards(4);
+    let timer = builder.build().expect("the options are valid");
+    let mut sleeps = [1, 2, 3].map(|n| timer.sleep(Duration::from_nanos(n)));
+    {
+        let engine = timer.engine();
+        let _held = engine.shards[thread_index() % 4].lock();
+        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    }
+    assert_eq!((timer.stats().pending, timer.stats().shards_used), (3, 1));
+    let [mut first, second, mut third] = sleeps;
+    drop(second);
+    third.reset_after(Duration::from_nanos(1));
+    assert_eq!((timer.stats().pending, clock.advance(Duration::from_nanos(1))), (2, 2));
+    assert!(poll(&mut first).is_ready() && poll(&mut third).is_ready());
+}
