@@ -17,8 +17,8 @@
 //!
 //! | | a turn fires | the driver parks | it starts | the last handle goes, it ends | a turn by hand | a virtual clock moves |
 //! |---|---|---|---|---|---|---|
-//! | arm | `slot_reuse_wakes_the_new_tenant_only`, `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm` | `insert_races_park`, `insert_races_park_beside_a_far_shard`, `an_insert_that_finds_its_shard_taken_goes_next_door` | `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver` | `arm_races_close`, `arm_races_close_on_two_shards`, `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`, `rearm_after_cancel_beside_a_close`, `rearm_after_cancel_and_a_close_in_the_middle_of_a_scan` | `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`, `turn_races_an_earlier_remote_insert_on_two_shards` | `advance_races_arm`, `advance_races_arm_on_two_shards`, `advances_race_arm`, `jump_races_arm_and_turn`, `advance_races_turn` |
-//! | poll again | `new_waker_races_fire`, `second_poll_races_fire` | the same | `a_driver_that_could_not_be_started_is_tried_for_again` | (1) | (2) | `advance_races_new_waker` |
+//! | arm | `slot_reuse_wakes_the_new_tenant_only`, `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm`, `a_turn_that_files_again_in_parts_races_drop_and_arm` | `insert_races_park`, `insert_races_park_beside_a_far_shard`, `an_insert_that_finds_its_shard_taken_goes_next_door` | `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver` | `arm_races_close`, `arm_races_close_on_two_shards`, `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`, `rearm_after_cancel_beside_a_close`, `rearm_after_cancel_and_a_close_in_the_middle_of_a_scan` | `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`, `turn_races_an_earlier_remote_insert_on_two_shards` | `advance_races_arm`, `advance_races_arm_on_two_shards`, `advances_race_arm`, `jump_races_arm_and_turn`, `advance_races_turn` |
+//! | poll again | `new_waker_races_fire`, `second_poll_races_fire`, `chunks_are_freed_beside_a_sleep_that_is_polled` | the same | `a_driver_that_could_not_be_started_is_tried_for_again` | (1) | (2) | `advance_races_new_waker` |
 //! | reset to later | `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline` | (3) | (1) | (1) | (2) | `advance_races_reset_to_later` |
 //! | reset to earlier | `fire_races_reset_to_earlier` | `reset_to_earlier_races_park`, `reset_to_earlier_races_park_beside_a_far_shard` | (1) | `reset_to_earlier_races_close` | `turn_races_a_remote_reset_to_earlier` | `advance_races_reset` |
 //! | drop | `fire_races_drop`, `a_turn_in_parts_races_drop_and_arm` | (3), except for the last | (3) | `last_cancel_races_close` | (2) | `advance_races_drop` |
@@ -43,6 +43,11 @@
 //! turn in `jump_races_arm_and_turn`; a turn and a clock that moves, which fires as well, in
 //! `advance_races_turn`. Other turns do not meet: a driver thread is one, and a
 //! [`Driver`](crate::Driver) is borrowed for it.
+//!
+//! A driver does more than scan and park: it naps where passes crowd
+//! (`a_driver_whose_passes_crowd_naps`), and has itself called at a resume (`resumes_race_park`).
+//! Of a wall clock's steps, and those who wait for them: `a_step_races_a_new_waiter`,
+//! `the_end_of_notices_races_a_new_waiter`, `notices_end_while_a_waker_is_cloned`.
 //!
 //! A poll that follows on other changes of the same sleep races nobody, but relies on what the
 //! entry carries from one to the next: `models/polls.rs`, and
