@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the crontab example as a process: signals, what it refuses, its memory, its end; as root also
-# that it runs jobs as their users, and from no file that others own.
+# that it runs jobs as their users, and from no file that others own. With the argument `clock` it is
+# run under a clock that is set, for some two minutes; that needs Debian's package faketime.
 . "$(dirname "$0")/lib.sh"
 cargo build --release --quiet --features cron --example crontab
 dir=$(mktemp -d)
@@ -38,6 +39,31 @@ stop() {
     cron=
     logs 'ends after [0-9]+ wake-ups'
 }
+
+if [ "${1:-}" = clock ]; then
+    say "a clock that is set back by four hours, and forward by six"
+    faketime=$(find /usr/lib -name libfaketimeMT.so.1 | head -n 1)
+    [ -n "$faketime" ]
+    # set_clock TIME: what the next process of `start` shows, or goes on to show.
+    set_clock() {
+        echo "$(($(date -u -d "$1" +%s) - $(date -u +%s)))" >"$dir/offset"
+    }
+    export FAKETIME_TIMESTAMP_FILE=$dir/offset FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1
+    set_clock '2026-01-05 10:59:55'
+    echo '0 * * * * true' >"$dir/jobs"
+    chmod 644 "$dir/jobs"
+    LD_PRELOAD=$faketime start --user "$dir/jobs"
+    logs 'due .* 11:00:00 UTC, 0 missed'
+    # Such a clock is looked at twice a minute.
+    set_clock '2026-01-05 06:59:20'
+    logs 'the clock was set back by hours'
+    logs 'due .* 07:00:00 UTC, 0 missed'
+    set_clock '2026-01-05 12:59:20'
+    logs 'due .* 13:00:00 UTC, 5 missed'
+    stop TERM
+    [ "$(grep -c ': due ' "$dir/log")" = 3 ]
+    exit 0
+fi
 
 say "what a directory may hold, and SIGHUP"
 mkdir "$dir/cron.d"
@@ -115,17 +141,29 @@ logs '[|] .*crontab.tried.*denied'
 logs 'ended with [12]'
 never 'from theirs'
 stop TERM
+# as USER COMMAND...: goes on as it, without the rights of root.
+as() {
+    exec setpriv --reuid "$1" --regid "$(id -g nobody)" --clear-groups "${@:2}"
+}
 # Read by one who is not root, root's files are as good as one's own; jobs of others do not run.
 chmod 755 "$dir" "$dir/cron.d"
 echo '@reboot root echo as root' >"$dir/cron.d/root"
 cp target/release/examples/crontab "$dir/crontab"
 : >"$dir/log"
-setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups \
-    "$dir/crontab" --zone UTC --system "$dir/cron.d" >"$dir/log" 2>&1 &
+as nobody "$dir/crontab" --zone UTC --system "$dir/cron.d" >"$dir/log" 2>&1 &
 cron=$!
 logs '[|] nobody$'
 logs 'root:1: did not run: .*root.*not permitted'
 never 'as root$'
+kill "$cron"
+wait "$cron"
+# One whom /etc/passwd does not have is known by the environment.
+echo '@reboot echo $LOGNAME in $HOME; pwd' >"$dir/jobs"
+: >"$dir/log"
+LOGNAME=someone HOME=/usr as 54321 "$dir/crontab" --zone UTC --user "$dir/jobs" >"$dir/log" 2>&1 &
+cron=$!
+logs '[|] someone in /usr$'
+logs '[|] /usr$'
 kill "$cron"
 wait "$cron"
 cron=

@@ -1,7 +1,7 @@
 //! Runs a job, as the user it is for.
 
+use std::env;
 use std::fs;
-use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -110,7 +110,9 @@ fn start(job: &Job, tell: impl Fn(&str)) -> Result<Child, String> {
     })
 }
 
-/// A line of `/etc/passwd`.
+const PASSWD: &str = "/etc/passwd";
+
+/// What a line of it says.
 #[derive(Clone)]
 struct User {
     name: String,
@@ -121,28 +123,25 @@ struct User {
 
 impl User {
     fn named(name: &str) -> Result<Self, String> {
-        let found = Self::find(|user| user.name == name);
-        Self::known(found, format_args!("named {name}"))
+        let found = Self::find(|user| user.name == name)?;
+        found.ok_or_else(|| format!("{PASSWD} has no user named {name}"))
     }
 
+    /// The user who runs this. Where accounts are kept elsewhere, the environment knows as well.
     fn current() -> Result<Self, String> {
         let id = rustix::process::geteuid().as_raw();
-        let found = Self::find(|user| user.id == id);
-        Self::known(found, format_args!("with number {id}"))
-    }
-
-    fn known(
-        found: io::Result<Option<Self>>,
-        who: std::fmt::Arguments<'_>,
-    ) -> Result<Self, String> {
-        match found {
-            Ok(user) => user.ok_or_else(|| format!("/etc/passwd has no user {who}")),
-            Err(error) => Err(format!("/etc/passwd: {error}")),
+        if let Some(user) = Self::find(|user| user.id == id)? {
+            return Ok(user);
         }
+        let (Ok(name), Ok(home)) = (env::var("LOGNAME"), env::var("HOME")) else {
+            let what = "nor are both LOGNAME and HOME set in the environment";
+            return Err(format!("{PASSWD} has no user with the number {id}, {what}"));
+        };
+        Ok(Self { name, id, group: rustix::process::getegid().as_raw(), home })
     }
 
-    fn find(is_wanted: impl Fn(&Self) -> bool) -> io::Result<Option<Self>> {
-        let passwd = fs::read_to_string("/etc/passwd")?;
+    fn find(is_wanted: impl Fn(&Self) -> bool) -> Result<Option<Self>, String> {
+        let passwd = fs::read_to_string(PASSWD).map_err(|error| format!("{PASSWD}: {error}"))?;
         let mut users = passwd.lines().filter_map(|line| {
             let fields: Vec<&str> = line.split(':').collect();
             let [name, _, id, group, _, home, ..] = fields[..] else { return None };

@@ -44,8 +44,8 @@
 //! - A job whose home cannot be entered runs in `/`, and the log says so. With cron it runs too,
 //!   in cron's own directory.
 //! - A job has the group that its user has in `/etc/passwd`, and none of those in `/etc/group`.
-//!   Users that are not in `/etc/passwd` are not known. There is no PAM, so there are no limits of
-//!   it, and `/etc/environment` is not read.
+//!   Other users than the one who runs this are not known if they are not in `/etc/passwd`. There
+//!   is no PAM, so there are no limits of it, and `/etc/environment` is not read.
 //! - A file that is new or has changed is not seen within a minute, but when the next job is due
 //!   or SIGHUP comes. On the other hand, a change of its mode or owner alone is seen as well.
 //! - What was missed, as the clock was set forward or the machine was suspended, does not run

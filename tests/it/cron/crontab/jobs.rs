@@ -75,10 +75,8 @@ fn a_job_that_cannot_be_started_says_what_is_wrong() {
 
 #[test]
 fn what_a_job_prints_changes_nothing_but_its_line_of_the_log() {
-    let told = run(
-        r"@daily printf 'a\033[2J\rb\tc\177\302\205d\nnext\r\n\377\300e\342\200\256f\nend'",
-        Format::User,
-    );
+    let job = r"@daily printf 'a\033[2J\rb\tc\177\302\205d\nnext\r\n\377\300e\342\200\256f\nend'";
+    let told = run(&format!("HOME=/\n{job}"), Format::User);
     assert_eq!(
         told[..4],
         ["| a\\u{1b}[2J\\rb\tc\\u{7f}\\u{85}d", "| next", "| \\xff\\xc0e\\u{202e}f", "| end"]
