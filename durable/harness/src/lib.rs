@@ -2,3 +2,4 @@
 
 pub mod checker;
 pub mod log;
+pub mod proxy;
