@@ -1,10 +1,10 @@
 //! Decides from the logs of a run and its final tables alone whether the promises were kept.
 //!
-//! It knows nothing of engines and stores. It trusts the stamps of the logs, which are of one clock,
-//! and the nemesis's readings of the database's clock. What it cannot know it counts in favour of
-//! the run: an answer that was lost may mean either, and a start is early only if the database's
-//! clock, by every reading around it, cannot have shown the time yet. [`Report::tolerance_us`] is how
-//! uncertain the worst of those readings was.
+//! It knows nothing of engines and stores. It trusts the stamps of the logs, which are of one
+//! clock, and the nemesis's readings of the database's clock. What it cannot know it counts in
+//! favour of the run: an answer that was lost may mean either, and a start is early only if the
+//! database's clock, by every reading around it, cannot have shown the time yet.
+//! [`Report::tolerance_us`] is how uncertain the worst of those readings was.
 //!
 //! A timer, and a schedule, is changed by one client only, one call after the other.
 

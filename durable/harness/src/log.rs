@@ -1,7 +1,7 @@
 //! What everybody in a run writes down, one line per event.
 //!
-//! Each line is one `write` to a file opened to append, so that a process that is killed leaves whole
-//! lines. A line is a tag and its words, in the order of the fields of its [`Line`]; `-` is none.
+//! Each line is one `write` to a file opened to append, so that a killed process leaves whole lines.
+//! A line is a tag and its words, in the order of the fields of its [`Line`]; `-` is none.
 //! Processes stamp their lines by one clock, [`Stamp`]; the database's clock is [`Time`].
 
 mod words;
@@ -19,7 +19,7 @@ use words::{Word, choices};
 
 /// Microseconds on the host's monotonic clock, which all processes share.
 ///
-/// It is read from the kernel itself, so that a library that bends a node's clocks does not bend it.
+/// It is read from the kernel itself: a library that sets a node's clocks off leaves it as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub i64);
 
@@ -45,6 +45,8 @@ choices! {
     Answer {
         /// It was done: created, cancelled, rescheduled, changed.
         Done = "done",
+        /// It was so already. What else is true of it then is not known.
+        Same = "same",
         /// It runs, so nothing was changed.
         Running = "running",
         /// There is no such timer or schedule, any more.
@@ -181,6 +183,15 @@ lines! {
         to: Stamp,
         /// Which node; none for the database.
         node: Option<u32>,
+    }
+    /// A node's wall clock is set off. That excuses nothing.
+    Skew = "skew" {
+        /// When.
+        at: Stamp,
+        /// Which node.
+        node: u32,
+        /// How far it is off from here on, in seconds.
+        seconds: i64,
     }
     /// A client asks for a timer.
     Once = "once" {

@@ -2,22 +2,40 @@
 
 mod options;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
 
 use options::Options;
-use tourbillon_durable_harness::{checker, log};
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+use tourbillon_durable_harness::log::Label;
+use tourbillon_durable_harness::{Result, checker, load, log, node, storm, wall_seconds};
 
 const USAGE: &str = "\
-harness check DIR    judges the logs in DIR";
+harness check DIR       judges the logs in DIR
+harness storm           nodes, clients and faults, and judges what comes of it
+    --store sqlite:PATH | postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    --seed N            where all choices come from; printed
+    --seconds S         how long there are faults (20)
+    --nodes K           (3)
+    --clients K         (4)
+    --pause-us N        between two calls of a client, on average (10000)
+    --lease-ms N        (2000)
+    --away SECONDS      how long the server is away
+    --settle SECONDS    how long what is due may need to end at last (60)
+    --faults A,B        which; all that fit the store if not said, none if empty
+    --logs DIR          kept there; else in a temporary folder, kept if promises were broken
+    --canary NAME       a bug that the nodes have
+harness node, clients, time: the processes of a storm";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next().unwrap_or_default();
     let done = Options::new(arguments).and_then(|options| match command.as_str() {
         "check" => check(&options),
+        "storm" => storm(&options),
+        "node" => node(&options),
+        "clients" => clients(&options),
+        "time" => wall_seconds().map(|seconds| println!("{seconds}")).map(|()| true),
         _ => Err(USAGE.into()),
     });
     match done {
@@ -35,4 +53,59 @@ fn check(options: &Options) -> Result<bool> {
     let report = checker::check(&log::read(Path::new(options.word(0)?))?);
     println!("{report}");
     Ok(report.violations.is_empty())
+}
+
+fn storm(options: &Options) -> Result<bool> {
+    let seed = SystemTime::UNIX_EPOCH.elapsed()?.as_nanos() as u64 % 1_000_000_007;
+    let seed = options.number("seed", seed)?;
+    println!("seed {seed}");
+    let kept = options.optional("logs").map(PathBuf::from);
+    let logs = kept.clone().unwrap_or_else(|| {
+        std::env::temp_dir().join(format!("harness-{}-{seed}", std::process::id()))
+    });
+    let report = storm::run(&storm::Options {
+        store: options.text("store")?.to_owned(),
+        logs: logs.clone(),
+        seed,
+        span: Duration::from_secs(options.number("seconds", 20)?),
+        nodes: options.number("nodes", 3)?,
+        clients: options.number("clients", 4)?,
+        pause: Duration::from_micros(options.number("pause-us", 10_000)?),
+        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
+        away: options.optional("away").map(str::parse).transpose()?.map(Duration::from_secs),
+        settle: Duration::from_secs(options.number("settle", 60)?),
+        faults: options.optional("faults").map(str::to_owned),
+        canary: options.optional("canary").map(str::to_owned),
+    })?;
+    println!("{report}");
+    let is_kept = report.violations.is_empty();
+    if !is_kept {
+        println!("seed {seed}, logs in {}", logs.display());
+    } else if kept.is_none() {
+        std::fs::remove_dir_all(logs)?;
+    }
+    Ok(is_kept)
+}
+
+fn node(options: &Options) -> Result<bool> {
+    let (node, start) = options.text("label")?.split_once('.').ok_or("a label is NODE.START")?;
+    node::run(&node::Options {
+        store: options.text("store")?.to_owned(),
+        logs: options.text("logs")?.to_owned(),
+        label: Label { node: node.parse()?, start: start.parse()? },
+        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
+        canary: options.optional("canary").map(str::to_owned),
+    })?;
+    Ok(true)
+}
+
+fn clients(options: &Options) -> Result<bool> {
+    load::run(&load::Options {
+        store: options.text("store")?.to_owned(),
+        logs: options.text("logs")?.to_owned(),
+        seed: options.number("seed", 0)?,
+        clients: options.number("clients", 4)?,
+        pause: Duration::from_micros(options.number("pause-us", 10_000)?),
+    })?;
+    Ok(true)
 }

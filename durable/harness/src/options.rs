@@ -1,6 +1,7 @@
 //! The arguments of a command: words, and pairs of `--name value`.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use crate::Result;
 
@@ -30,5 +31,21 @@ impl Options {
         let word =
             self.words.get(place).ok_or_else(|| format!("argument {} is missing", place + 1));
         Ok(word?)
+    }
+
+    /// The value of an option that has to be there.
+    pub(crate) fn text(&self, name: &str) -> Result<&str> {
+        self.optional(name).ok_or_else(|| format!("--{name} is missing").into())
+    }
+
+    pub(crate) fn optional(&self, name: &str) -> Option<&str> {
+        self.named.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn number<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
+        let parsed = self.optional(name).map(|text| {
+            text.parse().map_err(|_| format!("--{name} {text}: that is no number").into())
+        });
+        parsed.unwrap_or(Ok(default))
     }
 }

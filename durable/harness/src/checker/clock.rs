@@ -4,6 +4,9 @@ use tourbillon_durable::Time;
 
 use crate::log::Stamp;
 
+/// Stamps and times are whole microseconds.
+const ROUNDING_US: i64 = 1;
+
 /// Readings of the database's clock.
 ///
 /// Between two of them its distance from the host's lies between what they allow: the two may drift
@@ -19,11 +22,11 @@ pub(super) struct Reading {
 
 impl Reading {
     fn least(&self) -> i64 {
-        self.time.as_micros() - self.after.0
+        self.time.as_micros() - self.after.0 - ROUNDING_US
     }
 
     fn most(&self) -> i64 {
-        self.time.as_micros() - self.before.0
+        self.time.as_micros() - self.before.0 + ROUNDING_US
     }
 }
 
@@ -36,7 +39,7 @@ impl Clock {
 
     /// How uncertain the worst reading is, in microseconds.
     pub(super) fn tolerance_us(&self) -> i64 {
-        self.0.iter().map(|reading| reading.after.0 - reading.before.0).max().unwrap_or(0)
+        self.0.iter().map(|reading| reading.most() - reading.least()).max().unwrap_or(0)
     }
 
     /// The earliest that the database's clock can have shown at `at`.

@@ -104,12 +104,13 @@ pub(super) struct Call {
 impl Call {
     /// Whether it may have taken effect.
     pub(super) fn may_have(&self) -> bool {
-        matches!(self.answer, Answer::Done | Answer::Unknown)
+        matches!(self.answer, Answer::Done | Answer::Same | Answer::Unknown)
     }
 
     /// Whether it may have taken effect within this time.
     pub(super) fn may_have_within(&self, (from, to): (Stamp, Stamp)) -> bool {
-        let until = if self.answer == Answer::Done { self.returned } else { Stamp(i64::MAX) };
+        let is_unknown = self.answer == Answer::Unknown;
+        let until = if is_unknown { Stamp(i64::MAX) } else { self.returned };
         self.may_have() && self.invoked <= to && from <= until
     }
 }
@@ -129,7 +130,7 @@ pub(super) struct History {
     pub(super) calls: BTreeMap<String, Vec<Call>>,
     pub(super) facts: BTreeMap<Key, Facts>,
     troubles: Vec<Trouble>,
-    lease_us: i64,
+    pub(super) lease_us: i64,
 }
 
 impl History {
@@ -180,6 +181,7 @@ fn troubles(lines: &[Line], report: &mut Report) -> Vec<Trouble> {
                 troubles.push(Trouble { from: at, to, node });
                 report.faults += 1;
             }
+            Line::Skew { .. } => report.faults += 1,
             Line::Stall { from, to, node } => {
                 troubles.push(Trouble { from, to, node });
                 report.stalls += 1;

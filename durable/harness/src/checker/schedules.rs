@@ -48,7 +48,7 @@ pub(super) fn check(history: &History, report: &mut Report) {
 /// What the schedule was, by what its client knows.
 fn phases(calls: &[Call]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
-    // What is in force, or would be if the schedule were enabled; and whether anything is uncertain.
+    // What is in force, or would be if the schedule were enabled; and whether that is certain.
     let (mut periods, mut on, mut is_certain) = (Vec::new(), false, true);
     for call in calls.iter().filter(|call| call.may_have()) {
         let before = if on || !is_certain { periods.clone() } else { Vec::new() };
@@ -158,8 +158,17 @@ fn excused(
     let due = history.clock.stamps(time);
     let recorded = history.clock.stamps(record.recorded);
     match record.ended {
-        Ended::Missed if !history.troubled(None, due.0, recorded.1) => {
-            report.add(Verdict::SkippedFreely, key, "missed, and no fault was there");
+        Ended::Missed => {
+            // Nodes learn of a schedule's beginning when they next read the schedules.
+            let is_new = |call: &&Call| {
+                matches!(call.op, Op::Every(_) | Op::Enable(true))
+                    && call.invoked <= due.1
+                    && due.0.0 <= call.returned.0.saturating_add(history.lease_us)
+            };
+            let is_excused = history.troubled(None, due.0, recorded.1);
+            if !is_excused && !calls.iter().any(|call| is_new(&call)) {
+                report.add(Verdict::SkippedFreely, key, "missed, and no fault was there");
+            }
         }
         Ended::Overlap => {
             let is_before = |other: &(&Key, Time, &Facts)| {

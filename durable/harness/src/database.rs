@@ -1,0 +1,141 @@
+//! Where a run's timers are.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::TransactionBehavior;
+use tourbillon_durable::Store;
+use tourbillon_durable::store::postgres::insert;
+use tourbillon_durable::store::{NewTimer, Postgres, Sqlite};
+
+use crate::Result;
+
+/// For how long a database that is not there is tried.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+#[derive(Clone, Debug)]
+pub(crate) struct Address(String);
+
+impl Address {
+    pub(crate) fn new(text: &str) -> Result<Self> {
+        let address = Self(text.to_owned());
+        if address.file().is_some() || address.is_postgres() {
+            return Ok(address);
+        }
+        Err(format!("`{text}` is neither sqlite:PATH nor postgres://...").into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.0.starts_with("postgres://")
+    }
+
+    /// The file of a database of SQLite.
+    pub(crate) fn file(&self) -> Option<&str> {
+        self.0.strip_prefix("sqlite:")
+    }
+
+    pub(crate) fn open(&self) -> Result<Box<dyn Store>> {
+        Ok(match self.file() {
+            Some(path) => Box::new(Sqlite::open(path)?),
+            None => Box::new(Postgres::connect(&self.0)?),
+        })
+    }
+
+    /// Opens it and does `work` with it, again and again while the database cannot be reached.
+    pub(crate) fn patiently<T>(&self, work: impl Fn(Box<dyn Store>) -> Result<T>) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.open().and_then(&work) {
+                Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
+                done => return done,
+            }
+        }
+    }
+
+    /// Where the server listens.
+    pub(crate) fn server(&self) -> Result<SocketAddr> {
+        let (from, to) = self.host().ok_or("the address has no host and port")?;
+        Ok(self.0[from..to].parse()?)
+    }
+
+    /// The same database by another way.
+    pub(crate) fn through(&self, proxy: SocketAddr) -> Self {
+        let Some((from, to)) = self.host() else { return self.clone() };
+        Self(format!("{}{proxy}{}", &self.0[..from], &self.0[to..]))
+    }
+
+    /// A database of its own for a run: of PostgreSQL, a new one on the same server.
+    pub(crate) fn for_a_run(&self, seed: u64) -> Result<Self> {
+        if !self.is_postgres() {
+            return Ok(self.clone());
+        }
+        let name = format!("harness_{}_{seed}", std::process::id());
+        self.client()?.batch_execute(&format!("CREATE DATABASE {name}"))?;
+        let (_, to) = self.host().ok_or("the address has no host and port")?;
+        Ok(Self(format!("{}/{name}", &self.0[..to])))
+    }
+
+    /// Holds the lock that writers of timers need, for so long.
+    pub(crate) fn hold(&self, span: Duration) -> Result<()> {
+        if let Some(path) = self.file() {
+            let mut file = rusqlite::Connection::open(path)?;
+            file.busy_timeout(PATIENCE)?;
+            let held = file.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            thread::sleep(span);
+            return Ok(held.rollback()?);
+        }
+        let mut client = self.client()?;
+        let mut held = client.transaction()?;
+        held.batch_execute("LOCK TABLE tourbillon.timer IN EXCLUSIVE MODE")?;
+        thread::sleep(span);
+        Ok(held.rollback()?)
+    }
+
+    /// Has the server end all its connections but one.
+    pub(crate) fn terminate(&self) -> Result<()> {
+        self.client()?.batch_execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
+        )?;
+        Ok(())
+    }
+
+    /// Inserts timers in a transaction that commits only so much later.
+    pub(crate) fn insert_late(&self, timers: &[NewTimer], span: Duration) -> Result<()> {
+        let mut client = self.client()?;
+        let mut transaction = client.transaction()?;
+        insert(&mut transaction, timers)?;
+        thread::sleep(span);
+        Ok(transaction.commit()?)
+    }
+
+    fn client(&self) -> Result<postgres::Client> {
+        Ok(postgres::Client::connect(&self.0, postgres::NoTls)?)
+    }
+
+    /// Where in the address the host and port are.
+    fn host(&self) -> Option<(usize, usize)> {
+        let from = self.0.find('@')? + 1;
+        let to = self.0[from..].find('/').map_or(self.0.len(), |length| from + length);
+        Some((from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leads_through_a_proxy() {
+        let address = Address::new("postgres://me:pw@127.0.0.1:5432/timers").unwrap();
+        assert_eq!(address.server().unwrap(), ([127, 0, 0, 1], 5432).into());
+        let proxied = address.through(([127, 0, 0, 1], 9).into());
+        assert_eq!(proxied.as_str(), "postgres://me:pw@127.0.0.1:9/timers");
+    }
+}

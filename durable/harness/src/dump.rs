@@ -1,0 +1,69 @@
+//! The final tables, as lines of a log.
+
+use tourbillon_durable::store::Filter;
+use tourbillon_durable::{Outcome, Reason, Record, Store};
+
+use crate::Result;
+use crate::log::{Ended, Line, Log};
+
+/// How many rows are read at a time.
+const PAGE: u32 = 1_000;
+
+/// Writes all timers and records to the log.
+pub(crate) fn dump(store: &mut dyn Store, log: &Log) -> Result<()> {
+    each_timer(store, |line| log.write(&line))?;
+    let mut filter = Filter { limit: PAGE, ..Filter::default() };
+    loop {
+        let records = store.records(&filter)?;
+        let Some(last) = records.last() else { return Ok(()) };
+        filter.after_record = Some((last.recorded, last.timer));
+        for record in records {
+            let ended = ended(&record)?;
+            log.write(&Line::Record {
+                timer: record.timer,
+                scheduled: record.schedule.is_some(),
+                name: record.name.unwrap_or_else(|| "-".to_owned()),
+                scheduled_for: record.scheduled_for,
+                attempts: record.attempts,
+                ended,
+                node: record.node,
+                recorded: record.recorded,
+            });
+        }
+    }
+}
+
+/// Calls `f` with each timer's line.
+pub(crate) fn each_timer(store: &mut dyn Store, mut f: impl FnMut(Line)) -> Result<()> {
+    let mut filter = Filter { limit: PAGE, ..Filter::default() };
+    loop {
+        let timers = store.timers(&filter)?;
+        let Some(last) = timers.last() else { return Ok(()) };
+        filter.after = Some(last.new.id.bits());
+        for timer in timers {
+            f(Line::Timer {
+                timer: timer.new.id,
+                name: timer.new.name.unwrap_or_else(|| "-".to_owned()),
+                scheduled: timer.new.schedule.is_some(),
+                scheduled_for: timer.new.scheduled_for,
+                due: timer.new.due,
+                attempt: timer.attempt,
+            });
+        }
+    }
+}
+
+fn ended(record: &Record) -> Result<Ended> {
+    Ok(match (record.outcome, record.reason) {
+        (Outcome::Succeeded, None) => Ended::Succeeded,
+        (Outcome::Dead, Some(Reason::Failed)) => Ended::Dead,
+        (Outcome::Dead, Some(Reason::GivenUp)) => Ended::GivenUp,
+        (Outcome::Skipped, Some(Reason::Missed | Reason::Coalesced)) => Ended::Missed,
+        (Outcome::Skipped, Some(Reason::Overlap)) => Ended::Overlap,
+        (Outcome::Cancelled, Some(Reason::Cancelled)) => Ended::Cancelled,
+        (Outcome::Cancelled, Some(Reason::Disabled | Reason::Replaced | Reason::Removed)) => {
+            Ended::Withdrawn
+        }
+        (outcome, reason) => return Err(format!("{outcome} because of {reason:?}?").into()),
+    })
+}

@@ -1,0 +1,120 @@
+//! What a nemesis can do.
+
+use std::time::Duration;
+
+use crate::Result;
+use crate::proxy::Mode;
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal on $where:ident,)*) => {
+        /// A fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Fault {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Fault {
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            const fn place(self) -> Place {
+                match self { $(Self::$variant => Place::$where,)* }
+            }
+
+            const ALL: &[Self] = &[$(Self::$variant,)*];
+        }
+    };
+}
+
+#[derive(PartialEq, Eq)]
+enum Place {
+    Anywhere,
+    Postgres,
+}
+
+faults! {
+    /// One node is killed, and started again later.
+    KillOne = "kill-one" on Anywhere,
+    /// All nodes are killed, and started again later.
+    KillAll = "kill-all" on Anywhere,
+    /// A node does not run for a part of its lease.
+    FreezeShort = "freeze-short" on Anywhere,
+    /// A node does not run for longer than its lease.
+    FreezeLong = "freeze-long" on Anywhere,
+    /// Somebody else holds the lock that writers need.
+    Hold = "hold" on Anywhere,
+    /// Connections are cut, and cannot be made.
+    Cut = "cut" on Postgres,
+    /// Requests and answers come late.
+    Delay = "delay" on Postgres,
+    /// Requests do not arrive.
+    HoldRequests = "hold-requests" on Postgres,
+    /// Answers do not arrive.
+    HoldAnswers = "hold-answers" on Postgres,
+    /// Neither arrives.
+    HoldBoth = "hold-both" on Postgres,
+    /// Some requests arrive, and the connection is cut in place of the answer.
+    CutAnswers = "cut-answers" on Postgres,
+    /// The server ends all its connections.
+    Terminate = "terminate" on Postgres,
+    /// The server is killed, and started again.
+    ServerKilled = "server-killed" on Postgres,
+    /// The server is started anew.
+    ServerRestarted = "server-restarted" on Postgres,
+    /// The server is away for longer than a lease.
+    ServerAway = "server-away" on Postgres,
+    /// A node's wall clock is set off by half a minute, or set right.
+    Skew = "skew" on Postgres,
+    /// Timers are written whose time has long come when their transaction commits.
+    Late = "late" on Postgres,
+}
+
+impl Fault {
+    /// All that there are for the store; or those of the names, separated by commas.
+    pub(crate) fn list(names: Option<&str>, is_postgres: bool) -> Result<Vec<Self>> {
+        let is_fit = |fault: &&Self| is_postgres || fault.place() == Place::Anywhere;
+        let Some(names) = names else {
+            return Ok(Self::ALL.iter().filter(is_fit).copied().collect());
+        };
+        let names = names.split(',').filter(|name| !name.is_empty());
+        names
+            .map(|name| {
+                let known = Self::ALL.iter().filter(is_fit).find(|fault| fault.name() == name);
+                known.copied().ok_or_else(|| format!("no fault `{name}` for this store").into())
+            })
+            .collect()
+    }
+
+    /// What a proxy does for it, if that is what it is.
+    pub(crate) fn mode(self, random: &mut fastrand::Rng) -> Option<Mode> {
+        Some(match self {
+            Self::Cut => Mode::Cut,
+            Self::Delay => Mode::Delay(Duration::from_millis(random.u64(20..300))),
+            Self::HoldRequests => Mode::HoldRequests,
+            Self::HoldAnswers => Mode::HoldAnswers,
+            Self::HoldBoth => Mode::HoldBoth,
+            Self::CutAnswers => Mode::CutAnswers(random.u32(4..12)),
+            _ => return None,
+        })
+    }
+
+    /// Whether it takes the power over the server.
+    pub(crate) fn needs_server(self) -> bool {
+        matches!(self, Self::ServerKilled | Self::ServerRestarted | Self::ServerAway)
+    }
+
+    /// How long it lasts, in hundredths of a lease.
+    pub(crate) fn span(self) -> std::ops::Range<u32> {
+        match self {
+            Self::KillOne | Self::KillAll => 0..150,
+            Self::FreezeShort => 20..70,
+            Self::FreezeLong => 110..180,
+            Self::Hold => 10..60,
+            Self::ServerAway => 110..200,
+            Self::Late => 100..170,
+            Self::Terminate | Self::ServerKilled | Self::ServerRestarted | Self::Skew => 0..1,
+            _ => 20..150,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A node as a process: an engine, and handlers that log what they do.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pollster::block_on;
+use tourbillon_durable::{EndError, Engine, Fire, Worker};
+
+use crate::Result;
+use crate::database::Address;
+use crate::log::{How, Label, Line, Log, Stamp, Taken};
+use crate::workload::{KINDS, conduct};
+
+/// How often a process looks whether it runs, and from what gap on it says that it did not.
+const WATCH: Duration = Duration::from_millis(20);
+const STALL_US: i64 = 300_000;
+
+/// What a node is started with.
+#[derive(Debug)]
+pub struct Options {
+    /// The address of the database.
+    pub store: String,
+    /// The directory of the logs.
+    pub logs: String,
+    /// Which node, and which of its starts.
+    pub label: Label,
+    /// Its lease.
+    pub lease: Duration,
+    /// The bug that is switched on, if any.
+    pub canary: Option<String>,
+}
+
+/// Runs a node until the standard input ends, so that it ends with who started it.
+///
+/// # Errors
+///
+/// If the log or the store cannot be opened.
+pub fn run(options: &Options) -> Result<()> {
+    let label = options.label;
+    let log = Path::new(&options.logs).join(format!("node-{}.log", label.node));
+    let log = Arc::new(Log::open(&log)?);
+    watch(&log, Some(label.node));
+    let builder = builder(options)?;
+    let address = Address::new(&options.store)?;
+    let engine = address.patiently(|store| Ok(builder.clone().start(store)?))?;
+    let mut handlers = Vec::new();
+    for kind in KINDS {
+        let worker = Arc::new(Mutex::new(engine.worker(kind.name, kind.prefetch)));
+        for _ in 0..kind.threads {
+            let handler = Handler { label, log: log.clone(), worker: worker.clone() };
+            handlers.push(thread::spawn(move || handler.run()));
+        }
+    }
+    wait_for_the_end();
+    block_on(engine.stop());
+    handlers.into_iter().for_each(|handler| handler.join().expect("a handler panicked"));
+    Ok(())
+}
+
+/// Times that a storm of a minute meets each of often.
+fn builder(options: &Options) -> Result<tourbillon_durable::Builder> {
+    let builder = Engine::builder()
+        .lease(options.lease)
+        .beat(options.lease / 8)
+        .look(Duration::from_millis(500))
+        .tend(Duration::from_millis(500));
+    match options.canary.as_deref() {
+        None => Ok(builder),
+        Some(name) => Err(format!("there is no bug `{name}`").into()),
+    }
+}
+
+/// Logs when this process did not run, so that it is not taken for a breach of promise.
+pub(crate) fn watch(log: &Arc<Log>, node: Option<u32>) {
+    let log = log.clone();
+    thread::spawn(move || {
+        let mut from = Stamp::now();
+        loop {
+            thread::sleep(WATCH);
+            let to = Stamp::now();
+            if to.0 - from.0 > STALL_US {
+                log.write(&Line::Stall { from, to, node });
+            }
+            from = to;
+        }
+    });
+}
+
+/// Returns when the standard input is at its end.
+pub(crate) fn wait_for_the_end() {
+    let mut byte = [0];
+    while std::io::stdin().read(&mut byte).is_ok_and(|count| count > 0) {}
+}
+
+/// A thread that carries attempts out.
+struct Handler {
+    label: Label,
+    log: Arc<Log>,
+    worker: Arc<Mutex<Worker>>,
+}
+
+impl Handler {
+    fn run(self) {
+        loop {
+            let next = {
+                let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+                block_on(worker.next())
+            };
+            let Some(fire) = next else { return };
+            // A process can be stopped between any two instructions. So the stamp comes first, and
+            // the attempt counts as started then if the lease was good after it.
+            let at = Stamp::now();
+            if fire.is_current() {
+                self.carry_out(at, fire);
+            }
+        }
+    }
+
+    fn carry_out(&self, at: Stamp, fire: Fire) {
+        let (label, fence) = (self.label, fire.fence());
+        let (timer, attempt) = (fence.timer, fence.attempt);
+        self.log.write(&Line::Start {
+            at,
+            label,
+            name: fire.name().unwrap_or("-").to_owned(),
+            scheduled: fire.schedule().is_some(),
+            scheduled_for: fire.scheduled_for(),
+            due: fire.due(),
+            timer,
+            attempt,
+            node: fence.lease.node,
+        });
+        let (span, how) = conduct(fire.kind(), timer, attempt);
+        thread::sleep(span);
+        self.log.write(&Line::Finish { at: Stamp::now(), label, timer, attempt, how });
+        let answer = match how {
+            How::Ok => block_on(fire.complete()),
+            How::Failed => block_on(fire.fail("as it was to")),
+            How::GaveUp => block_on(fire.give_up("as it was to")),
+            How::Back => return,
+        };
+        let taken = match answer {
+            Ok(()) => Taken::Accepted,
+            Err(EndError::Fenced) => Taken::Fenced,
+            Err(_) => Taken::Lost,
+        };
+        self.log.write(&Line::Taken { at: Stamp::now(), label, timer, attempt, taken });
+    }
+}

@@ -1,0 +1,229 @@
+//! A nemesis: starts nodes and clients, does them harm from a seed, and has the run judged.
+
+mod clock;
+mod harm;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tourbillon_durable::{Store, Time};
+
+use crate::Result;
+use crate::checker::{self, Report};
+use crate::children::{Process, Skew};
+use crate::cluster::Cluster;
+use crate::database::Address;
+use crate::dump::{dump, each_timer};
+use crate::faults::Fault;
+use crate::log::{self, Line, Log, Stamp};
+use crate::proxy::Proxy;
+use clock::Clock;
+
+/// How often the tables are asked whether all is over.
+const SETTLE_POLL: Duration = Duration::from_millis(200);
+
+/// What a storm is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address of the database: `sqlite:PATH`, or one of PostgreSQL, on whose server a database
+    /// is made for the run.
+    pub store: String,
+    /// A directory for the logs, which is to be empty.
+    pub logs: PathBuf,
+    /// What all choices come from.
+    pub seed: u64,
+    /// For how long there are faults.
+    pub span: Duration,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How many clients there are.
+    pub clients: u32,
+    /// How long a client pauses between two calls, on average.
+    pub pause: Duration,
+    /// The lease of the nodes.
+    pub lease: Duration,
+    /// How long the server is away; a lease or two if not said.
+    pub away: Option<Duration>,
+    /// For how long what is due may need to end after the last fault.
+    pub settle: Duration,
+    /// Which faults, separated by commas; all that the store can have if not said.
+    pub faults: Option<String>,
+    /// The bug that the nodes have, if any.
+    pub canary: Option<String>,
+}
+
+/// Runs it, and says what the checker says.
+///
+/// # Errors
+///
+/// If the run could not take place: whatever then is in the logs says nothing.
+pub fn run(options: &Options) -> Result<Report> {
+    let faults =
+        Fault::list(options.faults.as_deref(), Address::new(&options.store)?.is_postgres())?;
+    std::fs::create_dir_all(&options.logs)?;
+    let mut storm = Storm::start(options.clone())?;
+    let end = Instant::now() + options.span;
+    while Instant::now() < end && !faults.is_empty() {
+        let pause = options.lease.mul_f64(storm.random.f64() / 2.0);
+        thread::sleep(pause.min(end.saturating_duration_since(Instant::now())));
+        let fault = faults[storm.random.usize(..faults.len())];
+        storm.harm(fault)?;
+    }
+    thread::sleep(end.saturating_duration_since(Instant::now()));
+    storm.finish()?;
+    Ok(checker::check(&log::read(&options.logs)?))
+}
+
+struct Node {
+    process: Option<Process>,
+    starts: u32,
+    address: Address,
+    proxy: Option<Proxy>,
+    skew: Option<Skew>,
+}
+
+struct Storm {
+    options: Options,
+    /// The database, without a proxy.
+    address: Address,
+    log: Arc<Log>,
+    random: fastrand::Rng,
+    faults: u32,
+    nodes: Vec<Node>,
+    clients: Option<Process>,
+    clients_proxy: Option<Proxy>,
+    cluster: Option<Cluster>,
+    clock: Clock,
+    late: Vec<thread::JoinHandle<()>>,
+    began: Instant,
+}
+
+impl Storm {
+    fn start(options: Options) -> Result<Self> {
+        let mut random = fastrand::Rng::with_seed(options.seed);
+        let address = Address::new(&options.store)?.for_a_run(options.seed)?;
+        let mut store = address.open()?;
+        each_timer(&mut *store, |line| panic!("the database has timers: {line}"))?;
+        let log = Arc::new(Log::open(&options.logs.join("nemesis.log"))?);
+        let lease_us = i64::try_from(options.lease.as_micros())?;
+        log.write(&Line::Run { seed: options.seed, lease_us });
+        let clock = Clock::start(&log, store)?;
+        let needs_server = Fault::list(options.faults.as_deref(), address.is_postgres())?
+            .iter()
+            .any(|fault| fault.needs_server());
+        let cluster = needs_server.then(Cluster::from_environment).transpose()?;
+        let proxy = |random: &mut fastrand::Rng| -> Result<Option<Proxy>> {
+            if !address.is_postgres() {
+                return Ok(None);
+            }
+            Ok(Some(Proxy::start(address.server()?, random.u64(..))?))
+        };
+        let mut nodes = Vec::new();
+        for number in 0..options.nodes {
+            let proxy = proxy(&mut random)?;
+            let through =
+                proxy.as_ref().map_or(address.clone(), |of| address.through(of.address()));
+            let file = options.logs.join(format!("node-{number}.clock"));
+            let skew = address.is_postgres().then(|| Skew::new(file)).transpose()?;
+            nodes.push(Node { process: None, starts: 0, address: through, proxy, skew });
+        }
+        let clients_proxy = proxy(&mut random)?;
+        let mut storm = Self {
+            options,
+            address,
+            log,
+            random,
+            faults: 0,
+            nodes,
+            clients: None,
+            clients_proxy,
+            cluster,
+            clock,
+            late: Vec::new(),
+            began: Instant::now(),
+        };
+        for node in 0..storm.nodes.len() {
+            storm.start_node(node)?;
+        }
+        storm.start_clients()?;
+        Ok(storm)
+    }
+
+    fn start_node(&mut self, number: usize) -> Result<()> {
+        let node = &mut self.nodes[number];
+        node.starts += 1;
+        let lease = self.options.lease.as_millis().to_string();
+        let label = format!("{number}.{}", node.starts);
+        let mut arguments = vec!["node", "--store", node.address.as_str(), "--label", &label];
+        arguments.extend(["--lease-ms", &lease, "--logs", path(&self.options.logs)?]);
+        if let Some(canary) = &self.options.canary {
+            arguments.extend(["--canary", canary]);
+        }
+        let arguments: Vec<_> = arguments.into_iter().map(str::to_owned).collect();
+        let environment = node.skew.as_ref().map(Skew::environment).unwrap_or_default();
+        node.process = Some(Process::start(&arguments, &environment)?);
+        Ok(())
+    }
+
+    fn start_clients(&mut self) -> Result<()> {
+        let proxy = self.clients_proxy.as_ref();
+        let through = proxy.map_or(self.address.clone(), |of| self.address.through(of.address()));
+        let seed = self.random.u64(..).to_string();
+        let clients = self.options.clients.to_string();
+        let pause = self.options.pause.as_micros().to_string();
+        let arguments = ["clients", "--store", through.as_str(), "--seed", &seed];
+        let further = ["--clients", &clients, "--pause-us", &pause, "--logs"];
+        let logs = [path(&self.options.logs)?];
+        let all = arguments.iter().chain(&further).chain(&logs);
+        let all: Vec<_> = all.map(|text| (*text).to_owned()).collect();
+        self.clients = Some(Process::start(&all, &[])?);
+        Ok(())
+    }
+
+    /// Lets what is due end, ends the processes, and writes the final tables down.
+    fn finish(mut self) -> Result<()> {
+        self.clients.take().map_or(Ok(()), Process::end)?;
+        self.late.drain(..).for_each(|late| late.join().expect("a late client panicked"));
+        let mut store = self.address.open()?;
+        let end = store.now()?;
+        self.log.write(&Line::End { at: Stamp::now() });
+        self.say("the faults are over: what is due is to end");
+        self.settle(&mut *store, end)?;
+        for node in &mut self.nodes {
+            node.process.take().map_or(Ok(()), Process::end)?;
+        }
+        dump(&mut *store, &self.log)?;
+        drop(store);
+        self.clock.stop();
+        Ok(())
+    }
+
+    fn settle(&self, store: &mut dyn Store, end: Time) -> Result<()> {
+        let deadline = Instant::now() + self.options.settle;
+        loop {
+            let mut left = 0;
+            each_timer(store, |line| {
+                if let Line::Timer { scheduled_for, .. } = line {
+                    left += usize::from(scheduled_for <= end);
+                }
+            })?;
+            let next = store.schedules(&tourbillon_durable::store::Filter::default())?;
+            left += next.iter().filter(|row| row.next.is_some_and(|next| next <= end)).count();
+            if left == 0 || Instant::now() >= deadline {
+                self.say(&format!("{left} are left"));
+                return Ok(());
+            }
+            thread::sleep(SETTLE_POLL);
+        }
+    }
+
+    fn say(&self, what: &str) {
+        println!("{:8.3} {what}", self.began.elapsed().as_secs_f64());
+    }
+}
+
+fn path(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| format!("{} is no UTF-8", path.display()).into())
+}

@@ -1,0 +1,55 @@
+//! What nodes and clients agree on: kinds, and what their handlers do.
+
+use std::time::Duration;
+
+use tourbillon_durable::{Retry, TimerId};
+
+use crate::log::How;
+
+/// A kind of handler.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// How many attempts a node has at a time, waiting ones included.
+    pub(crate) prefetch: usize,
+    /// How many of them run.
+    pub(crate) threads: usize,
+}
+
+/// Ends at once, most of the time.
+pub(crate) const QUICK: &str = "quick";
+/// Takes its time.
+pub(crate) const SLOW: &str = "slow";
+/// Fails often.
+pub(crate) const FLAKY: &str = "flaky";
+
+/// More wait in a node than run, so that some start long after they were claimed.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind { name: QUICK, prefetch: 64, threads: 4 },
+    Kind { name: SLOW, prefetch: 32, threads: 8 },
+    Kind { name: FLAKY, prefetch: 32, threads: 4 },
+];
+
+/// The policy for all that fails: over within seconds.
+pub(crate) const RETRY: Retry =
+    Retry { attempts: 4, first: Duration::from_millis(50), longest: Duration::from_millis(500) };
+
+/// What the handler of `kind` does with an attempt: how long it takes, and how it ends. The same
+/// wherever it runs.
+pub(crate) fn conduct(kind: &str, timer: TimerId, attempt: u32) -> (Duration, How) {
+    let seed = timer.bits() as u64 ^ (timer.bits() >> 64) as u64 ^ u64::from(attempt) << 32;
+    let mut random = fastrand::Rng::with_seed(seed);
+    match kind {
+        SLOW => (Duration::from_millis(random.u64(100..1_500)), How::Ok),
+        FLAKY => {
+            let how = match random.u32(..100) {
+                0..40 => How::Failed,
+                40..55 => How::Back,
+                55..60 => How::GaveUp,
+                _ => How::Ok,
+            };
+            (Duration::from_millis(random.u64(..10)), how)
+        }
+        _ => (Duration::ZERO, How::Ok),
+    }
+}
