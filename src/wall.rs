@@ -222,9 +222,16 @@ impl WallSleep {
         }
     }
 
-    /// Forgets the waker.
-    fn forget(&self) {
-        if self.state == (State::Waiting { told: true }) {
+    /// Ends the sleep, once a poll has found that the wall clock shows the target.
+    fn complete(&mut self) {
+        self.leave(State::Completed);
+        self.sleep.clear();
+    }
+
+    /// Changes to `state`, and forgets the waker; in this order, as its drop is foreign code and
+    /// may panic.
+    fn leave(&mut self, state: State) {
+        if std::mem::replace(&mut self.state, state) == (State::Waiting { told: true }) {
             self.clock().steps().forget(self.key);
         }
     }
@@ -237,9 +244,7 @@ impl Future for WallSleep {
         let this = &mut *self;
         while this.state != State::Completed {
             if this.is_elapsed() {
-                this.forget();
-                this.sleep.clear();
-                this.state = State::Completed;
+                this.complete();
                 break;
             }
             this.prepare(cx.waker());
@@ -263,7 +268,7 @@ impl FusedFuture for WallSleep {
 
 impl Drop for WallSleep {
     fn drop(&mut self) {
-        self.forget();
+        self.leave(State::Completed);
     }
 }
 
