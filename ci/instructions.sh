@@ -5,21 +5,9 @@
 # today's counts.
 . "$(dirname "$0")/lib.sh"
 
-dir=$PWD/target/valgrind
-if ! command -v valgrind >/dev/null; then
-    if [ ! -x "$dir/usr/bin/valgrind" ] && command -v apt-get dpkg >/dev/null; then
-        mkdir -p "$dir/deb"
-        (
-            cd "$dir/deb"
-            apt-get update -qq || true
-            apt-get download -qq valgrind && dpkg -x valgrind_*.deb "$dir"
-        ) >/dev/null 2>&1 || true
-    fi
-    if [ ! -x "$dir/usr/bin/valgrind" ]; then
-        echo "not checked: no valgrind is to be had here"
-        exit 0
-    fi
-    export PATH=$dir/usr/bin:$PATH VALGRIND_LIB=$dir/usr/libexec/valgrind
+if ! find_valgrind; then
+    echo "not checked: no valgrind is to be had here"
+    exit 0
 fi
 valgrind --version
 cargo bench --quiet --bench instructions -- "$@"

@@ -79,6 +79,8 @@ choose_skipped() {
             # The sanitizer ends a child process that starts a thread if its parent had several.
             after_fork_the_child_has_timers_and_the_parent_keeps_its_own
             after_fork_the_child_is_told_too
+            after_fork_the_child_moves_a_virtual_clock_that_another_thread_was_moving
+            after_fork_the_thread_ends_wherever_the_last_handle_went
             # Its fake notices are written to a file descriptor that their reader closes.
             where_nobody_tells_of_steps_the_clock_is_looked_at_every_half_minute
         ) ;;
@@ -102,4 +104,5 @@ for sanitizer; do
     sanitized --lib --test it -- "${skipped[@]/#/--skip=}"
     TOURBILLON_STRESS_SECONDS=2 TOURBILLON_STRESS_TIMERS=400000 \
         sanitized --test stress -- --ignored --nocapture
+    TOURBILLON_STORMS=500 sanitized --test it -- storms_of_hostile_code
 done

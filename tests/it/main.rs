@@ -12,6 +12,7 @@ mod driven_by_hand;
 mod executors;
 mod faults;
 mod future_ext;
+mod hostile;
 mod http_timeouts;
 mod interval;
 mod lateness;
