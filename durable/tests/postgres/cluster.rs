@@ -1,9 +1,10 @@
 //! Databases of their own for tests, in the cluster that `TOURBILLON_POSTGRES` names.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use postgres::{Config, NoTls};
+use postgres::{Client, Config, NoTls};
 use tourbillon_durable::store::Postgres;
 
 /// An empty database. It goes with this.
@@ -39,9 +40,29 @@ impl Database {
         format!("{server}/{}", self.name)
     }
 
+    /// Its address by way of `proxy`.
+    pub(crate) fn address_by(&self, proxy: SocketAddr) -> String {
+        let address = self.address();
+        let (user, _) = address.rsplit_once('@').expect("the cluster's address has a user");
+        format!("{user}@{proxy}/{}", self.name)
+    }
+
+    /// Where the cluster listens.
+    pub(crate) fn server(&self) -> SocketAddr {
+        let address = self.address();
+        let (_, server) = address.rsplit_once('@').expect("the cluster's address has a user");
+        let (server, _) = server.split_once('/').expect("the address ends in a path");
+        server.to_socket_addrs().unwrap().next().unwrap()
+    }
+
     /// A store on it.
     pub(crate) fn connect(&self) -> Postgres {
         Postgres::connect(&self.address()).unwrap()
+    }
+
+    /// A client that is nobody's store.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&self.address(), NoTls).unwrap()
     }
 }
 

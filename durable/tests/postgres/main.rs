@@ -1,12 +1,18 @@
 //! The store on PostgreSQL, on a real cluster: `ci/durable-postgres.sh` makes one.
 
 mod cluster;
+mod faults;
+mod plans;
+mod schema;
+mod smoke;
+mod transactions;
 
 use std::time::Duration;
 
 use cluster::Database;
-use tourbillon_durable::Store;
 use tourbillon_durable::store::conformance::Rig;
+use tourbillon_durable::store::{NewTimer, Store};
+use tourbillon_durable::{Lease, NodeId, Time, TimerId};
 
 impl Rig for Database {
     fn store(&self) -> Box<dyn Store> {
@@ -22,4 +28,25 @@ mod conformance {
     use super::cluster::Database;
 
     tourbillon_durable::conformance!(Database::new());
+}
+
+/// Long enough for no test to see its end.
+const LONG: Duration = Duration::from_secs(600);
+
+/// A timer of the kind `mail`.
+fn timer(due: Time) -> NewTimer {
+    NewTimer {
+        id: TimerId::new(due),
+        schedule: None,
+        name: None,
+        kind: "mail".to_owned(),
+        scheduled_for: due,
+        due,
+        payload: b"to whom it may concern".to_vec(),
+        retry: "3,1000,2000".to_owned(),
+    }
+}
+
+fn join(store: &mut dyn Store) -> Lease {
+    store.join(NodeId::new(), LONG).unwrap().lease
 }

@@ -112,8 +112,13 @@ impl Link {
 
     /// Whether the connection is there still, as far as is known without asking the server.
     pub(super) fn is_open(&self) -> bool {
-        // Lets the connection read that it was closed.
-        self.runtime.block_on(tokio::task::yield_now());
+        // Lets the connection read that it was closed: the first turn of the runtime asks the
+        // operating system, and the connection runs in the next.
+        self.runtime.block_on(async {
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+        });
         !self.session.client.is_closed()
     }
 

@@ -112,7 +112,7 @@ fn unknown() -> Failure {
     Failure::Other(StoreError::new(StoreErrorKind::Schema, why))
 }
 
-pub(super) const PRUNE: &str = "
+const PRUNE: &str = "
     DELETE FROM tourbillon.history
     WHERE timer = ANY(ARRAY(
         SELECT timer FROM tourbillon.history WHERE recorded < $1 ORDER BY recorded, timer LIMIT $2

@@ -115,7 +115,7 @@ const BURY: &str = "
 
 /// A part of what is due, in its order, and which leases in it have no row. A lease that has none
 /// never has one again: so what follows from it needs no lock.
-pub(super) const ORPHANED: &str = "
+const ORPHANED: &str = "
     WITH part AS MATERIALIZED (
         SELECT due, id, node, epoch FROM tourbillon.timer
         WHERE due <= now() AND (due, id) > ($1, $2)
@@ -151,13 +151,14 @@ const FREE: &str = "
     ))
     RETURNING id";
 
-/// The schedules whose queue may go on.
-pub(super) const STUCK: &str = "
+/// The schedules whose queue may go on. As in a claim, each condition is for one index.
+const STUCK: &str = "
+    WITH queued AS MATERIALIZED (SELECT schedule FROM tourbillon.timer WHERE due = 'infinity')
     SELECT q.schedule
-    FROM (SELECT DISTINCT schedule FROM tourbillon.timer
-          WHERE due = 'infinity' AND schedule IS NOT NULL) AS q
+    FROM (SELECT DISTINCT schedule FROM queued WHERE schedule IS NOT NULL) AS q
     WHERE NOT EXISTS (
-        SELECT FROM tourbillon.timer AS t WHERE t.schedule = q.schedule AND t.due < 'infinity'
+        SELECT FROM tourbillon.timer AS t
+        WHERE t.schedule = q.schedule AND (t.due < 'infinity') IS TRUE
     )
     LIMIT $1";
 
@@ -174,7 +175,8 @@ const PROMOTE: &str = "
         )
         FROM unnest($1::uuid[]) AS q (schedule)
         WHERE NOT EXISTS (
-            SELECT FROM tourbillon.timer AS t WHERE t.schedule = q.schedule AND t.due < 'infinity'
+            SELECT FROM tourbillon.timer AS t
+            WHERE t.schedule = q.schedule AND (t.due < 'infinity') IS TRUE
         )
     ))
     RETURNING id";

@@ -114,11 +114,12 @@ const INSERT: &str = insert_timers!(
 const IN_THE_WAY: &str = "
     SELECT id, NULL::text, NULL::uuid, NULL::timestamptz FROM tourbillon.timer WHERE id = ANY($1)
     UNION ALL
-    SELECT id, name, NULL, NULL FROM tourbillon.timer WHERE schedule IS NULL AND name = ANY($2)
+    SELECT id, name, NULL, NULL FROM tourbillon.timer
+    WHERE schedule IS NULL AND name IS NOT NULL AND name = ANY($2)
     UNION ALL
     SELECT t.id, NULL, t.schedule, t.scheduled_for
     FROM unnest($3::uuid[], $4::timestamptz[]) AS n (schedule, scheduled_for)
-    JOIN tourbillon.timer AS t USING (schedule, scheduled_for)
+    JOIN tourbillon.timer AS t USING (schedule, scheduled_for) WHERE t.schedule IS NOT NULL
     UNION ALL
     SELECT timer, NULL, NULL, NULL FROM tourbillon.history WHERE $5 AND timer = ANY($1)";
 
@@ -242,8 +243,8 @@ macro_rules! scan {
     };
 }
 
-pub(super) const SCAN: &str = scan!("");
-pub(super) const SCAN_BACK: &str = scan!("AND due >= now() - $5::interval");
+const SCAN: &str = scan!("");
+const SCAN_BACK: &str = scan!("AND due >= now() - $5::interval");
 
 pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Window> {
     let ahead = Span(scan.ahead);

@@ -1,0 +1,164 @@
+//! What goes wrong between a store and its server.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tourbillon_durable::store::{Inserted, Postgres, Store};
+use tourbillon_durable::{StoreErrorKind, TimerId};
+
+use crate::cluster::Database;
+use crate::{join, timer};
+
+/// A link to the server that can swallow what it is to carry, each way.
+struct Proxy {
+    address: SocketAddr,
+    swallows: Arc<[AtomicBool; 2]>,
+}
+
+const REQUESTS: usize = 0;
+const ANSWERS: usize = 1;
+
+impl Proxy {
+    fn new(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let swallows: Arc<[AtomicBool; 2]> = Arc::default();
+        let shared = Arc::clone(&swallows);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let client = client.unwrap();
+                let server = TcpStream::connect(server).unwrap();
+                let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                for (way, (from, to)) in [(client, server), back].into_iter().enumerate() {
+                    let swallows = Arc::clone(&shared);
+                    thread::spawn(move || carry(from, to, &swallows[way]));
+                }
+            }
+        });
+        Self { address, swallows }
+    }
+
+    fn swallow(&self, way: usize, swallows: bool) {
+        self.swallows[way].store(swallows, Ordering::SeqCst);
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, swallows: &AtomicBool) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if !swallows.load(Ordering::SeqCst) && to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+fn through(database: &Database) -> (Proxy, Postgres) {
+    let proxy = Proxy::new(database.server());
+    let store = Postgres::connect(&database.address_by(proxy.address)).unwrap();
+    (proxy, store)
+}
+
+#[test]
+fn what_was_not_sent_yet_is_not_uncertain() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    let timer = timer(store.now().unwrap());
+    // The answer to the preparation of the statement.
+    proxy.swallow(ANSWERS, true);
+    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    proxy.swallow(ANSWERS, false);
+    assert_eq!(store.insert(from_ref(&timer), false).unwrap(), [Inserted::Created]);
+}
+
+#[test]
+fn a_write_whose_answer_is_swallowed_is_uncertain() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    let now = store.now().unwrap();
+    // The statement is prepared from here on, and sent at once.
+    store.insert(&[timer(now)], false).unwrap();
+    let timer = timer(now);
+    proxy.swallow(ANSWERS, true);
+    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
+    proxy.swallow(ANSWERS, false);
+    let again = store.insert(from_ref(&timer), true).unwrap();
+    assert_eq!(again, [Inserted::Exists(timer.id)]);
+}
+
+#[test]
+fn a_write_that_is_swallowed_is_uncertain() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    let now = store.now().unwrap();
+    store.insert(&[timer(now)], false).unwrap();
+    let timer = timer(now);
+    proxy.swallow(REQUESTS, true);
+    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
+    // To read again does no harm, whatever became of it.
+    let error = store.now().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    proxy.swallow(REQUESTS, false);
+    assert_eq!(store.insert(from_ref(&timer), true).unwrap(), [Inserted::Created]);
+}
+
+const TERMINATE: &str = "
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'tourbillon'";
+
+#[test]
+fn a_connection_that_ended_between_calls_is_made_anew() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let timer = timer(store.now().unwrap());
+    store.insert(from_ref(&timer), false).unwrap();
+    assert_eq!(database.client().query(TERMINATE, &[]).unwrap().len(), 1);
+    // Not even uncertain.
+    let again = store.insert(from_ref(&timer), false).unwrap();
+    assert_eq!(again, [Inserted::Exists(timer.id)]);
+}
+
+#[test]
+fn a_claim_leaves_out_what_another_transaction_has_locked() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let lease = join(&mut store);
+    let now = store.now().unwrap();
+    let timers = [timer(now), timer(now)];
+    store.insert(&timers, false).unwrap();
+    let mut ids = timers.each_ref().map(|timer| timer.id);
+    ids.sort();
+
+    let mut client = database.client();
+    let mut transaction = client.transaction().unwrap();
+    let lock = format!("SELECT FROM tourbillon.timer WHERE id = '{}' FOR UPDATE", ids[0]);
+    transaction.query(&lock, &[]).unwrap();
+    let claim = |store: &mut Postgres| -> Vec<TimerId> {
+        let claimed = store.claim(lease, &ids).unwrap();
+        claimed.timers.iter().map(|timer| timer.new.id).collect()
+    };
+    assert_eq!(claim(&mut store), [ids[1]]);
+    transaction.commit().unwrap();
+    assert_eq!(claim(&mut store), [ids[0]]);
+}
+
+#[test]
+fn what_is_locked_for_long_is_a_conflict() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let timer = timer(store.now().unwrap());
+    store.insert(from_ref(&timer), false).unwrap();
+    let mut client = database.client();
+    let mut transaction = client.transaction().unwrap();
+    transaction.query("SELECT FROM tourbillon.timer FOR UPDATE", &[]).unwrap();
+    assert_eq!(store.cancel(timer.id).unwrap_err().kind(), StoreErrorKind::Conflict);
+    transaction.commit().unwrap();
+    store.cancel(timer.id).unwrap();
+}

@@ -1,0 +1,61 @@
+//! How the tables come to be.
+
+use std::sync::Barrier;
+use std::thread;
+
+use tourbillon_durable::store::{Postgres, Store};
+use tourbillon_durable::{StoreError, StoreErrorKind};
+
+use crate::cluster::Database;
+
+#[test]
+fn processes_that_start_at_once_make_the_tables_once() {
+    let database = Database::new();
+    let start = Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                database.connect().now().unwrap();
+            });
+        }
+    });
+    let found = database.client().query("SELECT version FROM tourbillon.version", &[]).unwrap();
+    let versions: Vec<i32> = found.iter().map(|row| row.get(0)).collect();
+    assert_eq!(versions, [1]);
+}
+
+fn refusal(database: &Database) -> StoreError {
+    Postgres::connect(&database.address()).map(drop).unwrap_err()
+}
+
+#[test]
+fn a_build_works_with_newer_tables_that_say_so_and_refuses_others() {
+    let database = Database::new();
+    let store = database.connect();
+    let set = |version: i32, oldest: i32| {
+        let set = "UPDATE tourbillon.version SET version = $1, oldest = $2";
+        database.client().execute(set, &[&version, &oldest]).unwrap();
+    };
+    set(7, 1);
+    database.connect().now().unwrap();
+
+    set(8, 2);
+    let error = refusal(&database);
+    assert_eq!(error.kind(), StoreErrorKind::Schema);
+    assert_eq!(
+        error.to_string(),
+        "the database's tables are of another version: they have version 8, which works with \
+         builds from version 2 on; this build has 1"
+    );
+    // Neither do connections made later by a store that was there before.
+    assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
+}
+
+#[test]
+fn a_further_connection_makes_no_tables() {
+    let database = Database::new();
+    let store = database.connect();
+    database.client().batch_execute("DROP SCHEMA tourbillon CASCADE").unwrap();
+    assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
+}

@@ -1,0 +1,137 @@
+//! Timers made, and attempts ended, in transactions of the caller's.
+
+use std::slice::from_ref;
+
+use tokio_postgres::NoTls;
+use tourbillon_durable::store::postgres::{finish, finish_async, insert, insert_async};
+use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, Store};
+use tourbillon_durable::{Lease, Outcome, TimerId};
+
+use crate::cluster::Database;
+use crate::{join, timer};
+
+/// What the tests write beside.
+const BILL: &str = "CREATE TABLE bill (number integer)";
+
+fn done(timer: TimerId) -> [End; 1] {
+    [End { timer, attempt: 1, how: How::Done(Outcome::Succeeded, None, String::new()) }]
+}
+
+fn running(store: &mut dyn Store) -> (Lease, TimerId) {
+    let timer = timer(store.now().unwrap());
+    let lease = join(store);
+    store.insert(from_ref(&timer), false).unwrap();
+    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
+    (lease, timer.id)
+}
+
+fn timers(store: &mut dyn Store) -> usize {
+    store.timers(&Filter::default()).unwrap().len()
+}
+
+#[test]
+fn a_timer_is_there_if_the_callers_transaction_commits() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let timer = timer(store.now().unwrap());
+    let mut client = database.client();
+    client.batch_execute(BILL).unwrap();
+    for commits in [false, true] {
+        let mut transaction = client.transaction().unwrap();
+        transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
+        assert_eq!(insert(&mut transaction, from_ref(&timer)).unwrap(), [Inserted::Created]);
+        let again = insert(&mut transaction, from_ref(&timer)).unwrap();
+        assert_eq!(again, [Inserted::Exists(timer.id)]);
+        assert_eq!(timers(&mut store), 0);
+        if commits {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
+        }
+        assert_eq!(timers(&mut store), usize::from(commits));
+    }
+    let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
+    assert_eq!(bills, 1);
+}
+
+#[test]
+fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let (lease, id) = running(&mut store);
+    let mut client = database.client();
+    client.batch_execute(BILL).unwrap();
+    let mut attempt = |commits: bool| {
+        let mut transaction = client.transaction().unwrap();
+        transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
+        let finished = finish(&mut transaction, lease, &done(id)).unwrap();
+        if commits && finished == [Finished::Accepted] {
+            transaction.commit().unwrap();
+        }
+        finished[0]
+    };
+    assert_eq!(attempt(false), Finished::Accepted);
+    assert_eq!(timers(&mut store), 1);
+    assert_eq!(attempt(true), Finished::Accepted);
+    assert_eq!(timers(&mut store), 0);
+    assert_eq!(store.records(&Filter::default()).unwrap().len(), 1);
+    let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
+    assert_eq!(bills, 1);
+}
+
+#[test]
+fn an_attempt_that_was_taken_over_is_fenced_in_the_callers_transaction() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let (lease, id) = running(&mut store);
+    store.leave(lease).unwrap();
+    let mut client = database.client();
+    let mut transaction = client.transaction().unwrap();
+    assert_eq!(finish(&mut transaction, lease, &done(id)).unwrap(), [Finished::Fenced]);
+}
+
+#[test]
+fn a_transaction_of_tokio_postgres_does_as_well() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let (lease, id) = running(&mut store);
+    let new = timer(store.now().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let within = |commits: bool| {
+        runtime.block_on(async {
+            let address = database.address();
+            let (mut client, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
+            let connection = tokio::spawn(connection);
+            let transaction = client.transaction().await.unwrap();
+            let created = insert_async(&transaction, from_ref(&new)).await.unwrap();
+            assert_eq!(created, [Inserted::Created]);
+            let finished = finish_async(&transaction, lease, &done(id)).await.unwrap();
+            assert_eq!(finished, [Finished::Accepted]);
+            if commits {
+                transaction.commit().await.unwrap();
+            } else {
+                transaction.rollback().await.unwrap();
+            }
+            drop(client);
+            connection.await.unwrap().unwrap();
+        });
+    };
+    let ids = |store: &mut dyn Store| -> Vec<TimerId> {
+        store.timers(&Filter::default()).unwrap().iter().map(|timer| timer.new.id).collect()
+    };
+    within(false);
+    assert_eq!(ids(&mut store), [id]);
+    within(true);
+    assert_eq!(ids(&mut store), [new.id]);
+}
+
+/// Does not run: the futures go to executors of several threads.
+#[test]
+fn the_futures_are_send() {
+    fn is_send(_: impl Send) {}
+    #[expect(dead_code, reason = "it is enough that it compiles")]
+    fn check(transaction: &tokio_postgres::Transaction<'_>, lease: Lease) {
+        is_send(insert_async(transaction, &[]));
+        is_send(finish_async(transaction, lease, &[]));
+    }
+}
