@@ -50,7 +50,7 @@ mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]
-mod sqlite;
+pub mod sqlite;
 
 use std::time::Duration;
 

@@ -1,19 +1,30 @@
-//! [`Sqlite`]: timers in a file, for the processes of one host.
+//! [`Sqlite`]: a store in one file, for the processes of one host.
+//!
+//! # In a transaction of the caller's
+//!
+//! [`insert`] and [`finish`] do what [`Store::insert`] and [`Store::finish`] do, in a transaction
+//! that the caller has begun, on a connection of the caller's to the same file: what they write is
+//! there once, and only if, the caller's own writes are.
 
+mod failure;
+mod gate;
+mod link;
+mod lists;
 mod nodes;
-mod rows;
+#[cfg(test)]
+mod plans;
 mod schedules;
 mod schema;
 mod timers;
+mod values;
+mod within;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::path::Path;
+use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
-
+use self::link::Link;
+pub use self::within::{finish, insert};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
     Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
@@ -23,49 +34,61 @@ use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
 
-/// The pause between two tries for the lock that another process has.
-const BUSY_PAUSE: Duration = Duration::from_micros(500);
+/// How many records are deleted in one transaction. Nobody else writes meanwhile.
+const PRUNED: u32 = 2_000;
 
-/// How many of them there are: 5 s of them and more.
-const BUSY_TRIES: i32 = 10_000;
-
-/// How many statements are kept prepared.
-const STATEMENTS: usize = 64;
-
-/// A database in a file, which the processes of one host share.
+/// A database in one file, which all processes of one host can open.
 ///
-/// It is in WAL mode with `synchronous=FULL`: what is committed survives the machine's crash. Its
-/// clock is the host's wall clock. The file may have tables of one's own; those of this crate are
-/// named `tourbillon_*`.
+/// What a call has written is on the disk when it returns. There is one writer at a time: the
+/// connections of one process take turns, and those of several processes contend for the file's
+/// lock, for three seconds at most; then a call is
+/// [`Unavailable`](crate::StoreErrorKind::Unavailable). Readers wait for nobody.
 ///
-/// # Examples
+/// # The time
 ///
-/// ```
-/// use tourbillon_durable::store::{Sqlite, Store};
+/// The database's clock is the host's wall clock, to the microsecond. Each call reads it once its
+/// transaction has begun; so what a writer has read is not older than the transactions before. All
+/// processes have to see the same clock.
 ///
-/// # let folder = std::env::temp_dir().join(format!("durable-doc-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder)?;
-/// let mut store = Sqlite::open(folder.join("timers.db"))?;
-/// assert!(store.find("nightly")?.is_none());
-/// # drop(store);
-/// # std::fs::remove_dir_all(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// # The file
+///
+/// The tables are made when it is opened first, and their names begin with `tourbillon_`: it can
+/// have others. Beside it are two more, with the endings `-wal` and `-shm`, which belong to it. Two
+/// things lose what is in it:
+///
+/// - a file system that the hosts of a network share;
+/// - in a process that has it open, to open and close it by other means than SQLite: that gives up
+///   the process's locks.
+///
+/// A file that has gone is made again by [`open`](Self::open), and by nothing else.
 pub struct Sqlite {
-    path: PathBuf,
-    clock: Option<tourbillon::Timer>,
-    /// Held by the one of this process's connections that writes: threads wait for a mutex without
-    /// polling, unlike for the lock on the file.
-    gate: Arc<Mutex<()>>,
-    db: Connection,
+    link: Link,
 }
 
 impl Sqlite {
-    /// Opens or makes the file, and brings its tables to this build's version.
+    /// Opens a file, and makes it if it is not there, but not its folder.
+    ///
+    /// It makes the tables what this build needs. A build and the next can have the file open at
+    /// the same time, unless a migration says that they cannot.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or has tables that this build does not work with.
+    /// - [`Invalid`](StoreErrorKind::Invalid) for a database in memory, which [`Memory`] is for, for
+    ///   one that has no file of its own, and for what is no database.
+    /// - [`Schema`](StoreErrorKind::Schema) if a later build made the tables, in a way that this
+    ///   one does not work with.
+    /// - [`Unavailable`](StoreErrorKind::Unavailable) otherwise.
+    ///
+    /// [`Memory`]: super::Memory
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tourbillon_durable::{Engine, store::Sqlite};
+    ///
+    /// let engine = Engine::builder().start(Box::new(Sqlite::open("timers.db")?))?;
+    /// # Ok::<(), tourbillon_durable::StoreError>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::start(path.as_ref(), None)
     }
@@ -80,136 +103,67 @@ impl Sqlite {
     }
 
     fn start(path: &Path, clock: Option<tourbillon::Timer>) -> Result<Self> {
-        let (gate, path) = (Arc::default(), path.to_owned());
-        let mut store = Self { db: connect(&path)?, path, clock, gate };
-        let tx = store.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        schema::migrate(&tx)?;
-        tx.commit()?;
-        Ok(store)
-    }
-
-    /// Runs a transaction that writes, with its time.
-    fn write<T>(&mut self, work: impl FnOnce(&Tx<'_>) -> rusqlite::Result<T>) -> Result<T> {
-        let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Read once the lock is there, so that times are in the order of transactions.
-        let now = now(self.clock.as_ref());
-        let tx = Tx { tx, now };
-        let done = work(&tx)?;
-        tx.tx.commit().map_err(|error| StoreError::new(StoreErrorKind::Uncertain, error))?;
-        Ok(done)
-    }
-
-    /// Runs a transaction that reads, with its time.
-    fn read<T>(&mut self, work: impl FnOnce(&Tx<'_>) -> rusqlite::Result<T>) -> Result<T> {
-        let now = now(self.clock.as_ref());
-        let tx = self.db.transaction_with_behavior(TransactionBehavior::Deferred)?;
-        Ok(work(&Tx { tx, now })?)
-    }
-}
-
-/// A transaction, and its time.
-struct Tx<'a> {
-    tx: Transaction<'a>,
-    now: Time,
-}
-
-fn now(clock: Option<&tourbillon::Timer>) -> Time {
-    match clock {
-        Some(clock) => clock.wall_now().into(),
-        // Down to a microsecond, as times of timers are rounded up.
-        None => {
-            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            let micros = since.map_or(0, |since| since.as_micros());
-            Time::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
+        let text = path.to_string_lossy();
+        if text.is_empty() || text == ":memory:" || text.starts_with("file:") {
+            let why = format!("`{text}` does not name a file; for tests there is `Memory`");
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-    }
-}
-
-fn connect(path: &Path) -> Result<Connection> {
-    let db = Connection::open(path)?;
-    db.busy_handler(Some(|tries| {
-        thread::sleep(BUSY_PAUSE);
-        tries < BUSY_TRIES
-    }))?;
-    db.pragma_update(None, "journal_mode", "wal")?;
-    db.pragma_update(None, "synchronous", "full")?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS);
-    Ok(db)
-}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        use StoreErrorKind::{Conflict, Invalid, Unavailable};
-        let kind = match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Conflict,
-            Some(
-                ErrorCode::SystemIoFailure
-                | ErrorCode::CannotOpen
-                | ErrorCode::DiskFull
-                | ErrorCode::OutOfMemory
-                | ErrorCode::OperationInterrupted,
-            ) => Unavailable,
-            _ => Invalid,
-        };
-        Self::new(kind, error)
+        // What is opened later is the same, wherever the process has gone.
+        let path = std::path::absolute(path)
+            .map_err(|error| StoreError::new(StoreErrorKind::Unavailable, error))?;
+        Ok(Self { link: Link::open(path, clock)? })
     }
 }
 
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sqlite").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Sqlite").field("path", &self.link.path()).finish_non_exhaustive()
     }
 }
 
 impl Store for Sqlite {
     fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self {
-            path: self.path.clone(),
-            clock: self.clock.clone(),
-            gate: self.gate.clone(),
-            db: connect(&self.path)?,
-        }))
+        Ok(Box::new(Self { link: self.link.connect()? }))
     }
 
     fn now(&mut self) -> Result<Time> {
-        Ok(now(self.clock.as_ref()))
+        self.link.read(|_, now| Ok(now))
     }
 
     fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat> {
-        self.write(|tx| nodes::join(tx, node, span))
+        self.link.write(|file, now| nodes::join(file, now, node, span))
     }
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
-        self.write(|tx| nodes::beat(tx, lease, span))
+        self.link.write(|file, now| nodes::beat(file, now, lease, span))
     }
 
     fn leave(&mut self, lease: Lease) -> Result<()> {
-        self.write(|tx| nodes::leave(tx, lease))
+        self.link.write(|file, now| nodes::leave(file, now, lease))
     }
 
     fn tend(&mut self) -> Result<Tended> {
-        self.write(nodes::tend)
+        self.link.write(nodes::tend)
     }
 
     fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
-        self.write(|tx| timers::insert_all(tx, timers, repeated))
+        self.link.write(|file, now| timers::insert(file, now, timers, repeated))
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
-        self.read(|tx| timers::scan(tx, scan))
+        self.link.read(|file, now| timers::scan(file, now, scan))
     }
 
     fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
-        self.read(|tx| timers::held(tx, lease))
+        self.link.read(|file, _| timers::held(file, lease))
     }
 
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
-        self.write(|tx| timers::claim(tx, lease, timers))
+        self.link.write(|file, now| timers::claim(file, now, lease, timers))
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
-        self.write(|tx| timers::finish(tx, lease, ends))
+        self.link.write(|file, now| timers::finish(file, now, lease, ends))
     }
 
     fn finish_and_claim(
@@ -218,53 +172,62 @@ impl Store for Sqlite {
         ends: &[End],
         timers: &[TimerId],
     ) -> Result<(Vec<Finished>, Claimed)> {
-        self.write(|tx| {
-            let finished = timers::finish(tx, lease, ends)?;
-            Ok((finished, timers::claim(tx, lease, timers)?))
+        self.link.write(|file, now| {
+            let finished = timers::finish(file, now, lease, ends)?;
+            Ok((finished, timers::claim(file, now, lease, timers)?))
         })
     }
 
     fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
-        self.write(|tx| timers::cancel(tx, timer))
+        self.link.write(|file, now| timers::cancel(file, now, timer))
     }
 
     fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
-        self.write(|tx| timers::reschedule(tx, timer, to))
+        self.link.write(|file, now| timers::reschedule(file, now, timer, to))
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {
-        self.read(|tx| timers::find(tx, name))
+        self.link.read(|file, _| timers::find(file, name))
     }
 
     fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
-        self.read(|tx| timers::list(tx, filter))
+        self.link.read(|file, _| lists::timers(file, filter))
     }
 
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
-        self.read(|tx| Ok((tx.now, schedules::find(tx, name)?)))
+        self.link.read(|file, now| Ok((now, schedules::by_name(file, name)?)))
     }
 
     fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.read(|tx| schedules::list(tx, filter))
+        self.link.read(|file, _| lists::schedules(file, filter))
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        self.read(|tx| schedules::upcoming(tx, ahead, shards, limit))
+        self.link.read(|file, now| schedules::upcoming(file, now, ahead, shards, limit))
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
-        self.write(|tx| schedules::change(tx, change))
+        self.link.write(|file, now| schedules::change(file, now, change))
     }
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
-        self.write(|tx| schedules::advance(tx, advance))
+        self.link.write(|file, now| schedules::advance(file, now, advance))
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
-        self.read(|tx| rows::records(tx, filter))
+        self.link.read(|file, _| lists::records(file, filter))
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
-        self.write(|tx| rows::prune(tx, before, limit))
+        let mut count = 0;
+        while count < u64::from(limit) {
+            let part = PRUNED.min(limit - count as u32);
+            let pruned = self.link.write(|file, _| lists::prune(file, before, part))?;
+            count += pruned;
+            if pruned < u64::from(part) {
+                break;
+            }
+        }
+        Ok(count)
     }
 }

@@ -1,7 +1,30 @@
--- Ids are UUIDs as blobs; times are microseconds since the Unix epoch.
+-- What runs has a node and an epoch; what is pending has none. There are no shards here: a node reads
+-- the rows of one file, and picks its own by their ids. Rows are in the order of their ids, which is
+-- about the order that they are made in.
+CREATE TABLE tourbillon_timer (
+    id BLOB PRIMARY KEY NOT NULL,
+    schedule BLOB,
+    name TEXT,
+    kind TEXT NOT NULL,
+    scheduled_for INTEGER NOT NULL,
+    due INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    node BLOB,
+    epoch INTEGER,
+    retry TEXT NOT NULL,
+    payload BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tourbillon_timer_due ON tourbillon_timer (due, id);
+CREATE UNIQUE INDEX tourbillon_timer_occurrence ON tourbillon_timer (schedule, scheduled_for)
+    WHERE schedule IS NOT NULL;
+CREATE UNIQUE INDEX tourbillon_timer_name ON tourbillon_timer (name)
+    WHERE schedule IS NULL AND name IS NOT NULL;
+-- Only of what runs, so that finding orphans costs nothing while millions wait.
+CREATE INDEX tourbillon_timer_running ON tourbillon_timer (node, epoch) WHERE node IS NOT NULL;
 
 CREATE TABLE tourbillon_schedule (
-    id BLOB NOT NULL PRIMARY KEY,
+    id BLOB PRIMARY KEY NOT NULL,
     name TEXT NOT NULL UNIQUE,
     kind TEXT NOT NULL,
     spec TEXT NOT NULL,
@@ -9,45 +32,20 @@ CREATE TABLE tourbillon_schedule (
     payload BLOB NOT NULL,
     enabled INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    next INTEGER,
-    shard INTEGER NOT NULL
+    next INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (next, id) WHERE enabled;
 
-CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (next) WHERE enabled = 1;
-
--- Running, if it has an owner.
-CREATE TABLE tourbillon_timer (
-    id BLOB NOT NULL PRIMARY KEY,
-    schedule BLOB,
-    name TEXT,
-    kind TEXT NOT NULL,
-    scheduled_for INTEGER NOT NULL,
-    due INTEGER NOT NULL,
-    shard INTEGER NOT NULL,
-    retry TEXT NOT NULL,
-    attempt INTEGER NOT NULL DEFAULT 0,
-    failures INTEGER NOT NULL DEFAULT 0,
-    owner BLOB,
-    epoch INTEGER,
-    payload BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX tourbillon_timer_due ON tourbillon_timer (due);
-CREATE INDEX tourbillon_timer_owner ON tourbillon_timer (owner, epoch) WHERE owner IS NOT NULL;
-CREATE UNIQUE INDEX tourbillon_timer_occurrence ON tourbillon_timer (schedule, scheduled_for)
-    WHERE schedule IS NOT NULL;
-CREATE UNIQUE INDEX tourbillon_timer_name ON tourbillon_timer (name)
-    WHERE schedule IS NULL AND name IS NOT NULL;
-
--- Alive, until its lease is found expired. The dead are kept for their epochs.
+-- A node that lives has an end of its lease. One that died is kept for its epoch; `seen` then says
+-- when it died.
 CREATE TABLE tourbillon_node (
-    id BLOB NOT NULL PRIMARY KEY,
+    id BLOB PRIMARY KEY NOT NULL,
     epoch INTEGER NOT NULL,
-    alive INTEGER NOT NULL,
-    beat INTEGER NOT NULL,
-    expires INTEGER NOT NULL
+    seen INTEGER NOT NULL,
+    expires INTEGER
 ) STRICT, WITHOUT ROWID;
 
+-- In the order of its lists, so that what is new comes at the end and what is old goes in one piece.
 CREATE TABLE tourbillon_history (
     recorded INTEGER NOT NULL,
     timer BLOB NOT NULL,
@@ -63,7 +61,6 @@ CREATE TABLE tourbillon_history (
     node BLOB,
     PRIMARY KEY (recorded, timer)
 ) STRICT, WITHOUT ROWID;
-
-CREATE UNIQUE INDEX tourbillon_history_timer ON tourbillon_history (timer);
+CREATE INDEX tourbillon_history_timer ON tourbillon_history (timer);
 CREATE UNIQUE INDEX tourbillon_history_occurrence ON tourbillon_history (schedule, scheduled_for)
     WHERE schedule IS NOT NULL;

@@ -1,114 +1,136 @@
-//! Lives of nodes.
+//! Lives of nodes, and what they leave behind.
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Tx;
-use crate::id::{Lease, NodeId, ScheduleId, TimerId};
+use super::failure::Answer;
+use super::values::{Id, Stamp, big};
+use crate::id::{Lease, NodeId};
 use crate::store::{Beat, Tended};
 use crate::time::Time;
 
+/// How many timers one call makes pending.
+const BATCH: i64 = 2_000;
+
 /// For how long the epoch of a dead node is kept.
-const KEPT: Duration = Duration::from_secs(7 * 86_400);
+const KEPT: Duration = Duration::from_secs(2 * 86_400);
 
-/// How many timers are freed at a time.
-const BATCH: usize = 5_000;
+pub(super) const JOIN: &str = "
+    INSERT INTO tourbillon_node (id, epoch, seen, expires) VALUES (?1, 1, ?2, ?3)
+    ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1, seen = ?2, expires = ?3
+    RETURNING epoch";
 
-pub(super) fn join(tx: &Tx<'_>, node: NodeId, span: Duration) -> rusqlite::Result<Beat> {
-    let mut insert = tx.tx.prepare_cached(
-        "INSERT INTO tourbillon_node (id, epoch, alive, beat, expires) VALUES (?1, 1, 1, ?2, ?3)
-         ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1, alive = 1, beat = ?2, expires = ?3
-         RETURNING epoch",
-    )?;
-    let epoch = insert.query_row(params![node, tx.now, tx.now + span], |row| row.get(0))?;
-    answer(tx, Lease { node, epoch })
+pub(super) const BEAT: &str = "
+    UPDATE tourbillon_node SET seen = ?3, expires = ?4
+    WHERE id = ?1 AND epoch = ?2 AND expires IS NOT NULL";
+
+const LIVING: &str = "SELECT id, seen FROM tourbillon_node WHERE expires IS NOT NULL ORDER BY id";
+
+pub(super) const LIVES: &str = "
+    SELECT EXISTS (
+        SELECT 1 FROM tourbillon_node WHERE id = ?1 AND epoch = ?2 AND expires IS NOT NULL
+    )";
+
+pub(super) const LEAVE: &str = "
+    UPDATE tourbillon_node SET expires = NULL, seen = ?3
+    WHERE id = ?1 AND epoch = ?2 AND expires IS NOT NULL";
+
+pub(super) const GIVE_BACK: &str =
+    "UPDATE tourbillon_timer SET node = NULL, epoch = NULL WHERE node = ?1 AND epoch = ?2";
+
+const EXPIRE: &str = "UPDATE tourbillon_node SET expires = NULL, seen = ?1 WHERE expires < ?1";
+
+const FORGET: &str = "DELETE FROM tourbillon_node WHERE expires IS NULL AND seen < ?1";
+
+pub(super) const ORPHANS: &str = "
+    UPDATE tourbillon_timer SET node = NULL, epoch = NULL WHERE id IN (
+        SELECT timer.id FROM tourbillon_timer AS timer
+        WHERE timer.node IS NOT NULL AND NOT EXISTS (
+            SELECT 1 FROM tourbillon_node AS node
+            WHERE node.id = timer.node AND node.epoch = timer.epoch AND node.expires IS NOT NULL
+        )
+        LIMIT ?1
+    )";
+
+/// The first that waits of each schedule that has some waiting, and nothing unfinished.
+pub(super) const PROMOTE: &str = "
+    UPDATE tourbillon_timer SET due = ?1 WHERE id IN (
+        SELECT (
+            SELECT first.id FROM tourbillon_timer AS first
+            WHERE first.schedule = queue.schedule ORDER BY first.scheduled_for LIMIT 1
+        )
+        FROM (
+            SELECT DISTINCT schedule FROM tourbillon_timer
+            WHERE due = ?2 AND schedule IS NOT NULL
+        ) AS queue
+        WHERE NOT EXISTS (
+            SELECT 1 FROM tourbillon_timer AS other
+            WHERE other.schedule = queue.schedule AND (other.due < ?2 OR other.node IS NOT NULL)
+        )
+        LIMIT ?3
+    )";
+
+pub(super) fn join(
+    connection: &Connection,
+    now: Time,
+    node: NodeId,
+    span: Duration,
+) -> Answer<Beat> {
+    let mut statement = connection.prepare_cached(JOIN)?;
+    let values = params![Id::from(node), Stamp(now), Stamp(now + span)];
+    let epoch: i64 = statement.query_row(values, |row| row.get(0))?;
+    beaten(connection, now, Lease { node, epoch: epoch.unsigned_abs() })
 }
 
-pub(super) fn beat(tx: &Tx<'_>, lease: Lease, span: Duration) -> rusqlite::Result<Option<Beat>> {
-    let mut update = tx.tx.prepare_cached(
-        "UPDATE tourbillon_node SET beat = ?, expires = ?
-         WHERE id = ? AND epoch = ? AND alive = 1",
-    )?;
-    let beaten = update.execute(params![tx.now, tx.now + span, lease.node, lease.epoch])?;
-    if beaten == 0 { Ok(None) } else { answer(tx, lease).map(Some) }
+pub(super) fn beat(
+    connection: &Connection,
+    now: Time,
+    lease: Lease,
+    span: Duration,
+) -> Answer<Option<Beat>> {
+    let mut statement = connection.prepare_cached(BEAT)?;
+    let (node, epoch) = parts(lease);
+    match statement.execute(params![node, epoch, Stamp(now), Stamp(now + span)])? {
+        0 => Ok(None),
+        _ => beaten(connection, now, lease).map(Some),
+    }
 }
 
-fn answer(tx: &Tx<'_>, lease: Lease) -> rusqlite::Result<Beat> {
-    let mut select =
-        tx.tx.prepare_cached("SELECT id, beat FROM tourbillon_node WHERE alive = 1 ORDER BY id")?;
-    let nodes = select.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(Beat { lease, now: tx.now, nodes: nodes.collect::<rusqlite::Result<_>>()? })
+fn beaten(connection: &Connection, now: Time, lease: Lease) -> Answer<Beat> {
+    let mut statement = connection.prepare_cached(LIVING)?;
+    let living = statement
+        .query_map([], |row| Ok((row.get::<_, Id>(0)?.into(), row.get::<_, Stamp>(1)?.0)))?;
+    Ok(Beat { lease, now, nodes: living.collect::<Result<_, _>>()? })
 }
 
-/// Whether the node lives under this lease.
-pub(super) fn lives(tx: &Tx<'_>, lease: Lease) -> rusqlite::Result<bool> {
-    let mut select = tx
-        .tx
-        .prepare_cached("SELECT 1 FROM tourbillon_node WHERE id = ? AND epoch = ? AND alive = 1")?;
-    select.exists(params![lease.node, lease.epoch])
+pub(super) fn lives(connection: &Connection, lease: Lease) -> Answer<bool> {
+    let mut statement = connection.prepare_cached(LIVES)?;
+    Ok(statement.query_row(parts(lease), |row| row.get(0)).optional()?.unwrap_or(false))
 }
 
-pub(super) fn leave(tx: &Tx<'_>, lease: Lease) -> rusqlite::Result<()> {
-    if lives(tx, lease)? {
-        let mut end = tx.tx.prepare_cached("UPDATE tourbillon_node SET alive = 0 WHERE id = ?")?;
-        end.execute([lease.node])?;
-        let mut free = tx.tx.prepare_cached(
-            "UPDATE tourbillon_timer SET owner = NULL, epoch = NULL
-             WHERE owner = ? AND epoch = ?",
-        )?;
-        free.execute(params![lease.node, lease.epoch])?;
+pub(super) fn leave(connection: &Connection, now: Time, lease: Lease) -> Answer<()> {
+    let (node, epoch) = parts(lease);
+    let left = connection.prepare_cached(LEAVE)?.execute(params![node, epoch, Stamp(now)])?;
+    if left > 0 {
+        connection.prepare_cached(GIVE_BACK)?.execute((node, epoch))?;
     }
     Ok(())
 }
 
-pub(super) fn tend(tx: &Tx<'_>) -> rusqlite::Result<Tended> {
-    let nodes = tx
-        .tx
-        .prepare_cached("UPDATE tourbillon_node SET alive = 0 WHERE alive = 1 AND expires < ?")?
-        .execute([tx.now])?;
-    tx.tx
-        .prepare_cached("DELETE FROM tourbillon_node WHERE alive = 0 AND expires < ?")?
-        .execute([tx.now - KEPT])?;
-    let orphans = tx
-        .tx
-        .prepare_cached(
-            "UPDATE tourbillon_timer SET owner = NULL, epoch = NULL WHERE id IN (
-                 SELECT timer.id FROM tourbillon_timer AS timer
-                 WHERE timer.owner IS NOT NULL AND NOT EXISTS (
-                     SELECT 1 FROM tourbillon_node AS node
-                     WHERE node.id = timer.owner AND node.epoch = timer.epoch AND node.alive = 1)
-                 LIMIT ?)",
-        )?
-        .execute([BATCH as i64])?;
-    let promoted = promote(tx)?;
-    Ok(Tended { nodes: nodes as u64, orphans: orphans as u64, promoted, more: orphans == BATCH })
+pub(super) fn tend(connection: &Connection, now: Time) -> Answer<Tended> {
+    let count = |sql: &str, values: &[&dyn rusqlite::ToSql]| -> Answer<u64> {
+        Ok(connection.prepare_cached(sql)?.execute(values)? as u64)
+    };
+    let nodes = count(EXPIRE, &[&Stamp(now)])?;
+    count(FORGET, &[&Stamp(now - KEPT)])?;
+    let orphans = count(ORPHANS, &[&BATCH])?;
+    let promoted = count(PROMOTE, &[&Stamp(now), &Stamp(Time::NEVER), &BATCH])?;
+    let more = orphans.max(promoted) == BATCH.unsigned_abs();
+    Ok(Tended { nodes, orphans, promoted, more })
 }
 
-/// Makes the first of each queue due that nothing unfinished is before.
-fn promote(tx: &Tx<'_>) -> rusqlite::Result<u64> {
-    let mut queued = tx.tx.prepare_cached(
-        "SELECT DISTINCT schedule FROM tourbillon_timer
-         WHERE due = ? AND owner IS NULL AND schedule IS NOT NULL",
-    )?;
-    let schedules: Vec<ScheduleId> =
-        queued.query_map([Time::NEVER], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    let mut first = tx.tx.prepare_cached(
-        "SELECT id FROM tourbillon_timer
-         WHERE schedule = ?1 AND NOT EXISTS (
-             SELECT 1 FROM tourbillon_timer
-             WHERE schedule = ?1 AND (owner IS NOT NULL OR due < ?2))
-         ORDER BY scheduled_for LIMIT 1",
-    )?;
-    let mut update = tx.tx.prepare_cached("UPDATE tourbillon_timer SET due = ? WHERE id = ?")?;
-    let mut promoted = 0;
-    for schedule in schedules {
-        let found: Option<TimerId> =
-            first.query_row(params![schedule, Time::NEVER], |row| row.get(0)).optional()?;
-        if let Some(timer) = found {
-            update.execute(params![tx.now, timer])?;
-            promoted += 1;
-        }
-    }
-    Ok(promoted)
+/// A lease as two columns.
+pub(super) fn parts(lease: Lease) -> (Id, i64) {
+    (lease.node.into(), big(lease.epoch))
 }

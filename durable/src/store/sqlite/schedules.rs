@@ -1,177 +1,198 @@
-//! Schedules.
+//! Schedules, and how they become timers and records.
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Tx;
-use super::rows::{self, SCHEDULE};
-use super::timers;
-use crate::id::{ScheduleId, Shards};
+use super::failure::Answer;
+use super::timers::{self, DELETE, INSERT, exists, withdraw};
+use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
+use crate::id::{ScheduleId, Shards, TimerId};
 use crate::store::{
-    Advance, Advanced, Change, Changed, Filter, Occupied, ScheduleRow, Skip, Upcoming,
+    Advance, Advanced, Change, Changed, Occupied, ScheduleRow, Skip, Timer, Upcoming,
 };
 use crate::time::Time;
 
-pub(super) fn find(tx: &Tx<'_>, name: &str) -> rusqlite::Result<Option<ScheduleRow>> {
-    let select = format!("SELECT {SCHEDULE} FROM tourbillon_schedule WHERE name = ?");
-    tx.tx.prepare_cached(&select)?.query_row([name], rows::schedule).optional()
-}
+pub(super) const BY_NAME: &str =
+    concat!("SELECT ", schedule_columns!(), " FROM tourbillon_schedule WHERE name = ?");
 
-pub(super) fn list(tx: &Tx<'_>, filter: &Filter) -> rusqlite::Result<Vec<ScheduleRow>> {
-    let mut select = tx.tx.prepare_cached(&format!(
-        "SELECT {SCHEDULE} FROM tourbillon_schedule
-         WHERE (?1 IS NULL OR id > ?1)
-             AND (?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR name = ?3)
-         ORDER BY id LIMIT ?4"
-    ))?;
-    let after = filter.after.map(ScheduleId::from_bits);
-    let values = params![after, filter.kind, filter.name, filter.limit() as i64];
-    select.query_map(values, rows::schedule)?.collect()
+pub(super) const BY_ID: &str =
+    concat!("SELECT ", schedule_columns!(), " FROM tourbillon_schedule WHERE id = ?");
+
+pub(super) const UPCOMING: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM tourbillon_schedule INDEXED BY tourbillon_schedule_next
+    WHERE enabled AND next <= ? ORDER BY next, id"
+);
+
+/// What is unfinished, and what waits in the queue.
+pub(super) const OCCUPIED: &str = "
+    SELECT count(*) FILTER (WHERE due < ?2 OR node IS NOT NULL),
+        count(*) FILTER (WHERE due = ?2 AND node IS NULL)
+    FROM tourbillon_timer WHERE schedule = ?1";
+
+pub(super) const IS_BUSY: &str = "
+    SELECT EXISTS (
+        SELECT 1 FROM tourbillon_timer
+        WHERE schedule = ?1 AND (due < ?2 OR node IS NOT NULL)
+    )";
+
+const CREATE: &str = "
+    INSERT INTO tourbillon_schedule
+        (name, id, kind, spec, policies, payload, enabled, version, next)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+pub(super) const REPLACE: &str = "
+    UPDATE tourbillon_schedule SET id = ?2, kind = ?3, spec = ?4, policies = ?5, payload = ?6,
+        enabled = ?7, version = ?8, next = ?9
+    WHERE name = ?1";
+
+pub(super) const REMOVE: &str = "DELETE FROM tourbillon_schedule WHERE name = ?";
+
+pub(super) const MOVE: &str = "UPDATE tourbillon_schedule SET next = ?2 WHERE id = ?1";
+
+pub(super) const OF_SCHEDULE: &str = concat!(
+    "SELECT ",
+    timer_columns!(),
+    " FROM tourbillon_timer WHERE schedule = ? ORDER BY scheduled_for"
+);
+
+/// Whether an occurrence is a timer or recorded.
+pub(super) const IS_TAKEN: &str = "
+    SELECT EXISTS (SELECT 1 FROM tourbillon_timer WHERE schedule = ?1 AND scheduled_for = ?2)
+        OR EXISTS (SELECT 1 FROM tourbillon_history WHERE schedule = ?1 AND scheduled_for = ?2)";
+
+const SKIP: &str = "
+    INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
+        attempts, failures, outcome, reason, detail)
+    VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?, ?, '')";
+
+pub(super) fn by_name(connection: &Connection, name: &str) -> Answer<Option<ScheduleRow>> {
+    Ok(connection.prepare_cached(BY_NAME)?.query_row([name], schedule).optional()?)
 }
 
 pub(super) fn upcoming(
-    tx: &Tx<'_>,
+    connection: &Connection,
+    now: Time,
     ahead: Duration,
     shards: Shards,
     limit: u32,
-) -> rusqlite::Result<Upcoming> {
-    let mut select = tx.tx.prepare_cached(&format!(
-        "SELECT {SCHEDULE}, shard FROM tourbillon_schedule
-         WHERE enabled = 1 AND next <= ? ORDER BY next, id"
-    ))?;
-    let mut found = select.query([tx.now + ahead])?;
+) -> Answer<Upcoming> {
     let mut schedules = Vec::new();
-    while let Some(row) = found.next()? {
-        if schedules.len() >= limit as usize {
-            break;
-        }
-        if shards.contains(row.get(9)?) {
-            let row = rows::schedule(row)?;
-            let occupied = occupied(tx, row.id)?;
+    let mut statement = connection.prepare_cached(UPCOMING)?;
+    let mut rows = statement.query([Stamp(now + ahead)])?;
+    while schedules.len() < limit as usize {
+        let Some(row) = rows.next()? else { break };
+        let row = schedule(row)?;
+        if shards.contains(row.id.shard()) {
+            let occupied = occupied(connection, row.id)?;
             schedules.push((row, occupied));
         }
     }
-    Ok(Upcoming { now: tx.now, schedules })
+    Ok(Upcoming { now, schedules })
 }
 
-fn occupied(tx: &Tx<'_>, schedule: ScheduleId) -> rusqlite::Result<Occupied> {
-    let mut count = tx.tx.prepare_cached(
-        "SELECT COUNT(*), COALESCE(SUM(owner IS NULL AND due = ?), 0)
-         FROM tourbillon_timer WHERE schedule = ?",
-    )?;
-    count.query_row(params![Time::NEVER, schedule], |row| {
-        let (all, queued): (u32, u32) = (row.get(0)?, row.get(1)?);
-        Ok(Occupied { unfinished: all - queued, queued })
-    })
+fn occupied(connection: &Connection, id: ScheduleId) -> Answer<Occupied> {
+    let mut statement = connection.prepare_cached(OCCUPIED)?;
+    Ok(statement.query_row(params![Id::from(id), Stamp(Time::NEVER)], |row| {
+        Ok(Occupied { unfinished: row.get(0)?, queued: row.get(1)? })
+    })?)
 }
 
-pub(super) fn change(tx: &Tx<'_>, change: &Change<'_>) -> rusqlite::Result<Changed> {
-    let old = find(tx, change.name)?;
+pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) -> Answer<Changed> {
+    let old = by_name(connection, change.name)?;
     if old.as_ref().map(|row| row.version) != change.expect {
         return Ok(Changed::Stale);
     }
     let version = change.expect.unwrap_or(0) + 1;
     match change.row {
-        Some(row) => put(tx, row, version)?,
+        Some(row) => {
+            let sql = if old.is_some() { REPLACE } else { CREATE };
+            connection.prepare_cached(sql)?.execute(params![
+                change.name,
+                Id::from(row.id),
+                row.kind,
+                row.spec,
+                row.policies,
+                row.payload,
+                row.enabled,
+                big(version),
+                row.next.map(Stamp),
+            ])?;
+        }
         None => {
-            let mut delete =
-                tx.tx.prepare_cached("DELETE FROM tourbillon_schedule WHERE name = ?")?;
-            delete.execute([change.name])?;
+            connection.prepare_cached(REMOVE)?.execute([change.name])?;
         }
     }
     let Some(row) = old.as_ref().or(change.row) else {
         return Ok(Changed::Done { version, running: Vec::new() });
     };
-    let mut running = Vec::new();
-    for timer in timers::of_schedule(tx, row.id)? {
-        if timer.running.is_some() {
-            running.push((timer.new.id, timer.attempt));
-        } else if let Some(reason) = change.withdraw {
+    let timers = of_schedule(connection, row.id)?;
+    if let Some(reason) = change.withdraw {
+        for timer in timers.iter().filter(|timer| timer.running.is_none()) {
             if timer.new.scheduled_for > change.as_of && timer.attempt == 0 {
-                timers::delete(tx, timer.new.id)?;
+                connection.prepare_cached(DELETE)?.execute([Id::from(timer.new.id)])?;
             } else {
-                timers::withdraw(tx, timer.new.id, reason)?;
+                withdraw(connection, now, timer.new.id, reason)?;
             }
         }
     }
-    skip(tx, change.skipped, row)?;
+    skip(connection, now, change.skipped, row)?;
+    let running = timers.iter().filter(|timer| timer.running.is_some());
+    let running: Vec<(TimerId, u32)> = running.map(|timer| (timer.new.id, timer.attempt)).collect();
     Ok(Changed::Done { version, running })
 }
 
-fn put(tx: &Tx<'_>, row: &ScheduleRow, version: u64) -> rusqlite::Result<()> {
-    let mut put = tx.tx.prepare_cached(&format!(
-        "INSERT INTO tourbillon_schedule ({SCHEDULE}, shard)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-         ON CONFLICT (id) DO UPDATE SET name = ?2, kind = ?3, spec = ?4, policies = ?5,
-             payload = ?6, enabled = ?7, version = ?8, next = ?9"
-    ))?;
-    put.execute(params![
-        row.id,
-        row.name,
-        row.kind,
-        row.spec,
-        row.policies,
-        row.payload,
-        row.enabled,
-        version,
-        row.next,
-        row.id.shard(),
-    ])?;
-    Ok(())
+fn of_schedule(connection: &Connection, id: ScheduleId) -> Answer<Vec<Timer>> {
+    let mut statement = connection.prepare_cached(OF_SCHEDULE)?;
+    let timers = statement.query_map([Id::from(id)], timer)?;
+    Ok(timers.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn advance(tx: &Tx<'_>, advance: &Advance<'_>) -> rusqlite::Result<Advanced> {
-    let mut select = tx.tx.prepare_cached(&format!(
-        "SELECT {SCHEDULE} FROM tourbillon_schedule
-         WHERE id = ? AND version = ? AND next = ? AND enabled = 1"
-    ))?;
-    let values = params![advance.schedule, advance.version, advance.from];
-    let Some(row) = select.query_row(values, rows::schedule).optional()? else {
-        return Ok(Advanced::Stale);
+pub(super) fn advance(
+    connection: &Connection,
+    now: Time,
+    advance: &Advance<'_>,
+) -> Answer<Advanced> {
+    let id = Id::from(advance.schedule);
+    let row = connection.prepare_cached(BY_ID)?.query_row([id], schedule).optional()?;
+    let is_as_read = |row: &ScheduleRow| {
+        row.enabled && row.version == advance.version && row.next == Some(advance.from)
     };
-    if advance.only_idle && occupied(tx, row.id)?.unfinished > 0 {
+    let Some(row) = row.filter(is_as_read) else { return Ok(Advanced::Stale) };
+    if advance.only_idle && exists(connection, IS_BUSY, params![id, Stamp(Time::NEVER)])? {
         return Ok(Advanced::Busy);
     }
-    let mut update =
-        tx.tx.prepare_cached("UPDATE tourbillon_schedule SET next = ? WHERE id = ?")?;
-    update.execute(params![advance.next, row.id])?;
-    for timer in advance.timers {
-        if !is_recorded(tx, row.id, timer.scheduled_for)? {
-            timers::insert(tx, timer)?;
+    connection.prepare_cached(MOVE)?.execute(params![id, advance.next.map(Stamp)])?;
+    let mut statement = connection.prepare_cached(INSERT)?;
+    for new in advance.timers {
+        if !is_taken(connection, row.id, new.scheduled_for)? {
+            timers::add(&mut statement, new, now)?;
         }
     }
-    skip(tx, advance.skipped, &row)?;
+    skip(connection, now, advance.skipped, &row)?;
     Ok(Advanced::Done)
 }
 
-fn is_recorded(tx: &Tx<'_>, schedule: ScheduleId, at: Time) -> rusqlite::Result<bool> {
-    let mut select = tx.tx.prepare_cached(
-        "SELECT 1 FROM tourbillon_history WHERE schedule = ? AND scheduled_for = ?",
-    )?;
-    select.exists(params![schedule, at])
+fn is_taken(connection: &Connection, id: ScheduleId, scheduled_for: Time) -> Answer<bool> {
+    exists(connection, IS_TAKEN, params![Id::from(id), Stamp(scheduled_for)])
 }
 
-/// Records occurrences that have neither timer nor record.
-fn skip(tx: &Tx<'_>, skipped: &[Skip], row: &ScheduleRow) -> rusqlite::Result<()> {
-    let mut insert = tx.tx.prepare_cached(
-        "INSERT INTO tourbillon_history
-         SELECT ?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, '', NULL
-         WHERE NOT EXISTS (
-             SELECT 1 FROM tourbillon_timer WHERE schedule = ?3 AND scheduled_for = ?6)
-         ON CONFLICT DO NOTHING",
-    )?;
+fn skip(connection: &Connection, now: Time, skipped: &[Skip], row: &ScheduleRow) -> Answer<()> {
     for skip in skipped {
-        insert.execute(params![
-            tx.now,
-            skip.id,
-            row.id,
-            row.name,
-            row.kind,
-            skip.scheduled_for,
-            skip.outcome.code(),
-            skip.reason.code(),
-        ])?;
+        if !is_taken(connection, row.id, skip.scheduled_for)? {
+            connection.prepare_cached(SKIP)?.execute(params![
+                Stamp(now),
+                Id::from(skip.id),
+                Id::from(row.id),
+                row.name,
+                row.kind,
+                Stamp(skip.scheduled_for),
+                skip.outcome.code(),
+                skip.reason.code(),
+            ])?;
+        }
     }
     Ok(())
 }

@@ -1,229 +1,276 @@
-//! Timers.
+//! One timer's way from its insert to its record.
 
-use std::collections::HashMap;
+use std::time::Duration;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use super::Tx;
-use super::nodes::lives;
-use super::rows::{self, TIMER};
-use crate::id::{Lease, NodeId, ScheduleId, TimerId};
+use super::failure::Answer;
+use super::nodes::{lives, parts};
+use super::values::{Id, Stamp, timer, timer_columns};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Claimed, End, Filter, Finished, How, Inserted, NewTimer, Scan, Timer, Waiting, Window,
-    Withdrawn,
+    Claimed, End, Finished, How, Inserted, NewTimer, Scan, Timer, Waiting, Window, Withdrawn,
 };
 use crate::time::Time;
 
-pub(super) fn insert_all(
-    tx: &Tx<'_>,
+/// An occurrence that is there a second time is refused: what comes here has none.
+pub(super) const INSERT: &str = "
+    INSERT INTO tourbillon_timer
+        (id, schedule, name, kind, scheduled_for, due, payload, retry)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO NOTHING
+    ON CONFLICT (name) WHERE schedule IS NULL AND name IS NOT NULL DO NOTHING";
+
+pub(super) const ENDED: &str = "SELECT EXISTS (SELECT 1 FROM tourbillon_history WHERE timer = ?)";
+
+/// By the index, however many are due later; those that run are passed over.
+pub(super) const SCAN: &str = "
+    SELECT due, id, kind FROM tourbillon_timer INDEXED BY tourbillon_timer_due
+    WHERE due >= ?1 AND due <= ?2 AND node IS NULL ORDER BY due, id";
+
+pub(super) const HELD: &str =
+    "SELECT id, attempt FROM tourbillon_timer WHERE node = ?1 AND epoch = ?2";
+
+pub(super) const CLAIM: &str = concat!(
+    "UPDATE tourbillon_timer SET attempt = attempt + 1, node = ?2, epoch = ?3
+    WHERE id = ?1 AND node IS NULL AND due <= ?4
+    RETURNING ",
+    timer_columns!()
+);
+
+/// With the fence of the attempt that ends, in the order that [`fence!`] gives.
+macro_rules! fenced {
+    ($what:literal) => {
+        concat!($what, " WHERE id = ?1 AND node = ?2 AND epoch = ?3 AND attempt = ?4")
+    };
+}
+
+pub(super) const RECORD: &str = fenced!(
+    "INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
+        attempts, failures, outcome, reason, detail, node)
+    SELECT ?5, id, schedule, name, kind, scheduled_for, attempt, failures + ?9, ?6, ?7, ?8, node
+    FROM tourbillon_timer"
+);
+
+pub(super) const RETRY: &str = fenced!(
+    "UPDATE tourbillon_timer SET node = NULL, epoch = NULL, failures = failures + 1, due = ?5"
+);
+
+pub(super) const HAND_BACK: &str = fenced!("UPDATE tourbillon_timer SET node = NULL, epoch = NULL");
+
+/// Whether a record is of this attempt by this node.
+pub(super) const RECORDED: &str = "
+    SELECT EXISTS (
+        SELECT 1 FROM tourbillon_history WHERE timer = ?1 AND node = ?2 AND attempts = ?3
+    )";
+
+pub(super) const WITHDRAW: &str = "
+    INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
+        attempts, failures, outcome, reason, detail)
+    SELECT ?2, id, schedule, name, kind, scheduled_for, attempt, failures, ?3, ?4, ''
+    FROM tourbillon_timer WHERE id = ?1 AND node IS NULL";
+
+pub(super) const DELETE: &str = "DELETE FROM tourbillon_timer WHERE id = ?";
+
+pub(super) const RESCHEDULE: &str =
+    "UPDATE tourbillon_timer SET scheduled_for = ?2, due = ?3 WHERE id = ?1";
+
+pub(super) const GET: &str =
+    concat!("SELECT ", timer_columns!(), " FROM tourbillon_timer WHERE id = ?");
+
+pub(super) const FIND: &str = concat!(
+    "SELECT ",
+    timer_columns!(),
+    " FROM tourbillon_timer WHERE name = ? AND schedule IS NULL"
+);
+
+pub(super) fn insert(
+    connection: &Connection,
+    now: Time,
     timers: &[NewTimer],
     repeated: bool,
-) -> rusqlite::Result<Vec<Inserted>> {
-    timers.iter().map(|timer| insert_new(tx, timer, repeated)).collect()
+) -> Answer<Vec<Inserted>> {
+    let mut statement = connection.prepare_cached(INSERT)?;
+    let mut inserted = Vec::with_capacity(timers.len());
+    for new in timers {
+        let has_ended = repeated && exists(connection, ENDED, params![Id::from(new.id)])?;
+        let is_new = !has_ended && add(&mut statement, new, now)?;
+        inserted.push(if is_new {
+            Inserted::Created
+        } else {
+            let named = new.name.as_ref().filter(|_| new.schedule.is_none());
+            let rival = named.map(|name| find(connection, name)).transpose()?.flatten();
+            Inserted::Exists(rival.map_or(new.id, |rival| rival.new.id))
+        });
+    }
+    Ok(inserted)
 }
 
-fn insert_new(tx: &Tx<'_>, timer: &NewTimer, repeated: bool) -> rusqlite::Result<Inserted> {
-    if repeated {
-        let mut recorded =
-            tx.tx.prepare_cached("SELECT 1 FROM tourbillon_history WHERE timer = ?")?;
-        if recorded.exists([timer.id])? {
-            return Ok(Inserted::Exists(timer.id));
-        }
-    }
-    if insert(tx, timer)? {
-        return Ok(Inserted::Created);
-    }
-    let named = timer.name.as_ref().filter(|_| timer.schedule.is_none());
-    let other = match named {
-        Some(name) => find(tx, name)?,
-        None => None,
-    };
-    Ok(Inserted::Exists(other.map_or(timer.id, |other| other.new.id)))
-}
-
-/// Inserts a timer unless it is there. Returns whether it did.
-pub(super) fn insert(tx: &Tx<'_>, timer: &NewTimer) -> rusqlite::Result<bool> {
-    let mut insert = tx.tx.prepare_cached(
-        "INSERT INTO tourbillon_timer
-             (id, schedule, name, kind, scheduled_for, due, shard, retry, payload)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-    )?;
-    let inserted = insert.execute(params![
-        timer.id,
-        timer.schedule,
-        timer.name,
-        timer.kind,
-        timer.scheduled_for,
-        timer.due.max(tx.now),
-        timer.id.shard(),
-        timer.retry,
-        timer.payload,
+/// Inserts a timer by [`INSERT`]. Returns whether it was not there.
+pub(super) fn add(statement: &mut CachedStatement<'_>, new: &NewTimer, now: Time) -> Answer<bool> {
+    let count = statement.execute(params![
+        Id::from(new.id),
+        new.schedule.map(Id::from),
+        new.name,
+        new.kind,
+        Stamp(new.scheduled_for),
+        Stamp(new.due.max(now)),
+        new.payload,
+        new.retry,
     ])?;
-    Ok(inserted == 1)
+    Ok(count > 0)
 }
 
-pub(super) fn scan(tx: &Tx<'_>, scan: &Scan<'_>) -> rusqlite::Result<Window> {
-    let kinds: HashMap<&str, u32> =
-        scan.kinds.iter().zip(0..).map(|(kind, place)| (&kind[..], place)).collect();
-    let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| tx.now - back);
-    let mut select = tx.tx.prepare_cached(
-        "SELECT due, id, kind, shard FROM tourbillon_timer INDEXED BY tourbillon_timer_due
-         WHERE due BETWEEN ? AND ? AND due < ? AND owner IS NULL ORDER BY due, id",
-    )?;
-    let mut rows = select.query(params![floor, tx.now + scan.ahead, Time::NEVER])?;
+pub(super) fn exists(
+    connection: &Connection,
+    sql: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Answer<bool> {
+    Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
+}
+
+pub(super) fn scan(connection: &Connection, now: Time, scan: &Scan<'_>) -> Answer<Window> {
     let mut timers = Vec::new();
+    if scan.kinds.is_empty() || scan.shards == Shards::NONE || scan.limit == 0 {
+        return Ok(Window { now, timers });
+    }
+    let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| now - back);
+    let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
+    let mut statement = connection.prepare_cached(SCAN)?;
+    let mut rows = statement.query([Stamp(floor), Stamp(end)])?;
     while let Some(row) = rows.next()? {
+        let id = TimerId::from(row.get::<_, Id>(1)?);
+        if !scan.shards.contains(id.shard()) {
+            continue;
+        }
+        let kind = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+        if let Some(kind) = scan.kinds.iter().position(|wanted| wanted == kind) {
+            timers.push(Waiting { due: row.get::<_, Stamp>(0)?.0, id, kind: kind as u32 });
+        }
         if timers.len() >= scan.limit as usize {
             break;
         }
-        let kind = row.get_ref(2)?.as_str()?;
-        if let Some(kind) = kinds.get(kind) {
-            if scan.shards.contains(row.get(3)?) {
-                timers.push(Waiting { due: row.get(0)?, id: row.get(1)?, kind: *kind });
-            }
-        }
     }
-    Ok(Window { now: tx.now, timers })
+    Ok(Window { now, timers })
 }
 
-pub(super) fn held(tx: &Tx<'_>, lease: Lease) -> rusqlite::Result<Vec<(TimerId, u32)>> {
-    let mut select = tx
-        .tx
-        .prepare_cached("SELECT id, attempt FROM tourbillon_timer WHERE owner = ? AND epoch = ?")?;
-    let found =
-        select.query_map(params![lease.node, lease.epoch], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    found.collect()
+pub(super) fn held(connection: &Connection, lease: Lease) -> Answer<Vec<(TimerId, u32)>> {
+    let mut statement = connection.prepare_cached(HELD)?;
+    let rows =
+        statement.query_map(parts(lease), |row| Ok((row.get::<_, Id>(0)?.into(), row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn claim(tx: &Tx<'_>, lease: Lease, timers: &[TimerId]) -> rusqlite::Result<Claimed> {
+pub(super) fn claim(
+    connection: &Connection,
+    now: Time,
+    lease: Lease,
+    timers: &[TimerId],
+) -> Answer<Claimed> {
     let mut claimed = Vec::new();
-    if !timers.is_empty() && lives(tx, lease)? {
-        let mut update = tx.tx.prepare_cached(&format!(
-            "UPDATE tourbillon_timer SET attempt = attempt + 1, owner = ?, epoch = ?
-             WHERE id = ? AND owner IS NULL AND due <= ? RETURNING {TIMER}"
-        ))?;
-        for timer in timers {
-            let values = params![lease.node, lease.epoch, timer, tx.now];
-            claimed.extend(update.query_row(values, rows::timer).optional()?);
+    if !timers.is_empty() && lives(connection, lease)? {
+        let mut statement = connection.prepare_cached(CLAIM)?;
+        let (node, epoch) = parts(lease);
+        for id in timers {
+            let values = params![Id::from(*id), node, epoch, Stamp(now)];
+            claimed.extend(statement.query_row(values, timer).optional()?);
         }
     }
     claimed.sort_by_key(|timer| (timer.new.due, timer.new.id));
-    Ok(Claimed { now: tx.now, timers: claimed })
+    Ok(Claimed { now, timers: claimed })
 }
 
-pub(super) fn finish(tx: &Tx<'_>, lease: Lease, ends: &[End]) -> rusqlite::Result<Vec<Finished>> {
-    ends.iter().map(|end| finish_one(tx, lease, end)).collect()
+pub(super) fn finish(
+    connection: &Connection,
+    now: Time,
+    lease: Lease,
+    ends: &[End],
+) -> Answer<Vec<Finished>> {
+    ends.iter().map(|end| finish_one(connection, now, lease, end)).collect()
 }
 
-fn finish_one(tx: &Tx<'_>, lease: Lease, end: &End) -> rusqlite::Result<Finished> {
-    let End { timer, attempt, how } = end;
-    let mut fence = tx.tx.prepare_cached(
-        "SELECT 1 FROM tourbillon_timer
-         WHERE id = ? AND attempt = ? AND owner = ? AND epoch = ?",
-    )?;
-    if !fence.exists(params![timer, attempt, lease.node, lease.epoch])? {
-        let is_repeated = matches!(how, How::Done(..)) && is_recorded(tx, end, lease.node)?;
-        return Ok(if is_repeated { Finished::Accepted } else { Finished::Fenced });
-    }
-    match how {
+fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answer<Finished> {
+    let (id, (node, epoch)) = (Id::from(end.timer), parts(lease));
+    let changed = match &end.how {
         How::Done(outcome, reason, detail) => {
-            rows::record_timer(tx, *timer, *outcome, *reason, detail)?;
-            delete(tx, *timer)?;
+            let failures = u32::from(*outcome == Outcome::Dead);
+            let count = connection.prepare_cached(RECORD)?.execute(params![
+                id,
+                node,
+                epoch,
+                end.attempt,
+                Stamp(now),
+                outcome.code(),
+                reason.map(Reason::code),
+                detail,
+                failures,
+            ])?;
+            if count > 0 {
+                connection.prepare_cached(DELETE)?.execute([id])?;
+            } else if exists(connection, RECORDED, params![id, node, end.attempt])? {
+                return Ok(Finished::Accepted);
+            }
+            count
         }
         How::Retry(pause) => {
-            let mut update = tx.tx.prepare_cached(
-                "UPDATE tourbillon_timer
-                 SET owner = NULL, epoch = NULL, failures = failures + 1, due = ? WHERE id = ?",
-            )?;
-            update.execute(params![tx.now + *pause, timer])?;
+            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause)];
+            connection.prepare_cached(RETRY)?.execute(values)?
         }
         How::HandBack => {
-            let mut update = tx.tx.prepare_cached(
-                "UPDATE tourbillon_timer SET owner = NULL, epoch = NULL WHERE id = ?",
-            )?;
-            update.execute([timer])?;
+            let values = params![id, node, epoch, end.attempt];
+            connection.prepare_cached(HAND_BACK)?.execute(values)?
         }
-    }
-    Ok(Finished::Accepted)
+    };
+    Ok(if changed > 0 { Finished::Accepted } else { Finished::Fenced })
 }
 
-/// Whether this end was accepted before.
-fn is_recorded(tx: &Tx<'_>, end: &End, node: NodeId) -> rusqlite::Result<bool> {
-    let mut select = tx.tx.prepare_cached(
-        "SELECT 1 FROM tourbillon_history WHERE timer = ? AND attempts = ? AND node = ?",
-    )?;
-    select.exists(params![end.timer, end.attempt, node])
-}
-
-/// Deletes a timer, of which no record tells unless one is made before.
-pub(super) fn delete(tx: &Tx<'_>, timer: TimerId) -> rusqlite::Result<()> {
-    tx.tx.prepare_cached("DELETE FROM tourbillon_timer WHERE id = ?")?.execute([timer]).map(drop)
-}
-
-/// Ends a timer that is not running.
-pub(super) fn withdraw(tx: &Tx<'_>, timer: TimerId, reason: Reason) -> rusqlite::Result<()> {
-    rows::record_timer(tx, timer, Outcome::Cancelled, Some(reason), "")?;
-    delete(tx, timer)
-}
-
-pub(super) fn cancel(tx: &Tx<'_>, timer: TimerId) -> rusqlite::Result<Withdrawn> {
-    match get(tx, timer)? {
-        None => Ok(Withdrawn::Gone),
-        Some(Timer { running: Some(_), attempt, .. }) => Ok(Withdrawn::Running { attempt }),
-        Some(_) => withdraw(tx, timer, Reason::Cancelled).map(|()| Withdrawn::Done),
-    }
-}
-
-pub(super) fn reschedule(tx: &Tx<'_>, timer: TimerId, to: Time) -> rusqlite::Result<Withdrawn> {
-    match get(tx, timer)? {
-        Some(Timer { running: Some(_), attempt, .. }) => Ok(Withdrawn::Running { attempt }),
-        Some(row) if row.new.schedule.is_none() => {
-            let mut update = tx.tx.prepare_cached(
-                "UPDATE tourbillon_timer SET scheduled_for = ?, due = ? WHERE id = ?",
-            )?;
-            update.execute(params![to, to.max(tx.now), timer])?;
-            Ok(Withdrawn::Done)
+pub(super) fn cancel(connection: &Connection, now: Time, id: TimerId) -> Answer<Withdrawn> {
+    Ok(match get(connection, id)? {
+        None => Withdrawn::Gone,
+        Some(Timer { running: Some(_), attempt, .. }) => Withdrawn::Running { attempt },
+        Some(_) => {
+            withdraw(connection, now, id, Reason::Cancelled)?;
+            Withdrawn::Done
         }
-        _ => Ok(Withdrawn::Gone),
+    })
+}
+
+/// Ends a pending timer.
+pub(super) fn withdraw(
+    connection: &Connection,
+    now: Time,
+    id: TimerId,
+    reason: Reason,
+) -> Answer<()> {
+    let values = params![Id::from(id), Stamp(now), Outcome::Cancelled.code(), reason.code()];
+    if connection.prepare_cached(WITHDRAW)?.execute(values)? > 0 {
+        connection.prepare_cached(DELETE)?.execute([Id::from(id)])?;
     }
+    Ok(())
 }
 
-fn get(tx: &Tx<'_>, timer: TimerId) -> rusqlite::Result<Option<Timer>> {
-    let select = format!("SELECT {TIMER} FROM tourbillon_timer WHERE id = ?");
-    tx.tx.prepare_cached(&select)?.query_row([timer], rows::timer).optional()
+pub(super) fn reschedule(
+    connection: &Connection,
+    now: Time,
+    id: TimerId,
+    to: Time,
+) -> Answer<Withdrawn> {
+    Ok(match get(connection, id)? {
+        Some(Timer { running: Some(_), attempt, .. }) => Withdrawn::Running { attempt },
+        Some(timer) if timer.new.schedule.is_none() => {
+            let values = params![Id::from(id), Stamp(to), Stamp(to.max(now))];
+            connection.prepare_cached(RESCHEDULE)?.execute(values)?;
+            Withdrawn::Done
+        }
+        _ => Withdrawn::Gone,
+    })
 }
 
-pub(super) fn find(tx: &Tx<'_>, name: &str) -> rusqlite::Result<Option<Timer>> {
-    let select = format!(
-        "SELECT {TIMER} FROM tourbillon_timer
-         WHERE name = ? AND schedule IS NULL AND name IS NOT NULL"
-    );
-    tx.tx.prepare_cached(&select)?.query_row([name], rows::timer).optional()
+fn get(connection: &Connection, id: TimerId) -> Answer<Option<Timer>> {
+    Ok(connection.prepare_cached(GET)?.query_row([Id::from(id)], timer).optional()?)
 }
 
-pub(super) fn list(tx: &Tx<'_>, filter: &Filter) -> rusqlite::Result<Vec<Timer>> {
-    let mut select = tx.tx.prepare_cached(&format!(
-        "SELECT {TIMER} FROM tourbillon_timer
-         WHERE (?1 IS NULL OR id > ?1)
-             AND (?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR name = ?3)
-             AND (?4 IS NULL OR schedule = ?4) AND (?5 IS NULL OR id = ?5)
-         ORDER BY id LIMIT ?6"
-    ))?;
-    let Filter { kind, name, schedule, timer, .. } = filter;
-    let after = filter.after.map(TimerId::from_bits);
-    let found = select.query_map(
-        params![after, kind, name, schedule, timer, filter.limit() as i64],
-        rows::timer,
-    )?;
-    found.collect()
-}
-
-/// The timers of a schedule.
-pub(super) fn of_schedule(tx: &Tx<'_>, schedule: ScheduleId) -> rusqlite::Result<Vec<Timer>> {
-    let select =
-        format!("SELECT {TIMER} FROM tourbillon_timer WHERE schedule = ? ORDER BY scheduled_for");
-    let mut select = tx.tx.prepare_cached(&select)?;
-    let found = select.query_map([schedule], rows::timer)?;
-    found.collect()
+pub(super) fn find(connection: &Connection, name: &str) -> Answer<Option<Timer>> {
+    Ok(connection.prepare_cached(FIND)?.query_row([name], timer).optional()?)
 }

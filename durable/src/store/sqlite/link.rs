@@ -1,0 +1,258 @@
+//! [`Link`]: one connection to a file, and its transactions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use tourbillon::Timer;
+
+use super::failure::{Answer, Failure};
+use super::gate::Gate;
+use super::schema;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::Result;
+use crate::time::Time;
+
+/// How long a call waits for other connections of this process, and then for other processes.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// From one try to take the file's lock to the next. A busy process leaves little room between two
+/// of its transactions: SQLite's own pauses, of up to 100 ms, miss it.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// What every connection is set to: a commit is on the disk when it returns. On macOS that takes
+/// more than its `fsync`.
+const SETTINGS: &str = "
+    PRAGMA synchronous = FULL;
+    PRAGMA fullfsync = ON;
+    PRAGMA checkpoint_fullfsync = ON;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA trusted_schema = OFF";
+
+const MICROSECOND: Duration = Duration::from_micros(1);
+
+/// How many statements each connection keeps prepared: more than there are.
+const STATEMENTS: usize = 100;
+
+/// A file, as the connections of one process share it.
+#[derive(Debug)]
+struct File {
+    path: PathBuf,
+    /// Instead of the host's wall clock.
+    clock: Option<Timer>,
+    gate: Gate,
+}
+
+/// One connection. It is opened anew after an error that may be the connection's own.
+#[derive(Debug)]
+pub(super) struct Link {
+    file: Arc<File>,
+    connection: Option<Connection>,
+}
+
+impl Link {
+    /// Opens a file, or makes it, and makes its tables what this build needs.
+    pub(super) fn open(path: PathBuf, clock: Option<Timer>) -> Result<Self> {
+        let file = Arc::new(File { path, clock, gate: Gate::default() });
+        let connection = file.open(OpenFlags::SQLITE_OPEN_CREATE, schema::migrate)?;
+        Ok(Self { file, connection: Some(connection) })
+    }
+
+    /// Another connection to the same file.
+    pub(super) fn connect(&self) -> Result<Self> {
+        let connection = self.file.open_again()?;
+        Ok(Self { file: self.file.clone(), connection: Some(connection) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Runs `work`, which writes nothing, in a transaction: it sees the file as it is at one
+    /// moment. The time is from just before.
+    pub(super) fn read<T>(
+        &mut self,
+        work: impl FnOnce(&Connection, Time) -> Answer<T>,
+    ) -> Result<T> {
+        let file = self.file.clone();
+        self.call(|connection| {
+            let deferred = TransactionBehavior::Deferred;
+            let transaction = Transaction::new_unchecked(connection, deferred)?;
+            work(&transaction, file.now())
+        })
+    }
+
+    /// Runs `work` in a transaction that no other writer comes between. The time is from when the
+    /// last of them was out.
+    pub(super) fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Connection, Time) -> Answer<T>,
+    ) -> Result<T> {
+        let file = self.file.clone();
+        let Some(_inside) = file.gate.enter(Instant::now() + PATIENCE) else {
+            let why = format!("other connections of this process wrote for {PATIENCE:?}");
+            return Err(StoreError::new(StoreErrorKind::Unavailable, why));
+        };
+        self.call(|connection| {
+            let immediate = TransactionBehavior::Immediate;
+            let transaction = Transaction::new_unchecked(connection, immediate)?;
+            let now = file.now();
+            schema::check(&transaction)?;
+            let done = work(&transaction, now)?;
+            transaction.commit().map_err(Failure::Commit)?;
+            Ok(done)
+        })
+    }
+
+    fn call<T>(&mut self, work: impl FnOnce(&Connection) -> Answer<T>) -> Result<T> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.file.open_again()?,
+        };
+        let answer = work(&connection);
+        let is_sound = answer.as_ref().map_or_else(Failure::spares_the_connection, |_| true);
+        // One that could not roll back is of no use.
+        if is_sound && connection.is_autocommit() {
+            self.connection = Some(connection);
+        }
+        answer.map_err(StoreError::from)
+    }
+}
+
+impl File {
+    fn now(&self) -> Time {
+        self.clock.as_ref().map_or_else(wall_now, |clock| clock.wall_now().into())
+    }
+
+    /// Opens the file, which has to be there: it is not made again if it has gone.
+    fn open_again(&self) -> Result<Connection> {
+        self.open(OpenFlags::empty(), schema::check)
+    }
+
+    fn open(
+        &self,
+        create: OpenFlags,
+        prepare: impl Fn(&Connection) -> Answer<()>,
+    ) -> Result<Connection> {
+        let deadline = Instant::now() + PATIENCE;
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(&self.path, flags | create)?;
+            configure(&connection)?;
+            prepare(&connection)?;
+            Ok(connection)
+        };
+        loop {
+            match open() {
+                // What makes a file anew, or puts it right after a crash, does not wait by itself.
+                Err(failure) if is_busy(&failure) && Instant::now() < deadline => {
+                    thread::sleep(PAUSE);
+                }
+                answer => return answer.map_err(StoreError::from),
+            }
+        }
+    }
+}
+
+/// The host's wall clock.
+///
+/// SQLite reads the same clock, but to the millisecond. Rounded down, unlike what something is due
+/// at: nothing becomes due before it.
+pub(super) fn wall_now() -> Time {
+    let now = SystemTime::now();
+    let rounded = Time::from(now);
+    if SystemTime::from(rounded) > now { rounded - MICROSECOND } else { rounded }
+}
+
+fn is_busy(failure: &Failure) -> bool {
+    let Failure::Sqlite(error) = failure else { return false };
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+}
+
+fn configure(connection: &Connection) -> Answer<()> {
+    connection.busy_handler(Some(|tries| {
+        thread::sleep(PAUSE);
+        PAUSE * tries.unsigned_abs() < PATIENCE
+    }))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        let why = format!("its file cannot have a write-ahead log, only `{mode}`");
+        return Err(Failure::Other(StoreError::new(StoreErrorKind::Invalid, why)));
+    }
+    connection.execute_batch(SETTINGS)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::Link;
+    use crate::error::StoreErrorKind;
+
+    struct File(std::path::PathBuf);
+
+    impl File {
+        fn new(name: &str) -> Self {
+            let name = format!("tourbillon-durable-link-{name}-{}.db", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            for ending in ["", "-wal", "-shm"] {
+                let mut path = self.0.clone().into_os_string();
+                path.push(ending);
+                // A file that is not there needs no removal.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_nothing_and_the_next_call_connects_anew() {
+        let file = File::new("full");
+        let mut link = Link::open(file.0.clone(), None).unwrap();
+        let fill = "CREATE TABLE a (x); INSERT INTO a VALUES (zeroblob(100000))";
+        let full = link.write(|connection, _| {
+            connection.execute_batch("PRAGMA max_page_count = 1")?;
+            Ok(connection.execute_batch(fill)?)
+        });
+        assert_eq!(full.unwrap_err().kind(), StoreErrorKind::Unavailable);
+        link.write(|connection, _| Ok(connection.execute_batch(fill)?)).unwrap();
+    }
+
+    #[test]
+    fn a_panic_in_a_transaction_leaves_nothing_and_no_lock() {
+        let file = File::new("panic");
+        let mut link = Link::open(file.0.clone(), None).unwrap();
+        let fill = "CREATE TABLE a (x)";
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            link.write(|connection, _| {
+                connection.execute_batch(fill)?;
+                if connection.is_autocommit() { Ok(()) } else { panic!("in the middle") }
+            })
+        }));
+        assert!(panicked.is_err());
+        let mut other = link.connect().unwrap();
+        other.write(|connection, _| Ok(connection.execute_batch(fill)?)).unwrap();
+        link.read(|connection, _| Ok(connection.execute_batch("SELECT * FROM a")?)).unwrap();
+    }
+
+    #[test]
+    fn every_connection_waits_for_the_disk() {
+        let file = File::new("settings");
+        let link = Link::open(file.0.clone(), None).unwrap();
+        let mut again = link.connect().unwrap();
+        let settings = again.read(|connection, _| {
+            let sql = "SELECT synchronous, journal_mode
+                FROM pragma_synchronous, pragma_journal_mode";
+            Ok(connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
+        });
+        assert_eq!(settings.unwrap(), (2, "wal".to_owned()));
+    }
+}

@@ -1,0 +1,43 @@
+//! Timers made, and attempts ended, in a transaction of the caller's.
+
+use rusqlite::Transaction;
+
+use super::{link, schema, timers};
+use crate::id::Lease;
+use crate::store::{End, Finished, Inserted, NewTimer, Result};
+
+/// Inserts timers in a transaction of the caller's, as [`Store::insert`](crate::Store::insert)
+/// does. The tables have to be in its database: [`Sqlite::open`](super::Sqlite::open) makes them.
+///
+/// The timers are there once the caller's transaction commits; if it is rolled back, they never
+/// were. After an error it can only be rolled back.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn order(database: &mut rusqlite::Connection, reminder: tourbillon_durable::store::NewTimer)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// use rusqlite::TransactionBehavior;
+/// use tourbillon_durable::store::sqlite::insert;
+///
+/// let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+/// transaction.execute("INSERT INTO bill (number) VALUES (42)", ())?;
+/// insert(&transaction, &[reminder])?;
+/// transaction.commit()?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn insert(transaction: &Transaction<'_>, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+    schema::check(transaction)?;
+    Ok(timers::insert(transaction, link::wall_now(), timers, false)?)
+}
+
+/// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
+///
+/// What the caller writes in that transaction takes effect once, if it is rolled back unless the
+/// answer is [`Accepted`](Finished::Accepted): an attempt that is no longer this lease's has no
+/// effect then, and no other has that of this one.
+pub fn finish(transaction: &Transaction<'_>, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
+    schema::check(transaction)?;
+    Ok(timers::finish(transaction, link::wall_now(), lease, ends)?)
+}

@@ -1,0 +1,141 @@
+//! The file: who may open it, who waits, and what else may be in it.
+
+use std::slice::from_ref;
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tourbillon_durable::store::sqlite::{finish, insert};
+use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, NewTimer, Sqlite, Store};
+use tourbillon_durable::{NodeId, Outcome, StoreErrorKind, TimerId};
+
+use super::folder::Folder;
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// A timer that is due at once.
+pub(crate) fn timer() -> NewTimer {
+    let now = SystemTime::now().into();
+    NewTimer {
+        id: TimerId::new(now),
+        schedule: None,
+        name: None,
+        kind: "mail".to_owned(),
+        scheduled_for: now,
+        due: now,
+        payload: Vec::new(),
+        retry: String::new(),
+    }
+}
+
+fn kind<T: std::fmt::Debug>(answer: Result<T, tourbillon_durable::StoreError>) -> StoreErrorKind {
+    answer.unwrap_err().kind()
+}
+
+#[test]
+fn tables_of_a_later_version_are_refused_if_they_say_so() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let db = Connection::open(folder.file()).unwrap();
+    db.execute("UPDATE tourbillon_schema SET version = 9, oldest = 1", ()).unwrap();
+    drop(Sqlite::open(folder.file()).unwrap());
+    store.insert(&[timer()], false).unwrap();
+    db.execute("UPDATE tourbillon_schema SET oldest = 9", ()).unwrap();
+    assert_eq!(kind(Sqlite::open(folder.file())), StoreErrorKind::Schema);
+    assert_eq!(kind(store.connect().map(drop)), StoreErrorKind::Schema);
+    assert_eq!(kind(store.insert(&[timer()], false)), StoreErrorKind::Schema);
+    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(db.query_row("SELECT version FROM tourbillon_schema", (), |row| row.get(0)), Ok(9));
+}
+
+#[test]
+fn what_is_not_a_file_of_its_own_is_refused() {
+    for name in ["", ":memory:", "file:timers.db?mode=memory", "file::memory:?cache=shared"] {
+        assert_eq!(kind(Sqlite::open(name)), StoreErrorKind::Invalid);
+    }
+    let folder = Folder::new();
+    std::fs::write(folder.file(), "a letter, and no database; long enough to have a header")
+        .unwrap();
+    assert_eq!(kind(Sqlite::open(folder.file())), StoreErrorKind::Invalid);
+}
+
+#[test]
+fn a_file_that_has_gone_is_not_made_again() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file()).unwrap();
+    std::fs::remove_file(folder.file()).unwrap();
+    assert_eq!(kind(store.connect().map(drop)), StoreErrorKind::Unavailable);
+    assert!(!folder.file().exists());
+}
+
+#[test]
+fn a_writer_gives_up_on_one_that_does_not_end() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let mut other = Connection::open(folder.file()).unwrap();
+    let held = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let timer = timer();
+    assert_eq!(kind(store.insert(from_ref(&timer), false)), StoreErrorKind::Unavailable);
+    drop(held);
+    assert_eq!(store.insert(&[timer], false).unwrap(), [Inserted::Created]);
+}
+
+#[test]
+fn a_reader_waits_for_no_writer() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    store.insert(&[timer()], false).unwrap();
+    let mut other = Connection::open(folder.file()).unwrap();
+    let held = other.transaction_with_behavior(TransactionBehavior::Exclusive).unwrap();
+    held.execute("DELETE FROM tourbillon_timer", ()).unwrap();
+    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_timer_is_made_with_the_callers_transaction_or_not_at_all() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let mut own = Connection::open(folder.file()).unwrap();
+    own.execute("CREATE TABLE bill (number INTEGER)", ()).unwrap();
+    for (is_kept, expected) in [(false, 0), (true, 1)] {
+        let transaction = own.transaction().unwrap();
+        transaction.execute("INSERT INTO bill VALUES (42)", ()).unwrap();
+        assert_eq!(insert(&transaction, &[timer()]).unwrap(), [Inserted::Created]);
+        if is_kept {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback().unwrap();
+        }
+        assert_eq!(store.timers(&Filter::default()).unwrap().len(), expected);
+    }
+}
+
+#[test]
+fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let mut own = Connection::open(folder.file()).unwrap();
+    let timer = timer();
+    store.insert(from_ref(&timer), false).unwrap();
+    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
+    let how = How::Done(Outcome::Succeeded, None, String::new());
+    let ends = [End { timer: timer.id, attempt: 1, how }];
+
+    let transaction = own.transaction().unwrap();
+    assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
+    transaction.rollback().unwrap();
+    assert_eq!(store.held(lease).unwrap(), [(timer.id, 1)]);
+
+    store.leave(lease).unwrap();
+    let transaction = own.transaction().unwrap();
+    assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Fenced]);
+    drop(transaction);
+
+    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers[0].attempt, 2);
+    let transaction = own.transaction().unwrap();
+    let ends = ends.map(|end| End { attempt: 2, ..end });
+    assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
+    transaction.commit().unwrap();
+    assert_eq!(store.records(&Filter::default()).unwrap().len(), 1);
+}

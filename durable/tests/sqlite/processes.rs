@@ -1,0 +1,244 @@
+//! Several processes with one file: what one of them was told holds for all, whatever becomes of
+//! it.
+//!
+//! A test runs this binary again for each of them, with [`ROLE`] and [`FILE`] set.
+
+use std::io::{BufRead, BufReader, Lines, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::slice::from_ref;
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, NewTimer, Sqlite, Store};
+use tourbillon_durable::{Lease, NodeId, Outcome, TimerId};
+
+use super::file::timer;
+use super::folder::Folder;
+
+const ROLE: &str = "TOURBILLON_TEST_ROLE";
+const FILE: &str = "TOURBILLON_TEST_FILE";
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// What a process writes before the word that it writes.
+const MARK: &str = "said: ";
+
+/// A process that was told to do something, and has done nothing yet.
+struct Process {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(role: &str, file: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes::another_process", "--ignored", "--nocapture"])
+            .env(ROLE, role)
+            .env(FILE, file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut process = Self { child, said };
+        assert_eq!(process.next().as_deref(), Some("ready"));
+        process
+    }
+
+    fn go(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    /// The next word; `None` once it has ended.
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let line = self.said.next()?.unwrap();
+            // The test harness may have left a line open.
+            if let Some((_, word)) = line.split_once(MARK) {
+                return Some(word.to_owned());
+            }
+        }
+    }
+
+    fn rest(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// SIGKILL, on Unix.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        assert!(!self.child.wait().unwrap().success());
+    }
+
+    fn end(mut self) -> Vec<String> {
+        let rest = self.rest();
+        assert!(self.child.wait().unwrap().success());
+        rest
+    }
+}
+
+/// In one write, as another thread may write too.
+fn say(word: impl std::fmt::Display) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("{MARK}{word}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+#[test]
+#[ignore = "the other tests run it, in processes of their own"]
+fn another_process() {
+    let file = std::env::var_os(FILE).unwrap();
+    let file = Path::new(&file);
+    say("ready");
+    std::io::stdin().lock().read_line(&mut String::new()).unwrap();
+    match &*std::env::var(ROLE).unwrap() {
+        "open" => {
+            Sqlite::open(file).unwrap().insert(&[timer()], false).unwrap();
+            say("opened");
+        }
+        "claim" => {
+            let store = Sqlite::open(file).unwrap();
+            thread::scope(|scope| {
+                for mut store in [store.connect().unwrap(), store.connect().unwrap()] {
+                    scope.spawn(move || claim(&mut *store));
+                }
+            });
+        }
+        "work" => work(&mut Sqlite::open(file).unwrap()),
+        "stop in the middle" => {
+            let mut db = Connection::open(file).unwrap();
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+            // So much that it does not stay in memory until the commit.
+            transaction.execute_batch("PRAGMA cache_spill = 1; PRAGMA cache_size = 1").unwrap();
+            let ruin = "UPDATE tourbillon_timer SET payload = zeroblob(100000), attempt = 7";
+            transaction.execute_batch(ruin).unwrap();
+            say("inside");
+            thread::sleep(LONG);
+        }
+        role => panic!("no role {role}"),
+    }
+}
+
+/// Claims all there is, some at a time, and says what it was given.
+fn claim(store: &mut dyn Store) {
+    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    let ids = ids(store);
+    for part in ids.chunks(7) {
+        for timer in store.claim(lease, part).unwrap().timers {
+            say(format_args!("{} {}", timer.new.id, timer.attempt));
+        }
+    }
+}
+
+/// Takes one timer after the other from its insert to its record, and says each step that was
+/// answered.
+fn work(store: &mut dyn Store) {
+    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    loop {
+        let timer = timer();
+        let id = timer.id;
+        assert_eq!(store.insert(&[timer], false).unwrap(), [Inserted::Created]);
+        say(format_args!("{id} inserted"));
+        assert_eq!(store.claim(lease, &[id]).unwrap().timers.len(), 1);
+        say(format_args!("{id} claimed"));
+        assert_eq!(complete(store, lease, id, 1), Finished::Accepted);
+        say(format_args!("{id} completed"));
+    }
+}
+
+fn complete(store: &mut dyn Store, lease: Lease, timer: TimerId, attempt: u32) -> Finished {
+    let how = How::Done(Outcome::Succeeded, None, String::new());
+    store.finish(lease, &[End { timer, attempt, how }]).unwrap()[0]
+}
+
+fn ids(store: &mut dyn Store) -> Vec<TimerId> {
+    let timers = store.timers(&Filter::default()).unwrap();
+    timers.iter().map(|timer| timer.new.id).collect()
+}
+
+#[test]
+fn processes_open_a_new_file_at_once() {
+    for _ in 0..5 {
+        let folder = Folder::new();
+        let mut others: Vec<_> = (0..3).map(|_| Process::start("open", &folder.file())).collect();
+        others.iter_mut().for_each(Process::go);
+        for other in others {
+            assert_eq!(other.end(), ["opened"]);
+        }
+        let mut store = Sqlite::open(folder.file()).unwrap();
+        assert_eq!(ids(&mut store).len(), 3);
+    }
+}
+
+#[test]
+fn processes_claim_each_timer_once() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let timers: Vec<NewTimer> = (0..300).map(|_| timer()).collect();
+    store.insert(&timers, false).unwrap();
+    let mut others: Vec<_> = (0..2).map(|_| Process::start("claim", &folder.file())).collect();
+    others.iter_mut().for_each(Process::go);
+    let mut claimed: Vec<String> = others.into_iter().flat_map(Process::end).collect();
+    claimed.sort();
+    let mut expected: Vec<String> = timers.iter().map(|timer| format!("{} 1", timer.id)).collect();
+    expected.sort();
+    assert_eq!(claimed, expected);
+}
+
+#[test]
+fn a_killed_process_loses_nothing_that_it_was_told() {
+    for round in 0..5 {
+        let folder = Folder::new();
+        let mut store = Sqlite::open(folder.file()).unwrap();
+        let mut other = Process::start("work", &folder.file());
+        other.go();
+        let mut told: Vec<String> = Vec::new();
+        told.extend((0..50 + round).map_while(|_| other.next()));
+        other.kill();
+        told.extend(other.rest());
+
+        let nobody = store.join(NodeId::new(), LONG).unwrap().lease;
+        let records = store.records(&Filter::default()).unwrap();
+        let completed: Vec<TimerId> = records.iter().map(|record| record.timer).collect();
+        let timers = store.timers(&Filter::default()).unwrap();
+        assert!(timers.len() <= 1, "{timers:?}");
+        for word in told {
+            let (id, step) = word.split_once(' ').unwrap();
+            let id: TimerId = id.parse().unwrap();
+            let timer = timers.iter().find(|timer| timer.new.id == id);
+            let is_completed = completed.contains(&id);
+            assert!(timer.is_some() != is_completed, "{word}");
+            match step {
+                "inserted" => {}
+                "claimed" => assert!(is_completed || timer.unwrap().running.is_some()),
+                _ => assert!(is_completed, "{word}"),
+            }
+            assert_eq!(complete(&mut store, nobody, id, 1), Finished::Fenced);
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_in_a_transaction_has_written_nothing() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let timers: Vec<NewTimer> = (0..30).map(|_| timer()).collect();
+    store.insert(&timers, false).unwrap();
+    let before = store.timers(&Filter::default()).unwrap();
+    let mut other = Process::start("stop in the middle", &folder.file());
+    other.go();
+    assert_eq!(other.next().as_deref(), Some("inside"));
+    let log = std::fs::metadata(folder.file().with_extension("db-wal")).unwrap().len();
+    assert!(log > 1_000_000, "only {log} bytes of it are written");
+    other.kill();
+    assert_eq!(store.timers(&Filter::default()).unwrap(), before);
+    let new = timer();
+    assert_eq!(store.insert(from_ref(&new), false).unwrap(), [Inserted::Created]);
+    let mut again = Sqlite::open(folder.file()).unwrap();
+    assert_eq!(again.timers(&Filter::default()).unwrap().len(), before.len() + 1);
+    let db = Connection::open(folder.file()).unwrap();
+    let sound: String = db.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+}
