@@ -1,6 +1,6 @@
 //! What everybody in a run writes down, one line per event.
 //!
-//! Each line is one `write` to a file opened to append, so that a killed process leaves whole lines.
+//! Each line is one `write` to a file opened to append, so that who is killed leaves whole lines.
 //! A line is a tag and its words, in the order of the fields of its [`Line`]; `-` is none.
 //! Processes stamp their lines by one clock, [`Stamp`]; the database's clock is [`Time`].
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use options::Options;
+use tourbillon_durable_harness::canary::Bug;
 use tourbillon_durable_harness::log::Label;
 use tourbillon_durable_harness::{Result, checker, load, log, node, storm, wall_seconds};
 
@@ -25,6 +26,7 @@ harness storm           nodes, clients and faults, and judges what comes of it
     --faults A,B        which; all that fit the store if not said, none if empty
     --logs DIR          kept there; else in a temporary folder, kept if promises were broken
     --canary NAME       a bug that the nodes have
+harness canaries        a storm for each bug; succeeds if the checker finds each. As for storm
 harness node, clients, time: the processes of a storm";
 
 fn main() -> ExitCode {
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let done = Options::new(arguments).and_then(|options| match command.as_str() {
         "check" => check(&options),
         "storm" => storm(&options),
+        "canaries" => canaries(&options),
         "node" => node(&options),
         "clients" => clients(&options),
         "time" => wall_seconds().map(|seconds| println!("{seconds}")).map(|()| true),
@@ -56,26 +59,15 @@ fn check(options: &Options) -> Result<bool> {
 }
 
 fn storm(options: &Options) -> Result<bool> {
-    let seed = SystemTime::UNIX_EPOCH.elapsed()?.as_nanos() as u64 % 1_000_000_007;
-    let seed = options.number("seed", seed)?;
+    let seed = seed(options)?;
     println!("seed {seed}");
     let kept = options.optional("logs").map(PathBuf::from);
-    let logs = kept.clone().unwrap_or_else(|| {
-        std::env::temp_dir().join(format!("harness-{}-{seed}", std::process::id()))
-    });
+    let logs = kept.clone().unwrap_or_else(|| temporary(&seed.to_string()));
     let report = storm::run(&storm::Options {
-        store: options.text("store")?.to_owned(),
-        logs: logs.clone(),
-        seed,
-        span: Duration::from_secs(options.number("seconds", 20)?),
-        nodes: options.number("nodes", 3)?,
-        clients: options.number("clients", 4)?,
-        pause: Duration::from_micros(options.number("pause-us", 10_000)?),
-        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
-        away: options.optional("away").map(str::parse).transpose()?.map(Duration::from_secs),
-        settle: Duration::from_secs(options.number("settle", 60)?),
         faults: options.optional("faults").map(str::to_owned),
-        canary: options.optional("canary").map(str::to_owned),
+        settle: Duration::from_secs(options.number("settle", 60)?),
+        canary: options.optional("canary").map(Bug::named).transpose()?,
+        ..storm_options(options, seed, &logs)?
     })?;
     println!("{report}");
     let is_kept = report.violations.is_empty();
@@ -87,6 +79,62 @@ fn storm(options: &Options) -> Result<bool> {
     Ok(is_kept)
 }
 
+/// Whether the checker finds each bug.
+fn canaries(options: &Options) -> Result<bool> {
+    let seed = seed(options)?;
+    println!("seed {seed}");
+    let mut found = Vec::new();
+    for bug in Bug::ALL {
+        let logs = temporary(bug.name());
+        let mut storm = storm::Options {
+            faults: Some(bug.faults().to_owned()),
+            settle: Duration::from_secs(options.number("settle", 5)?),
+            canary: Some(*bug),
+            ..storm_options(options, seed, &logs)?
+        };
+        if storm.store.starts_with("sqlite:") {
+            // Each has a file of its own.
+            storm.store += bug.name();
+        }
+        println!("-- {}", bug.name());
+        let verdicts = storm::run(&storm)?.verdicts();
+        std::fs::remove_dir_all(logs)?;
+        let names: Vec<_> = verdicts.iter().map(ToString::to_string).collect();
+        let is_found = bug.verdicts().iter().any(|verdict| verdicts.contains(verdict));
+        found.push((bug.name(), is_found, names.join(" ")));
+    }
+    for (name, is_found, verdicts) in &found {
+        println!("{name}: {} ({verdicts})", if *is_found { "found" } else { "NOT FOUND" });
+    }
+    Ok(found.iter().all(|(_, is_found, _)| *is_found))
+}
+
+fn seed(options: &Options) -> Result<u64> {
+    let now = SystemTime::UNIX_EPOCH.elapsed()?.as_nanos();
+    options.number("seed", (now % 1_000_000_007) as u64)
+}
+
+fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("harness-{}-{name}", std::process::id()))
+}
+
+fn storm_options(options: &Options, seed: u64, logs: &Path) -> Result<storm::Options> {
+    Ok(storm::Options {
+        store: options.text("store")?.to_owned(),
+        logs: logs.to_owned(),
+        seed,
+        span: Duration::from_secs(options.number("seconds", 20)?),
+        nodes: options.number("nodes", 3)?,
+        clients: options.number("clients", 4)?,
+        pause: Duration::from_micros(options.number("pause-us", 10_000)?),
+        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
+        away: options.optional("away").map(str::parse).transpose()?.map(Duration::from_secs),
+        settle: Duration::ZERO,
+        faults: None,
+        canary: None,
+    })
+}
+
 fn node(options: &Options) -> Result<bool> {
     let (node, start) = options.text("label")?.split_once('.').ok_or("a label is NODE.START")?;
     node::run(&node::Options {
@@ -94,7 +142,7 @@ fn node(options: &Options) -> Result<bool> {
         logs: options.text("logs")?.to_owned(),
         label: Label { node: node.parse()?, start: start.parse()? },
         lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
-        canary: options.optional("canary").map(str::to_owned),
+        canary: options.optional("canary").map(Bug::named).transpose()?,
     })?;
     Ok(true)
 }

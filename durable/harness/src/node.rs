@@ -10,6 +10,7 @@ use pollster::block_on;
 use tourbillon_durable::{EndError, Engine, Fire, Worker};
 
 use crate::Result;
+use crate::canary::{Bug, Canary};
 use crate::database::Address;
 use crate::log::{How, Label, Line, Log, Stamp, Taken};
 use crate::workload::{KINDS, conduct};
@@ -30,7 +31,7 @@ pub struct Options {
     /// Its lease.
     pub lease: Duration,
     /// The bug that is switched on, if any.
-    pub canary: Option<String>,
+    pub canary: Option<Bug>,
 }
 
 /// Runs a node until the standard input ends, so that it ends with who started it.
@@ -43,9 +44,15 @@ pub fn run(options: &Options) -> Result<()> {
     let log = Path::new(&options.logs).join(format!("node-{}.log", label.node));
     let log = Arc::new(Log::open(&log)?);
     watch(&log, Some(label.node));
-    let builder = builder(options)?;
-    let address = Address::new(&options.store)?;
-    let engine = address.patiently(|store| Ok(builder.clone().start(store)?))?;
+    let bug = options.canary;
+    let builder = builder(options);
+    let engine = Address::new(&options.store)?.patiently(|store| {
+        let store = match bug {
+            Some(bug) => Box::new(Canary::new(store, bug)),
+            None => store,
+        };
+        Ok(builder.clone().start(store)?)
+    })?;
     let mut handlers = Vec::new();
     for kind in KINDS {
         let worker = Arc::new(Mutex::new(engine.worker(kind.name, kind.prefetch)));
@@ -61,16 +68,13 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Times that a storm of a minute meets each of often.
-fn builder(options: &Options) -> Result<tourbillon_durable::Builder> {
-    let builder = Engine::builder()
-        .lease(options.lease)
+fn builder(options: &Options) -> tourbillon_durable::Builder {
+    let lease = options.canary.map_or(options.lease, |bug| bug.trust(options.lease));
+    Engine::builder()
+        .lease(lease)
         .beat(options.lease / 8)
         .look(Duration::from_millis(500))
-        .tend(Duration::from_millis(500));
-    match options.canary.as_deref() {
-        None => Ok(builder),
-        Some(name) => Err(format!("there is no bug `{name}`").into()),
-    }
+        .tend(Duration::from_millis(500))
 }
 
 /// Logs when this process did not run, so that it is not taken for a breach of promise.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tourbillon_durable::{Store, Time};
 
 use crate::Result;
+use crate::canary::Bug;
 use crate::checker::{self, Report};
 use crate::children::{Process, Skew};
 use crate::cluster::Cluster;
@@ -51,7 +52,7 @@ pub struct Options {
     /// Which faults, separated by commas; all that the store can have if not said.
     pub faults: Option<String>,
     /// The bug that the nodes have, if any.
-    pub canary: Option<String>,
+    pub canary: Option<Bug>,
 }
 
 /// Runs it, and says what the checker says.
@@ -158,8 +159,8 @@ impl Storm {
         let label = format!("{number}.{}", node.starts);
         let mut arguments = vec!["node", "--store", node.address.as_str(), "--label", &label];
         arguments.extend(["--lease-ms", &lease, "--logs", path(&self.options.logs)?]);
-        if let Some(canary) = &self.options.canary {
-            arguments.extend(["--canary", canary]);
+        if let Some(bug) = self.options.canary {
+            arguments.extend(["--canary", bug.name()]);
         }
         let arguments: Vec<_> = arguments.into_iter().map(str::to_owned).collect();
         let environment = node.skew.as_ref().map(Skew::environment).unwrap_or_default();

@@ -1,0 +1,227 @@
+//! Stores with a bug: a node that has one breaks a promise, and the checker is to say which.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tourbillon_durable::store::{
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
+    Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+};
+use tourbillon_durable::{Lease, NodeId, Record, Shards, StoreError, Time, TimerId};
+
+use crate::Result as Outcome;
+use crate::checker::Verdict;
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+/// How much longer than its lease a node trusts it that ignores it.
+const TRUST: u32 = 1_000;
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal with $faults:literal
+        shows $($verdict:ident)|*,)*) => {
+        /// A bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The faults that it shows under.
+            pub const fn faults(self) -> &'static str {
+                match self { $(Self::$variant => $faults,)* }
+            }
+
+            /// What the checker says of it: one of these at least.
+            pub const fn verdicts(self) -> &'static [Verdict] {
+                match self { $(Self::$variant => &[$(Verdict::$verdict,)*],)* }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// An end counts for whatever attempt runs.
+    FenceRemoved = "fence-removed" with "freeze-long" shows CompletedTwice | WrongRecord,
+    /// A node goes on after its lease has ended.
+    LeaseIgnored = "lease-ignored" with "freeze-long"
+        shows OutOfOrder | AfterDone | AfterCancel | AfterDisable,
+    /// A scan goes on from where the one before ended, and does not come back.
+    CursorInsteadOfSet = "cursor-instead-of-set" with "" shows Unfinished,
+    /// Nothing is read but what the node was told of: what was there when it started.
+    NotifyTrusted = "notify-trusted" with "" shows Unfinished,
+}
+
+impl Bug {
+    /// The bug of this name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn named(name: &str) -> Outcome<Self> {
+        let bug = Self::ALL.iter().find(|bug| bug.name() == name);
+        bug.copied().ok_or_else(|| format!("there is no bug `{name}`").into())
+    }
+
+    /// How long the engine is to trust a lease of this length.
+    pub(crate) fn trust(self, lease: Duration) -> Duration {
+        if self == Self::LeaseIgnored { lease * TRUST } else { lease }
+    }
+}
+
+/// What the connections of a node with a bug share.
+#[derive(Clone)]
+struct Marks {
+    /// The last that a scan of all was answered with.
+    cursor: Arc<Mutex<Option<Waiting>>>,
+    /// Whether there has been a scan.
+    is_told: Arc<Mutex<bool>>,
+}
+
+/// A store that has a bug.
+pub(crate) struct Canary {
+    store: Box<dyn Store>,
+    bug: Bug,
+    marks: Marks,
+}
+
+impl Canary {
+    pub(crate) fn new(store: Box<dyn Store>, bug: Bug) -> Self {
+        let marks = Marks { cursor: Arc::default(), is_told: Arc::default() };
+        Self { store, bug, marks }
+    }
+
+    /// What the engine takes for a lease is a thousand, if it ignores them.
+    fn span(&self, span: Duration) -> Duration {
+        if self.bug == Bug::LeaseIgnored { span / TRUST } else { span }
+    }
+
+    /// Ends the attempt that runs, whoever asks.
+    fn finish_any(&mut self, lease: Lease, end: &End) -> Result<Finished> {
+        let filter = Filter { timer: Some(end.timer), ..Filter::default() };
+        let running = self.store.timers(&filter)?.pop();
+        let running = running.and_then(|timer| Some((timer.running?, timer.attempt)));
+        let (lease, attempt) = running.unwrap_or((lease, end.attempt));
+        let end = End { attempt, ..end.clone() };
+        Ok(self.store.finish(lease, &[end])?.remove(0))
+    }
+}
+
+impl Store for Canary {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        let (store, marks) = (self.store.connect()?, self.marks.clone());
+        Ok(Box::new(Self { store, bug: self.bug, marks }))
+    }
+
+    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat> {
+        let span = self.span(span);
+        self.store.join(node, span)
+    }
+
+    fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        let span = self.span(span);
+        self.store.beat(lease, span)
+    }
+
+    fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
+        let mut window = self.store.scan(scan)?;
+        match self.bug {
+            Bug::CursorInsteadOfSet => {
+                let mut cursor = self.marks.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+                window.timers.retain(|waiting| cursor.is_none_or(|cursor| cursor < *waiting));
+                *cursor = window.timers.last().copied().or(*cursor);
+            }
+            Bug::NotifyTrusted => {
+                let mut told = self.marks.is_told.lock().unwrap_or_else(PoisonError::into_inner);
+                if std::mem::replace(&mut *told, true) {
+                    window.timers.clear();
+                }
+            }
+            Bug::FenceRemoved | Bug::LeaseIgnored => {}
+        }
+        Ok(window)
+    }
+
+    fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
+        if self.bug == Bug::FenceRemoved {
+            return ends.iter().map(|end| self.finish_any(lease, end)).collect();
+        }
+        self.store.finish(lease, ends)
+    }
+
+    fn now(&mut self) -> Result<Time> {
+        self.store.now()
+    }
+
+    fn leave(&mut self, lease: Lease) -> Result<()> {
+        self.store.leave(lease)
+    }
+
+    fn tend(&mut self) -> Result<Tended> {
+        self.store.tend()
+    }
+
+    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
+        self.store.insert(timers, repeated)
+    }
+
+    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
+        self.store.held(lease)
+    }
+
+    fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
+        self.store.claim(lease, timers)
+    }
+
+    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+        self.store.cancel(timer)
+    }
+
+    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
+        self.store.reschedule(timer, to)
+    }
+
+    fn find(&mut self, name: &str) -> Result<Option<Timer>> {
+        self.store.find(name)
+    }
+
+    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
+        self.store.timers(filter)
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
+        self.store.schedule(name)
+    }
+
+    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
+        self.store.schedules(filter)
+    }
+
+    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
+        self.store.upcoming(ahead, shards, limit)
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
+        self.store.change(change)
+    }
+
+    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
+        self.store.advance(advance)
+    }
+
+    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
+        self.store.records(filter)
+    }
+
+    fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
+        self.store.prune(before, limit)
+    }
+}
