@@ -47,6 +47,15 @@
 //! for, in sum. A sleep that is polled completes by the clock all the same. Wakers may arm, reset
 //! and drop timers.
 //!
+//! **A waker must not wait for a timer of the driver that woke it.** That driver fires nothing
+//! before the waker returns, so the waker never does, and nothing of that timer fires any more,
+//! except for sleeps that are polled. This happens to an executor that runs a task inside `wake`,
+//! if the task blocks on a [`sleep()`] with another executor's `block_on`. The same holds for hooks
+//! and subscribers that the driver calls. A driver thread cannot detect it: the sleep is polled and
+//! returns `Pending`, as in a task that yields, and what the thread does after that is not known
+//! here. [`Timer::cached_now`] shows it from outside, as it stays behind while timers are due.
+//! [`VirtualClock::block_on`] panics in the place of waiting for its own clock.
+//!
 //! # Time
 //!
 //! Durations and instants are those of [`std::time`]. All arithmetic saturates: a deadline more

@@ -77,7 +77,8 @@ impl Driver {
     /// per shard.
     ///
     /// A waker that panics does not keep others from being woken. The panic is caught, and counted
-    /// in [`Stats::waker_panics`](crate::Stats::waker_panics).
+    /// in [`Stats::waker_panics`](crate::Stats::waker_panics). A waker must not block on a sleep of
+    /// this timer: the turn would not end.
     pub fn turn(&mut self) -> Turn {
         let engine = self.timer.engine();
         let mut fired = 0;

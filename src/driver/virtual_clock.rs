@@ -263,6 +263,11 @@ impl VirtualClock {
     /// The clock does not wait for work on other threads: a pending future is taken to wait for the
     /// next timer. If no timer is pending, this blocks until the future is woken.
     ///
+    /// # Panics
+    ///
+    /// If it has to wait while the calling thread moves the clock, and so was called by a waker. The
+    /// clock does not move on before the waker returns. The call that moves it catches the panic.
+    ///
     /// # Examples
     ///
     /// ```
@@ -290,6 +295,10 @@ impl VirtualClock {
                 return output;
             }
             while !woken.take() {
+                assert!(
+                    !self.inner.time.is_moved_here(),
+                    "a waker waits for the clock that runs it"
+                );
                 if self.advance_to_next().is_none() {
                     woken.wait();
                 }

@@ -403,6 +403,26 @@ fn a_waker_that_blocks_delays_wake_ups_but_no_poll() {
     pollster::block_on(timer.sleep(ms(1)));
 }
 
+#[test]
+fn a_waker_that_waits_for_the_clock_that_runs_it_panics_and_harms_no_other() {
+    let (timer, clock) = virtual_timer();
+    let mut sleeps = [(); 2].map(|()| timer.sleep(SECOND));
+    let waker = {
+        let (timer, clock) = (timer.clone(), clock.clone());
+        callback(move || {
+            clock.block_on(async {});
+            clock.block_on(timer.sleep(SECOND));
+        })
+    };
+    assert!(poll_with(&mut sleeps[0], &waker).is_pending());
+    let counter = Counter::new();
+    assert!(poll_with(&mut sleeps[1], &Waker::from(counter.clone())).is_pending());
+    assert_eq!((clock.advance(SECOND), counter.wakes()), (2, 1));
+    assert_eq!((timer.stats().waker_panics, clock.pending()), (1, 0));
+    // Outside of wakers it waits.
+    clock.block_on(timer.sleep(SECOND));
+}
+
 /// Time passes while a waker blocks, which here makes the clock jump.
 #[test]
 fn wakers_that_block_delay_those_behind_them_by_no_more_than_that_in_sum() {
