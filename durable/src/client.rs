@@ -11,6 +11,8 @@ use async_channel::{Receiver, Sender};
 
 pub use once::{Created, Once};
 pub use schedules::{Every, Switched, Upserted};
+#[cfg(test)]
+pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
 use crate::engine::{Shared, spawn};
 use crate::error::{StoreError, StoreErrorKind};
@@ -208,7 +210,7 @@ fn insert(
 }
 
 /// Inserts, and inserts again while the answer is lost.
-fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
     let mut is_repeated = false;
     for _ in 1..REPEATS {
         match store.insert(timers, is_repeated) {

@@ -18,6 +18,12 @@ use std::time::Duration;
 use async_channel::Receiver;
 
 pub(crate) use shared::{Ending, Kind, Shared};
+#[cfg(test)]
+pub(crate) use {
+    claimer::{Next, begin, call},
+    keeper::Keeper,
+    options::Options,
+};
 
 use crate::client::Client;
 use crate::error::{StoreError, StoreErrorKind};
@@ -25,7 +31,9 @@ use crate::id::NodeId;
 use crate::stats::Stats;
 use crate::store::Store;
 use crate::worker::Worker;
+#[cfg(not(test))]
 use keeper::Keeper;
+#[cfg(not(test))]
 use options::Options;
 use shared::Stopping;
 

@@ -139,6 +139,10 @@ fn ordered(now: Time, random: u128) -> u128 {
 ///
 /// If the system has none: two nodes that share an identity complete each other's attempts.
 fn random() -> u128 {
+    #[cfg(test)]
+    if let Some(bits) = crate::simulation::random() {
+        return bits;
+    }
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the system has no random bits");
     u128::from_le_bytes(bytes)

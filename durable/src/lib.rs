@@ -7,10 +7,14 @@ mod engine;
 mod error;
 mod fire;
 mod id;
+#[cfg(feature = "metrics-0_24")]
+pub mod metrics_0_24;
 mod plan;
 mod policy;
 mod record;
 mod schedule;
+#[cfg(test)]
+mod simulation;
 mod stats;
 pub mod store;
 mod time;

@@ -81,7 +81,7 @@ impl Counters {
         let late_us = u64::try_from(lateness.as_micros()).unwrap_or(u64::MAX);
         self.lateness_max_us.fetch_max(late_us, Relaxed);
         #[cfg(feature = "metrics-0_24")]
-        crate::metrics::record_lateness(lateness);
+        crate::metrics_0_24::record_lateness(lateness);
     }
 
     pub(crate) fn count_end(&self, how: &How, answer: Finished) {

@@ -81,11 +81,14 @@ pub trait Store: Send {
 
     // Nodes.
 
-    /// Starts a life of `node`, which expires `span` from now: its row is there afterwards, with an
-    /// epoch that this node never had before. What it had under an earlier epoch is an orphan's.
+    /// Starts the life `lease`, which expires `span` from now, unless the node ever had that epoch
+    /// or a later one: then `None`. What it had under an earlier epoch is an orphan's.
     ///
-    /// Stores keep the epoch of a node that died for at least a day, so that it cannot come again.
-    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat>;
+    /// The node counts its epochs itself, so that a call whose answer was lost, and which is
+    /// carried out late, cannot end a life that began since.
+    ///
+    /// Stores keep the epoch of a node that died for at least a day.
+    fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
 
     /// Moves the end of the lease to `span` from now; `None` if the node does not live under it.
     ///
@@ -119,7 +122,9 @@ pub trait Store: Send {
     /// stays.
     ///
     /// With `repeated`, an earlier call with these timers may have been written. Then one whose id
-    /// was recorded exists too, so that nothing is inserted twice.
+    /// was recorded exists too, so that nothing is inserted twice. That needs the earlier call to
+    /// be carried out before this one or never: a store whose server may be at it still when the
+    /// answer is lost has that server give up first.
     fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>>;
 
     /// The pending timers that are due until `ahead` from now, ordered by `(due, id)`: those whose

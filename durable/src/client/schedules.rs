@@ -25,12 +25,12 @@ pub struct Every {
 }
 
 #[derive(Clone, Debug)]
-struct Wanted {
-    name: String,
-    kind: String,
-    schedule: Schedule,
-    policies: Policies,
-    payload: Vec<u8>,
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) schedule: Schedule,
+    pub(crate) policies: Policies,
+    pub(crate) payload: Vec<u8>,
 }
 
 /// What became of an [`Every`].
@@ -178,7 +178,7 @@ fn attempt<T>(mut change: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     Err(StoreError::new(StoreErrorKind::Conflict, "others change the schedule all the time"))
 }
 
-fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
+pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
     attempt(|| {
         let (now, old) = store.schedule(&wanted.name)?;
         let mut row = ScheduleRow {
@@ -210,7 +210,7 @@ fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
     })
 }
 
-fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
+pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
         let Some(old) = old else { return Ok(Some(Switched::Gone)) };
@@ -224,7 +224,7 @@ fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
     })
 }
 
-fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<Switched> {
+pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<Switched> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
         let Some(old) = old else { return Ok(Some(Switched::Gone)) };

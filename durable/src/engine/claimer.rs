@@ -225,7 +225,9 @@ fn take_claimed(
         }
         let place = asked.binary_search_by_key(&timer.new.id, |(id, _)| *id);
         let kind = place.map_or(u32::MAX, |place| asked[place].1);
-        let sender = state.kinds.get(&kind).map(|kind| kind.fires.clone());
+        // An occurrence may have been taken back and made again for another kind.
+        let meant = state.kinds.get(&kind).filter(|kind| kind.name == timer.new.kind);
+        let sender = meant.map(|kind| kind.fires.clone());
         fires.push((sender, Fire::new(shared.clone(), kind, lease, timer, claimed.now)));
     }
     let is_trusted = state.trusts(lease, received);

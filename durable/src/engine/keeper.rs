@@ -25,6 +25,8 @@ const STEPS: usize = 20;
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     shards: Shards,
+    /// The last under which it joined, or tried to.
+    epoch: u64,
     /// Whether this node looks after orphans and queues more often than the others.
     is_first: bool,
     /// Scans made.
@@ -41,6 +43,7 @@ impl Keeper {
         Self {
             shared: shared.clone(),
             shards: Shards::ALL,
+            epoch: 0,
             is_first: true,
             scans: 0,
             next_beat: now,
@@ -154,7 +157,9 @@ impl Keeper {
                 return Ok(());
             }
             sent = shared.now();
-            beat = Some(store.join(options.node, options.lease)?);
+            self.epoch += 1;
+            let lease = Lease { node: options.node, epoch: self.epoch };
+            beat = store.join(lease, options.lease)?;
         }
         if let Some(beat) = beat {
             self.take_beat(&beat, sent);

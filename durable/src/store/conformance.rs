@@ -13,7 +13,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use super::{
-    Claimed, End, Filter, How, Inserted, NewTimer, Scan, ScheduleRow, Store, Timer, Window,
+    Beat, Claimed, End, Filter, How, Inserted, NewTimer, Scan, ScheduleRow, Store, Timer, Window,
 };
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Record};
@@ -79,7 +79,8 @@ cases! {
         a_node_without_a_life_claims_nothing
         a_beat_keeps_a_node_alive
         a_dead_node_does_not_come_back_by_a_beat
-        a_node_joins_again_under_another_epoch
+        a_node_joins_again_under_a_later_epoch
+        a_node_does_not_join_under_an_epoch_that_it_had
         orphans_of_a_dead_node_are_pending_again
         orphans_of_a_lost_epoch_are_pending_again
         a_living_nodes_timers_are_left_alone
@@ -143,7 +144,7 @@ fn kinds() -> Vec<String> {
 impl<'a> Bench<'a> {
     fn new(rig: &'a dyn Rig) -> Self {
         let mut store = rig.store();
-        let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+        let lease = join(&mut *store, LONG).lease;
         Self { rig, store, lease }
     }
 
@@ -261,6 +262,19 @@ impl<'a> Bench<'a> {
             retry: "1,0,0".to_owned(),
         }
     }
+}
+
+/// A new node's life.
+fn join(store: &mut dyn Store, span: Duration) -> Beat {
+    let lease = Lease { node: NodeId::new(), epoch: 1 };
+    store.join(lease, span).unwrap().unwrap()
+}
+
+/// The node's next life after that under `lease`.
+fn join_again(store: &mut dyn Store, lease: Lease, span: Duration) -> Lease {
+    let next = Lease { epoch: lease.epoch + 1, ..lease };
+    assert_eq!(store.join(next, span).unwrap().unwrap().lease, next);
+    next
 }
 
 fn done() -> How {

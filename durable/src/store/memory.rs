@@ -272,13 +272,15 @@ impl Store for Memory {
         Ok(self.begin().0)
     }
 
-    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat> {
+    fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let (now, mut tables) = self.begin();
-        let entry = tables.nodes.entry(node).or_insert(Node { epoch: 0, life: None });
-        entry.epoch += 1;
-        entry.life = Some(Life { expires: now + span, beat: now });
-        let lease = Lease { node, epoch: entry.epoch };
-        Ok(Beat { lease, now, nodes: tables.alive() })
+        let entry = tables.nodes.entry(lease.node).or_insert(Node { epoch: 0, life: None });
+        if entry.epoch >= lease.epoch {
+            return Ok(None);
+        }
+        let life = Some(Life { expires: now + span, beat: now });
+        *entry = Node { epoch: lease.epoch, life };
+        Ok(Some(Beat { lease, now, nodes: tables.alive() }))
     }
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {

@@ -36,7 +36,7 @@ use super::{
     Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
 };
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, NodeId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
 
@@ -182,8 +182,8 @@ impl Store for Postgres {
         self.call(async |session, _| nodes::now(session).await)
     }
 
-    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat> {
-        self.call(async |session, _| nodes::join(session, node, Span(span)).await)
+    fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        self.call(async |session, _| nodes::join(session, lease, Span(span)).await)
     }
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {

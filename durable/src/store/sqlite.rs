@@ -30,7 +30,7 @@ use super::{
     Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
 };
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, NodeId, Shards, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
 
@@ -130,8 +130,8 @@ impl Store for Sqlite {
         self.link.read(|_, now| Ok(now))
     }
 
-    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat> {
-        self.link.write(|file, now| nodes::join(file, now, node, span))
+    fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        self.link.write(|file, now| nodes::join(file, now, lease, span))
     }
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {

@@ -48,5 +48,5 @@ fn timer(due: Time) -> NewTimer {
 }
 
 fn join(store: &mut dyn Store) -> Lease {
-    store.join(NodeId::new(), LONG).unwrap().lease
+    store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, TransactionBehavior};
 use tourbillon_durable::store::sqlite::{finish, insert};
 use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, NewTimer, Sqlite, Store};
-use tourbillon_durable::{NodeId, Outcome, StoreErrorKind, TimerId};
+use tourbillon_durable::{Lease, NodeId, Outcome, StoreErrorKind, TimerId};
 
 use super::folder::Folder;
 
@@ -116,7 +116,7 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     let mut own = Connection::open(folder.file()).unwrap();
     let timer = timer();
     store.insert(from_ref(&timer), false).unwrap();
-    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
     let how = How::Done(Outcome::Succeeded, None, String::new());
     let ends = [End { timer: timer.id, attempt: 1, how }];
@@ -131,7 +131,7 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Fenced]);
     drop(transaction);
 
-    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers[0].attempt, 2);
     let transaction = own.transaction().unwrap();
     let ends = ends.map(|end| End { attempt: 2, ..end });

@@ -123,7 +123,7 @@ fn another_process() {
 
 /// Claims all there is, some at a time, and says what it was given.
 fn claim(store: &mut dyn Store) {
-    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
     let ids = ids(store);
     for part in ids.chunks(7) {
         for timer in store.claim(lease, part).unwrap().timers {
@@ -135,7 +135,7 @@ fn claim(store: &mut dyn Store) {
 /// Takes one timer after the other from its insert to its record, and says each step that was
 /// answered.
 fn work(store: &mut dyn Store) {
-    let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+    let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
     loop {
         let timer = timer();
         let id = timer.id;
@@ -199,7 +199,8 @@ fn a_killed_process_loses_nothing_that_it_was_told() {
         other.kill();
         told.extend(other.rest());
 
-        let nobody = store.join(NodeId::new(), LONG).unwrap().lease;
+        let nobody =
+            store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
         let records = store.records(&Filter::default()).unwrap();
         let completed: Vec<TimerId> = records.iter().map(|record| record.timer).collect();
         let timers = store.timers(&Filter::default()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done};
+use super::{Bench, LONG, MOMENT, Rig, done, join, join_again};
 use crate::id::{Lease, NodeId, TimerId};
 use crate::store::{Finished, How, Tended};
 
@@ -20,7 +20,7 @@ pub(super) fn a_node_without_a_life_claims_nothing(rig: &dyn Rig) {
 
 pub(super) fn a_beat_keeps_a_node_alive(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let lease = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    let lease = join(&mut *bench.store, MOMENT).lease;
     let beat = bench.store.beat(lease, LONG).unwrap().unwrap();
     assert_eq!(beat.lease, lease);
     bench.pass(MOMENT * 2);
@@ -30,7 +30,7 @@ pub(super) fn a_beat_keeps_a_node_alive(rig: &dyn Rig) {
 
 pub(super) fn a_dead_node_does_not_come_back_by_a_beat(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let lease = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    let lease = join(&mut *bench.store, MOMENT).lease;
     bench.pass(MOMENT * 2);
     assert_eq!(bench.store.tend().unwrap().nodes, 1);
     assert_eq!(bench.store.beat(lease, LONG).unwrap(), None);
@@ -39,15 +39,15 @@ pub(super) fn a_dead_node_does_not_come_back_by_a_beat(rig: &dyn Rig) {
     assert_eq!(bench.store.tend().unwrap().nodes, 0);
 }
 
-pub(super) fn a_node_joins_again_under_another_epoch(rig: &dyn Rig) {
+pub(super) fn a_node_joins_again_under_a_later_epoch(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let first = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    let first = join(&mut *bench.store, MOMENT).lease;
     bench.pass(MOMENT * 2);
     bench.store.tend().unwrap();
-    let second = bench.store.join(first.node, LONG).unwrap().lease;
+    let second = join_again(&mut *bench.store, first, LONG);
     bench.store.leave(second).unwrap();
-    let third = bench.store.join(first.node, LONG).unwrap().lease;
-    let fourth = bench.store.join(first.node, LONG).unwrap().lease;
+    let third = join_again(&mut *bench.store, second, LONG);
+    let fourth = join_again(&mut *bench.store, third, LONG);
     for (earlier, later) in [(first, second), (second, third), (third, fourth)] {
         assert!(later.epoch > earlier.epoch);
         assert_eq!(bench.store.beat(earlier, LONG).unwrap(), None);
@@ -55,10 +55,26 @@ pub(super) fn a_node_joins_again_under_another_epoch(rig: &dyn Rig) {
     assert!(bench.store.beat(fourth, LONG).unwrap().is_some());
 }
 
+pub(super) fn a_node_does_not_join_under_an_epoch_that_it_had(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let first = join(&mut *bench.store, MOMENT).lease;
+    assert_eq!(bench.store.join(first, LONG).unwrap(), None);
+    bench.pass(MOMENT * 2);
+    assert_eq!(bench.store.tend().unwrap().nodes, 1);
+    assert_eq!(bench.store.join(first, LONG).unwrap(), None);
+    let third = Lease { epoch: first.epoch + 2, ..first };
+    assert!(bench.store.join(third, LONG).unwrap().is_some());
+    let late = Lease { epoch: first.epoch + 1, ..first };
+    assert_eq!(bench.store.join(late, MOMENT).unwrap(), None);
+    bench.pass(MOMENT * 2);
+    assert_eq!(bench.store.tend().unwrap().nodes, 0);
+    assert!(bench.store.beat(third, LONG).unwrap().is_some());
+}
+
 pub(super) fn orphans_of_a_dead_node_are_pending_again(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let survivor = bench.lease;
-    bench.lease = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    bench.lease = join(&mut *bench.store, MOMENT).lease;
     let id = bench.running();
     let due = bench.row(id).unwrap().new.due;
     bench.pass(MOMENT * 2);
@@ -76,7 +92,7 @@ pub(super) fn orphans_of_a_lost_epoch_are_pending_again(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.running();
     let old = bench.lease;
-    bench.lease = bench.store.join(old.node, LONG).unwrap().lease;
+    bench.lease = join_again(&mut *bench.store, old, LONG);
     assert_eq!(bench.store.tend().unwrap().orphans, 1);
     assert_eq!(bench.row(id).unwrap().running, None);
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
@@ -95,7 +111,7 @@ pub(super) fn a_node_that_leaves_gives_its_timers_back(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let staying = bench.lease;
     let kept = bench.running();
-    bench.lease = bench.store.join(NodeId::new(), LONG).unwrap().lease;
+    bench.lease = join(&mut *bench.store, LONG).lease;
     let given = bench.running();
     bench.store.leave(bench.lease).unwrap();
     assert_eq!(bench.row(given).unwrap().running, None);
@@ -124,10 +140,10 @@ pub(super) fn held_names_what_a_lease_runs(rig: &dyn Rig) {
 
 pub(super) fn a_beat_names_the_living(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let dying = bench.store.join(NodeId::new(), MOMENT).unwrap().lease;
+    let dying = join(&mut *bench.store, MOMENT).lease;
     bench.pass(MOMENT * 2);
     bench.store.tend().unwrap();
-    let joined = bench.store.join(NodeId::new(), LONG).unwrap();
+    let joined = join(&mut *bench.store, LONG);
     let beat = bench.store.beat(bench.lease, LONG).unwrap().unwrap();
     let mut expected = [bench.lease.node, joined.lease.node];
     expected.sort();

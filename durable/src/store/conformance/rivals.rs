@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use super::{Bench, LONG, Rig};
-use crate::id::{NodeId, TimerId};
+use super::{Bench, LONG, Rig, join};
+use crate::id::TimerId;
 use crate::store::{Advance, Advanced, Inserted, NewTimer, Store, Withdrawn};
 
 const RIVALS: usize = 3;
@@ -44,7 +44,7 @@ pub(super) fn rivals_claim_each_timer_once(rig: &dyn Rig) {
     let mut ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
     ids.sort();
     let claims = race(&bench, |_, store| {
-        let lease = store.join(NodeId::new(), LONG).unwrap().lease;
+        let lease = join(store, LONG).lease;
         let mut claimed = Vec::new();
         // What another has locked may be left out, and is asked for again.
         for _ in 0..3 {

@@ -3,8 +3,8 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, kinds};
-use crate::id::{NodeId, Shards, TimerId};
+use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds};
+use crate::id::{Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{End, Filter, Finished, How, Inserted, NewTimer, Scan, Withdrawn};
 use crate::time::Time;
@@ -28,7 +28,7 @@ pub(super) fn a_timer_is_claimed_once(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.running();
     assert_eq!(bench.claim(id), None);
-    let other = bench.store.join(NodeId::new(), LONG).unwrap().lease;
+    let other = join(&mut *bench.store, LONG).lease;
     assert_eq!(bench.store.claim(other, &[id]).unwrap().timers, []);
     assert_eq!(bench.row(id).unwrap().running, Some(bench.lease));
 }
@@ -210,8 +210,8 @@ pub(super) fn a_finish_is_fenced_by_its_epoch(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.running();
     let old = bench.lease;
-    let other = bench.store.join(NodeId::new(), LONG).unwrap().lease;
-    bench.lease = bench.store.join(old.node, LONG).unwrap().lease;
+    let other = join(&mut *bench.store, LONG).lease;
+    bench.lease = join_again(&mut *bench.store, old, LONG);
     assert!(bench.lease.epoch > old.epoch);
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     bench.lease = other;
@@ -226,7 +226,7 @@ pub(super) fn a_repeated_finish_is_accepted_again(rig: &dyn Rig) {
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
     assert_eq!(bench.finish(id, 2, done()), Finished::Fenced);
     assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Fenced);
-    bench.lease = bench.store.join(NodeId::new(), LONG).unwrap().lease;
+    bench.lease = join(&mut *bench.store, LONG).lease;
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     assert_eq!(bench.records().len(), 1);
 }

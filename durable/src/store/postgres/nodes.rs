@@ -11,8 +11,9 @@ use crate::time::Time;
 /// The last epoch is kept apart from the life, under the lock of its row: nobody has it twice.
 const JOIN: &str = "
     WITH mine AS (
-        INSERT INTO tourbillon.identity AS i (id, epoch, seen) VALUES ($1, 1, now())
-        ON CONFLICT (id) DO UPDATE SET epoch = i.epoch + 1, seen = now()
+        INSERT INTO tourbillon.identity AS i (id, epoch, seen) VALUES ($1, $3, now())
+        ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, seen = now()
+        WHERE i.epoch < excluded.epoch
         RETURNING epoch
     ),
     life AS (
@@ -23,7 +24,9 @@ const JOIN: &str = "
         RETURNING id, epoch, beat
     )
     SELECT id, epoch, beat FROM life
-    UNION ALL SELECT id, epoch, beat FROM tourbillon.node WHERE id <> $1";
+    UNION ALL
+    SELECT id, epoch, beat FROM tourbillon.node
+    WHERE id <> $1 AND EXISTS (SELECT FROM life)";
 
 const BEAT: &str = "
     WITH life AS (
@@ -55,9 +58,9 @@ fn beat_of(rows: &[Row]) -> Answer<Option<Beat>> {
     Ok(Some(Beat { lease: Lease { node, epoch }, now, nodes }))
 }
 
-pub(super) async fn join(session: &mut Session, node: NodeId, span: Span) -> Answer<Beat> {
-    let beat = beat_of(&session.write(JOIN, &[&Id::from(node), &span]).await?)?;
-    Ok(beat.expect("a join returns the row that it wrote"))
+pub(super) async fn join(session: &mut Session, lease: Lease, span: Span) -> Answer<Option<Beat>> {
+    let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
+    beat_of(&session.write(JOIN, &[&node, &span, &epoch]).await?)
 }
 
 pub(super) async fn beat(session: &mut Session, lease: Lease, span: Span) -> Answer<Option<Beat>> {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Answer;
 use super::values::{Id, Stamp, big};
-use crate::id::{Lease, NodeId};
+use crate::id::Lease;
 use crate::store::{Beat, Tended};
 use crate::time::Time;
 
@@ -17,9 +17,8 @@ const BATCH: i64 = 2_000;
 const KEPT: Duration = Duration::from_secs(2 * 86_400);
 
 pub(super) const JOIN: &str = "
-    INSERT INTO tourbillon_node (id, epoch, seen, expires) VALUES (?1, 1, ?2, ?3)
-    ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1, seen = ?2, expires = ?3
-    RETURNING epoch";
+    INSERT INTO tourbillon_node (id, epoch, seen, expires) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (id) DO UPDATE SET epoch = ?2, seen = ?3, expires = ?4 WHERE epoch < ?2";
 
 pub(super) const BEAT: &str = "
     UPDATE tourbillon_node SET seen = ?3, expires = ?4
@@ -74,13 +73,13 @@ pub(super) const PROMOTE: &str = "
 pub(super) fn join(
     connection: &Connection,
     now: Time,
-    node: NodeId,
+    lease: Lease,
     span: Duration,
-) -> Answer<Beat> {
+) -> Answer<Option<Beat>> {
     let mut statement = connection.prepare_cached(JOIN)?;
-    let values = params![Id::from(node), Stamp(now), Stamp(now + span)];
-    let epoch: i64 = statement.query_row(values, |row| row.get(0))?;
-    beaten(connection, now, Lease { node, epoch: epoch.unsigned_abs() })
+    let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
+    let joined = statement.execute(params![node, epoch, Stamp(now), Stamp(now + span)])?;
+    if joined == 0 { Ok(None) } else { beaten(connection, now, lease).map(Some) }
 }
 
 pub(super) fn beat(

@@ -1,0 +1,62 @@
+//! Nodes, clients and faults on one thread and a virtual clock, against a naive model.
+//!
+//! Each run is decided by its seed. `DURABLE_SEEDS=FIRST..END cargo test simulation` runs others.
+
+mod faulty;
+mod model;
+mod world;
+
+pub(crate) use world::random;
+
+use model::Model;
+use world::World;
+
+/// What happens in one run.
+const STEPS: usize = 3_000;
+
+/// Runs the world of one seed.
+fn run(seed: u64, faults: u32) -> usize {
+    struct Seed(u64);
+    impl Drop for Seed {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("DURABLE_SEEDS={}..{}", self.0, self.0 + 1);
+            }
+            World::end();
+        }
+    }
+    let _seed = Seed(seed);
+    let world = World::begin(seed, faults);
+    (0..STEPS).for_each(|_| world.step());
+    world.calm_down();
+    Model::stop_all(&world);
+    world.calm_down();
+    let model = world.model.borrow();
+    model.check_end(&world);
+    model.events()
+}
+
+fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("DURABLE_SEEDS") else { return default };
+    let ends = text.split_once("..").map(|(first, end)| (first.parse(), end.parse()));
+    let Some((Ok(first), Ok(end))) = ends else { panic!("DURABLE_SEEDS={text}") };
+    first..end
+}
+
+#[test]
+fn a_world_without_faults_loses_nothing() {
+    let events: usize = seeds(0..10).map(|seed| run(seed, 0)).sum();
+    assert!(events > 1_000, "{events} attempts started");
+}
+
+#[test]
+fn a_world_with_faults_loses_nothing() {
+    let events: usize = seeds(100..120).map(|seed| run(seed, 30)).sum();
+    assert!(events > 1_000, "{events} attempts started");
+}
+
+#[test]
+fn a_world_with_many_faults_loses_nothing() {
+    let events: usize = seeds(200..220).map(|seed| run(seed, 150)).sum();
+    assert!(events > 300, "{events} attempts started");
+}

@@ -1,0 +1,214 @@
+//! [`Faulty`]: a store whose calls fail, or whose answers are lost or late, as the world has it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::world::{World, with_world};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::{Lease, Shards, TimerId};
+use crate::record::Record;
+use crate::store::{
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Memory,
+    NewTimer, Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
+};
+use crate::time::Time;
+
+/// What becomes of one call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    None,
+    /// It is not carried out.
+    Error,
+    /// It is carried out, and the answer is lost.
+    Lost,
+    /// The answer is lost at once, and it is carried out later.
+    LostAndLate(Duration),
+    /// It is carried out after this, while others go on.
+    LateCall(Duration),
+    /// It is carried out, and the answer comes after this, while others go on.
+    LateAnswer(Duration),
+}
+
+/// A connection of one node, or of a client.
+pub(super) struct Faulty {
+    pub(super) number: usize,
+}
+
+thread_local! {
+    /// Nodes that are dead; what still runs of them changes nothing.
+    static DEAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Marks a node as dead.
+pub(super) fn bury(number: usize) {
+    DEAD.with(|dead| dead.set(dead.get() | 1 << number));
+}
+
+/// Begins a world in which none is.
+pub(super) fn nobody_is_dead() {
+    DEAD.with(|dead| dead.set(0));
+}
+
+fn is_dead(number: usize) -> bool {
+    DEAD.with(|dead| dead.get() >> number & 1 == 1)
+}
+
+fn error(kind: StoreErrorKind) -> StoreError {
+    StoreError::new(kind, "simulated")
+}
+
+impl Faulty {
+    fn call<T>(&self, work: impl Fn(&mut Memory) -> Result<T> + 'static) -> Result<T> {
+        self.call_with(true, work)
+    }
+
+    fn call_with<T>(
+        &self,
+        may_be_late: bool,
+        work: impl Fn(&mut Memory) -> Result<T> + 'static,
+    ) -> Result<T> {
+        with_world(|world: &Rc<World>| {
+            let gone = || Err(error(StoreErrorKind::Uncertain));
+            if is_dead(self.number) {
+                return gone();
+            }
+            let fault = match world.fault() {
+                Fault::LostAndLate(_) if !may_be_late => Fault::Lost,
+                fault => fault,
+            };
+            let answer = match fault {
+                Fault::None => work(&mut world.db()),
+                Fault::Error => Err(error(StoreErrorKind::Unavailable)),
+                Fault::Lost => work(&mut world.db()).and_then(|_| gone()),
+                Fault::LostAndLate(span) => {
+                    world.later(span, Box::new(move |db| drop(work(db))));
+                    gone()
+                }
+                Fault::LateCall(span) => {
+                    world.pass(span);
+                    if is_dead(self.number) {
+                        return gone();
+                    }
+                    work(&mut world.db())
+                }
+                Fault::LateAnswer(span) => {
+                    let answer = work(&mut world.db());
+                    world.pass(span);
+                    answer
+                }
+            };
+            if is_dead(self.number) { gone() } else { answer }
+        })
+    }
+}
+
+impl Store for Faulty {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        Ok(Box::new(Self { number: self.number }))
+    }
+
+    fn now(&mut self) -> Result<Time> {
+        self.call(|db| db.now())
+    }
+
+    fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        self.call(move |db| db.join(lease, span))
+    }
+
+    fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        self.call(move |db| db.beat(lease, span))
+    }
+
+    fn leave(&mut self, lease: Lease) -> Result<()> {
+        self.call(move |db| db.leave(lease))
+    }
+
+    fn tend(&mut self) -> Result<Tended> {
+        self.call(|db| db.tend())
+    }
+
+    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
+        let timers = timers.to_vec();
+        // One that is carried out long after it was repeated is not found out: see the trait.
+        self.call_with(false, move |db| db.insert(&timers, repeated))
+    }
+
+    fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
+        let (Scan { ahead, back, shards, limit, .. }, kinds) = (*scan, scan.kinds.to_vec());
+        self.call(move |db| db.scan(&Scan { ahead, back, shards, limit, kinds: &kinds }))
+    }
+
+    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
+        self.call(move |db| db.held(lease))
+    }
+
+    fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
+        let timers = timers.to_vec();
+        self.call(move |db| db.claim(lease, &timers))
+    }
+
+    fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
+        let ends = ends.to_vec();
+        self.call(move |db| db.finish(lease, &ends))
+    }
+
+    fn finish_and_claim(
+        &mut self,
+        lease: Lease,
+        ends: &[End],
+        timers: &[TimerId],
+    ) -> Result<(Vec<Finished>, Claimed)> {
+        let (ends, timers) = (ends.to_vec(), timers.to_vec());
+        self.call(move |db| db.finish_and_claim(lease, &ends, &timers))
+    }
+
+    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+        self.call(move |db| db.cancel(timer))
+    }
+
+    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
+        self.call(move |db| db.reschedule(timer, to))
+    }
+
+    fn find(&mut self, _: &str) -> Result<Option<Timer>> {
+        unimplemented!("no node asks for it")
+    }
+
+    fn timers(&mut self, _: &Filter) -> Result<Vec<Timer>> {
+        unimplemented!("no node asks for it")
+    }
+
+    fn schedule(&mut self, _: &str) -> Result<(Time, Option<ScheduleRow>)> {
+        unimplemented!("no node asks for it")
+    }
+
+    fn schedules(&mut self, _: &Filter) -> Result<Vec<ScheduleRow>> {
+        unimplemented!("no node asks for it")
+    }
+
+    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
+        self.call(move |db| db.upcoming(ahead, shards, limit))
+    }
+
+    fn change(&mut self, _: &Change<'_>) -> Result<Changed> {
+        unimplemented!("no node asks for it")
+    }
+
+    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
+        let (timers, skipped) = (advance.timers.to_vec(), advance.skipped.to_vec());
+        let Advance { schedule, version, from, next, only_idle, .. } = *advance;
+        self.call(move |db| {
+            let (timers, skipped) = (&timers[..], &skipped[..]);
+            db.advance(&Advance { schedule, version, from, next, timers, skipped, only_idle })
+        })
+    }
+
+    fn records(&mut self, _: &Filter) -> Result<Vec<Record>> {
+        unimplemented!("no node asks for it")
+    }
+
+    fn prune(&mut self, _: Time, _: u32) -> Result<u64> {
+        unimplemented!("no node asks for it")
+    }
+}

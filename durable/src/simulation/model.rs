@@ -1,0 +1,353 @@
+//! [`Model`]: what clients asked for and handlers saw, and what has to follow from that alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::faulty::Faulty;
+use super::world::{KINDS, World};
+use crate::client::{self, Switched, Upserted, Wanted};
+use crate::fire::{Ended, Fire};
+use crate::id::{Fence, ScheduleId, TimerId};
+use crate::policy::{Missed, Overlap, Policies, Retry};
+use crate::record::{Outcome, Reason, Record};
+use crate::schedule::Schedule;
+use crate::store::{Filter, NewTimer, Store, Withdrawn};
+use crate::time::Time;
+
+/// The number of the clients' connection, which never dies.
+const CLIENT: usize = 63;
+
+const NAMES: [&str; 4] = ["one", "two", "three", "four"];
+
+const RETRY: Retry =
+    Retry { attempts: 3, first: Duration::from_millis(500), longest: Duration::from_secs(2) };
+
+#[derive(Default)]
+pub(super) struct Model {
+    onces: BTreeMap<TimerId, Once>,
+    schedules: BTreeMap<String, Every>,
+    /// What of a schedule is scheduled for until then starts no more, except for these.
+    barriers: HashMap<ScheduleId, (Time, Vec<TimerId>)>,
+    /// Completions whose answer has not come.
+    pub(super) ends: Vec<(Fence, Ended)>,
+    /// Attempts whose completion was accepted.
+    completed: HashMap<TimerId, Fence>,
+    /// Attempts that started.
+    started: BTreeSet<(TimerId, u32)>,
+}
+
+#[derive(Default)]
+struct Once {
+    /// Whether it is certain that it was made.
+    is_made: bool,
+    is_cancelled: bool,
+    /// When it was last known to be scheduled for.
+    at: Time,
+    /// What it may have been rescheduled to, now or later.
+    maybe: Vec<Time>,
+    /// How often it was to be rescheduled.
+    calls: u32,
+    /// How many of these calls are not answered.
+    open: u32,
+}
+
+#[derive(Default)]
+struct Every {
+    /// What is in the database; `None` if it was removed.
+    now: Option<(Schedule, Policies, bool)>,
+    /// The times that it had, each after one time and until another.
+    periods: Vec<(Schedule, Time, Option<Time>)>,
+    /// Whether it was always one that lets nothing overlap.
+    may_overlap: bool,
+}
+
+impl Every {
+    fn close(&mut self, now: Time) {
+        if let Some((_, _, end @ None)) = self.periods.last_mut() {
+            *end = Some(now);
+        }
+    }
+}
+
+impl Model {
+    /// One call of a client.
+    pub(super) fn act(world: &World) {
+        match world.below(20) {
+            0..8 => Self::insert(world),
+            8..12 => Self::cancel(world),
+            12..14 => Self::reschedule(world),
+            14..18 => Self::upsert(world),
+            18 => Self::stop(world, world.chance(300)),
+            _ => Self::enable(world),
+        }
+    }
+
+    fn insert(world: &World) {
+        let now = world.db().now().unwrap();
+        let at = now + Duration::from_micros(world.below(4_000_000)) - Duration::from_millis(500);
+        let timer = NewTimer {
+            id: TimerId::new(now),
+            schedule: None,
+            name: None,
+            kind: KINDS[world.below(2) as usize].to_owned(),
+            scheduled_for: at,
+            due: at,
+            payload: Vec::new(),
+            retry: RETRY.to_string(),
+        };
+        let once = Once { at, ..Once::default() };
+        world.model.borrow_mut().onces.insert(timer.id, once);
+        let mut store = Faulty { number: CLIENT };
+        if client::insert_all(&mut store, std::slice::from_ref(&timer)).is_ok() {
+            world.model.borrow_mut().once(timer.id).is_made = true;
+        }
+    }
+
+    fn once(&mut self, timer: TimerId) -> &mut Once {
+        self.onces.get_mut(&timer).expect("it is one of ours")
+    }
+
+    /// One of the timers made last.
+    fn some_once(world: &World) -> Option<TimerId> {
+        let model = world.model.borrow();
+        let back = world.below(12) as usize;
+        model.onces.keys().rev().nth(back).copied()
+    }
+
+    fn cancel(world: &World) {
+        let Some(timer) = Self::some_once(world) else { return };
+        if let Ok(Withdrawn::Done) = (Faulty { number: CLIENT }).cancel(timer) {
+            let mut model = world.model.borrow_mut();
+            assert!(!model.once(timer).is_cancelled, "{timer} was cancelled twice");
+            model.once(timer).is_cancelled = true;
+        }
+    }
+
+    fn reschedule(world: &World) {
+        let Some(timer) = Self::some_once(world) else { return };
+        let now = world.db().now().unwrap();
+        let to = now + Duration::from_micros(world.below(3_000_000));
+        let (number, is_alone) = {
+            let mut model = world.model.borrow_mut();
+            let once = model.once(timer);
+            once.maybe.push(to);
+            once.calls += 1;
+            once.open += 1;
+            (once.calls, once.open == 1)
+        };
+        let answer = (Faulty { number: CLIENT }).reschedule(timer, to);
+        let mut model = world.model.borrow_mut();
+        let once = model.once(timer);
+        once.open -= 1;
+        let is_certain =
+            !answer.as_ref().is_err_and(|error| error.kind() == crate::StoreErrorKind::Uncertain);
+        // Of two calls at a time, nobody knows which was first.
+        if is_alone && once.calls == number && is_certain {
+            once.maybe.retain(|at| *at != to);
+            if let Ok(Withdrawn::Done) = answer {
+                once.at = to;
+            }
+        }
+    }
+
+    fn upsert(world: &World) {
+        let name = NAMES[world.below(4) as usize];
+        let period = [130, 700, 1_000, 2_500][world.below(4) as usize];
+        let missed = match world.below(3) {
+            0 => Missed::Skip,
+            1 => Missed::Coalesce,
+            _ => Missed::CatchUp { max_count: 3, max_age: Duration::from_secs(20) },
+        };
+        let overlap = match name {
+            "one" => Overlap::Skip,
+            "two" => Overlap::Queue { at_most: 3 },
+            _ => Overlap::Allow,
+        };
+        let policies = Policies {
+            missed,
+            overlap,
+            on_time_within: Duration::from_secs(2),
+            jitter: Duration::from_millis(world.below(2) * 400),
+            retry: RETRY,
+        };
+        let wanted = Wanted {
+            name: name.to_owned(),
+            kind: KINDS[world.below(2) as usize].to_owned(),
+            schedule: Schedule::every(Duration::from_millis(period)),
+            policies,
+            payload: Vec::new(),
+        };
+        let mut db = world.db();
+        let now = db.now().unwrap();
+        let old = db.schedule(name).unwrap().1;
+        let running = running(world, name);
+        let upserted = client::upsert(&mut db, &wanted).unwrap();
+        let mut model = world.model.borrow_mut();
+        let every = model.schedules.entry(name.to_owned()).or_default();
+        every.may_overlap |= overlap == Overlap::Allow;
+        let is_enabled = every.now.as_ref().is_none_or(|(_, _, enabled)| *enabled);
+        let is_new = upserted == Upserted::Created;
+        assert_eq!(is_new, every.now.is_none());
+        let spec = wanted.schedule.to_string();
+        let has_other_times = old.as_ref().is_some_and(|old| old.spec != spec);
+        if has_other_times && is_enabled {
+            every.close(now);
+        }
+        let barrier = old.filter(|_| has_other_times && is_enabled).map(|old| old.id);
+        if is_new || has_other_times && is_enabled {
+            every.periods.push((wanted.schedule.clone(), now, None));
+        }
+        every.now = Some((wanted.schedule, policies, is_enabled));
+        model.barriers.extend(barrier.map(|id| (id, (now, running))));
+    }
+
+    fn stop(world: &World, is_removal: bool) {
+        Self::stop_one(world, NAMES[world.below(4) as usize], is_removal);
+    }
+
+    fn stop_one(world: &World, name: &str, is_removal: bool) {
+        let reason = if is_removal { Reason::Removed } else { Reason::Disabled };
+        let now = world.db().now().unwrap();
+        let old = world.db().schedule(name).unwrap().1;
+        let stopped = client::stop(&mut world.db(), name, reason).unwrap();
+        let mut model = world.model.borrow_mut();
+        let every = model.schedules.entry(name.to_owned()).or_default();
+        match stopped {
+            Switched::Gone => assert!(every.now.is_none()),
+            Switched::Unchanged => assert!(matches!(every.now, Some((_, _, false)))),
+            Switched::Done { running } => {
+                every.close(now);
+                let running = running.into_iter().map(|(timer, _)| timer).collect();
+                match &mut every.now {
+                    Some((_, _, enabled)) if !is_removal => *enabled = false,
+                    now => *now = None,
+                }
+                model.barriers.extend(old.map(|old| (old.id, (now, running))));
+            }
+        }
+    }
+
+    fn enable(world: &World) {
+        let name = NAMES[world.below(4) as usize];
+        let now = world.db().now().unwrap();
+        let enabled = client::enable(&mut world.db(), name).unwrap();
+        let mut model = world.model.borrow_mut();
+        if let (Switched::Done { .. }, Some(every)) = (enabled, model.schedules.get_mut(name)) {
+            if let Some((schedule, _, enabled)) = &mut every.now {
+                assert!(!*enabled);
+                *enabled = true;
+                every.periods.push((schedule.clone(), now, None));
+            }
+        }
+    }
+
+    pub(super) fn may_overlap(&self, name: &str) -> bool {
+        self.schedules.get(name).is_some_and(|every| every.may_overlap)
+    }
+
+    pub(super) fn check_start(&mut self, fire: &Fire) {
+        let attempt = (fire.id(), fire.attempt());
+        assert!(self.started.insert(attempt), "{attempt:?} started twice");
+        assert!(!self.completed.contains_key(&fire.id()), "{fire:?} was completed before");
+        if let Some(once) = self.onces.get(&fire.id()) {
+            assert!(!once.is_cancelled, "{fire:?} was cancelled");
+            let at = fire.scheduled_for();
+            assert!(once.at == at || once.maybe.contains(&at), "{fire:?} was rescheduled");
+            return;
+        }
+        let name = fire.name().expect("it is a schedule's");
+        let every = &self.schedules[name];
+        let barrier = fire.schedule().and_then(|schedule| self.barriers.get(&schedule));
+        if let Some((until, except)) = barrier {
+            let is_past = fire.scheduled_for() > *until;
+            assert!(is_past || except.contains(&fire.id()), "{fire:?} was taken back");
+        }
+        let is_ours = |(schedule, after, until): &(Schedule, Time, Option<Time>)| {
+            is_within(fire.scheduled_for(), *after, *until)
+                && schedule.next_after(fire.scheduled_for() - Duration::from_micros(1))
+                    == Some(fire.scheduled_for())
+        };
+        assert!(every.periods.iter().any(is_ours), "{fire:?} is no occurrence");
+    }
+
+    /// Takes note of the answers that have come.
+    pub(super) fn see_ends(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut completed = Vec::new();
+        self.ends.retain_mut(|(fence, ended)| match Pin::new(ended).poll(&mut cx) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(())) => {
+                completed.push(*fence);
+                false
+            }
+            Poll::Ready(Err(_)) => false,
+        });
+        for fence in completed {
+            self.completed.insert(fence.timer, fence);
+        }
+    }
+
+    /// Ends every schedule.
+    pub(super) fn stop_all(world: &World) {
+        NAMES.iter().for_each(|name| Self::stop_one(world, name, true));
+    }
+
+    /// Checks that everything has ended once.
+    pub(super) fn check_end(&self, world: &World) {
+        let all = Filter { limit: u32::MAX, ..Filter::default() };
+        let left = world.db().timers(&all).unwrap();
+        assert!(left.is_empty(), "{left:?} are left");
+        let mut by_timer = BTreeMap::<TimerId, Vec<Record>>::new();
+        let mut by_name = BTreeMap::<String, Vec<Time>>::new();
+        for record in world.db().records(&all).unwrap() {
+            if let (Some(_), Some(name)) = (record.schedule, &record.name) {
+                by_name.entry(name.clone()).or_default().push(record.scheduled_for);
+            }
+            by_timer.entry(record.timer).or_default().push(record);
+        }
+        for (timer, records) in &by_timer {
+            assert_eq!(records.len(), 1, "{timer} ended so: {records:?}");
+        }
+        for (timer, once) in &self.onces {
+            let record = by_timer.get(timer).map(|records| &records[0]);
+            assert!(record.is_some() || !once.is_made, "{timer} is lost");
+            let is_cancelled = record.is_some_and(|end| end.outcome == Outcome::Cancelled);
+            assert!(is_cancelled || !once.is_cancelled, "{record:?}, but it was cancelled");
+        }
+        for (timer, fence) in &self.completed {
+            let record = &by_timer[timer][0];
+            let of = (record.attempts, record.node);
+            assert_eq!(of, (fence.attempt, Some(fence.lease.node)), "{record:?} and {fence:?}");
+        }
+        for (name, every) in &self.schedules {
+            let mut found = by_name.remove(name).unwrap_or_default();
+            found.sort();
+            let expected: Vec<Time> = every.periods.iter().flat_map(occurrences).collect();
+            assert_eq!(found, expected, "the occurrences of {name}");
+        }
+        assert!(by_name.is_empty(), "{by_name:?}");
+    }
+
+    /// How much has happened.
+    pub(super) fn events(&self) -> usize {
+        self.started.len()
+    }
+}
+
+fn is_within(at: Time, after: Time, until: Option<Time>) -> bool {
+    at > after && until.is_none_or(|until| at <= until)
+}
+
+fn occurrences((schedule, after, until): &(Schedule, Time, Option<Time>)) -> Vec<Time> {
+    schedule.occurrences(*after).take_while(|at| is_within(*at, *after, *until)).collect()
+}
+
+/// What runs of the schedule of that name.
+fn running(world: &World, name: &str) -> Vec<TimerId> {
+    let filter = Filter { name: Some(name.to_owned()), limit: u32::MAX, ..Filter::default() };
+    let timers = world.db().timers(&filter).unwrap().into_iter();
+    let running = timers.filter(|timer| timer.running.is_some());
+    running.map(|timer| timer.new.id).collect()
+}
