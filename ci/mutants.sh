@@ -37,17 +37,18 @@ pub(crate) fn is(number: u32) -> bool {
 }
 END
 sed -i '0,/^mod /s//mod mutant;\n&/' "$tree/src/lib.rs"
-cp .config/nextest.toml "$tree/.config/nextest.toml"
+# Of another version, so that cargo keeps the builds apart, and those of the dependencies together.
+sed -i '0,/^version = .*/s//version = "0.0.0-mutants"/' "$tree/Cargo.toml"
 
 # models MUTANT, tests MUTANT: run them on the copy.
 target=$PWD/target
 models() {
     (cd "$tree" && TOURBILLON_MUTANT=$1 RUSTFLAGS="--cfg tourbillon_model" \
-        CARGO_TARGET_DIR=$target/loom cargo nextest run --cargo-profile loom --lib --profile canary)
+        CARGO_TARGET_DIR=$target/loom cargo nextest run --cargo-profile loom --lib --profile mutant)
 }
 tests() {
     (cd "$tree" && TOURBILLON_MUTANT=$1 CARGO_TARGET_DIR=$target \
-        cargo nextest run --lib --test it --profile canary)
+        cargo nextest run --features tracing --lib --test it --profile mutant)
 }
 # killers WHAT MUTANT: the first that failed; nothing if none did.
 killer() {

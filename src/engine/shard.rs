@@ -257,6 +257,23 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_files_again_no_more_than_a_number() {
+        let mut shard = Shard::new(Tick::ORIGIN);
+        // All of one slot, which begins long before they are due.
+        const BEGINS: u64 = 1 << 30;
+        let after = |nanos| Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos));
+        let claims: Vec<_> = (0..1_000)
+            .map(|n| shard.arm(0, after(BEGINS + 1_000 + n), Waker::noop().clone()).0)
+            .collect();
+        let mut batch = WakeBatch::new();
+        let turns = (1..).find(|_| shard.turn(after(BEGINS), &mut batch) == Turned::Completely);
+        assert_eq!((turns, batch.len()), (Some(1_000 / MOVES + 1), 0));
+        for claim in claims {
+            withdraw(&mut shard, claim);
+        }
+    }
+
+    #[test]
     fn a_cancel_keeps_the_earliest_deadline_and_the_next_turn_finds_it() {
         let mut shard = Shard::new(Tick::ORIGIN);
         let mut claims = armed(&mut shard, 2).into_iter();

@@ -95,6 +95,20 @@ fn cancelling_never_wakes_the_driver_and_arming_later_does_not_either() {
 }
 
 #[test]
+fn a_park_that_an_insert_ends_counts_as_a_wake_up() {
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let mut sleep = timer.sleep(3600 * SECOND);
+    assert!(poll(&mut sleep).is_pending());
+    eventually("the driver parks", || is_parked(&timer));
+    assert_eq!((timer.stats().unparks, timer.stats().driver_wakeups), (0, 0));
+    sleep.reset_after(Duration::ZERO);
+    assert_eq!(timer.stats().unparks, 1);
+    eventually("the driver fires it", || timer.stats().fired == 1);
+    eventually("the driver parks again", || is_parked(&timer));
+    assert_eq!(timer.stats().driver_wakeups, 1);
+}
+
+#[test]
 fn a_driver_with_nothing_pending_does_not_wake() {
     let timer = Timer::builder().build().expect("the options are valid");
     timer.start().expect("a thread can be started");

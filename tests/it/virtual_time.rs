@@ -172,6 +172,51 @@ fn advancing_from_within_a_waker_is_carried_out_by_the_call_that_runs_it() {
 }
 
 #[test]
+fn a_jump_from_within_a_waker_starts_where_the_call_will_end() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let (mut first, mut second) = (timer.sleep(SECOND), timer.sleep(2 * SECOND));
+    let inner = clock.clone();
+    let jumps = callback(move || inner.jump(5 * SECOND));
+    let (inner, seen) = (clock.clone(), Arc::new(Mutex::new(None)));
+    let looks = {
+        let seen = seen.clone();
+        callback(move || *seen.lock().unwrap() = Some(inner.now() - start))
+    };
+    assert!(poll_with(&mut first, &jumps).is_pending());
+    assert!(poll_with(&mut second, &looks).is_pending());
+    assert_eq!(clock.advance(10 * SECOND), 2);
+    assert_eq!(*seen.lock().unwrap(), Some(15 * SECOND), "it does not go back");
+    assert_eq!(clock.now() - start, 15 * SECOND);
+}
+
+#[test]
+fn what_a_waker_arms_for_the_present_fires_behind_what_is_due() {
+    let (timer, clock) = virtual_timer();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noting = |what| {
+        let order = order.clone();
+        callback(move || order.lock().unwrap().push(what))
+    };
+    // Two that are due at once; the first makes a third due, which was armed before for later.
+    let mut third = timer.sleep(9 * SECOND);
+    assert!(poll_with(&mut third, &noting("third")).is_pending());
+    let third = Mutex::new(third);
+    let first = {
+        let (order, deadline) = (order.clone(), clock.now() + SECOND);
+        callback(move || {
+            order.lock().unwrap().push("first");
+            third.lock().unwrap().reset(deadline);
+        })
+    };
+    let [mut one, mut two] = [(); 2].map(|()| timer.sleep(SECOND));
+    assert!(poll_with(&mut one, &first).is_pending());
+    assert!(poll_with(&mut two, &noting("second")).is_pending());
+    assert_eq!(clock.advance(SECOND), 3);
+    assert_eq!(*order.lock().unwrap(), ["first", "second", "third"]);
+}
+
+#[test]
 fn threads_that_advance_together_add_up() {
     let (timer, clock) = virtual_timer();
     let start = clock.now();

@@ -62,6 +62,21 @@ fn a_driver_that_oversleeps_is_not_trusted_for_ever() {
     });
 }
 
+/// It fired, was moved later, and the driver sleeps through that. Oracle: the next poll finds it
+/// past.
+#[test]
+fn a_fired_sleep_goes_by_the_clock() {
+    check(|| {
+        let rig = Rig::new(1);
+        let (mut sleep, signal) = rig.armed(5);
+        rig.advance(5);
+        signal.wait();
+        sleep.reset_to(at(7));
+        rig.time.move_to(at(9));
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+    });
+}
+
 /// A driver that is not parked may be in a waker for ever. Oracle: the first poll after the
 /// deadline finds it past.
 #[test]
