@@ -5,7 +5,8 @@
 #   ci/mutants.sh generated FILE..  those that cargo-mutants makes of the files, before the models
 #
 # The first puts all faults into a copy of the tree, each as a choice at run time, so that there is
-# one build of all. Each is shown to the models, and if it survives them to the ordinary tests.
+# one build of all. Each is shown to the models with one preemption, if it survives them to the
+# ordinary tests, and if it survives those to the models with two, or LOOM_MAX_PREEMPTIONS.
 # Exits with 1 if one survives both that is not marked as one that nothing can tell.
 # A fault that survives is killed by a new model or test, or argued away in PROOF.md.
 . "$(dirname "$0")/lib.sh"
@@ -58,7 +59,7 @@ killer() {
         printf 'the %s did not run:\n%s\n' "$1" "$log" >&2
         exit 1
     fi
-    sed -nE 's/^ +(FAIL|SIGABRT|SIGSEGV|TIMEOUT) .* ([a-z_:]+)$/\2 (\1)/p' <<<"$log" |
+    sed -nE 's/^ +(FAIL|SIGABRT|SIGSEGV|TIMEOUT) .* ([a-z0-9_:]+)$/\2 (\1)/p' <<<"$log" |
         sed 's/ (FAIL)$//; s/ (SIGABRT)$//' | head -1
 }
 
@@ -68,20 +69,17 @@ killer=$(LOOM_MAX_PREEMPTIONS=1 killer models 0)$(killer tests 0)
 by_models=0 by_tests=0 argued=0 survivors=0
 while IFS=$'\t' read -r number class name; do
     [[ $name =~ ${1:-} ]] || continue
-    # With one preemption first, as that takes seconds.
-    killer=$(LOOM_MAX_PREEMPTIONS=1 killer models "$number")
-    [ -n "$killer" ] || killer=$(killer models "$number")
-    if [ -n "$killer" ]; then
+    # What takes the least time first.
+    if killer=$(LOOM_MAX_PREEMPTIONS=1 killer models "$number") && [ -n "$killer" ]; then
         by_models=$((by_models + 1))
+    elif killer=$(killer tests "$number") && [ -n "$killer" ]; then
+        by_tests=$((by_tests + 1)) killer="test $killer"
+    elif killer=$(killer models "$number") && [ -n "$killer" ]; then
+        by_models=$((by_models + 1))
+    elif [ "$class" = argued ]; then
+        argued=$((argued + 1)) killer="none, as PROOF.md argues"
     else
-        killer=$(killer tests "$number")
-        if [ -n "$killer" ]; then
-            by_tests=$((by_tests + 1)) killer="test $killer"
-        elif [ "$class" = argued ]; then
-            argued=$((argued + 1)) killer="none, as PROOF.md argues"
-        else
-            survivors=$((survivors + 1)) killer="NONE: it survives"
-        fi
+        survivors=$((survivors + 1)) killer="NONE: it survives"
     fi
     printf '%s -> %s\n' "$name" "$killer"
 done <<<"$list"
