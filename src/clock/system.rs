@@ -15,11 +15,13 @@ pub(crate) struct Monotonic {
 
 impl Monotonic {
     pub(super) fn new() -> Self {
+        let base = Instant::now();
         Self {
-            line: TimeLine::starting_at(Instant::now()),
-            // Read after the base, so that coarse time seems earlier than it is and never later.
+            // Read after the base, so that coarse time seems earlier than it is and never later;
+            // and right after it, as it seems earlier by what lies between for as long as it lives.
             #[cfg(target_os = "linux")]
             coarse: coarse::Coarse::starting_now(),
+            line: TimeLine::starting_at(base),
         }
     }
 
