@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Storms of hostile foreign code (tests/it/hostile.rs), more than the tests have: 2,000 of each
 # kind, or as many as the first argument says; then a fiftieth of that under valgrind, which reports
-# memory that is used after it was freed. Where there is no valgrind it says so, and passes.
+# memory that is used after it was freed.
 . "$(dirname "$0")/lib.sh"
 count=${1:-2000}
 
@@ -17,8 +17,8 @@ say "$count storms of each kind"
 storms "$count"
 
 if ! find_valgrind; then
-    echo "not checked under valgrind: there is none here"
-    exit 0
+    not_checked "storms under valgrind" "there is none here"
+    exit
 fi
 few=$((count < 50 ? 1 : count / 50))
 say "$few storms of each kind under $(valgrind --version)"

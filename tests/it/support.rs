@@ -1,6 +1,9 @@
 //! What the tests share.
 
+use std::fmt::Display;
+use std::fs::OpenOptions;
 use std::future::Future;
+use std::io::Write as _;
 use std::pin::Pin;
 use std::process::Command;
 use std::sync::Arc;
@@ -98,6 +101,16 @@ pub(crate) fn alone(name: &str) -> Command {
     let mut command = Command::new(binary);
     command.args(["--ignored", "--exact", "--nocapture", name]);
     command
+}
+
+/// Says that `what` is not checked, as this machine lacks what it takes. `.ci/run` lists that at
+/// its end, from the file that it names.
+pub(crate) fn not_checked(what: &str, why: impl Display) {
+    println!("not checked: {what}: {why}");
+    if let Some(path) = std::env::var_os("TOURBILLON_NOT_CHECKED") {
+        let list = OpenOptions::new().append(true).open(path);
+        writeln!(list.expect("the list is there"), "{what}").expect("it can be added to");
+    }
 }
 
 /// Runs `command`, which [`alone`] made: its test has to pass.

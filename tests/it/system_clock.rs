@@ -12,6 +12,9 @@ use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
+/// What is checked here, for [`not_checked`].
+const STEPS: &str = "steps of the system clock";
+
 /// Runs a test with the clock in the place of the system's, if there is a C compiler.
 fn on_a_clock_of_its_own(name: &str) {
     let library = std::env::temp_dir().join(format!("{name}-{}.so", std::process::id()));
@@ -21,9 +24,9 @@ fn on_a_clock_of_its_own(name: &str) {
         .args([library.as_os_str(), source.as_ref()])
         .arg("-ldl")
         .status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        println!("not checked: no C compiler is to be had here");
-        return;
+    match compiled {
+        Ok(status) => assert!(status.success(), "system_clock.c does not compile"),
+        Err(error) => return not_checked(STEPS, format_args!("there is no cc here: {error}")),
     }
     passes(alone(&format!("system_clock::{name}")).env("LD_PRELOAD", &library));
     std::fs::remove_file(library).expect("it was written");
@@ -81,8 +84,7 @@ fn a_driver_survives_a_clock_that_steps_and_stands_still() {
 #[ignore = "run by the test above, in a process of its own"]
 fn child_sees_the_clock_step() {
     let Some(clock) = SystemClock::preloaded() else {
-        println!("not checked: the clock is not the one preloaded");
-        return;
+        return not_checked(STEPS, "the clock is not the one preloaded");
     };
     let timer = Timer::builder().shards(1).build().expect("the options are valid");
     ends_in_time(timer.sleep(ms(1)));
