@@ -77,9 +77,9 @@ fn promise(next: Tick, now: Tick) -> Promise {
 }
 
 /// Asks Linux to end this thread's sleeps on time rather than up to 50 us later, together with
-/// other threads' (prctl(2), PR_SET_TIMERSLACK).
+/// other threads' (prctl(2), PR_SET_TIMERSLACK). Miri does not know that call.
 fn minimise_timer_slack() {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     {
         const NANOSECONDS: libc::c_ulong = 1;
         // SAFETY: this operation takes one number and concerns the calling thread only. If it

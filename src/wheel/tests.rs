@@ -5,12 +5,14 @@ use proptest::test_runner::RngSeed;
 use super::model::{Harness, Op};
 use super::*;
 
-/// Ticks around the place where `level` wraps: 64^k - 1, 64^k, 64^k + 1.
+/// Ticks around the place where `level` wraps: 64^k - 1, 64^k, 64^k + 1. A few of them where each
+/// instruction is interpreted.
 fn around_wraps() -> impl Iterator<Item = u64> {
-    (0..LEVELS as u32).flat_map(|level| {
+    let ticks = (0..LEVELS as u32).flat_map(|level| {
         let wrap = 1u64 << (BITS * level);
         [wrap - 1, wrap, wrap + 1].map(|tick| tick.max(1))
-    })
+    });
+    ticks.step_by(if cfg!(miri) { 8 } else { 1 })
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -30,8 +32,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     vec(op, 1..60)
 }
 
-/// The same operations in every run, so that a failure is the change's and not the day's.
+/// The same operations in every run, so that a failure is the change's and not the day's. One
+/// case where each instruction is interpreted.
 fn repeatable(cases: u32) -> ProptestConfig {
+    let cases = if cfg!(miri) { 1 } else { cases };
     let rng_seed = RngSeed::Fixed(0x7075_7262_696c_6c6f);
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Interprets tests under Miri, which reports undefined behaviour: data races, uses after free, reads
+# of what is not initialised, breaches of the rules of aliasing. With no argument a short run, then
+# `planted`. With `full [SEEDS]`: all of it under both sets of rules (Stacked Borrows, then Tree
+# Borrows), and what has threads under as many seeds (32), each another schedule. With `planted`:
+# plants faults in a copy, each of which Miri has to report.
+#
+# The Miri is that of TOURBILLON_MIRI_ENV, a file to be sourced that puts `cargo-miri` on the path;
+# else rustup's of the nightly toolchain; else what a script beside the checkout sets up, where one
+# is kept: ../shared/tools/setup-miri.sh DIR, which writes DIR/env.sh. Installs nothing by itself.
+#
+# Time is Miri's own and goes by what was executed, so a seed gives the same run each time.
+. "$(dirname "$0")/lib.sh"
+export RUSTUP_AUTO_INSTALL=0
+export CARGO_TARGET_DIR=$PWD/target/miri
+
+choose_miri() {
+    local setup=../shared/tools/setup-miri.sh dir=$PWD/target/miri-tool
+    miri=(cargo-miri miri)
+    if [ -n "${TOURBILLON_MIRI_ENV:-}" ]; then
+        . "$TOURBILLON_MIRI_ENV"
+    elif cargo +nightly miri --version >/dev/null 2>&1; then
+        miri=(cargo +nightly miri)
+    elif [ -x "$setup" ]; then
+        [ -e "$dir/env.sh" ] || "$setup" "$dir" >/dev/null
+        . "$dir/env.sh"
+    else
+        return 1
+    fi
+    "${miri[@]}" --version
+}
+
+# The further flags of each set of rules.
+stacked=
+tree=-Zmiri-tree-borrows
+
+# interpret FLAGS ARGUMENT...: fails as well if there was no test to run.
+interpret() {
+    local flags=$1 log status=0
+    shift
+    log=$(MIRIFLAGS=$flags "${miri[@]}" test --locked --quiet --manifest-path "$manifest" \
+        "$@" 2>&1) || status=$?
+    if [ "$status" != 0 ] || ! grep -q '^test result: ok\. [1-9]' <<<"$log"; then
+        printf '%s\nMIRIFLAGS=%s, %s\n' "$log" "$flags" "$*"
+        return 1
+    fi
+}
+
+# What has one thread leaks nothing. $1: flags.
+one_thread() { interpret "$1" --test miri -- --skip threads::; }
+
+# What has several, under seeds $2 to $3. A driver's thread may live when the tests end.
+threads() {
+    local flags seed
+    for ((seed = $2; seed <= $3; seed++)); do
+        flags="$1 -Zmiri-ignore-leaks -Zmiri-seed=$seed -Zmiri-preemption-rate=0.1"
+        interpret "$flags" --test miri -- threads::
+        interpret "$flags" --lib -- sync::lock::
+    done
+}
+
+# planted FILE EDIT MESSAGE ARGUMENT...: Miri reports MESSAGE once EDIT, for sed, is made to FILE.
+planted() {
+    local file=$1 edit=$2 message=$3 copy=target/miri-planted/copy log
+    shift 3
+    echo "$file: $message"
+    rm -rf "$copy"
+    mkdir -p "$copy"
+    cp -r Cargo.toml README.md PROOF.md miri src tests "$copy"
+    sed -i -E "$edit" "$copy/$file"
+    ! cmp -s "$file" "$copy/$file" || { echo "nothing was planted"; exit 1; }
+    # Built apart: cargo cannot tell the copy's objects from the original's.
+    if log=$(CARGO_TARGET_DIR=$PWD/target/miri-planted manifest=$copy/miri/Cargo.toml \
+        interpret "$stacked -Zmiri-ignore-leaks" "$@") ||
+        ! grep -qE "error: Undefined Behavior: .*$message" <<<"$log"; then
+        printf '%s\nnot reported\n' "$log"
+        exit 1
+    fi
+}
+
+all_planted() {
+    # A reference to an entry outlives its being given back.
+    planted src/engine.rs '/unsafe fn withdraw/,/^    }/ {
+            s/^( +)let entry = .*/&\n\1let kept = std::ptr::from_ref(entry);/
+            s/^( +)drop\(waker\);/\1(|_: \&Entry| drop(waker))(unsafe { \&*kept });/
+        }' 'strongly protected' \
+        --test miri -- a_waker_takes_a_crowd_with_it_as_its_sleep_is_dropped
+    # A sleep gives its entry back before it forgets its claim, so twice where a waker panics.
+    planted src/sleep.rs '/fn disarm/,/^    }/ {
+            s/match std::mem::replace.*/match unsafe { (\&raw const self.claim).read() } {/
+            s/=> (self\.give_back\(.*\)),/=> { \1; self.claim = then }/
+            s/_ => \{\}/_ => self.claim = then,/
+        }' 'dangling' \
+        --test miri -- a_waker_that_panics_as_its_sleep_completes_leaves_no_claim_on_freed_memory
+    # A lock that is released without publishing what was written under it.
+    planted src/sync/lock.rs 's/(LockGivesRelaxed, Ordering::)Release/\1Relaxed/' \
+        'Data race detected' --lib -- waiters_get_through
+}
+
+if ! choose_miri; then
+    not_checked "Miri" "there is none here"
+    exit
+fi
+manifest=miri/Cargo.toml
+case ${1:-short} in
+short)
+    say "aliasing, leaks, memory"
+    one_thread "$stacked"
+    interpret "$stacked" --lib -- engine::shard:: wheel::store::
+    say "threads"
+    threads "$stacked" 1 3
+    threads "$tree" 4 6
+    say "planted faults"
+    all_planted
+    ;;
+full)
+    for rules in "$stacked" "$tree"; do
+        say "aliasing, leaks, memory ${rules:--Zmiri-stacked-borrows}"
+        one_thread "$rules"
+        interpret "$rules" --lib -- engine::shard:: wheel::
+        say "threads ${rules:--Zmiri-stacked-borrows}"
+        threads "$rules" 1 "${2:-32}"
+    done
+    all_planted
+    ;;
+planted) all_planted ;;
+*) echo "ci/miri.sh [full [SEEDS] | planted]" && exit 2 ;;
+esac
