@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the crontab example as a process: signals, what it refuses, its memory, its end; as root also
-# that it runs jobs as their users, and from no file that others own. With the argument `clock` it is
-# run under a clock that is set, for some two minutes; that needs Debian's package faketime.
+# that it runs jobs as their users, and from no file that others own. With the argument `clock` it
+# runs under a clock that is set, for two minutes; that needs Debian's package faketime.
 . "$(dirname "$0")/lib.sh"
 cargo build --release --quiet --features cron --example crontab
 dir=$(mktemp -d)

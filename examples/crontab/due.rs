@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use futures::Stream;
 use tourbillon::cron::{Cron, Schedule, Tick, Ticks};
@@ -25,6 +26,11 @@ impl Due {
             Some((Arc::clone(entry), set(cron.ticks())))
         };
         Self { jobs: entries.iter().filter_map(job).collect() }
+    }
+
+    /// The earliest time for which a job has not come yet.
+    pub(crate) fn next_scheduled(&self) -> Option<SystemTime> {
+        self.jobs.iter().filter_map(|(_, ticks)| ticks.next_scheduled()).min()
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Runner {
     timer: Timer,
     log: Log,
     due: Due,
+    /// Whether the files were looked at since something became due.
+    looked: bool,
     /// The latest time that the clock has shown.
     latest: SystemTime,
     /// What it showed when it was last read, and when that was.
@@ -46,8 +48,9 @@ impl Runner {
         let now = timer.wall_now();
         let due = Due::new(&[], |ticks| ticks);
         let (timer, last) = (timer.clone(), (now, timer.now()));
-        let mut runner = Self { files, policy, timer, log, due, latest: now, last, wake_ups: 0 };
-        for entry in runner.load(now).iter().filter(|entry| entry.job.when.is_none()) {
+        let mut runner =
+            Self { files, policy, timer, log, due, looked: false, latest: now, last, wake_ups: 0 };
+        for entry in runner.load(None).iter().filter(|entry| entry.job.when.is_none()) {
             runner.start(Arc::clone(entry));
         }
         runner
@@ -57,23 +60,24 @@ impl Runner {
     pub(crate) async fn run(&mut self, mut signals: impl Stream<Item = Signal> + Unpin) {
         loop {
             match self.event(&mut signals).await {
-                // A file that changed before a job of it is due is read before the job is run.
-                Event::Due(entry, tick) if !self.files.have_changed() => {
+                // A file that changed before a job of it is due is read before the job is run. Once
+                // for all that is due together, or some of it would run twice.
+                Event::Due(entry, tick) => {
+                    if !std::mem::replace(&mut self.looked, true) && self.files.have_changed() {
+                        self.load(Some(tick.scheduled()));
+                        continue;
+                    }
                     let due = shown(tick.scheduled(), self.log.zone());
                     let missed = tick.missed();
                     self.log.tell(format_args!("{}: due {due}, {missed} missed", entry.place()));
                     self.start(entry);
                 }
-                Event::Due(_, tick) => {
-                    // With what is due just now.
-                    self.load(tick.scheduled() - Duration::from_nanos(1));
-                }
                 Event::Corrected => {
                     self.log.tell("the clock was set back by hours; what comes next is by the new");
-                    self.load(self.latest);
+                    self.load(None);
                 }
                 Event::Signal(Signal::Hup) => {
-                    self.load(self.timer.wall_now());
+                    self.load(None);
                 }
                 Event::Signal(_) => break,
             }
@@ -84,8 +88,11 @@ impl Runner {
             .tell(format_args!("ends after {own} wake-ups, and {driver} of the timer's thread"));
     }
 
-    /// Reads the files, and goes on with what is due after `from`.
-    fn load(&mut self, from: SystemTime) -> Vec<Arc<Entry>> {
+    /// Reads the files, and goes on with what is due from now on, or is due and was not started:
+    /// `due` and later.
+    fn load(&mut self, due: Option<SystemTime>) -> Vec<Arc<Entry>> {
+        let due = due.into_iter().chain(self.due.next_scheduled());
+        let from = due.map(|due| due - Duration::from_nanos(1)).fold(self.latest, SystemTime::min);
         let load = self.files.load();
         for fault in &load.faults {
             self.log.tell(fault);
@@ -109,11 +116,13 @@ impl Runner {
             if self.was_corrected() {
                 return Poll::Ready(Event::Corrected);
             }
-            if let Poll::Ready(Some(signal)) = signals.poll_next_unpin(cx) {
-                return Poll::Ready(Event::Signal(signal));
+            // Before the signals, so that a part of what is due together is never started twice.
+            if let Poll::Ready(Some((entry, tick))) = self.due.poll_next_unpin(cx) {
+                return Poll::Ready(Event::Due(entry, tick));
             }
-            match self.due.poll_next_unpin(cx) {
-                Poll::Ready(Some((entry, tick))) => Poll::Ready(Event::Due(entry, tick)),
+            self.looked = false;
+            match signals.poll_next_unpin(cx) {
+                Poll::Ready(Some(signal)) => Poll::Ready(Event::Signal(signal)),
                 _ => Poll::Pending,
             }
         })

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,11 +42,22 @@ impl Machine {
 /// Runs what is in `path` from 9:45 of a day in winter until `script` ends. Returns the lines of
 /// the log without the date, and without those that come when a process prints or ends.
 fn run(path: &Path, policy: Missed, script: impl AsyncFnOnce(&Machine)) -> Vec<String> {
+    run_with(path, policy, |_| {}, script)
+}
+
+/// The same, and calls `see` with each line as it is logged.
+fn run_with(
+    path: &Path,
+    policy: Missed,
+    see: impl Fn(&str) + Send + Sync + 'static,
+    script: impl AsyncFnOnce(&Machine),
+) -> Vec<String> {
     let (timer, clock) = virtual_timer();
     clock.set_wall(utc("2026-01-05T09:45"));
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
     let log = Log::new("UTC", &timer, move |line| {
+        see(line);
         if !line.contains(": | ") && !line.contains(": ended with ") {
             sink.lock().unwrap().push(line.replace("Mon 2026-01-05 ", "").replace(" UTC", ""));
         }
@@ -122,9 +134,75 @@ fn a_file_that_changed_is_read_before_a_job_of_it_is_run() {
     fs::write(&path, "0 * * * * true\n").expect("a file can be written");
     let told = run(&path, Missed::Skip, async |machine| {
         fs::write(&path, "30 * * * * true\n").expect("a file can be written");
-        machine.wait(2 * HOUR).await;
+        machine.wait(HOUR).await;
+        fs::write(&path, "30 * * * * true\n# the same\n").expect("a file can be written");
+        machine.wait(HOUR).await;
     });
     assert_eq!(due(&told), ["10:30 for 10:30:00, 0 missed", "11:30 for 11:30:00, 0 missed"]);
+    let reads: Vec<_> = told.iter().filter(|line| line.ends_with(" 1 jobs")).collect();
+    assert_eq!(reads, ["09:45:00 1 jobs", "10:00:00 1 jobs", "11:30:00 1 jobs"]);
+}
+
+#[test]
+fn files_that_are_read_again_lose_nothing_that_is_due_and_run_nothing_twice() {
+    let path = directory("together");
+    let touch =
+        |count: u32| fs::write(path.join("other"), format!("# {count}\n")).expect("written");
+    touch(0);
+    fs::write(path.join("jobs"), "0 * * * * true\n50 9 * * * true\n0 10 * * * true\n")
+        .expect("a file can be written");
+    // All three become due at once, of which the first is the latest.
+    let told = run(&path, Missed::Coalesce, async |machine| {
+        machine.wait(MINUTE).await;
+        touch(1);
+        machine.clock.suspend(30 * MINUTE);
+        machine.wait(MINUTE).await;
+    });
+    let all = ["10:00:00", "09:50:00", "10:00:00"].map(|at| format!("10:16 for {at}, 0 missed"));
+    assert_eq!(due(&told), all);
+    // The same, and the files change once more when the first of them is started.
+    let (other, changed) = (path.join("other"), AtomicBool::new(false));
+    let change = move |line: &str| {
+        if line.contains("jobs:1: due") && !changed.swap(true, Relaxed) {
+            fs::write(&other, "# changed\n").expect("a file can be written");
+        }
+    };
+    let told = run_with(&path, Missed::Coalesce, change, async |machine| {
+        machine.clock.suspend(30 * MINUTE);
+        machine.wait(MINUTE).await;
+    });
+    assert_eq!(due(&told).len(), 3, "{told:?}");
+    // SIGHUP comes in the moment in which something is due.
+    let told = run(&path, Missed::Skip, async |machine| {
+        for minutes in [5, 10] {
+            machine.wait(minutes * MINUTE).await;
+            machine.send(Signal::Hup);
+        }
+        machine.wait(MINUTE).await;
+        machine.send(Signal::Hup);
+        machine.wait(MINUTE).await;
+    });
+    assert_eq!(
+        due(&told),
+        ["09:50 for 09:50:00", "10:00 for 10:00:00", "10:00 for 10:00:00"]
+            .map(|due| format!("{due}, 0 missed"))
+    );
+    // After the clock was set back, what has run does not run again.
+    let told = run(&path, Missed::Skip, async |machine| {
+        machine.wait(20 * MINUTE).await;
+        machine.clock.set_wall(utc("2026-01-05T09:40"));
+        machine.send(Signal::Hup);
+        machine.wait(30 * MINUTE).await;
+    });
+    assert_eq!(due(&told).len(), 3, "{told:?}");
+    // What a new file has for times before it came is not due.
+    let told = run(&path, Missed::Coalesce, async |machine| {
+        machine.wait(14 * MINUTE).await;
+        fs::write(path.join("other"), "55 9 * * * true\n").expect("written");
+        machine.send(Signal::Hup);
+        machine.wait(30 * MINUTE).await;
+    });
+    assert_eq!(due(&told).len(), 3, "{told:?}");
 }
 
 /// Runs an hourly job and one of half past ten, with the clock set to `to` at 10:40, and for 3:35
