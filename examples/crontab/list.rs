@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
+use std::io::{self, Write};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,7 +18,7 @@ use super::log::{shown, visible};
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// Prints the first `count` runs after `from`, of all jobs together.
-pub(crate) fn next(jobs: &[Arc<Entry>], from: SystemTime, count: usize) {
+pub(crate) fn next(jobs: &[Arc<Entry>], from: SystemTime, count: usize) -> io::Result<()> {
     let mut waiting = Vec::new();
     for entry in jobs {
         match &entry.job.when {
@@ -25,27 +26,28 @@ pub(crate) fn next(jobs: &[Arc<Entry>], from: SystemTime, count: usize) {
                 let mut runs = cron.occurrences(from);
                 waiting.push((runs.next(), runs, cron, entry));
             }
-            None => line("at the start", entry),
+            None => line("at the start", entry)?,
         }
     }
     for _ in 0..count {
         let first = waiting.iter_mut().filter(|job| job.0.is_some()).min_by_key(|job| job.0);
         let Some((at, runs, cron, entry)) = first else { break };
         if let Some(at) = at {
-            line(&shown(*at, cron.zone()), entry);
+            line(&shown(*at, cron.zone()), entry)?;
         }
         *at = runs.next();
     }
+    Ok(())
 }
 
-fn line(at: &str, entry: &Entry) {
+fn line(at: &str, entry: &Entry) -> io::Result<()> {
     let user = entry.job.user.as_deref().unwrap_or("-");
     let text = format!("{user:<8} {:<24} {}", entry.place(), entry.job.command);
-    println!("{at:<29} {}", visible(text.as_bytes()));
+    writeln!(io::stdout(), "{at:<29} {}", visible(text.as_bytes()))
 }
 
 /// Goes through a year in which running a job takes no time, and prints how often each ran.
-pub(crate) fn dry_run(jobs: &[Arc<Entry>], from: SystemTime) {
+pub(crate) fn dry_run(jobs: &[Arc<Entry>], from: SystemTime) -> io::Result<()> {
     let clock = VirtualClock::new();
     clock.set_wall(from);
     let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
@@ -77,17 +79,18 @@ pub(crate) fn dry_run(jobs: &[Arc<Entry>], from: SystemTime) {
         match &entry.job.when {
             Some(_) => {
                 let runs = runs.get(&entry.place()).copied().unwrap_or(0);
-                line(&format!("{runs:>6} runs"), entry);
+                line(&format!("{runs:>6} runs"), entry)?;
             }
-            None => line("     1 run, at the start", entry),
+            None => line("     1 run, at the start", entry)?,
         }
     }
     // The first poll was no wake-up, and the last was for what is due after the year.
-    println!(
+    writeln!(
+        io::stdout(),
         "a year from {}: {} runs at {times} times, {} wake-ups, in {:.1?}",
         shown(from, "UTC"),
         runs.values().sum::<u64>(),
         polls.saturating_sub(2),
         start.elapsed()
-    );
+    )
 }

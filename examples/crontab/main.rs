@@ -163,11 +163,15 @@ mod cli {
         if !faults.is_empty() {
             return Ok(ExitCode::FAILURE);
         }
-        match mode {
+        let printed = match mode {
             Mode::Next(count) => list::next(&jobs, from, count),
             _ => list::dry_run(&jobs, from),
+        };
+        match printed {
+            // A reader that has gone, as `head` does, has seen enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),
+            _ => Ok(ExitCode::SUCCESS),
         }
-        Ok(ExitCode::SUCCESS)
     }
 
     fn run(mut files: Files, policy: Missed) -> Result<ExitCode, String> {
