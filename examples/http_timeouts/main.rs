@@ -5,9 +5,9 @@
 //! cargo run --release --example http_timeouts -- --serve 127.0.0.1:8080
 //! ```
 //!
-//! The server is hyper on smol's executor, and knows nothing of each other's timers. All limits on
-//! a client run on tourbillon, and together they leave no state in which a client can stay for ever
-//! without doing anything:
+//! The server is hyper on smol's executor, and uses the timers of neither. All limits on a client
+//! run on tourbillon. Together they leave no state in which a client can stay for ever without
+//! doing anything:
 //!
 //! - `Idle`, on the silence before a request, from the last byte of the response before (or the
 //!   start of the connection) to the first byte of the request;
@@ -69,7 +69,7 @@ async fn serve(listener: TcpListener, counters: Arc<Counters>) -> Infallible {
 }
 
 async fn serve_one(stream: TcpStream, counters: Arc<Counters>) {
-    // Without these things only take longer, or more memory.
+    // Where these fail, all works, but takes longer or more memory.
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
     let cut = server::connection(stream.clone(), &Timer::global(), &counters).await;
