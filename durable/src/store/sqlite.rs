@@ -73,8 +73,8 @@ impl Sqlite {
     ///
     /// # Errors
     ///
-    /// - [`Invalid`](StoreErrorKind::Invalid) for a database in memory, which [`Memory`] is for, for
-    ///   one that has no file of its own, and for what is no database.
+    /// - [`Invalid`](StoreErrorKind::Invalid) for a database in memory, which [`Memory`] is for;
+    ///   for one without a file of its own, and for what is no database.
     /// - [`Schema`](StoreErrorKind::Schema) if a later build made the tables, in a way that this
     ///   one does not work with.
     /// - [`Unavailable`](StoreErrorKind::Unavailable) otherwise.

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Runs the example of durable timers on SQLite, and on PostgreSQL in a cluster made for it. It kills
+# its worker, checks what became of everything, and ends with an error if that is not as it has to
+# be.
+. "$(dirname "$0")/lib.sh"
+example=(timeout 300 cargo run --quiet --locked --manifest-path durable/Cargo.toml
+    --features postgres --example durable_reminders)
+say "SQLite"
+"${example[@]}" </dev/null
+say "PostgreSQL"
+ci/durable-postgres.sh "${example[@]}" -- --store {} </dev/null
