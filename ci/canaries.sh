@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Shows each seeded bug to the models and prints: bug -> canary -> the models that fail with it.
-# Exits with 1 if a canary survives. A model that hangs does not count as one that fails.
+# Shows each canary, a seeded bug, to the models and prints: bug -> canary -> the models that fail.
+# Exits with 1 if one survives. A model that hangs does not count as one that fails. The bugs are in
+# ci/mutants/canaries, and are put into a copy of the tree.
 . "$(dirname "$0")/lib.sh"
-unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_CANARY
+unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
 need_cargo_tool cargo-nextest
 export LOOM_MAX_PREEMPTIONS=${1:-2}
 
-list=$(models --profile loom --run-ignored only --no-capture -E 'test(canary::tests::list)' \
-    2>/dev/null | sed -n 's/^canary //p')
+tree=target/canaries/tree
+list=$(faulty_copy "$tree" ci/mutants/canaries)
 [ -n "$list" ] || { echo "the list of canaries is empty"; exit 1; }
 
 survivors=0
-while read -r canary bug; do
-    log=$(TOURBILLON_CANARY=$canary models --profile canary 2>&1) || true
+while IFS=$'\t' read -r number _ name; do
+    log=$(faulty_models "$tree" "$number" canary 2>&1) || true
     grep -q '^ *Summary' <<<"$log" || { printf 'the models did not run:\n%s\n' "$log"; exit 1; }
     killers=$(sed -nE 's/^ +(FAIL|SIGABRT|SIGSEGV) .* tourbillon .*::([a-z_]+)$/\2/p' \
         <<<"$log" | sort -u | paste -sd' ')
@@ -20,7 +21,7 @@ while read -r canary bug; do
         survivors=$((survivors + 1))
         killers="NONE: it survives"
     fi
-    printf '%s\n    %s -> %s\n' "$bug" "$canary" "$killers"
+    printf '%s\n    %s -> %s\n' "${name#*: }" "${name%%:*}" "$killers"
 done <<<"$list"
 printf '\n%s canaries, %s survived\n' "$(wc -l <<<"$list")" "$survivors"
 [ "$survivors" = 0 ]

@@ -48,3 +48,34 @@ find_valgrind() {
     [ -x "$dir/usr/bin/valgrind" ] || return
     export PATH=$dir/usr/bin:$PATH VALGRIND_LIB=$dir/usr/libexec/valgrind
 }
+
+# faulty_copy TREE LIST: makes TREE a copy of the tracked files with all faults of the list, each as
+# a choice at run time, so that one build has all. Prints `NUMBER TAB CLASS TAB NAME` for each.
+faulty_copy() {
+    rm -rf "$1" && mkdir -p "$1"
+    git ls-files -z | tar --null -T - -c | tar -x -C "$1"
+    awk -v tree="$1" -f ci/mutants/apply.awk "$2"
+    cat >"$1/src/mutant.rs" <<'END'
+//! Which fault is to be shown.
+
+/// Whether it is this one.
+pub(crate) fn is(number: u32) -> bool {
+    static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let chosen = || std::env::var("TOURBILLON_MUTANT").map_or(0, |name| name.parse().unwrap());
+    *CHOSEN.get_or_init(chosen) == number
+}
+END
+    sed -i '0,/^mod /s//mod mutant;\n&/' "$1/src/lib.rs"
+    # Of another version, so that cargo keeps the builds apart, and shares those of the dependencies.
+    sed -i '0,/^version = .*/s//version = "0.0.0-faulty"/' "$1/Cargo.toml"
+}
+
+# faulty_models TREE NUMBER PROFILE: runs the models on the copy with that fault.
+faulty_models() {
+    (
+        target=$PWD/target/loom
+        cd "$1"
+        TOURBILLON_MUTANT=$2 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=$target \
+            cargo nextest run --cargo-profile loom --lib --profile "$3"
+    )
+}

@@ -10,7 +10,7 @@
 # Exits with 1 if one survives both that is not marked as one that nothing can tell.
 # A fault that survives is killed by a new model or test, or argued away in PROOF.md.
 . "$(dirname "$0")/lib.sh"
-unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_CANARY TOURBILLON_MUTANT
+unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
 need_cargo_tool cargo-nextest
 export LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-2}
 
@@ -24,29 +24,11 @@ if [ "${1:-}" = generated ]; then
 fi
 
 tree=target/mutants/tree
-rm -rf "$tree" && mkdir -p "$tree"
-git ls-files -z | tar --null -T - -c | tar -x -C "$tree"
-list=$(awk -v tree="$tree" -f ci/mutants/apply.awk ci/mutants/list)
-cat >"$tree/src/mutant.rs" <<'END'
-//! Which fault is to be shown.
-
-/// Whether it is this one.
-pub(crate) fn is(number: u32) -> bool {
-    static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    let chosen = || std::env::var("TOURBILLON_MUTANT").map_or(0, |name| name.parse().unwrap());
-    *CHOSEN.get_or_init(chosen) == number
-}
-END
-sed -i '0,/^mod /s//mod mutant;\n&/' "$tree/src/lib.rs"
-# Of another version, so that cargo keeps the builds apart, and those of the dependencies together.
-sed -i '0,/^version = .*/s//version = "0.0.0-mutants"/' "$tree/Cargo.toml"
+list=$(faulty_copy "$tree" ci/mutants/list)
 
 # models MUTANT, tests MUTANT: run them on the copy.
 target=$PWD/target
-models() {
-    (cd "$tree" && TOURBILLON_MUTANT=$1 RUSTFLAGS="--cfg tourbillon_model" \
-        CARGO_TARGET_DIR=$target/loom cargo nextest run --cargo-profile loom --lib --profile mutant)
-}
+models() { faulty_models "$tree" "$1" mutant; }
 tests() {
     (cd "$tree" && TOURBILLON_MUTANT=$1 CARGO_TARGET_DIR=$target \
         cargo nextest run --features tracing --lib --test it --profile mutant)

@@ -44,8 +44,10 @@ breach "lines of more than 100 columns" < <(
 
 # Tests, models and canaries that the documents name exist. Names in them are backquoted, and have
 # at least three words (tests, models) or two (canaries).
-git grep -ohE '(fn|struct|enum|const|static) [A-Za-z0-9_]+|^    [A-Z][A-Za-z]+,' -- src tests |
-    sed -E 's/^.* //; s/,$//' | sort -u >"$work/defined"
+{
+    git grep -ohE '(fn|struct|enum|const|static) [A-Za-z0-9_]+|^    [A-Z][A-Za-z]+,' -- src tests
+    sed -nE 's/^mutant ([A-Za-z]+):.*/\1/p' ci/mutants/canaries
+} | sed -E 's/^.* //; s/,$//' | sort -u >"$work/defined"
 breach "documents name what is not there" < <(
     grep -ohE '`([a-z0-9]+_){2,}[a-z0-9]+`|`([A-Z][a-z]+){2,}`' \
         HAZARDS.md PROOF.md ARCHITECTURE.md src/driver/PROTOCOL.md \
@@ -146,10 +148,10 @@ awk 'function expand(prefix, list,   i, c, depth, item) {
 
 # Imports point down this list.
 layers="lib fuzz compat metrics_0_24 traits cron stream future_ext queue timer wall interval timeout
-    sleep handle driver engine wheel clock tick trace error fork foreign sync canary"
+    sleep handle driver engine wheel clock tick trace error fork foreign sync"
 # Pairs that may point up: a driver that holds its timer, and the seeded bugs, which are about
 # orderings.
-allowed="driver>timer canary>sync"
+allowed="driver>timer"
 layered() {
     awk -v layers="$layers" -v allowed="$allowed" -v wanted="$1" '
         BEGIN {

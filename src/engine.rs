@@ -25,7 +25,6 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::canary::{Canary, seeded};
 use crate::clock::Clock;
 use crate::foreign::guarded;
 use crate::fork::Generation;
@@ -230,17 +229,12 @@ impl Engine {
     /// Queues a new entry and notifies the driver if it has to be.
     #[inline]
     pub(crate) fn arm(&self, deadline: Tick, waker: Waker) -> (Claim, Remaining) {
-        let hasty = (seeded(Canary::AlarmReadBeforeLock) && !self.clock.is_virtual())
-            .then(|| self.alarm.pull_forward(deadline));
         let (index, mut shard) = self.lock_home();
         let (claim, earliest) = shard.arm(index, deadline, waker);
         drop(shard);
         // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
-        let remaining = match hasty {
-            Some(summons) => self.answer(summons),
-            None => self.announce(entry, deadline, earliest),
-        };
+        let remaining = self.announce(entry, deadline, earliest);
         (claim, remaining)
     }
 
@@ -255,9 +249,6 @@ impl Engine {
     #[inline]
     pub(crate) fn refile(&self, entry: &Entry, deadline: Tick) -> Remaining {
         let earliest = self.shard_of(entry).refile(entry, deadline);
-        if seeded(Canary::ResetUnannounced) {
-            return Remaining::Nothing;
-        }
         self.announce(entry, deadline, earliest)
     }
 
@@ -270,7 +261,7 @@ impl Engine {
     #[must_use]
     pub(crate) fn replace_waker(&self, entry: &Entry, waker: Waker) -> bool {
         let shard = self.shard_of(entry);
-        let queued = entry.state() == State::Queued || seeded(Canary::ReplaceTrustsOldState);
+        let queued = entry.state() == State::Queued;
         // Whichever is no longer needed is dropped after the lock, as drops are foreign code.
         let old = if queued { entry.replace_waker(waker) } else { waker };
         drop(shard);
@@ -287,9 +278,8 @@ impl Engine {
     pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) {
         // SAFETY: as the caller says; this engine is alive.
         let entry = unsafe { claim.entry() };
-        let hasty = seeded(Canary::CancelTrustsOldState).then(|| entry.state());
         let mut shard = self.shard_of(entry);
-        let seen = hasty.unwrap_or_else(|| entry.state());
+        let seen = entry.state();
         // SAFETY: the entry itself names its shard.
         let waker = unsafe { shard.withdraw(claim, seen, completed) };
         // ORDERING: Relaxed; the shard's lock orders this load. If the driver scanned this shard
@@ -297,7 +287,7 @@ impl Engine {
         // whatever it read then, we read or a later value. Loom `last_cancel_races_close`.
         let last = shard.pending() == 0 && self.closed.load(Ordering::Relaxed);
         drop(shard);
-        if last && !seeded(Canary::LastCancelUnannounced) {
+        if last {
             self.call_driver();
         }
         drop(waker);
@@ -310,9 +300,7 @@ impl Engine {
             // ORDERING: Relaxed; the first shard's lock publishes it to the driver's next scan.
             self.closed.store(true, Ordering::Relaxed);
         }
-        if !seeded(Canary::CloseUnannounced) {
-            self.call_driver();
-        }
+        self.call_driver();
     }
 
     /// Fires all that is due at `now` and looks for what comes next.
@@ -323,11 +311,10 @@ impl Engine {
         let mut pass = Pass { fired: 0, lateness_ns_max: 0, next: Tick::NEVER, over: false };
         let mut closed = false;
         let mut pending = 0;
-        let scanned = self.shards.len() - usize::from(seeded(Canary::ScanSkipsShard));
-        for (index, shard) in self.shards.iter().enumerate().take(scanned) {
+        for (index, shard) in self.shards.iter().enumerate() {
             loop {
                 let mut shard = shard.lock();
-                if index == 0 && !seeded(Canary::ClosedReadAfterScan) {
+                if index == 0 {
                     // ORDERING: Relaxed; the first shard's lock orders it. Read before any shard
                     // is found empty; see `withdraw`.
                     closed = self.closed.load(Ordering::Relaxed);
@@ -337,9 +324,6 @@ impl Engine {
                     shard.forget_cancelled();
                 }
                 let (earliest, left) = (shard.earliest(), shard.pending());
-                if seeded(Canary::WakeUnderLock) {
-                    batch.wake_all();
-                }
                 drop(shard);
                 pass.fired += self.wake(batch);
                 if turned == Turned::Completely {
@@ -348,9 +332,6 @@ impl Engine {
                     break;
                 }
             }
-        }
-        if seeded(Canary::ClosedReadAfterScan) {
-            closed = self.closed.load(Ordering::Relaxed); // ORDERING: seeded bug
         }
         pass.lateness_ns_max = batch.take_lateness();
         pass.over = closed && pending == 0;
@@ -406,7 +387,6 @@ impl Engine {
     fn announce(&self, entry: &Entry, deadline: Tick, earliest: Earliest) -> Remaining {
         self.catch_up(entry, deadline);
         let summons = match earliest {
-            Earliest::Lowered if seeded(Canary::InsertUnannounced) => Summons::None,
             Earliest::Lowered => self.alarm.pull_forward(deadline),
             // Another insert lowered the shard's earliest deadline at least this far, and told
             // the driver or is about to; unless there is none to be told.
@@ -425,7 +405,7 @@ impl Engine {
     fn catch_up(&self, entry: &Entry, deadline: Tick) {
         let Clock::Virtual(time) = &self.clock else { return };
         let now = time.now();
-        if deadline > now || time.is_moved_here() || seeded(Canary::ArmIgnoresAdvance) {
+        if deadline > now || time.is_moved_here() {
             return;
         }
         let waker = self.shard_of(entry).fire(entry, now);

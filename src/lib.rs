@@ -156,7 +156,6 @@
 //! [`SystemTime`]: std::time::SystemTime
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod canary;
 mod clock;
 pub mod compat;
 #[cfg(feature = "cron")]

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use futures_core::FusedFuture;
 
-use crate::canary::{Canary, seeded};
 use crate::engine::{Claim, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
@@ -193,7 +192,7 @@ impl Sleep {
                 // any deadline it has seen. On a virtual clock equal deadlines fire in the order
                 // they were set, so there the wheel has to know at once.
                 let later = deadline >= old && !engine.clock().is_virtual();
-                if later || seeded(Canary::ResetEarlierWithoutLock) {
+                if later {
                     entry.postpone(deadline);
                 } else {
                     let remaining = engine.refile(entry, deadline);
@@ -291,7 +290,7 @@ impl Sleep {
                 Place::Unarmed => return self.poll_unarmed(waker),
             };
             if entry.state() == State::Fired {
-                let trusted = !entry.is_postponed() || seeded(Canary::FireIgnoresPostponement);
+                let trusted = !entry.is_postponed();
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
                 }

@@ -4,10 +4,17 @@
 # The list: `file PATH`; below it `mutant NAME`, lines `- OLD` as they are in that file and lines
 # `+ NEW`. OLD occurs once there; or with a line `@ TEXT`, which does, it is the first after that.
 # `= WHY` says why no model and no test can tell the difference. What ends with a semicolon or
-# a brace is a statement, the rest an expression.
+# a brace is a statement, the rest an expression. A mutant of several places stands there several
+# times: after the first time by the part of its name before the colon.
 
 /^file / { file = substr($0, 6); next }
-/^mutant / { count++; of[count] = file; name[count] = substr($0, 8); next }
+/^mutant / {
+    count++; of[count] = file; name[count] = short = substr($0, 8)
+    sub(/:.*/, "", short)
+    if (!(short in first)) first[short] = count
+    number[count] = first[short]
+    next
+}
 /^@ / { anchor[count] = substr($0, 3); next }
 /^- / { old[count] = join(old[count], substr($0, 3)); next }
 /^\+ / { new[count] = join(new[count], substr($0, 3)); next }
@@ -30,7 +37,7 @@ END {
         close(tree "/" path)
     }
     for (n = 1; n <= count; n++)
-        print n "\t" ((n in argued) ? "argued" : "to die") "\t" name[n]
+        if (number[n] == n) print n "\t" ((n in argued) ? "argued" : "to die") "\t" name[n]
     exit broken
 }
 
@@ -44,7 +51,7 @@ function apply(n,    path, start, at, before, after, choice) {
     if (!at) return fail(path ": not there, or meets another mutant: " name[n])
     before = substr(text[path], 1, start + at - 2)
     after = substr(text[path], start + at - 1 + length(old[n]))
-    choice = "if !crate::mutant::is(" n ") { " old[n] " } else { " new[n] " }"
+    choice = "if !crate::mutant::is(" number[n] ") { " old[n] " } else { " new[n] " }"
     text[path] = before (old[n] ~ /[;}]$/ ? choice : "(" choice ")") after
 }
 

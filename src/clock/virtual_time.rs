@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::canary::{Canary, seeded};
 use crate::clock::{Steps, TimeLine, saturating_add};
 use crate::fork::PerProcess;
 use crate::sync::{
@@ -146,7 +145,7 @@ impl VirtualTime {
                 return 0;
             }
             moves = wait(&self.movers().moved, moves);
-            let there = self.now() >= own || seeded(Canary::AdvanceHeedsOwnGoalOnly);
+            let there = self.now() >= own;
             if moves.mover.is_none() && there {
                 return 0;
             }
@@ -158,7 +157,7 @@ impl VirtualTime {
             drop(moves);
             fired += step(goal);
             moves = self.moves();
-            if moves.goal == goal || seeded(Canary::AdvanceHeedsOwnGoalOnly) {
+            if moves.goal == goal {
                 break;
             }
         }
@@ -178,9 +177,7 @@ impl VirtualTime {
     /// The time, in order with jumps: one that comes later sees what this thread wrote before. Edge
     /// `advance`.
     pub(super) fn now_in_order(&self) -> Tick {
-        if !seeded(Canary::TurnReadsTimeUnordered) {
-            drop(self.moves());
-        }
+        drop(self.moves());
         self.now()
     }
 

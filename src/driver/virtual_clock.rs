@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::canary::{Canary, seeded};
 use crate::clock::{VirtualTime, saturating_add};
 use crate::engine::{Engine, WakeBatch};
 use crate::sync::{Arc, OnceLock};
@@ -346,9 +345,6 @@ impl VirtualClock {
                 return fired;
             }
             time.move_to(goal);
-            if seeded(Canary::AdvanceScansBeforeOnly) {
-                return fired;
-            }
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use crate::canary::{Canary, seeded};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tick::Tick;
 
@@ -70,9 +69,6 @@ impl Alarm {
     /// Announces a scan. From here on, every insert that might be the earliest is noticed by
     /// [`commit`](Self::commit).
     pub(crate) fn begin_scan(&self) {
-        if seeded(Canary::ScanUnannounced) {
-            return;
-        }
         // ORDERING: Relaxed; the shard locks that follow publish it. Edge `alarm`; loom
         // `inserts_race_park_on_two_shards`.
         self.0.store(SCANNING, Ordering::Relaxed);
@@ -88,10 +84,6 @@ impl Alarm {
             Promise::WhenCalled => IDLE,
             Promise::Gone => ABSENT,
         };
-        if seeded(Canary::CommitBlindly) || seeded(Canary::ScanUnannounced) {
-            self.0.store(value, Ordering::Relaxed); // ORDERING: seeded bug
-            return true;
-        }
         // ORDERING: Relaxed; whoever scans or inserts next is ordered by the shard's lock, and a
         // failed exchange means no more than "scan again". Loom `insert_races_park`.
         self.0.compare_exchange(SCANNING, value, Ordering::Relaxed, Ordering::Relaxed).is_ok()

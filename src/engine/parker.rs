@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::canary::{Canary, seeded};
 use crate::clock::Clock;
 use crate::engine::alarm::Promise;
 use crate::sync::{Condvar, Mutex, lock};
@@ -25,13 +24,10 @@ impl Parker {
     /// A token left before counts, and is taken.
     pub(crate) fn park(&self, clock: &Clock, promise: Promise, limit: Duration) {
         let mut token = lock(&self.token);
-        if seeded(Canary::ParkIgnoresToken) {
-            *token = false;
-        }
         if !*token {
             token = self.wait(token, clock, promise, limit);
         }
-        *token = seeded(Canary::ParkKeepsToken);
+        *token = false;
     }
 
     /// Leaves the token and wakes the thread that waits for it.

@@ -5,7 +5,6 @@
 
 use std::task::Waker;
 
-use crate::canary::{Canary, seeded};
 use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
@@ -89,7 +88,7 @@ impl Shard {
     /// Forgets about timers that were cancelled. Only for a driver that ends and finds nothing
     /// pending: whoever arms the next timer must then lower the earliest deadline, and start it.
     pub(crate) fn forget_cancelled(&mut self) {
-        if self.pending() == 0 && !seeded(Canary::ExitKeepsEarliest) {
+        if self.pending() == 0 {
             self.earliest = Tick::NEVER;
         }
     }
@@ -120,9 +119,7 @@ impl Shard {
     #[inline]
     pub(crate) fn refile(&mut self, entry: &Entry, deadline: Tick) -> Earliest {
         if entry.state() != State::Queued {
-            if !seeded(Canary::RefileTrustsFire) {
-                entry.distrust_fire();
-            }
+            entry.distrust_fire();
             return Earliest::Kept;
         }
         self.wheel.remove(entry.key());
@@ -177,7 +174,7 @@ impl Shard {
         let mut lateness_ns_max = 0;
         let turned = self.wheel.turn(now, allowance, |entry| {
             let deadline = entry.deadline();
-            if deadline > now && !seeded(Canary::DueIgnoresPostponement) {
+            if deadline > now {
                 return Due::Postponed(deadline);
             }
             batch.push(entry.fire());

@@ -22,7 +22,6 @@ mod spin {
 
     use crossbeam_utils::Backoff;
 
-    use crate::canary::{Canary, ordering};
     use crate::sync::{AtomicBool, Ordering, UnsafeCell, sleep};
 
     const FIRST_SLEEP: Duration = Duration::from_micros(20);
@@ -56,9 +55,8 @@ mod spin {
             // ORDERING: Acquire, the partner of the Release in `drop`: what the last holder wrote
             // is seen by the next. Relaxed on failure: nothing is read then. Loom
             // `the_lock_excludes_and_publishes`.
-            let acquire = ordering(Canary::LockTakesRelaxed, Ordering::Acquire);
             self.taken
-                .compare_exchange(false, true, acquire, Ordering::Relaxed)
+                .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
                 .then(|| LockGuard { lock: self })
         }
@@ -108,8 +106,7 @@ mod spin {
         #[inline]
         fn drop(&mut self) {
             // ORDERING: Release, the partner of the Acquire in `try_lock`.
-            let release = ordering(Canary::LockGivesRelaxed, Ordering::Release);
-            self.lock.taken.store(false, release);
+            self.lock.taken.store(false, Ordering::Release);
         }
     }
 
