@@ -319,12 +319,13 @@ impl Engine {
                     // is found empty; see `withdraw`.
                     closed = self.closed.load(Ordering::Relaxed);
                 }
-                let turned = shard.turn(now, batch);
+                let (turned, lateness_ns_max) = shard.turn(now, batch);
                 if closed {
                     shard.forget_cancelled();
                 }
                 let (earliest, left) = (shard.earliest(), shard.pending());
                 drop(shard);
+                pass.lateness_ns_max = pass.lateness_ns_max.max(lateness_ns_max);
                 pass.fired += self.wake(batch);
                 if turned == Turned::Completely {
                     pass.next = pass.next.min(earliest);
@@ -333,7 +334,6 @@ impl Engine {
                 }
             }
         }
-        pass.lateness_ns_max = batch.take_lateness();
         pass.over = closed && pending == 0;
         pass
     }

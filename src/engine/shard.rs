@@ -167,8 +167,9 @@ impl Shard {
         })
     }
 
-    /// Fires what is due at `now`, as far as the batch has room.
-    pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> Turned {
+    /// Fires what is due at `now`, as far as the batch has room. Returns the worst lateness too, in
+    /// nanoseconds.
+    pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> (Turned, u64) {
         let (counts, lateness) = (&mut self.counts, &mut self.lateness);
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
         let mut lateness_ns_max = 0;
@@ -183,11 +184,10 @@ impl Shard {
             counts.note_fire(lateness_ns, lateness);
             Due::Expired
         });
-        batch.note_lateness(lateness_ns_max);
         if turned == Turned::Completely && self.earliest <= now {
             self.earliest = self.wheel.next_deadline().unwrap_or(Tick::NEVER);
         }
-        turned
+        (turned, lateness_ns_max)
     }
 
     #[inline]
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!((shard.pending(), shard.wheel.store().chunks()), (0, 2));
         let mut batch = WakeBatch::new();
         let claims = armed(&mut shard, BURST);
-        while shard.turn(Tick::LAST, &mut batch) == Turned::Partly {
+        while shard.turn(Tick::LAST, &mut batch).0 == Turned::Partly {
             assert_eq!(batch.wake_all(), 0);
         }
         for claim in claims {
@@ -249,7 +249,7 @@ mod tests {
         let mut shard = Shard::new(Tick::ORIGIN);
         let claims = armed(&mut shard, 100);
         let mut batch = WakeBatch::new();
-        assert_eq!(shard.turn(Tick::LAST, &mut batch), Turned::Partly);
+        assert_eq!(shard.turn(Tick::LAST, &mut batch).0, Turned::Partly);
         assert_eq!((batch.len(), batch.room()), (crate::engine::wake_batch::BATCH, 0));
         for claim in claims {
             withdraw(&mut shard, claim);
@@ -266,7 +266,7 @@ mod tests {
             .map(|n| shard.arm(0, after(BEGINS + 1_000 + n), Waker::noop().clone()).0)
             .collect();
         let mut batch = WakeBatch::new();
-        let turns = (1..).find(|_| shard.turn(after(BEGINS), &mut batch) == Turned::Completely);
+        let turns = (1..).find(|_| shard.turn(after(BEGINS), &mut batch).0 == Turned::Completely);
         assert_eq!((turns, batch.len()), (Some(1_000 / MOVES + 1), 0));
         for claim in claims {
             withdraw(&mut shard, claim);
@@ -280,7 +280,7 @@ mod tests {
         let earliest = shard.earliest();
         withdraw(&mut shard, claims.next().expect("the first"));
         assert_eq!(shard.earliest(), earliest);
-        assert_eq!(shard.turn(earliest, &mut WakeBatch::new()), Turned::Completely);
+        assert_eq!(shard.turn(earliest, &mut WakeBatch::new()).0, Turned::Completely);
         assert!(shard.earliest() > earliest);
         withdraw(&mut shard, claims.next().expect("the second"));
     }
@@ -290,11 +290,11 @@ mod tests {
         let mut shard = Shard::new(Tick::ORIGIN);
         let mut batch = WakeBatch::new();
         let after = |nanos| Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos));
-        assert_eq!(shard.turn(after(100), &mut batch), Turned::Completely);
+        assert_eq!(shard.turn(after(100), &mut batch), (Turned::Completely, 0));
         // Armed while the clock shows less than it did.
         let claims = [10, 30, 10, 200].map(|n| shard.arm(0, after(n), Waker::noop().clone()).0);
         for (now, due, next) in [(5, 0, 10), (10, 2, 30), (20, 0, 30), (150, 1, 200), (200, 1, 0)] {
-            assert_eq!(shard.turn(after(now), &mut batch), Turned::Completely);
+            assert_eq!(shard.turn(after(now), &mut batch).0, Turned::Completely);
             assert_eq!(batch.len(), due, "at {now}");
             assert_eq!(batch.wake_all(), 0);
             assert_eq!(shard.earliest(), if next == 0 { Tick::NEVER } else { after(next) });

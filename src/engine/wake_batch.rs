@@ -12,13 +12,11 @@ pub(crate) const BATCH: usize = if cfg!(all(test, tourbillon_model)) { 2 } else 
 #[derive(Debug)]
 pub(crate) struct WakeBatch {
     wakers: Vec<Waker>,
-    /// The greatest noted since it was last taken.
-    lateness_ns_max: u64,
 }
 
 impl WakeBatch {
     pub(crate) fn new() -> Self {
-        Self { wakers: Vec::with_capacity(BATCH), lateness_ns_max: 0 }
+        Self { wakers: Vec::with_capacity(BATCH) }
     }
 
     /// How many it holds.
@@ -34,16 +32,6 @@ impl WakeBatch {
     pub(crate) fn push(&mut self, waker: Waker) {
         debug_assert!(self.room() > 0, "the batch is full");
         self.wakers.push(waker);
-    }
-
-    /// Notes how late a timer was whose waker it holds.
-    pub(crate) fn note_lateness(&mut self, lateness_ns: u64) {
-        self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
-    }
-
-    /// The greatest lateness noted since the last call.
-    pub(crate) fn take_lateness(&mut self) -> u64 {
-        std::mem::take(&mut self.lateness_ns_max)
     }
 
     /// Wakes them in the order they were taken. Returns how many panicked.
