@@ -71,6 +71,7 @@ choose_skipped() {
             the_driver_thread_survives_a_waker_that_panics
             a_hook_that_panics_harms_nobody
             a_waker_that_panics_at_a_step_harms_nobody_and_is_counted
+            a_waker_that_waits_for_the_clock_that_runs_it_panics_and_harms_no_other
             a_waker_that_panics_leaves_the_queue_as_it_was
         ) ;;
     thread)

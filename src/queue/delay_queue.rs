@@ -47,8 +47,9 @@ use crate::wheel::{self, Allowance, Due, Turned, Wheel};
 /// # Panics
 ///
 /// A poll panics as that of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
-/// started; no entry is lost. Inserting panics if the queue holds 2^31 entries. Both pass on the
-/// panic of a waker; the queue is then as before the call.
+/// started; no entry is lost. Inserting panics if the queue holds 2^31 entries. A poll and every
+/// method that may wake the waiting task pass on the panic of a waker; the queue is then as before
+/// the call.
 ///
 /// # Examples
 ///
