@@ -104,5 +104,5 @@ for sanitizer; do
     sanitized --lib --test it -- "${skipped[@]/#/--skip=}"
     TOURBILLON_STRESS_SECONDS=2 TOURBILLON_STRESS_TIMERS=400000 \
         sanitized --test stress -- --ignored --nocapture
-    TOURBILLON_STORMS=500 sanitized --test it -- storms_of_hostile_code
+    TOURBILLON_STORMS=200 sanitized --test it -- storms_of_hostile_code
 done
