@@ -1,5 +1,7 @@
-//! Stores with a bug: a node that has one breaks a promise, and the checker is to say which.
+//! [`Tap`]: a store that counts its calls, and that has a bug if it is to. A node on a store with a
+//! bug breaks a promise, and the checker is to say which.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use tourbillon_durable::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
     Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
 };
-use tourbillon_durable::{Lease, NodeId, Record, Shards, StoreError, Time, TimerId};
+use tourbillon_durable::{Lease, Record, Shards, StoreError, Time, TimerId};
 
 use crate::Result as Outcome;
 use crate::checker::Verdict;
@@ -77,151 +79,180 @@ impl Bug {
     }
 }
 
-/// What the connections of a node with a bug share.
-#[derive(Clone)]
-struct Marks {
-    /// The last that a scan of all was answered with.
+/// What the connections of a node share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    /// How many calls there were.
+    calls: Arc<AtomicU64>,
+    /// The last that a scan was answered with.
     cursor: Arc<Mutex<Option<Waiting>>>,
     /// Whether there has been a scan.
     is_told: Arc<Mutex<bool>>,
 }
 
-/// A store that has a bug.
-pub(crate) struct Canary {
+impl Marks {
+    /// How many calls there were so far.
+    pub(crate) fn calls(&self) -> u64 {
+        // ORDERING: Relaxed; it publishes nothing but itself.
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+/// A store whose calls are counted, and that may have a bug.
+pub(crate) struct Tap {
     store: Box<dyn Store>,
-    bug: Bug,
+    bug: Option<Bug>,
     marks: Marks,
 }
 
-impl Canary {
-    pub(crate) fn new(store: Box<dyn Store>, bug: Bug) -> Self {
-        let marks = Marks { cursor: Arc::default(), is_told: Arc::default() };
-        Self { store, bug, marks }
+impl Tap {
+    pub(crate) fn new(store: Box<dyn Store>, bug: Option<Bug>, marks: &Marks) -> Self {
+        Self { store, bug, marks: marks.clone() }
+    }
+
+    /// The store, for one call.
+    fn store(&mut self) -> &mut dyn Store {
+        // ORDERING: Relaxed; it publishes nothing but itself.
+        self.marks.calls.fetch_add(1, Ordering::Relaxed);
+        &mut *self.store
     }
 
     /// What the engine takes for a lease is a thousand, if it ignores them.
     fn span(&self, span: Duration) -> Duration {
-        if self.bug == Bug::LeaseIgnored { span / TRUST } else { span }
+        if self.bug == Some(Bug::LeaseIgnored) { span / TRUST } else { span }
     }
 
     /// Ends the attempt that runs, whoever asks.
     fn finish_any(&mut self, lease: Lease, end: &End) -> Result<Finished> {
         let filter = Filter { timer: Some(end.timer), ..Filter::default() };
-        let running = self.store.timers(&filter)?.pop();
+        let running = self.store().timers(&filter)?.pop();
         let running = running.and_then(|timer| Some((timer.running?, timer.attempt)));
         let (lease, attempt) = running.unwrap_or((lease, end.attempt));
         let end = End { attempt, ..end.clone() };
-        Ok(self.store.finish(lease, &[end])?.remove(0))
+        Ok(self.store().finish(lease, &[end])?.remove(0))
     }
 }
 
-impl Store for Canary {
+impl Store for Tap {
     fn connect(&self) -> Result<Box<dyn Store>> {
         let (store, marks) = (self.store.connect()?, self.marks.clone());
         Ok(Box::new(Self { store, bug: self.bug, marks }))
     }
 
-    fn join(&mut self, node: NodeId, span: Duration) -> Result<Beat> {
+    fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let span = self.span(span);
-        self.store.join(node, span)
+        self.store().join(lease, span)
     }
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let span = self.span(span);
-        self.store.beat(lease, span)
+        self.store().beat(lease, span)
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
-        let mut window = self.store.scan(scan)?;
+        let mut window = self.store().scan(scan)?;
         match self.bug {
-            Bug::CursorInsteadOfSet => {
+            Some(Bug::CursorInsteadOfSet) => {
                 let mut cursor = self.marks.cursor.lock().unwrap_or_else(PoisonError::into_inner);
                 window.timers.retain(|waiting| cursor.is_none_or(|cursor| cursor < *waiting));
                 *cursor = window.timers.last().copied().or(*cursor);
             }
-            Bug::NotifyTrusted => {
+            Some(Bug::NotifyTrusted) => {
                 let mut told = self.marks.is_told.lock().unwrap_or_else(PoisonError::into_inner);
                 if std::mem::replace(&mut *told, true) {
                     window.timers.clear();
                 }
             }
-            Bug::FenceRemoved | Bug::LeaseIgnored => {}
+            Some(Bug::FenceRemoved | Bug::LeaseIgnored) | None => {}
         }
         Ok(window)
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
-        if self.bug == Bug::FenceRemoved {
+        if self.bug == Some(Bug::FenceRemoved) {
             return ends.iter().map(|end| self.finish_any(lease, end)).collect();
         }
-        self.store.finish(lease, ends)
+        self.store().finish(lease, ends)
+    }
+
+    fn finish_and_claim(
+        &mut self,
+        lease: Lease,
+        ends: &[End],
+        timers: &[TimerId],
+    ) -> Result<(Vec<Finished>, Claimed)> {
+        if self.bug == Some(Bug::FenceRemoved) {
+            let finished = self.finish(lease, ends)?;
+            return Ok((finished, self.claim(lease, timers)?));
+        }
+        self.store().finish_and_claim(lease, ends, timers)
     }
 
     fn now(&mut self) -> Result<Time> {
-        self.store.now()
+        self.store().now()
     }
 
     fn leave(&mut self, lease: Lease) -> Result<()> {
-        self.store.leave(lease)
+        self.store().leave(lease)
     }
 
     fn tend(&mut self) -> Result<Tended> {
-        self.store.tend()
+        self.store().tend()
     }
 
     fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
-        self.store.insert(timers, repeated)
+        self.store().insert(timers, repeated)
     }
 
     fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
-        self.store.held(lease)
+        self.store().held(lease)
     }
 
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
-        self.store.claim(lease, timers)
+        self.store().claim(lease, timers)
     }
 
     fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
-        self.store.cancel(timer)
+        self.store().cancel(timer)
     }
 
     fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
-        self.store.reschedule(timer, to)
+        self.store().reschedule(timer, to)
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {
-        self.store.find(name)
+        self.store().find(name)
     }
 
     fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
-        self.store.timers(filter)
+        self.store().timers(filter)
     }
 
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
-        self.store.schedule(name)
+        self.store().schedule(name)
     }
 
     fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.store.schedules(filter)
+        self.store().schedules(filter)
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        self.store.upcoming(ahead, shards, limit)
+        self.store().upcoming(ahead, shards, limit)
     }
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
-        self.store.change(change)
+        self.store().change(change)
     }
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
-        self.store.advance(advance)
+        self.store().advance(advance)
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
-        self.store.records(filter)
+        self.store().records(filter)
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
-        self.store.prune(before, limit)
+        self.store().prune(before, limit)
     }
 }

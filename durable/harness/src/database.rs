@@ -14,6 +14,41 @@ use crate::Result;
 /// For how long a database that is not there is tried.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+const SIZES: &str = "\
+    SELECT pg_total_relation_size('tourbillon.timer'), n_dead_tup, n_tup_upd, n_tup_hot_upd, \
+           (pg_current_wal_insert_lsn() - '0/0')::bigint \
+    FROM pg_stat_user_tables WHERE schemaname = 'tourbillon' AND relname = 'timer'";
+
+/// What a database takes. Of SQLite only its files are known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sizes {
+    /// Bytes: the table of timers with its indexes, or the whole file.
+    timers: i64,
+    /// Dead rows.
+    dead: i64,
+    updates: i64,
+    /// Of the updates, those that changed no index.
+    hot: i64,
+    /// Bytes of the log.
+    wal: i64,
+}
+
+impl Sizes {
+    /// What became of it by so many timers.
+    pub(crate) fn since(&self, before: &Self, timers: usize) -> String {
+        let mib = |bytes: i64| bytes as f64 / (1024.0 * 1024.0);
+        let mut text = format!("{:.1} MiB -> {:.1} MiB", mib(before.timers), mib(self.timers));
+        if self.wal > 0 {
+            let wal = (self.wal - before.wal) as f64 / timers as f64;
+            let updates = (self.updates - before.updates).max(1);
+            let hot = (self.hot - before.hot) as f64 / updates as f64 * 100.0;
+            let dead = self.dead;
+            text += &format!(", {dead} dead rows, HOT {hot:.1} %, WAL {wal:.0} B a timer");
+        }
+        text
+    }
+}
+
 /// `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
 #[derive(Clone, Debug)]
 pub(crate) struct Address(String);
@@ -113,6 +148,23 @@ impl Address {
         insert(&mut transaction, timers)?;
         thread::sleep(span);
         Ok(transaction.commit()?)
+    }
+
+    /// How large the tables are, and what they have cost so far.
+    pub(crate) fn sizes(&self) -> Result<Sizes> {
+        if let Some(path) = self.file() {
+            let wal = std::fs::metadata(format!("{path}-wal")).map_or(0, |file| file.len());
+            let bytes = std::fs::metadata(path)?.len();
+            return Ok(Sizes { timers: i64::try_from(bytes + wal)?, ..Sizes::default() });
+        }
+        let row = self.client()?.query_one(SIZES, &[])?;
+        Ok(Sizes {
+            timers: row.get(0),
+            dead: row.get(1),
+            updates: row.get(2),
+            hot: row.get(3),
+            wal: row.get(4),
+        })
     }
 
     fn client(&self) -> Result<postgres::Client> {

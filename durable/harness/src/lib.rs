@@ -1,5 +1,6 @@
 //! Nodes as real processes, faults among them, and a checker that decides from the logs alone.
 
+pub mod bench;
 pub mod canary;
 pub mod checker;
 mod children;

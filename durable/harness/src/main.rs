@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use options::Options;
+use tourbillon_durable_harness::bench::{self, BENCHES};
 use tourbillon_durable_harness::canary::Bug;
 use tourbillon_durable_harness::log::Label;
 use tourbillon_durable_harness::{Result, checker, load, log, node, storm, wall_seconds};
@@ -27,7 +28,11 @@ harness storm           nodes, clients and faults, and judges what comes of it
     --logs DIR          kept there; else in a temporary folder, kept if promises were broken
     --canary NAME       a bug that the nodes have
 harness canaries        a storm for each bug; succeeds if the checker finds each. As for storm
-harness node, clients, time: the processes of a storm";
+harness bench NAME      measures, and prints a row of durable/BENCHES.md. Small if not said:
+    --store as above, --nodes K (1), --connections K (1), --lease-ms N (15000)
+    --timers N, --seconds S, or --full 1 for what others were measured with
+harness benches         lists them
+harness node, clients, bench-node, time: processes of these";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -35,6 +40,9 @@ fn main() -> ExitCode {
     let done = Options::new(arguments).and_then(|options| match command.as_str() {
         "check" => check(&options),
         "storm" => storm(&options),
+        "bench" => bench(&options),
+        "benches" => Ok(list_benches()),
+        "bench-node" => bench_node(&options),
         "canaries" => canaries(&options),
         "node" => node(&options),
         "clients" => clients(&options),
@@ -107,6 +115,43 @@ fn canaries(options: &Options) -> Result<bool> {
         println!("{name}: {} ({verdicts})", if *is_found { "found" } else { "NOT FOUND" });
     }
     Ok(found.iter().all(|(_, is_found, _)| *is_found))
+}
+
+fn bench(options: &Options) -> Result<bool> {
+    let name = options.word(0)?;
+    let bench = BENCHES.iter().find(|bench| bench.name == name);
+    let bench = bench.ok_or_else(|| format!("there is no measurement `{name}`"))?;
+    let is_full = options.optional("full").is_some();
+    let (timers, seconds) = if is_full { bench.full } else { bench.default };
+    bench::run(
+        bench,
+        &bench::Options {
+            store: options.text("store")?.to_owned(),
+            nodes: options.number("nodes", 1)?,
+            connections: options.number("connections", 1)?,
+            timers: options.number("timers", timers)?,
+            span: Duration::from_secs(options.number("seconds", seconds)?),
+            lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
+        },
+    )?;
+    Ok(true)
+}
+
+fn list_benches() -> bool {
+    for bench in BENCHES {
+        println!("{:10} {}\n{:10} others: {}", bench.name, bench.what, "", bench.others);
+    }
+    true
+}
+
+fn bench_node(options: &Options) -> Result<bool> {
+    bench::run_node(&bench::NodeOptions {
+        store: options.text("store")?.to_owned(),
+        out: options.text("out")?.to_owned(),
+        connections: options.number("connections", 1)?,
+        lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
+    })?;
+    Ok(true)
 }
 
 fn seed(options: &Options) -> Result<u64> {

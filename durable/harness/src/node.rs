@@ -10,7 +10,7 @@ use pollster::block_on;
 use tourbillon_durable::{EndError, Engine, Fire, Worker};
 
 use crate::Result;
-use crate::canary::{Bug, Canary};
+use crate::canary::{Bug, Marks, Tap};
 use crate::database::Address;
 use crate::log::{How, Label, Line, Log, Stamp, Taken};
 use crate::workload::{KINDS, conduct};
@@ -47,10 +47,7 @@ pub fn run(options: &Options) -> Result<()> {
     let bug = options.canary;
     let builder = builder(options);
     let engine = Address::new(&options.store)?.patiently(|store| {
-        let store = match bug {
-            Some(bug) => Box::new(Canary::new(store, bug)),
-            None => store,
-        };
+        let store = Box::new(Tap::new(store, bug, &Marks::default()));
         Ok(builder.clone().start(store)?)
     })?;
     let mut handlers = Vec::new();

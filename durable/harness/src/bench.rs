@@ -1,0 +1,293 @@
+//! Measurements: each starts nodes as processes, and prints a row beside the figures of others.
+
+mod idle;
+mod insert;
+mod node;
+mod spread;
+mod takeover;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+pub use node::{NodeOptions, run as run_node};
+use tourbillon_durable::store::NewTimer;
+use tourbillon_durable::{Retry, Store, Time, TimerId};
+
+use crate::Result;
+use crate::children::Process;
+use crate::database::Address;
+
+/// The kind of all timers but those that hang.
+const KIND: &str = "bench";
+
+/// The kind whose first attempts never end.
+const HANGS: &str = "hangs";
+
+/// How many timers go into one insert.
+const BATCH: usize = 1_000;
+
+/// What a measurement is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address of the database; of PostgreSQL, a database is made on its server.
+    pub store: String,
+    /// How many nodes.
+    pub nodes: u32,
+    /// How many connections a node claims by.
+    pub connections: usize,
+    /// How many timers.
+    pub timers: usize,
+    /// Over how long they are due, or for how long is measured.
+    pub span: Duration,
+    /// The lease of the nodes.
+    pub lease: Duration,
+}
+
+/// A measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench {
+    /// Its name.
+    pub name: &'static str,
+    /// What is measured.
+    pub what: &'static str,
+    /// How many timers by default, and over how many seconds.
+    pub default: (usize, u64),
+    /// How many timers the figures of others are for, and over how many seconds.
+    pub full: (usize, u64),
+    /// What the best peer, the prototype and the bar are, on PostgreSQL.
+    pub others: &'static str,
+    run: fn(&Run) -> Result<String>,
+}
+
+/// All measurements.
+pub const BENCHES: &[Bench] = &[
+    Bench {
+        name: "lateness",
+        what: "timers at a steady pace, p50 / p99 / p99.9 / max ms",
+        default: (1_000, 10),
+        full: (1_000, 60),
+        others: "graphile_worker 3.6 / 17.6 / - / 39; prototype 1.15 / 5.7 / - / 31; bar 2 / 10",
+        run: spread::spread,
+    },
+    Bench {
+        name: "hundred",
+        what: "a hundred thousand, p50 / p99 / p99.9 / max ms",
+        default: (10_000, 3),
+        full: (100_000, 30),
+        others: "graphile_worker 19.6 / 51 / - / 80; prototype 0.67 / 5.5 / - / 25 \
+                 (SQLite 6.9 / 45 / - / 112); bar 3 / 15 / - / 100",
+        run: spread::spread,
+    },
+    Bench {
+        name: "million",
+        what: "a million due in a minute, p50 / p99 / p99.9 / max ms",
+        default: (50_000, 3),
+        full: (1_000_000, 60),
+        others: "prototype 13 / 48 / 83 / 112, beside compilers; bar p99 50, max 250",
+        run: spread::spread,
+    },
+    Bench {
+        name: "drain",
+        what: "all due at once, timers a second",
+        default: (20_000, 0),
+        full: (200_000, 0),
+        others: "graphile_worker 5 k; prototype 24-30 k with 1-2 connections, 64 k with 4; \
+                 bar 25 k with 2",
+        run: spread::drain,
+    },
+    Bench {
+        name: "sustained",
+        what: "inserted and fired together, p50 / p99 / p99.9 / max ms, and the tables' growth",
+        default: (20_000, 10),
+        full: (1_200_000, 60),
+        others: "prototype at 20 k a second for a minute 9.3 / 65 / - / 144; WAL after insert \
+                 494 B a timer, HOT 99.9-100 %; bar 520 B, 99.9 %",
+        run: spread::sustained,
+    },
+    Bench {
+        name: "insert",
+        what: "timers a second: batched, one by one, by 64 callers at once",
+        default: (20_000, 3),
+        full: (500_000, 10),
+        others: "graphile_worker 22.7 k (184); prototype 195-250 k (239), SQLite 267 k (169)",
+        run: insert::insert,
+    },
+    Bench {
+        name: "takeover",
+        what: "kill -9 of one node of several: what ran starts anew after, what is due is late by",
+        default: (90, 5),
+        full: (90, 5),
+        others: "BullMQ 59 s; prototype 15.6 s (lease 15), pending 1.54 s; bar lease + 2 s, 2.5 s",
+        run: takeover::takeover,
+    },
+    Bench {
+        name: "idle",
+        what: "calls of the store a second a node, with that many timers far ahead",
+        default: (10_000, 10),
+        full: (1_000_000, 60),
+        others: "pg-boss 8.5, graphile-worker 9.9, procrastinate 30; prototype 5, SQLite 2; bar 6",
+        run: idle::idle,
+    },
+];
+
+/// Runs a measurement and prints its row.
+///
+/// # Errors
+///
+/// If it could not take place, or something was lost, early or done twice.
+pub fn run(bench: &Bench, options: &Options) -> Result<()> {
+    let address = Address::new(&options.store)?.for_a_run(now().as_micros().unsigned_abs())?;
+    let mut store = address.open()?;
+    if !store.timers(&Default::default())?.is_empty() {
+        return Err("the database has timers".into());
+    }
+    let folder = std::env::temp_dir().join(format!("harness-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let measured = (bench.run)(&Run { options: options.clone(), address, folder: folder.clone() });
+    std::fs::remove_dir_all(folder)?;
+    let kind = if options.store.starts_with("sqlite:") { "SQLite" } else { "PostgreSQL" };
+    println!(
+        "| {} | {kind} | {} | {} in {} s | {} | {} |",
+        bench.name,
+        options.nodes,
+        options.timers,
+        options.span.as_secs(),
+        measured?,
+        bench.others,
+    );
+    Ok(())
+}
+
+/// One measurement under way.
+struct Run {
+    options: Options,
+    address: Address,
+    /// For what the nodes measure.
+    folder: PathBuf,
+}
+
+impl Run {
+    fn start_nodes(&self) -> Result<Vec<Process>> {
+        (0..self.options.nodes).map(|number| self.start_node(number)).collect()
+    }
+
+    fn start_node(&self, number: u32) -> Result<Process> {
+        let out = self.file(number);
+        let connections = self.options.connections.to_string();
+        let lease = self.options.lease.as_millis().to_string();
+        let out = out.to_str().ok_or("the temporary folder is no UTF-8")?;
+        let arguments = ["bench-node", "--store", self.address.as_str(), "--out", out];
+        let further = ["--connections", &connections, "--lease-ms", &lease];
+        let all: Vec<_> = arguments.iter().chain(&further).map(|text| (*text).to_owned()).collect();
+        Process::start(&all, &[])
+    }
+
+    fn file(&self, number: u32) -> PathBuf {
+        self.folder.join(format!("node-{number}"))
+    }
+
+    /// Ends the nodes, and puts together what they measured.
+    fn end_nodes(&self, nodes: Vec<Process>) -> Result<Measured> {
+        nodes.into_iter().try_for_each(Process::end)?;
+        let mut all = Measured::default();
+        for number in 0..self.options.nodes {
+            if let Ok(text) = std::fs::read_to_string(self.file(number)) {
+                all.add(&text)?;
+            }
+        }
+        all.late_us.sort_unstable();
+        Ok(all)
+    }
+
+    /// Waits until there are no timers due by `end`.
+    fn wait_until_done(&self, store: &mut dyn Store) -> Result<()> {
+        let filter = tourbillon_durable::store::Filter { limit: 1, ..Default::default() };
+        while !store.timers(&filter)?.is_empty() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+}
+
+/// What nodes measured.
+#[derive(Debug, Default)]
+struct Measured {
+    /// How long after its time each attempt started, in microseconds.
+    late_us: Vec<i64>,
+    /// When second attempts started.
+    again: Vec<Time>,
+    /// How often stores were called.
+    calls: u64,
+    /// How much of the processor the nodes used.
+    processor: Duration,
+}
+
+impl Measured {
+    fn add(&mut self, text: &str) -> Result<()> {
+        for line in text.lines() {
+            let (tag, number) = line.split_once(' ').ok_or("a node wrote half a line")?;
+            match tag {
+                "late" => self.late_us.push(number.parse()?),
+                "again" => self.again.push(Time::from_micros(number.parse()?)),
+                "calls" => self.calls += number.parse::<u64>()?,
+                "processor" => self.processor += Duration::from_micros(number.parse()?),
+                _ => return Err(format!("a node wrote `{line}`").into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Its quantiles, once it is certain that `count` timers were done once and not early.
+    fn quantiles(&self, count: usize) -> Result<Quantiles> {
+        if self.late_us.len() != count {
+            return Err(format!("{} attempts of {count} timers", self.late_us.len()).into());
+        }
+        if self.late_us.first().is_some_and(|first| *first < 0) {
+            return Err(format!("early by {} us", -self.late_us[0]).into());
+        }
+        let at = |per_mille: usize| self.late_us[(count - 1) * per_mille / 1_000];
+        Ok(Quantiles([at(500), at(990), at(999), at(1_000)]))
+    }
+}
+
+/// p50, p99, p99.9 and the greatest, in microseconds.
+struct Quantiles([i64; 4]);
+
+impl fmt::Display for Quantiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99, p999, max] = self.0.map(|micros| micros as f64 / 1_000.0);
+        write!(f, "{p50:.2} / {p99:.1} / {p999:.1} / {max:.0}")
+    }
+}
+
+fn now() -> Time {
+    SystemTime::now().into()
+}
+
+fn timer(kind: &str, at: Time) -> NewTimer {
+    NewTimer {
+        id: TimerId::new(now()),
+        schedule: None,
+        name: None,
+        kind: kind.to_owned(),
+        scheduled_for: at,
+        due: at,
+        payload: vec![0; 32],
+        retry: Retry::default().to_string(),
+    }
+}
+
+/// Inserts so many, due one after the other over `span` from `from` on.
+fn fill(store: &mut dyn Store, count: usize, from: Time, span: Duration) -> Result<()> {
+    let step = |number: usize| span.mul_f64(number as f64 / count.max(1) as f64);
+    let mut timers = Vec::with_capacity(BATCH);
+    for number in 0..count {
+        timers.push(timer(KIND, from + step(number)));
+        if timers.len() == BATCH || number + 1 == count {
+            store.insert(&timers, false)?;
+            timers.clear();
+        }
+    }
+    Ok(())
+}

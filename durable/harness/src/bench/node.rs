@@ -1,0 +1,101 @@
+//! A node that measures.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pollster::block_on;
+use tourbillon_durable::{Engine, Fire, Time, Worker};
+
+use super::{HANGS, KIND, now};
+use crate::Result;
+use crate::canary::{Marks, Tap};
+use crate::database::Address;
+use crate::node::wait_for_the_end;
+
+/// How many attempts a node has at a time.
+const PREFETCH: usize = 10_000;
+
+/// The kernel's clock ticks a second.
+const TICKS: u64 = 100;
+
+/// What a measuring node is started with.
+#[derive(Debug)]
+pub struct NodeOptions {
+    /// The address of the database.
+    pub store: String,
+    /// The file for what it measures.
+    pub out: String,
+    /// How many connections it claims by.
+    pub connections: usize,
+    /// Its lease.
+    pub lease: Duration,
+}
+
+/// Runs the node until the standard input ends, then writes what it measured.
+///
+/// # Errors
+///
+/// If the store cannot be opened, or the file not be written.
+pub fn run(options: &NodeOptions) -> Result<()> {
+    let marks = Marks::default();
+    let store = Box::new(Tap::new(Address::new(&options.store)?.open()?, None, &marks));
+    let builder = Engine::builder().lease(options.lease).connections(options.connections);
+    let engine = builder.start(store)?;
+    let late = carry_out(engine.worker(KIND, PREFETCH));
+    let again = Arc::new(Mutex::new(Vec::new()));
+    hang(engine.worker(HANGS, PREFETCH), again.clone());
+    wait_for_the_end();
+    let calls = marks.calls();
+    let processor = processor()?;
+    let again = again.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    block_on(engine.stop());
+    let late = late.join().expect("the handlers' thread panicked");
+    let mut text = format!("calls {calls}\nprocessor {}\n", processor.as_micros());
+    for micros in late {
+        let _ = writeln!(text, "late {micros}");
+    }
+    for at in again {
+        let at: Time = at;
+        let _ = writeln!(text, "again {}", at.as_micros());
+    }
+    Ok(std::fs::write(&options.out, text)?)
+}
+
+/// Completes each attempt at once.
+fn carry_out(mut worker: Worker) -> thread::JoinHandle<Vec<i64>> {
+    thread::spawn(move || {
+        let mut late = Vec::new();
+        while let Some(fire) = block_on(worker.next()) {
+            late.push(now().as_micros() - fire.due().as_micros());
+            // It takes effect without being waited for.
+            drop(fire.complete());
+        }
+        late
+    })
+}
+
+/// Holds first attempts for ever, and completes others.
+fn hang(mut worker: Worker, again: Arc<Mutex<Vec<Time>>>) {
+    thread::spawn(move || {
+        let mut held: Vec<Fire> = Vec::new();
+        while let Some(fire) = block_on(worker.next()) {
+            if fire.attempt() == 1 {
+                held.push(fire);
+            } else {
+                again.lock().unwrap_or_else(PoisonError::into_inner).push(now());
+                drop(fire.complete());
+            }
+        }
+    });
+}
+
+/// How much of the processor this process has used.
+fn processor() -> Result<Duration> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let after_name = text.rsplit_once(") ").ok_or("no name in /proc/self/stat")?.1;
+    let ticks = after_name.split(' ').skip(11).take(2).map(str::parse::<u64>);
+    let ticks: u64 = ticks.sum::<std::result::Result<u64, _>>()?;
+    Ok(Duration::from_millis(ticks * 1_000 / TICKS))
+}

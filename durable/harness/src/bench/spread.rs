@@ -1,0 +1,75 @@
+//! Lateness, rates, and what the tables become of it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Run, fill, now};
+use crate::Result;
+
+/// How long nodes take to start.
+const START: Duration = Duration::from_secs(2);
+
+/// The pace at which timers can be inserted, for sure.
+const INSERTS: f64 = 10_000.0;
+
+/// From one insert to the next of a sustained load.
+const STEP: Duration = Duration::from_millis(100);
+
+/// All inserted first; due one after the other.
+pub(super) fn spread(run: &Run) -> Result<String> {
+    let (count, span) = (run.options.timers, run.options.span);
+    let nodes = run.start_nodes()?;
+    let mut store = run.address.open()?;
+    let from = now() + START + Duration::from_secs_f64(count as f64 / INSERTS);
+    fill(&mut *store, count, from, span)?;
+    if now() > from {
+        return Err("the inserts took too long".into());
+    }
+    thread::sleep((from + span).since(now()));
+    run.wait_until_done(&mut *store)?;
+    let measured = run.end_nodes(nodes)?;
+    let quantiles = measured.quantiles(count)?;
+    let each = measured.processor.as_micros() as f64 / count as f64;
+    Ok(format!("{quantiles}, node {each:.1} us a timer"))
+}
+
+/// All inserted first, and due when the nodes start.
+pub(super) fn drain(run: &Run) -> Result<String> {
+    let count = run.options.timers;
+    let mut store = run.address.open()?;
+    let from = now();
+    fill(&mut *store, count, from, Duration::ZERO)?;
+    let nodes = run.start_nodes()?;
+    run.wait_until_done(&mut *store)?;
+    let measured = run.end_nodes(nodes)?;
+    measured.quantiles(count)?;
+    // From the first start to the last: without what a node takes to start.
+    let first = measured.late_us[0];
+    let last = measured.late_us[count - 1];
+    let seconds = (last - first).max(1) as f64 / 1e6;
+    let each = measured.processor.as_micros() as f64 / count as f64;
+    Ok(format!("{:.0} a second, node {each:.1} us a timer", count as f64 / seconds))
+}
+
+/// Inserted all the while, each due within the second after.
+pub(super) fn sustained(run: &Run) -> Result<String> {
+    let (count, span) = (run.options.timers, run.options.span);
+    let nodes = run.start_nodes()?;
+    thread::sleep(START);
+    let mut store = run.address.open()?;
+    let before = run.address.sizes()?;
+    let steps = (span.as_secs_f64() / STEP.as_secs_f64()).ceil().max(1.0) as usize;
+    let began = Instant::now();
+    for step in 0..steps {
+        let size = count * (step + 1) / steps - count * step / steps;
+        fill(&mut *store, size, now() + STEP, Duration::from_secs(1))?;
+        let next = STEP * u32::try_from(step + 1)?;
+        thread::sleep(next.saturating_sub(began.elapsed()));
+    }
+    let took = began.elapsed();
+    run.wait_until_done(&mut *store)?;
+    let after = run.address.sizes()?;
+    let quantiles = run.end_nodes(nodes)?.quantiles(count)?;
+    let rate = count as f64 / took.as_secs_f64();
+    Ok(format!("{quantiles} at {rate:.0} a second; {}", after.since(&before, count)))
+}
