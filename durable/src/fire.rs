@@ -122,6 +122,16 @@ impl Fire {
         &self.timer.new.payload
     }
 
+    /// The payload, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// If it is not what `T` is written as.
+    #[cfg(feature = "serde")]
+    pub fn json<T: serde::de::DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_slice(self.payload())
+    }
+
     /// Whether the node is certain that nobody else has this attempt's timer: its lease has not
     /// ended. A long handler can ask now and then.
     pub fn is_current(&self) -> bool {

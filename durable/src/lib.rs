@@ -2,6 +2,7 @@
 //!
 //! The wheel is a cache of when to ask; the database decides who fires. `ARCHITECTURE.md` says how.
 
+mod canary;
 mod client;
 mod engine;
 mod error;

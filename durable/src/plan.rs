@@ -5,6 +5,7 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::canary::{Bug, seeded};
 use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies};
 use crate::record::{Outcome, Reason};
@@ -77,7 +78,8 @@ pub(crate) fn plan(
                 None => line.take_due(*at, &mut plan),
             }
         }
-        plan.next = found.get(place + 1).copied();
+        let next = place + 1 + usize::from(seeded(Bug::BatchOffByOne));
+        plan.next = found.get(next).copied();
     }
     match plan.next {
         Some(same) if same == next => Step::Wait(if next > end { next - ahead } else { next }),
@@ -116,7 +118,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn is_idle(&self) -> bool {
-        self.occupied.unfinished == 0 && self.occupied.queued == 0
+        self.occupied.unfinished == 0 && self.occupied.queued == 0 || seeded(Bug::OverlapAllowed)
     }
 
     fn run(&mut self, at: Time, plan: &mut Plan) {
@@ -131,7 +133,7 @@ impl Line<'_> {
             if !self.is_idle() {
                 return false;
             }
-            plan.only_idle = true;
+            plan.only_idle = !seeded(Bug::OverlapAllowed);
         }
         self.run(at, plan);
         true
@@ -141,7 +143,7 @@ impl Line<'_> {
         match self.policies.overlap {
             Overlap::Allow => self.run(at, plan),
             Overlap::Skip | Overlap::Queue { .. } if self.is_idle() => {
-                plan.only_idle = true;
+                plan.only_idle = !seeded(Bug::OverlapAllowed);
                 self.run(at, plan);
             }
             Overlap::Queue { at_most } if self.occupied.queued < at_most.max(1) => {

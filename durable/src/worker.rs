@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use async_channel::Receiver;
 use futures_core::Stream;
 
+use crate::canary::{Bug, seeded};
 use crate::engine::{Kind, Shared};
 use crate::fire::Fire;
 
@@ -63,11 +64,15 @@ impl Stream for Worker {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Fire>> {
         loop {
             match ready!(self.fires.as_mut().poll_next(cx)) {
-                Some(fire) if !fire.is_current() || self.fires.is_closed() => drop(fire),
+                Some(fire) if !is_to_start(&fire) || self.fires.is_closed() => drop(fire),
                 fire => return Poll::Ready(fire),
             }
         }
     }
+}
+
+fn is_to_start(fire: &Fire) -> bool {
+    fire.is_current() || seeded(Bug::TrustIgnored)
 }
 
 impl Drop for Worker {

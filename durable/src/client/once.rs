@@ -59,6 +59,17 @@ impl Once {
         self
     }
 
+    /// For the handler, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// If `value` cannot be written so.
+    #[cfg(feature = "serde")]
+    pub fn json<T: serde::Serialize>(mut self, value: &T) -> serde_json::Result<Self> {
+        self.timer.payload = serde_json::to_vec(value)?;
+        Ok(self)
+    }
+
     /// What becomes of attempts that fail.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.timer.retry = retry.to_string();

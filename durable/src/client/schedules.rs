@@ -77,6 +77,17 @@ impl Every {
         self
     }
 
+    /// For the handler, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// If `value` cannot be written so.
+    #[cfg(feature = "serde")]
+    pub fn json<T: serde::Serialize>(mut self, value: &T) -> serde_json::Result<Self> {
+        self.wanted.payload = serde_json::to_vec(value)?;
+        Ok(self)
+    }
+
     /// What becomes of occurrences that no node was there for; [`Missed::Coalesce`] by default.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.wanted.policies.missed = missed;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::shards;
 use super::shared::{Ending, Shared, Stopping};
+use crate::canary::{Bug, seeded};
 use crate::id::{Lease, Shards, TimerId};
 use crate::plan::{Rows, Step, plan};
 use crate::policy::Policies;
@@ -111,7 +112,11 @@ impl Keeper {
             self.scans = self.scans.wrapping_add(1);
             let scanned = self.scan(store, scan_all, is_full || scan_all);
             let audited = scanned.and_then(|()| {
-                if asks.audit || is_full { self.audit(store, lease) } else { Ok(()) }
+                if (asks.audit || is_full) && !seeded(Bug::AuditLeftOut) {
+                    self.audit(store, lease)
+                } else {
+                    Ok(())
+                }
             });
             if audited.is_err() && asks.audit {
                 shared.lock().asks.audit = true;
@@ -224,7 +229,7 @@ impl Keeper {
         }
         let scan = Scan {
             ahead: options.window,
-            back: (!full).then_some(options.back),
+            back: (!full || seeded(Bug::CursorForSet)).then_some(options.back),
             shards: if all { Shards::ALL } else { self.shards },
             kinds: &names,
             limit: u32::try_from(share / 2).unwrap_or(u32::MAX).max(1),

@@ -291,6 +291,12 @@ impl World {
     fn check_start(&self, fire: &Fire) {
         let now = self.db().now().unwrap();
         assert!(fire.claimed() >= fire.due() && now >= fire.claimed(), "{fire:?} is early");
+        let filter = Filter { timer: Some(fire.id()), ..Filter::default() };
+        let rows = self.db().timers(&filter).unwrap();
+        let is_ours = |row: &crate::store::Timer| {
+            row.running == Some(fire.fence().lease) && row.attempt == fire.attempt()
+        };
+        assert!(rows.iter().any(is_ours), "{fire:?} is not running, but {rows:?}");
         for other in self.handlers.borrow().iter() {
             let is_same = other.fire.id() == fire.id();
             assert!(!(is_same && other.fire.is_current()), "{fire:?} has two owners");

@@ -10,6 +10,7 @@ use super::{
     NewTimer, Occupied, Result, Scan, ScheduleRow, Skip, Store, Tended, Timer, Upcoming, Waiting,
     Window, Withdrawn,
 };
+use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::time::Time;
@@ -213,9 +214,10 @@ impl Tables {
 
     fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {
         let timer = self.timers.get_mut(&end.timer);
-        let Some(timer) =
-            timer.filter(|timer| timer.running == Some(lease) && timer.attempt == end.attempt)
-        else {
+        let Some(timer) = timer.filter(|timer| {
+            let is_fenced = timer.running == Some(lease) && timer.attempt == end.attempt;
+            is_fenced || seeded(Bug::FenceRemoved) && timer.running.is_some()
+        }) else {
             let record = self.ended.get(&end.timer).map(|at| &self.records[&(*at, end.timer)]);
             let is_ours = record.is_some_and(|record| {
                 record.attempts == end.attempt && record.node == Some(lease.node)
@@ -275,7 +277,7 @@ impl Store for Memory {
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let (now, mut tables) = self.begin();
         let entry = tables.nodes.entry(lease.node).or_insert(Node { epoch: 0, life: None });
-        if entry.epoch >= lease.epoch {
+        if entry.epoch >= lease.epoch && !seeded(Bug::EpochRepeated) {
             return Ok(None);
         }
         let life = Some(Life { expires: now + span, beat: now });
@@ -309,7 +311,8 @@ impl Store for Memory {
                 tended.nodes += 1;
             }
         }
-        tended.orphans = tables.free_all(|tables, lease| !tables.lives(lease));
+        tended.orphans =
+            tables.free_all(|tables, lease| !tables.lives(lease) || seeded(Bug::LeaseIgnored));
         let queued = tables.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
         let queued = queued.filter_map(|(_, id)| tables.timers[id].new.schedule);
         for schedule in queued.collect::<BTreeSet<_>>() {
@@ -500,7 +503,8 @@ impl Store for Memory {
         let Some(row) = tables.schedules.values_mut().find(is_meant) else {
             return Ok(Advanced::Stale);
         };
-        let is_as_read = row.version == advance.version && row.next == Some(advance.from);
+        let is_as_read = row.version == advance.version && row.next == Some(advance.from)
+            || seeded(Bug::AdvanceUnchecked);
         if !row.enabled || !is_as_read {
             return Ok(Advanced::Stale);
         }
