@@ -3,6 +3,7 @@
 # kind, or as many as the first argument says; then a fiftieth of that under valgrind, which reports
 # memory that is used after it was freed.
 . "$(dirname "$0")/lib.sh"
+. ci/debian.sh
 count=${1:-2000}
 
 # storms COUNT: so many of each kind.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Counts the instructions of the hot paths and compares them with those kept in
-# benches/instructions.txt: fails if one has got dearer by 5 %. Where valgrind is missing it unpacks
-# Debian's package privately. With `--renew` it keeps today's counts.
+# benches/instructions.txt: fails if one has got dearer by 5 %. With `--renew` it keeps
+# today's counts.
 . "$(dirname "$0")/lib.sh"
+. ci/debian.sh
 
 if ! find_valgrind; then
     not_checked "instruction counts" "there is no valgrind here"

@@ -32,23 +32,6 @@ models() {
         cargo nextest run --cargo-profile loom --lib "$@"
 }
 
-# Makes valgrind callable, if need be by unpacking Debian's package privately. Fails if there is
-# none.
-find_valgrind() {
-    local dir=$PWD/target/valgrind
-    ! command -v valgrind >/dev/null || return 0
-    if [ ! -x "$dir/usr/bin/valgrind" ] && command -v apt-get dpkg >/dev/null; then
-        mkdir -p "$dir/deb"
-        (
-            cd "$dir/deb"
-            apt-get update -qq || true
-            apt-get download -qq valgrind && dpkg -x valgrind_*.deb "$dir"
-        ) >/dev/null 2>&1 || true
-    fi
-    [ -x "$dir/usr/bin/valgrind" ] || return
-    export PATH=$dir/usr/bin:$PATH VALGRIND_LIB=$dir/usr/libexec/valgrind
-}
-
 # faulty_copy TREE LIST: makes TREE a copy of the tracked files with all faults of the list, each as
 # a choice at run time, so that one build has all. Prints `NUMBER TAB CLASS TAB NAME` for each.
 faulty_copy() {

@@ -2,39 +2,29 @@
 # The tests, and a short stress, under the address, leak and thread sanitizers or those named.
 # The first two need a nightly toolchain. The last needs a std built for it, as it takes what std
 # puts in order for races otherwise: a nightly with rust-src, or else Debian's rustc and source of
-# std, unpacked privately. Installs nothing.
+# std. Installs nothing.
 . "$(dirname "$0")/lib.sh"
+. ci/debian.sh
 export RUSTUP_AUTO_INSTALL=0
 target=x86_64-unknown-linux-gnu
 dir=$(realpath -m "${CARGO_TARGET_DIR:-target}")/sanitize
-debian=$dir/debian
 mkdir -p "$dir"
 
-# Debian leaves the sanitizers' runtimes out: this comes from a toolchain with the same LLVM, and
-# being copied last it says that the rest is there.
-runtime=$debian/usr/lib/rustlib/$target/lib/librustc-stable_rt.tsan.a
-
-unpack_debian() (
-    rm -rf "$debian"
-    mkdir -p "$debian/deb"
-    cd "$debian/deb" || exit
-    apt-get update -qq
-    full=$(apt-cache madison rust-web-src | awk '{ print $3 }' | sort -V | tail -n 1)
-    std=libstd-rust-web-$(cut -d. -f1,2 <<<"$full")
-    llvm=$(apt-cache show "$std=$full" | grep -o 'libllvm[0-9]*' | sort -u) || exit
-    apt-get download -qq "$llvm" {rustc-web,libstd-rust-web-dev,rust-web-src,"$std"}="$full" || exit
-    for package in *.deb; do
-        dpkg -x "$package" "$debian" || exit
-    done
-    rm *.deb
+# Debian's rustc and source of std, with the sanitizer's runtime, which Debian leaves out. That
+# comes from a toolchain with the same LLVM.
+unpack_sanitized_rust() {
+    local llvm libraries=$debian/source/usr/lib/rustlib/$target/lib
+    unpack_rust source "" rust-web-src || return
+    llvm=$(env "${rust[@]}" "$debian/source/usr/bin/rustc" -vV | grep -o '^LLVM version: [0-9]*')
     for toolchain in stable nightly; do
-        if rustc "+$toolchain" -vV | grep -q "^LLVM version: ${llvm#libllvm}\."; then
-            cp "$(rustc "+$toolchain" --print target-libdir)"/librustc-*_rt.tsan.a "$runtime"
-            exit
+        if rustc "+$toolchain" -vV 2>/dev/null | grep -q "^$llvm\."; then
+            cp "$(rustc "+$toolchain" --print target-libdir)"/librustc-*_rt.tsan.a \
+                "$libraries/librustc-stable_rt.tsan.a"
+            return
         fi
     done
-    exit 1
-) >/dev/null 2>&1
+    return 1
+}
 
 # Sets `cargo` and `environment` to what builds with a sanitizer; fails if nothing does.
 choose_toolchain() {
@@ -47,10 +37,9 @@ choose_toolchain() {
         return
     fi
     if [ ! -d "$sysroot/lib/rustlib/src/rust/library" ]; then
-        [ -e "$runtime" ] || unpack_debian || return
+        unpack_sanitized_rust || return
         cargo=(cargo test)
-        environment+=("RUSTC=$debian/usr/bin/rustc" RUSTC_BOOTSTRAP=1
-            "LD_LIBRARY_PATH=$debian/usr/lib/x86_64-linux-gnu")
+        environment+=("${rust[@]}" RUSTC_BOOTSTRAP=1)
     fi
     cargo+=(-Zbuild-std)
 }

@@ -1,0 +1,45 @@
+# Sourced by scripts that do with Debian's packages where rustup's toolchains, or a tool, are missing.
+# Nothing is installed: what is needed is unpacked under target/debian.
+debian=$(realpath -m target/debian)
+
+# unpack NAME PACKAGE...: unpacks the packages into $debian/NAME, unless they are there. Fails where
+# that cannot be done.
+unpack() (
+    dir=$debian/$1
+    shift
+    [ ! -e "$dir/complete" ] || exit 0
+    { rm -rf "$dir" && mkdir -p "$dir/deb" && cd "$dir/deb"; } || exit
+    apt-get update -qq || true
+    apt-get download -qq "$@" || exit
+    for package in *.deb; do
+        dpkg -x "$package" "$dir" || exit
+    done
+    rm -r "$dir/deb" && touch "$dir/complete"
+) >/dev/null 2>&1
+
+# unpack_rust NAME VERSION PACKAGE...: rustc, std, and the packages of the same source; the newest if
+# the version is empty. Sets `rust` to the variables that have cargo use it.
+unpack_rust() {
+    local dir=$debian/$1 more=("${@:3}") full std llvm
+    if [ ! -e "$dir/complete" ]; then
+        command -v apt-get >/dev/null || return
+        apt-get update -qq >/dev/null 2>&1 || true
+        full=$(apt-cache madison rustc-web | awk '{ print $3 }' | grep "^$2" | sort -V |
+            tail -n 1) || return
+        std=libstd-rust-web-$(cut -d. -f1,2 <<<"$full")
+        llvm=$(apt-cache show "$std=$full" | grep -o 'libllvm[0-9]*' | sort -u) || return
+        more+=(rustc-web libstd-rust-web-dev "$std")
+        unpack "$1" "$llvm" "${more[@]/%/=$full}" || return
+    fi
+    llvm=$(find "$dir" -name 'libLLVM*.so*' | head -n 1)
+    rust=("RUSTC=$dir/usr/bin/rustc"
+        "LD_LIBRARY_PATH=${llvm%/*}:$(echo "$dir"/usr/lib/*-linux-gnu)")
+}
+
+# Makes valgrind callable. Fails if there is none.
+find_valgrind() {
+    local dir=$debian/valgrind
+    ! command -v valgrind >/dev/null || return 0
+    unpack valgrind valgrind || return
+    export PATH=$dir/usr/bin:$PATH VALGRIND_LIB=$dir/usr/libexec/valgrind
+}
