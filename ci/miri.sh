@@ -93,7 +93,7 @@ all_planted() {
         }' 'dangling' \
         --test miri -- a_waker_that_panics_as_its_sleep_completes_leaves_no_claim_on_freed_memory
     # A lock that is released without publishing what was written under it.
-    planted src/sync/lock.rs 's/(LockGivesRelaxed, Ordering::)Release/\1Relaxed/' \
+    planted src/sync/lock.rs 's/(store\(false, Ordering::)Release/\1Relaxed/' \
         'Data race detected' --lib -- waiters_get_through
 }
 
