@@ -1,5 +1,5 @@
-# Sourced by scripts that do with Debian's packages where rustup's toolchains, or a tool, are missing.
-# Nothing is installed: what is needed is unpacked under target/debian.
+# Sourced by scripts that do with Debian's packages where rustup's toolchains, or a tool, are
+# missing. Nothing is installed: what is needed is unpacked under target/debian.
 debian=$(realpath -m target/debian)
 
 # unpack NAME PACKAGE...: unpacks the packages into $debian/NAME, unless they are there. Fails where
@@ -17,8 +17,8 @@ unpack() (
     rm -r "$dir/deb" && touch "$dir/complete"
 ) >/dev/null 2>&1
 
-# unpack_rust NAME VERSION PACKAGE...: rustc, std, and the packages of the same source; the newest if
-# the version is empty. Sets `rust` to the variables that have cargo use it.
+# unpack_rust NAME VERSION PACKAGE...: rustc, std, and the packages of the same source; the newest
+# if the version is empty. Sets `rust` to the variables that have cargo use it.
 unpack_rust() {
     local dir=$debian/$1 more=("${@:3}") full std llvm
     if [ ! -e "$dir/complete" ]; then

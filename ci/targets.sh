@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks that the library builds for other targets, or for those named: with rustup's std of a target
-# where that is installed, else with Debian's rustc and a std that it checks as well. Runs nothing.
+# Checks that the library builds for other targets, or for those named: with rustup's std of a
+# target where that is installed, else with Debian's rustc and a std that it checks as well. Runs
+# nothing.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
