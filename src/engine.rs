@@ -2,7 +2,7 @@
 //! them. Its lock rules are in ARCHITECTURE.md.
 
 mod alarm;
-mod drive;
+mod driven_by;
 mod entry;
 #[cfg(all(test, tourbillon_model))]
 #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules use part of it"))]
@@ -37,8 +37,8 @@ use crate::tick::Tick;
 use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
 
-pub(crate) use alarm::{Alarm, Promise, Summons};
-pub(crate) use drive::{Drive, ThreadDrive};
+pub(crate) use alarm::{Alarm, Notify, Plan};
+pub(crate) use driven_by::{DrivenBy, DriverThread};
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 use shard::{Earliest, Shard};
@@ -69,21 +69,21 @@ pub(crate) struct Engine {
     alarm: CachePadded<Alarm>,
     /// Set once, under the first shard's lock, when the last handle goes.
     closed: AtomicBool,
-    drive: Drive,
+    driven_by: DrivenBy,
     /// The process that the engine was made in.
     generation: Generation,
     /// What stands in for the engine in a child of that process.
     successor: OnceLock<Arc<Self>>,
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
-    tally: Tally,
+    counters: Counters,
     /// Whether each shard keeps a histogram.
     keeps_lateness: bool,
 }
 
 /// Counters of what is no shard's business.
 #[derive(Debug)]
-struct Tally {
+struct Counters {
     /// Parks that ended. The driver's.
     wakeups: AtomicU64,
     /// Unparks sent, and calls of the hook.
@@ -128,23 +128,23 @@ pub(crate) enum Remaining {
 
 impl Engine {
     /// `shards` is a power of two, and at most [`MAX_SHARDS`].
-    pub(crate) fn new(clock: Clock, shards: usize, drive: Drive) -> Self {
+    pub(crate) fn new(clock: Clock, shards: usize, driven_by: DrivenBy) -> Self {
         debug_assert!(shards.is_power_of_two() && shards <= MAX_SHARDS);
         let now = clock.now();
-        let alarm = match drive {
-            Drive::Thread(_) => Alarm::absent(),
-            Drive::Hand(_) | Drive::Clock => Alarm::awake(),
+        let alarm = match driven_by {
+            DrivenBy::Thread(_) => Alarm::absent(),
+            DrivenBy::Hand(_) | DrivenBy::Clock => Alarm::awake(),
         };
         Self {
             clock,
             shards: (0..shards).map(|_| CachePadded::new(Lock::new(Shard::new(now)))).collect(),
             alarm: CachePadded::new(alarm),
             closed: AtomicBool::new(false),
-            drive,
+            driven_by,
             generation: Generation::at_birth(),
             successor: OnceLock::new(),
             cached_now: CachePadded::new(AtomicU64::new(now.raw())),
-            tally: Tally {
+            counters: Counters {
                 wakeups: AtomicU64::new(0),
                 unparks: AtomicU64::new(0),
                 panics: AtomicU64::new(0),
@@ -181,12 +181,12 @@ impl Engine {
             return this;
         }
         Self::current(this.successor.get_or_init(|| {
-            let drive = match &this.drive {
-                Drive::Thread(thread) => Drive::Thread(thread.anew()),
-                Drive::Hand(hook) => Drive::Hand(StdArc::clone(hook)),
-                Drive::Clock => Drive::Clock,
+            let driven_by = match &this.driven_by {
+                DrivenBy::Thread(thread) => DrivenBy::Thread(thread.anew()),
+                DrivenBy::Hand(hook) => DrivenBy::Hand(StdArc::clone(hook)),
+                DrivenBy::Clock => DrivenBy::Clock,
             };
-            let mut engine = Self::new(this.clock.clone(), this.shards.len(), drive);
+            let mut engine = Self::new(this.clock.clone(), this.shards.len(), driven_by);
             // ORDERING: Relaxed; it was written, if it was, before the fork.
             engine.closed = AtomicBool::new(this.closed.load(Ordering::Relaxed));
             Arc::new(engine.keeping_lateness(this.keeps_lateness))
@@ -205,8 +205,8 @@ impl Engine {
         self.shards.len()
     }
 
-    pub(crate) fn drive(&self) -> &Drive {
-        &self.drive
+    pub(crate) fn driven_by(&self) -> &DrivenBy {
+        &self.driven_by
     }
 
     /// The time as of the last pass, or of the engine's birth.
@@ -223,7 +223,7 @@ impl Engine {
     /// that turns a hand-driven engine may be the very one that does not get to it.
     #[inline]
     pub(crate) fn is_attended(&self, deadline: Tick) -> bool {
-        matches!(self.drive, Drive::Thread(_)) && self.alarm.is_set_for(deadline)
+        matches!(self.driven_by, DrivenBy::Thread(_)) && self.alarm.is_set_for(deadline)
     }
 
     /// Queues a new entry and notifies the driver if it has to be.
@@ -234,14 +234,14 @@ impl Engine {
         drop(shard);
         // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
-        let remaining = self.announce(entry, deadline, earliest);
+        let remaining = self.notify_of_insert(entry, deadline, earliest);
         (claim, remaining)
     }
 
     /// Queues a fired entry again, and notifies the driver if it has to be.
     pub(crate) fn rearm(&self, entry: &Entry, deadline: Tick, waker: Waker) -> Remaining {
         let earliest = self.shard_of(entry).rearm(entry, deadline, waker);
-        self.announce(entry, deadline, earliest)
+        self.notify_of_insert(entry, deadline, earliest)
     }
 
     /// Files an entry under another deadline if it is queued, and notifies the driver if it has to
@@ -249,12 +249,12 @@ impl Engine {
     #[inline]
     pub(crate) fn refile(&self, entry: &Entry, deadline: Tick) -> Remaining {
         let earliest = self.shard_of(entry).refile(entry, deadline);
-        self.announce(entry, deadline, earliest)
+        self.notify_of_insert(entry, deadline, earliest)
     }
 
     /// Whether the driver's thread has to be started.
     pub(crate) fn look_for_driver(&self) -> Remaining {
-        self.answer(self.alarm.call_if_absent())
+        self.act_on(self.alarm.start_if_absent())
     }
 
     /// Puts `waker` in the place of a queued entry's. False if the entry has fired meanwhile.
@@ -288,7 +288,7 @@ impl Engine {
         let last = shard.pending() == 0 && self.closed.load(Ordering::Relaxed);
         drop(shard);
         if last {
-            self.call_driver();
+            self.notify_driver();
         }
         drop(waker);
     }
@@ -300,7 +300,7 @@ impl Engine {
             // ORDERING: Relaxed; the first shard's lock publishes it to the driver's next scan.
             self.closed.store(true, Ordering::Relaxed);
         }
-        self.call_driver();
+        self.notify_driver();
     }
 
     /// Fires all that is due at `now` and looks for what comes next.
@@ -346,26 +346,26 @@ impl Engine {
     /// Counts a park that has ended.
     pub(crate) fn count_wakeup(&self) {
         // ORDERING: Relaxed; a statistic.
-        self.tally.wakeups.fetch_add(1, Ordering::Relaxed);
+        self.counters.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn stats(&self) -> Stats {
         // ORDERING: Relaxed, thrice; statistics.
         let mut stats = Stats {
             shards: self.shards.len(),
-            driver_wakeups: self.tally.wakeups.load(Ordering::Relaxed),
-            unparks: self.tally.unparks.load(Ordering::Relaxed),
-            waker_panics: self.tally.panics.load(Ordering::Relaxed),
+            driver_wakeups: self.counters.wakeups.load(Ordering::Relaxed),
+            unparks: self.counters.unparks.load(Ordering::Relaxed),
+            waker_panics: self.counters.panics.load(Ordering::Relaxed),
             ..Stats::default()
         };
         for shard in &self.shards {
             let shard = shard.lock();
-            stats.armed += shard.counts.armed;
-            stats.fired += shard.counts.fired;
-            stats.cancelled += shard.counts.cancelled;
+            stats.armed += shard.counters.armed;
+            stats.fired += shard.counters.fired;
+            stats.cancelled += shard.counters.cancelled;
             stats.pending += shard.pending();
-            stats.shards_used += usize::from(shard.counts.armed > 0);
-            let lateness_max = Duration::from_nanos(shard.counts.lateness_ns_max);
+            stats.shards_used += usize::from(shard.counters.armed > 0);
+            let lateness_max = Duration::from_nanos(shard.counters.lateness_ns_max);
             stats.lateness_max = stats.lateness_max.max(lateness_max);
         }
         stats
@@ -384,15 +384,15 @@ impl Engine {
 
     /// Has the driver look at its wheels no later than at `deadline`.
     #[inline(always)]
-    fn announce(&self, entry: &Entry, deadline: Tick, earliest: Earliest) -> Remaining {
+    fn notify_of_insert(&self, entry: &Entry, deadline: Tick, earliest: Earliest) -> Remaining {
         self.catch_up(entry, deadline);
-        let summons = match earliest {
+        let notify = match earliest {
             Earliest::Lowered => self.alarm.pull_forward(deadline),
             // Another insert lowered the shard's earliest deadline at least this far, and told
             // the driver or is about to; unless there is none to be told.
-            Earliest::Kept => self.alarm.call_if_absent(),
+            Earliest::Kept => self.alarm.start_if_absent(),
         };
-        self.answer(summons)
+        self.act_on(notify)
     }
 
     /// Fires an entry that was just queued if a virtual clock has passed its deadline meanwhile.
@@ -415,20 +415,20 @@ impl Engine {
     }
 
     #[inline]
-    fn answer(&self, summons: Summons) -> Remaining {
-        match summons {
-            Summons::None => Remaining::Nothing,
-            Summons::Unpark => {
+    fn act_on(&self, notify: Notify) -> Remaining {
+        match notify {
+            Notify::Nothing => Remaining::Nothing,
+            Notify::Unpark => {
                 self.unpark();
                 Remaining::Nothing
             }
-            Summons::Start => Remaining::StartDriver,
+            Notify::Start => Remaining::StartDriver,
         }
     }
 
     /// Has the driver, if there is one, look at its wheels now.
-    pub(crate) fn call_driver(&self) {
-        if self.alarm.pull_forward(Tick::PAST) == Summons::Unpark {
+    pub(crate) fn notify_driver(&self) {
+        if self.alarm.pull_forward(Tick::PAST) == Notify::Unpark {
             self.unpark();
         }
     }
@@ -436,12 +436,12 @@ impl Engine {
     #[cold]
     fn unpark(&self) {
         // ORDERING: Relaxed; a statistic.
-        self.tally.unparks.fetch_add(1, Ordering::Relaxed);
-        match &self.drive {
-            Drive::Thread(thread) => thread.unpark(),
+        self.counters.unparks.fetch_add(1, Ordering::Relaxed);
+        match &self.driven_by {
+            DrivenBy::Thread(thread) => thread.unpark(),
             // Foreign code: a panic here would unwind through an arm or a drop half done.
-            Drive::Hand(hook) => self.count_panics(u64::from(guarded(|| hook()).is_none())),
-            Drive::Clock => {}
+            DrivenBy::Hand(hook) => self.count_panics(u64::from(guarded(|| hook()).is_none())),
+            DrivenBy::Clock => {}
         }
     }
 
@@ -454,7 +454,7 @@ impl Engine {
     pub(crate) fn count_panics(&self, panics: u64) {
         if panics > 0 {
             // ORDERING: Relaxed; a statistic.
-            self.tally.panics.fetch_add(panics, Ordering::Relaxed);
+            self.counters.panics.fetch_add(panics, Ordering::Relaxed);
         }
     }
 
@@ -482,7 +482,7 @@ impl fmt::Debug for Engine {
         f.debug_struct("Engine")
             .field("clock", &self.clock)
             .field("shards", &self.shards.len())
-            .field("drive", &self.drive)
+            .field("drive", &self.driven_by)
             .field("alarm", &*self.alarm)
             .finish_non_exhaustive()
     }

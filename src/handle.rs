@@ -4,7 +4,7 @@ use std::io;
 
 use crate::clock::Clock;
 use crate::driver;
-use crate::engine::{Drive, Engine, Remaining, ThreadDrive, default_shards};
+use crate::engine::{DrivenBy, DriverThread, Engine, Remaining, default_shards};
 use crate::sync::{Arc, OnceLock};
 
 static GLOBAL: OnceLock<Arc<Handle>> = OnceLock::new();
@@ -28,8 +28,12 @@ impl Handle {
     #[inline]
     pub(crate) fn global() -> &'static Arc<Self> {
         GLOBAL.get_or_init(|| {
-            let drive = Drive::Thread(ThreadDrive::default());
-            Arc::new(Self::new(Arc::new(Engine::new(Clock::monotonic(), default_shards(), drive))))
+            let driven_by = DrivenBy::Thread(DriverThread::default());
+            Arc::new(Self::new(Arc::new(Engine::new(
+                Clock::monotonic(),
+                default_shards(),
+                driven_by,
+            ))))
         })
     }
 

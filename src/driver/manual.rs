@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use crate::engine::{Promise, WakeBatch};
+use crate::engine::{Plan, WakeBatch};
 use crate::tick::Tick;
 use crate::timer::Timer;
 
@@ -91,9 +91,9 @@ impl Driver {
             pass.report(now, engine.clock(), None);
             fired += pass.fired;
             let next = pass.next;
-            let promise = if next == Tick::NEVER { Promise::WhenCalled } else { Promise::By(next) };
+            let plan = if next == Tick::NEVER { Plan::Park } else { Plan::ParkUntil(next) };
             // If it does not stand, something earlier was armed meanwhile, perhaps by a waker.
-            if engine.alarm().commit(promise) {
+            if engine.alarm().commit(plan) {
                 let next = (next != Tick::NEVER).then(|| engine.clock().instant(next));
                 return Turn { fired, next };
             }

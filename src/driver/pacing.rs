@@ -33,14 +33,14 @@ const GROWTH_MAX: u32 = 4;
 
 /// The driver's allowance of passes.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Pacer {
     /// When the bucket was, or will be, full again. A pass moves it one `SPARSE` on.
     full_at: Tick,
     /// When the next pass may be, while timers crowd.
     next: Option<Tick>,
 }
 
-impl Pace {
+impl Pacer {
     pub(crate) fn starting_at(now: Tick) -> Self {
         Self { full_at: now, next: None }
     }
@@ -72,12 +72,12 @@ mod tests {
     }
 
     /// Makes passes as soon as they are allowed; returns how many in the time.
-    fn passes(pace: &mut Pace, from: Tick, time: Duration, fired: usize) -> u32 {
+    fn passes(pacer: &mut Pacer, from: Tick, time: Duration, fired: usize) -> u32 {
         let (mut now, end) = (from, from.saturating_add(time));
         let mut count = 0;
         while now < end {
-            now = now.saturating_add(pace.delay(now));
-            pace.passed(now, fired);
+            now = now.saturating_add(pacer.delay(now));
+            pacer.passed(now, fired);
             now = now.saturating_add(Duration::from_nanos(100));
             count += 1;
         }
@@ -86,30 +86,30 @@ mod tests {
 
     #[test]
     fn sparse_passes_never_wait() {
-        let mut pace = Pace::starting_at(Tick::ORIGIN);
+        let mut pacer = Pacer::starting_at(Tick::ORIGIN);
         for n in 1..1_000 {
             let now = after(SPARSE * n);
-            assert!(pace.delay(now).is_zero());
-            pace.passed(now, 1);
+            assert!(pacer.delay(now).is_zero());
+            pacer.passed(now, 1);
         }
     }
 
     #[test]
     fn a_burst_is_exact_and_then_spaced() {
-        let mut pace = Pace::starting_at(Tick::ORIGIN);
+        let mut pacer = Pacer::starting_at(Tick::ORIGIN);
         for _ in 0..BURST {
-            assert!(pace.delay(Tick::ORIGIN).is_zero());
-            pace.passed(Tick::ORIGIN, 1);
+            assert!(pacer.delay(Tick::ORIGIN).is_zero());
+            pacer.passed(Tick::ORIGIN, 1);
         }
-        pace.passed(Tick::ORIGIN, 1);
-        assert_eq!(pace.delay(Tick::ORIGIN), CROWDED);
+        pacer.passed(Tick::ORIGIN, 1);
+        assert_eq!(pacer.delay(Tick::ORIGIN), CROWDED);
     }
 
     #[test]
     fn crowds_are_served_the_less_often_the_larger_they_are() {
         let second = Duration::from_secs(1);
         let served =
-            |fired| passes(&mut Pace::starting_at(Tick::ORIGIN), Tick::ORIGIN, second, fired);
+            |fired| passes(&mut Pacer::starting_at(Tick::ORIGIN), Tick::ORIGIN, second, fired);
         assert!((3_900..4_100).contains(&served(FEW + 1)));
         assert!((1_900..2_100).contains(&served(2 * MANY)));
         assert!((950..1_100).contains(&served(1_000_000)));
@@ -117,19 +117,19 @@ mod tests {
 
     #[test]
     fn a_clock_that_steps_back_stops_nothing() {
-        let mut pace = Pace::starting_at(Tick::ORIGIN);
-        passes(&mut pace, after(Duration::from_secs(10)), Duration::from_millis(100), 5);
-        assert!(pace.delay(Tick::ORIGIN) <= CROWDED * GROWTH_MAX);
-        pace.passed(Tick::ORIGIN, 1);
-        assert!(pace.delay(Tick::ORIGIN).is_zero());
+        let mut pacer = Pacer::starting_at(Tick::ORIGIN);
+        passes(&mut pacer, after(Duration::from_secs(10)), Duration::from_millis(100), 5);
+        assert!(pacer.delay(Tick::ORIGIN) <= CROWDED * GROWTH_MAX);
+        pacer.passed(Tick::ORIGIN, 1);
+        assert!(pacer.delay(Tick::ORIGIN).is_zero());
     }
 
     #[test]
     fn the_end_of_a_crowd_is_noticed_at_once() {
-        let mut pace = Pace::starting_at(Tick::ORIGIN);
-        passes(&mut pace, Tick::ORIGIN, Duration::from_millis(100), 50);
+        let mut pacer = Pacer::starting_at(Tick::ORIGIN);
+        passes(&mut pacer, Tick::ORIGIN, Duration::from_millis(100), 50);
         let rested = after(Duration::from_secs(1));
-        pace.passed(rested, 1);
-        assert!(pace.delay(rested).is_zero());
+        pacer.passed(rested, 1);
+        assert!(pacer.delay(rested).is_zero());
     }
 }

@@ -12,13 +12,13 @@ use crate::engine::Engine;
 use crate::sync::{Arc, StdArc};
 
 /// What a driver thread of a clock that counts suspend has hung up.
-pub(super) struct Bell {
+pub(super) struct ResumeWatch {
     engine: Arc<Engine>,
     key: Key,
     waker: Waker,
 }
 
-impl Bell {
+impl ResumeWatch {
     pub(super) fn new(engine: &Arc<Engine>) -> Self {
         let waker = Waker::from(StdArc::new(Caller(Arc::clone(engine))));
         Self { engine: Arc::clone(engine), key: Key::new(), waker }
@@ -34,7 +34,7 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for ResumeWatch {
     fn drop(&mut self) {
         self.engine.clock().steps().forget(self.key);
     }
@@ -44,6 +44,6 @@ struct Caller(Arc<Engine>);
 
 impl Wake for Caller {
     fn wake(self: StdArc<Self>) {
-        self.0.call_driver();
+        self.0.notify_driver();
     }
 }

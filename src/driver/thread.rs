@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use crate::driver::pacing::Pace;
-use crate::driver::resume::Bell;
-use crate::engine::{Drive, Engine, Promise, WakeBatch};
+use crate::driver::pacing::Pacer;
+use crate::driver::resume::ResumeWatch;
+use crate::engine::{DrivenBy, Engine, Plan, WakeBatch};
 use crate::sync::{Arc, lock, sleep, spawn};
 use crate::tick::Tick;
 use crate::trace::DriverLife;
@@ -18,7 +18,7 @@ const FAR: Duration = Duration::from_nanos(1 << 28);
 /// Starts the engine's thread unless it runs.
 #[cold]
 pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
-    let Drive::Thread(thread) = engine.drive() else { return Ok(()) };
+    let DrivenBy::Thread(thread) = engine.driven_by() else { return Ok(()) };
     let mut running = lock(&thread.running);
     if !*running {
         let engine = Arc::clone(engine);
@@ -30,15 +30,15 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
 
 /// The life of a driver thread.
 fn run(engine: &Arc<Engine>) {
-    let Drive::Thread(thread) = engine.drive() else { return };
+    let DrivenBy::Thread(thread) = engine.driven_by() else { return };
     let life = DriverLife::begin(&thread.name, engine.shards());
     let clock = engine.clock();
     let mut batch = WakeBatch::new();
-    let mut pace = Pace::starting_at(clock.now());
-    let bell = clock.counts_suspend().then(|| Bell::new(engine));
+    let mut pacer = Pacer::starting_at(clock.now());
+    let resume_watch = clock.counts_suspend().then(|| ResumeWatch::new(engine));
     minimise_timer_slack();
     loop {
-        let delay = pace.delay(clock.now());
+        let delay = pacer.delay(clock.now());
         if !delay.is_zero() {
             engine.alarm().stay_awake();
             sleep(delay);
@@ -46,33 +46,33 @@ fn run(engine: &Arc<Engine>) {
         engine.alarm().begin_scan();
         let now = clock.now();
         let pass = engine.pass(now, &mut batch);
-        pace.passed(now, pass.fired);
+        pacer.passed(now, pass.fired);
         pass.report(now, clock, Some(&life));
         if pass.over {
             let mut running = lock(&thread.running);
-            if engine.alarm().commit(Promise::Gone) {
+            if engine.alarm().commit(Plan::End) {
                 *running = false;
                 return;
             }
             continue;
         }
-        let promise = promise(pass.next, now);
-        if engine.alarm().commit(promise) {
-            let limit = bell.as_ref().map_or(Duration::MAX, Bell::limit);
-            thread.parker.park(clock, promise, limit);
+        let plan = plan(pass.next, now);
+        if engine.alarm().commit(plan) {
+            let limit = resume_watch.as_ref().map_or(Duration::MAX, ResumeWatch::limit);
+            thread.parker.park(clock, plan, limit);
             engine.count_wakeup();
         }
     }
 }
 
 /// When to wake for a deadline at `next`.
-fn promise(next: Tick, now: Tick) -> Promise {
+fn plan(next: Tick, now: Tick) -> Plan {
     if next == Tick::NEVER {
-        Promise::WhenCalled
+        Plan::Park
     } else if next.since(now) > FAR {
-        Promise::By(Tick::from_raw(next.raw() & !(FAR.as_nanos() as u64 - 1)))
+        Plan::ParkUntil(Tick::from_raw(next.raw() & !(FAR.as_nanos() as u64 - 1)))
     } else {
-        Promise::By(next)
+        Plan::ParkUntil(next)
     }
 }
 
@@ -99,16 +99,16 @@ mod tests {
     #[test]
     fn near_deadlines_are_promised_exactly() {
         let next = after(FAR);
-        assert_eq!(promise(next, Tick::ORIGIN), Promise::By(next));
+        assert_eq!(plan(next, Tick::ORIGIN), Plan::ParkUntil(next));
     }
 
     #[test]
     fn far_deadlines_are_approached_in_one_step() {
         for next in [FAR + Duration::from_nanos(1), Duration::from_secs(9), FAR * 7] {
             let next = after(next);
-            let Promise::By(first) = promise(next, Tick::ORIGIN) else { panic!("a time limit") };
+            let Plan::ParkUntil(first) = plan(next, Tick::ORIGIN) else { panic!("a time limit") };
             assert!(first > Tick::ORIGIN && first <= next);
-            assert_eq!(promise(next, first), Promise::By(next));
+            assert_eq!(plan(next, first), Plan::ParkUntil(next));
         }
     }
 }

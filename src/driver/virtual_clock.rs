@@ -161,7 +161,7 @@ impl VirtualClock {
     pub fn jump(&self, span: Duration) {
         self.inner.time.jump(span);
         if let Some(engine) = self.engine() {
-            engine.call_driver();
+            engine.notify_driver();
         }
     }
 

@@ -19,35 +19,35 @@ const IDLE: u64 = u64::MAX - 1;
 /// The driver is scanning the shards and has not parked.
 const SCANNING: u64 = u64::MAX;
 
-/// What an inserter has to do after [`Alarm::pull_forward`].
+/// What a thread must do after [`Alarm::pull_forward`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Summons {
-    /// Nothing: the driver looks early enough.
-    None,
+pub(crate) enum Notify {
+    /// Nothing: the driver scans early enough.
+    Nothing,
     /// Unpark the driver.
     Unpark,
     /// Start the driver.
     Start,
 }
 
-/// What the driver found in its scan, and promises.
+/// What the driver does after its scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
-    /// To be awake by this tick.
-    By(Tick),
-    /// To park until unparked.
-    WhenCalled,
-    /// Nothing: the driver ends, and somebody has to start another.
-    Gone,
+pub(crate) enum Plan {
+    /// Parks, and is awake by this tick.
+    ParkUntil(Tick),
+    /// Parks until it is unparked.
+    Park,
+    /// Ends. The next insert starts another driver.
+    End,
 }
 
 /// Transitions, by the driver unless said:
 ///
 /// ```text
 /// any                   --begin_scan-->             SCANNING
-/// SCANNING              --commit(By(t))-->          t
-/// SCANNING              --commit(WhenCalled)-->     IDLE
-/// SCANNING              --commit(Gone)-->           ABSENT
+/// SCANNING              --commit(ParkUntil(t))-->   t
+/// SCANNING              --commit(Park)-->           IDLE
+/// SCANNING              --commit(End)-->            ABSENT
 /// any                   --stay_awake-->             AWAKE
 /// SCANNING              --pull_forward (anyone)-->  AWAKE
 /// t later than the arm  --pull_forward (anyone)-->  AWAKE, and unparks
@@ -78,11 +78,11 @@ impl Alarm {
     /// deadline was lowered since [`begin_scan`](Self::begin_scan), in which case the driver scans
     /// again.
     #[must_use]
-    pub(crate) fn commit(&self, promise: Promise) -> bool {
-        let value = match promise {
-            Promise::By(tick) => tick.raw(),
-            Promise::WhenCalled => IDLE,
-            Promise::Gone => ABSENT,
+    pub(crate) fn commit(&self, plan: Plan) -> bool {
+        let value = match plan {
+            Plan::ParkUntil(tick) => tick.raw(),
+            Plan::Park => IDLE,
+            Plan::End => ABSENT,
         };
         // ORDERING: Relaxed; whoever scans or inserts next is ordered by the shard's lock, and a
         // failed exchange means no more than "scan again". Loom `insert_races_park`.
@@ -98,7 +98,7 @@ impl Alarm {
     /// Makes sure that the driver scans by `deadline`. To be called after the shard's lock has
     /// been released by the thread that lowered the shard's earliest deadline to `deadline`.
     #[must_use]
-    pub(crate) fn pull_forward(&self, deadline: Tick) -> Summons {
+    pub(crate) fn pull_forward(&self, deadline: Tick) -> Notify {
         // ORDERING: Relaxed; the shard lock orders this load. If the driver scanned the shard
         // after the insert, it saw the entry. If before, the inserter took the lock the driver
         // had released, so it reads the SCANNING stored before that scan, or a later value.
@@ -106,16 +106,16 @@ impl Alarm {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             if seen <= deadline.raw() {
-                return Summons::None;
+                return Notify::Nothing;
             }
             if seen == ABSENT {
-                return Summons::Start;
+                return Notify::Start;
             }
             // ORDERING: Relaxed; the driver finds the entry through the shard's lock. The parker
             // orders the unpark itself.
             match self.0.compare_exchange(seen, AWAKE, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(SCANNING) => return Summons::None,
-                Ok(_) => return Summons::Unpark,
+                Ok(SCANNING) => return Notify::Nothing,
+                Ok(_) => return Notify::Unpark,
                 Err(newer) => seen = newer,
             }
         }
@@ -124,9 +124,9 @@ impl Alarm {
     /// For a thread that has not lowered its shard's earliest deadline: what to do if there is no
     /// driver at all.
     #[must_use]
-    pub(crate) fn call_if_absent(&self) -> Summons {
+    pub(crate) fn start_if_absent(&self) -> Notify {
         // ORDERING: Relaxed; ordered by the shard's lock as in `pull_forward`.
-        if self.0.load(Ordering::Relaxed) == ABSENT { Summons::Start } else { Summons::None }
+        if self.0.load(Ordering::Relaxed) == ABSENT { Notify::Start } else { Notify::Nothing }
     }
 
     /// Whether a driver is parked, for no longer than until `deadline`.
@@ -154,10 +154,10 @@ impl fmt::Debug for Alarm {
 mod tests {
     use super::*;
 
-    fn parked(promise: Promise) -> Alarm {
+    fn parked(plan: Plan) -> Alarm {
         let alarm = Alarm::awake();
         alarm.begin_scan();
-        assert!(alarm.commit(promise));
+        assert!(alarm.commit(plan));
         alarm
     }
 
@@ -167,11 +167,11 @@ mod tests {
 
     #[test]
     fn only_a_driver_that_parks_for_no_longer_is_trusted() {
-        let alarm = parked(Promise::By(TICK));
+        let alarm = parked(Plan::ParkUntil(TICK));
         assert_eq!([EARLIER, TICK, LATER].map(|tick| alarm.is_set_for(tick)), [false, true, true]);
         let scanning = Alarm::awake();
         scanning.begin_scan();
-        let idle = parked(Promise::WhenCalled);
+        let idle = parked(Plan::Park);
         for alarm in [Alarm::awake(), Alarm::absent(), scanning, idle] {
             assert!(!alarm.is_set_for(LATER) && !alarm.is_set_for(Tick::LAST), "{alarm:?}");
         }
@@ -179,14 +179,14 @@ mod tests {
 
     #[test]
     fn a_driver_is_called_once_and_only_for_what_is_earlier() {
-        for promise in [Promise::By(TICK), Promise::WhenCalled] {
-            let alarm = parked(promise);
-            if promise != Promise::WhenCalled {
-                assert_eq!(alarm.pull_forward(LATER), Summons::None);
-                assert_eq!(alarm.pull_forward(TICK), Summons::None);
+        for plan in [Plan::ParkUntil(TICK), Plan::Park] {
+            let alarm = parked(plan);
+            if plan != Plan::Park {
+                assert_eq!(alarm.pull_forward(LATER), Notify::Nothing);
+                assert_eq!(alarm.pull_forward(TICK), Notify::Nothing);
             }
-            assert_eq!(alarm.pull_forward(EARLIER), Summons::Unpark);
-            assert_eq!(alarm.pull_forward(Tick::PAST), Summons::None, "it is on its way");
+            assert_eq!(alarm.pull_forward(EARLIER), Notify::Unpark);
+            assert_eq!(alarm.pull_forward(Tick::PAST), Notify::Nothing, "it is on its way");
         }
     }
 
@@ -194,17 +194,17 @@ mod tests {
     fn a_scan_that_was_interrupted_does_not_stand() {
         let alarm = Alarm::awake();
         alarm.begin_scan();
-        assert_eq!(alarm.pull_forward(LATER), Summons::None);
-        assert!(!alarm.commit(Promise::By(TICK)));
+        assert_eq!(alarm.pull_forward(LATER), Notify::Nothing);
+        assert!(!alarm.commit(Plan::ParkUntil(TICK)));
     }
 
     #[test]
     fn where_there_is_no_driver_everybody_starts_one() {
-        for alarm in [Alarm::absent(), parked(Promise::Gone)] {
-            assert_eq!(alarm.call_if_absent(), Summons::Start);
-            assert_eq!(alarm.pull_forward(LATER), Summons::Start);
-            assert_eq!(alarm.call_if_absent(), Summons::Start, "nobody has yet");
+        for alarm in [Alarm::absent(), parked(Plan::End)] {
+            assert_eq!(alarm.start_if_absent(), Notify::Start);
+            assert_eq!(alarm.pull_forward(LATER), Notify::Start);
+            assert_eq!(alarm.start_if_absent(), Notify::Start, "nobody has yet");
         }
-        assert_eq!(Alarm::awake().call_if_absent(), Summons::None);
+        assert_eq!(Alarm::awake().start_if_absent(), Notify::Nothing);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
-use super::{Drive, Engine, Shard, ThreadDrive};
+use super::{DrivenBy, DriverThread, Engine, Shard};
 use crate::clock::{Clock, VirtualTime};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
@@ -20,12 +20,12 @@ pub(crate) fn at(nanos: u64) -> Tick {
 }
 
 /// A timer with a driver thread, on a clock that the model moves.
-pub(crate) struct Rig {
+pub(crate) struct Harness {
     pub(crate) timer: Timer,
     pub(crate) time: Arc<VirtualTime>,
 }
 
-impl Rig {
+impl Harness {
     pub(crate) fn new(shards: usize) -> Self {
         Self::with(shards, Clock::Model)
     }
@@ -37,8 +37,8 @@ impl Rig {
 
     fn with(shards: usize, clock: fn(Arc<VirtualTime>) -> Clock) -> Self {
         let time = Arc::new(VirtualTime::new());
-        let drive = Drive::Thread(ThreadDrive::new("driver".to_owned()));
-        let engine = Engine::new(clock(Arc::clone(&time)), shards, drive);
+        let driven_by = DrivenBy::Thread(DriverThread::new("driver".to_owned()));
+        let engine = Engine::new(clock(Arc::clone(&time)), shards, driven_by);
         Self { timer: Timer::of(Arc::new(engine)), time }
     }
 
@@ -54,15 +54,15 @@ impl Rig {
     }
 
     /// What moves the clock, and holds nothing that a driver waits for the end of.
-    pub(crate) fn hands(&self) -> Hands {
-        Hands { engine: Arc::clone(self.timer.engine()), time: Arc::clone(&self.time) }
+    pub(crate) fn clock_mover(&self) -> ClockMover {
+        ClockMover { engine: Arc::clone(self.timer.engine()), time: Arc::clone(&self.time) }
     }
 
     pub(crate) fn advance(&self, nanos: u64) {
-        self.hands().advance(nanos);
+        self.clock_mover().advance(nanos);
     }
 
-    /// See [`Hands::hold`].
+    /// See [`ClockMover::hold`].
     pub(crate) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
         self.timer.engine().shards[shard].lock()
     }
@@ -80,12 +80,12 @@ impl Rig {
     }
 }
 
-pub(crate) struct Hands {
+pub(crate) struct ClockMover {
     engine: Arc<Engine>,
     time: Arc<VirtualTime>,
 }
 
-impl Hands {
+impl ClockMover {
     /// Holds the lock of a shard until dropped. Nobody finds a lock taken whose holder does not
     /// wait for anything under it: loom does not switch threads as a lock is released.
     pub(crate) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
@@ -94,7 +94,7 @@ impl Hands {
 
     pub(crate) fn advance(&self, nanos: u64) {
         self.time.move_to(at(nanos));
-        if let Drive::Thread(thread) = self.engine.drive() {
+        if let DrivenBy::Thread(thread) = self.engine.driven_by() {
             thread.advanced();
         }
     }

@@ -11,7 +11,7 @@
 //!
 //! Loom does not switch threads as a lock is released. So no model finds a shard's lock taken by a
 //! thread that waits for nothing under it, and `try_lock` never fails, unless the model holds the
-//! lock itself (`Rig::hold`).
+//! lock itself (`Harness::hold`).
 //!
 //! Which model has which two operations meet. What a sleep does, and what drives it:
 //!
@@ -73,7 +73,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
-use super::harness::{Rig, Signal, at, block_on};
+use super::harness::{Harness, Signal, at, block_on};
 use crate::sync::set_thread_index;
 
 /// Explores a model, to the bound that the environment says, and says how many executions it took.
@@ -99,8 +99,8 @@ fn check_with(more: isize, model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Sleeps in another thread, in the shard `index`; it must end, and not before its deadline.
-fn sleeper(rig: &Rig, index: usize, nanos: u64) -> thread::JoinHandle<()> {
-    let (sleep, time) = (rig.sleep(nanos), Arc::clone(&rig.time));
+fn sleeper(harness: &Harness, index: usize, nanos: u64) -> thread::JoinHandle<()> {
+    let (sleep, time) = (harness.sleep(nanos), Arc::clone(&harness.time));
     thread::spawn(move || {
         set_thread_index(index);
         block_on(sleep, &Signal::new());
@@ -109,7 +109,7 @@ fn sleeper(rig: &Rig, index: usize, nanos: u64) -> thread::JoinHandle<()> {
 }
 
 /// Moves the clock in another thread, to each of these times in turn.
-fn clock<const N: usize>(rig: &Rig, times: [u64; N]) -> thread::JoinHandle<()> {
-    let hands = rig.hands();
-    thread::spawn(move || times.into_iter().for_each(|nanos| hands.advance(nanos)))
+fn clock<const N: usize>(harness: &Harness, times: [u64; N]) -> thread::JoinHandle<()> {
+    let mover = harness.clock_mover();
+    thread::spawn(move || times.into_iter().for_each(|nanos| mover.advance(nanos)))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::engine::alarm::Promise;
+use crate::engine::alarm::Plan;
 use crate::sync::{Condvar, Mutex, lock};
 
 /// A token that [`unpark`](Self::unpark) leaves and [`park`](Self::park) takes.
@@ -22,10 +22,10 @@ impl Parker {
     /// reason at all.
     ///
     /// A token left before counts, and is taken.
-    pub(crate) fn park(&self, clock: &Clock, promise: Promise, limit: Duration) {
+    pub(crate) fn park(&self, clock: &Clock, plan: Plan, limit: Duration) {
         let mut token = lock(&self.token);
         if !*token {
-            token = self.wait(token, clock, promise, limit);
+            token = self.wait(token, clock, plan, limit);
         }
         *token = false;
     }
@@ -39,7 +39,7 @@ impl Parker {
 
 #[cfg(not(all(test, tourbillon_model)))]
 mod wait {
-    use super::{Clock, Duration, Parker, Promise};
+    use super::{Clock, Duration, Parker, Plan};
     use crate::sync::{MutexGuard, wait, wait_timeout};
 
     impl Parker {
@@ -47,19 +47,19 @@ mod wait {
             &self,
             token: MutexGuard<'a, bool>,
             clock: &Clock,
-            promise: Promise,
+            plan: Plan,
             limit: Duration,
         ) -> MutexGuard<'a, bool> {
-            match promise {
-                Promise::By(tick) => {
+            match plan {
+                Plan::ParkUntil(tick) => {
                     let now = clock.now();
                     if tick <= now {
                         return token;
                     }
                     wait_timeout(&self.left, token, tick.since(now).min(limit))
                 }
-                Promise::WhenCalled => wait(&self.left, token),
-                Promise::Gone => token,
+                Plan::Park => wait(&self.left, token),
+                Plan::End => token,
             }
         }
     }
@@ -67,7 +67,7 @@ mod wait {
 
 #[cfg(all(test, tourbillon_model))]
 mod wait {
-    use super::{Clock, Duration, Parker, Promise};
+    use super::{Clock, Duration, Parker, Plan};
     use crate::sync::{MutexGuard, lock, wait};
     use crate::tick::Tick;
 
@@ -79,13 +79,13 @@ mod wait {
             &self,
             mut token: MutexGuard<'a, bool>,
             clock: &Clock,
-            promise: Promise,
+            plan: Plan,
             _limit: Duration,
         ) -> MutexGuard<'a, bool> {
-            let until = match promise {
-                Promise::By(tick) => tick,
-                Promise::WhenCalled => Tick::NEVER,
-                Promise::Gone => return token,
+            let until = match plan {
+                Plan::ParkUntil(tick) => tick,
+                Plan::Park => Tick::NEVER,
+                Plan::End => return token,
             };
             while clock.now() < until {
                 token = wait(&self.left, token);
@@ -117,7 +117,7 @@ mod tests {
     fn a_park_ends_at_its_limit() {
         let clock = Clock::monotonic();
         let promised = far(&clock);
-        Parker::new().park(&clock, Promise::By(promised), Duration::from_millis(1));
+        Parker::new().park(&clock, Plan::ParkUntil(promised), Duration::from_millis(1));
         assert!(clock.now() < promised);
     }
 
@@ -125,11 +125,11 @@ mod tests {
     fn a_token_left_before_ends_the_next_park_at_once() {
         let (clock, parker) = (Clock::monotonic(), Parker::new());
         parker.unpark();
-        parker.park(&clock, Promise::WhenCalled, Duration::MAX);
+        parker.park(&clock, Plan::Park, Duration::MAX);
         parker.unpark();
         parker.unpark();
         let promised = far(&clock);
-        parker.park(&clock, Promise::By(promised), Duration::MAX);
+        parker.park(&clock, Plan::ParkUntil(promised), Duration::MAX);
         assert!(clock.now() < promised);
         assert!(!*lock(&parker.token), "two that come together are one");
     }

@@ -10,7 +10,7 @@ use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::sync::{Arc, Mutex};
 use shuttle::thread;
 
-use super::harness::{Rig, Signal, at, block_on, poll};
+use super::harness::{Harness, Signal, at, block_on, poll};
 use crate::clock::VirtualTime;
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
@@ -85,13 +85,13 @@ impl Worker {
 #[test]
 fn everything_armed_fires_or_is_cancelled() {
     check(|| {
-        let rig = Rig::new(SHARDS);
+        let harness = Harness::new(SHARDS);
         let exchange = Arc::new(Mutex::new(Vec::new()));
         let workers: Vec<_> = (0..THREADS)
             .map(|index| {
                 let worker = Worker {
-                    engine: EngineRef::of(rig.timer.engine()),
-                    time: Arc::clone(&rig.time),
+                    engine: EngineRef::of(harness.timer.engine()),
+                    time: Arc::clone(&harness.time),
                     exchange: Arc::clone(&exchange),
                 };
                 thread::spawn(move || {
@@ -102,13 +102,13 @@ fn everything_armed_fires_or_is_cancelled() {
             .collect();
         let done = StdArc::new(AtomicBool::new(false));
         let clock = thread::spawn({
-            let (hands, done) = (rig.hands(), StdArc::clone(&done));
+            let (mover, done) = (harness.clock_mover(), StdArc::clone(&done));
             move || {
                 let mut now = 0;
                 // ORDERING: shuttle treats every ordering as SeqCst.
                 while !done.load(Ordering::SeqCst) {
                     now += thread_rng().gen_range(1..AHEAD / 4);
-                    hands.advance(now);
+                    mover.advance(now);
                     thread::yield_now();
                 }
             }
@@ -119,7 +119,7 @@ fn everything_armed_fires_or_is_cancelled() {
         done.store(true, Ordering::SeqCst); // ORDERING: as above
         clock.join().unwrap();
         exchange.lock().unwrap().clear();
-        let stats = rig.timer.stats();
+        let stats = harness.timer.stats();
         assert_eq!((stats.pending, stats.armed), (0, stats.fired + stats.cancelled));
     });
 }
@@ -128,12 +128,12 @@ fn everything_armed_fires_or_is_cancelled() {
 #[test]
 fn handles_go_while_sleeps_come_and_go() {
     check(|| {
-        let rig = Rig::new(SHARDS);
-        let hands = rig.hands();
+        let harness = Harness::new(SHARDS);
+        let mover = harness.clock_mover();
         let workers: Vec<_> = (0..THREADS)
             .map(|index| {
-                let engine = EngineRef::of(rig.timer.engine());
-                let time = Arc::clone(&rig.time);
+                let engine = EngineRef::of(harness.timer.engine());
+                let time = Arc::clone(&harness.time);
                 thread::spawn(move || {
                     set_thread_index(index);
                     for round in 0..ROUNDS as u64 {
@@ -150,9 +150,9 @@ fn handles_go_while_sleeps_come_and_go() {
                 })
             })
             .collect();
-        drop(rig);
+        drop(harness);
         for step in 1..=10 {
-            hands.advance(step * AHEAD / 10);
+            mover.advance(step * AHEAD / 10);
         }
         for worker in workers {
             worker.join().unwrap();

@@ -26,7 +26,7 @@ pub(crate) struct Shard {
     /// No later than any deadline in the wheel. Lowered by each insert; a cancel leaves it, so
     /// that cancelling the earliest timer and arming the next costs no wake-up.
     earliest: Tick,
-    pub(crate) counts: Counts,
+    pub(crate) counters: ShardCounters,
     wheel: Wheel<Entry>,
     /// How late the fires were; `None` unless the timer was asked to keep that.
     pub(crate) lateness: Option<Box<Histogram>>,
@@ -34,14 +34,14 @@ pub(crate) struct Shard {
 
 /// What happened in one shard so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ShardCounters {
     pub(crate) armed: u64,
     pub(crate) fired: u64,
     pub(crate) cancelled: u64,
     pub(crate) lateness_ns_max: u64,
 }
 
-impl Counts {
+impl ShardCounters {
     #[inline]
     fn note_fire(&mut self, lateness_ns: u64, lateness: &mut Option<Box<Histogram>>) {
         self.fired += 1;
@@ -65,7 +65,7 @@ impl Shard {
     pub(crate) fn new(now: Tick) -> Self {
         Self {
             earliest: Tick::NEVER,
-            counts: Counts::default(),
+            counters: ShardCounters::default(),
             wheel: Wheel::new(now),
             lateness: None,
         }
@@ -102,7 +102,7 @@ impl Shard {
         entry.queue(waker);
         let claim = Claim::on(entry);
         self.wheel.insert(key, deadline);
-        self.counts.armed += 1;
+        self.counters.armed += 1;
         (claim, self.lower(deadline))
     }
 
@@ -111,7 +111,7 @@ impl Shard {
         entry.file_under(deadline);
         entry.queue(waker);
         self.wheel.insert(entry.key(), deadline);
-        self.counts.armed += 1;
+        self.counters.armed += 1;
         self.lower(deadline)
     }
 
@@ -147,9 +147,9 @@ impl Shard {
         if seen == State::Queued {
             self.wheel.remove(key);
             if completed {
-                self.counts.fired += 1;
+                self.counters.fired += 1;
             } else {
-                self.counts.cancelled += 1;
+                self.counters.cancelled += 1;
             }
         }
         let waker = entry.withdraw(seen);
@@ -162,7 +162,7 @@ impl Shard {
     pub(crate) fn fire(&mut self, entry: &Entry, now: Tick) -> Option<Waker> {
         (entry.state() == State::Queued).then(|| {
             self.wheel.remove(entry.key());
-            self.counts.note_fire(now.nanos_since(entry.deadline()), &mut self.lateness);
+            self.counters.note_fire(now.nanos_since(entry.deadline()), &mut self.lateness);
             entry.fire()
         })
     }
@@ -170,7 +170,7 @@ impl Shard {
     /// Fires what is due at `now`, as far as the batch has room. Returns the worst lateness too, in
     /// nanoseconds.
     pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> (Turned, u64) {
-        let (counts, lateness) = (&mut self.counts, &mut self.lateness);
+        let (counters, lateness) = (&mut self.counters, &mut self.lateness);
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
         let mut lateness_ns_max = 0;
         let turned = self.wheel.turn(now, allowance, |entry| {
@@ -181,7 +181,7 @@ impl Shard {
             batch.push(entry.fire());
             let lateness_ns = now.nanos_since(deadline);
             lateness_ns_max = lateness_ns_max.max(lateness_ns);
-            counts.note_fire(lateness_ns, lateness);
+            counters.note_fire(lateness_ns, lateness);
             Due::Expired
         });
         if turned == Turned::Completely && self.earliest <= now {
@@ -241,7 +241,7 @@ mod tests {
         for claim in claims {
             withdraw(&mut shard, claim);
         }
-        assert_eq!((shard.counts.fired, shard.wheel.store().chunks()), (BURST, 2));
+        assert_eq!((shard.counters.fired, shard.wheel.store().chunks()), (BURST, 2));
     }
 
     #[test]

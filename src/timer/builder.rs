@@ -4,7 +4,7 @@ use std::io;
 
 use crate::clock::Clock;
 use crate::driver::{Driver, VirtualClock};
-use crate::engine::{Drive, Engine, MAX_SHARDS, ThreadDrive, default_shards};
+use crate::engine::{DrivenBy, DriverThread, Engine, MAX_SHARDS, default_shards};
 use crate::sync::{Arc, StdArc};
 use crate::timer::Timer;
 
@@ -154,12 +154,12 @@ impl Builder {
         if let Some(name) = self.thread_name.as_ref().filter(|name| name.contains('\0')) {
             return Err(invalid(format!("thread name {name:?} contains a NUL")));
         }
-        let drive = match (&self.clock, &self.thread_name) {
-            (Some(_), _) => Drive::Clock,
-            (None, Some(name)) => Drive::Thread(ThreadDrive::new(name.clone())),
-            (None, None) => Drive::Thread(ThreadDrive::default()),
+        let driven_by = match (&self.clock, &self.thread_name) {
+            (Some(_), _) => DrivenBy::Clock,
+            (None, Some(name)) => DrivenBy::Thread(DriverThread::new(name.clone())),
+            (None, None) => DrivenBy::Thread(DriverThread::default()),
         };
-        self.build_with(drive)
+        self.build_with(driven_by)
     }
 
     /// Makes a timer that you drive by hand, from your own loop.
@@ -177,12 +177,12 @@ impl Builder {
         self,
         unpark: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<(Timer, Driver)> {
-        let timer = self.build_with(Drive::Hand(StdArc::new(unpark)))?;
+        let timer = self.build_with(DrivenBy::Hand(StdArc::new(unpark)))?;
         let driver = Driver::new(timer.clone());
         Ok((timer, driver))
     }
 
-    fn build_with(self, drive: Drive) -> io::Result<Timer> {
+    fn build_with(self, driven_by: DrivenBy) -> io::Result<Timer> {
         let shards = match (self.shards, &self.clock) {
             (Some(shards), _) => shards,
             (None, Some(_)) => 1,
@@ -198,7 +198,7 @@ impl Builder {
                 io::Error::new(io::ErrorKind::Unsupported, "no clock here counts suspend")
             })?,
         };
-        let engine = Engine::new(clock, shards.next_power_of_two(), drive);
+        let engine = Engine::new(clock, shards.next_power_of_two(), driven_by);
         let engine = Arc::new(engine.keeping_lateness(self.lateness_histogram));
         if let Some(clock) = &self.clock {
             if !clock.attach(&engine) {

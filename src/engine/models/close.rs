@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use loom::thread;
 
-use super::super::harness::{Rig, Signal, at, block_on, poll};
+use super::super::harness::{Harness, Signal, at, block_on, poll};
 use super::{check, check_with, clock, sleeper};
 use crate::sync::set_thread_index;
 
@@ -15,21 +15,21 @@ use crate::sync::set_thread_index;
 #[test]
 fn last_cancel_races_close() {
     check_with(1, || {
-        let rig = Rig::new(2);
-        let far = rig.far_timer();
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
         let dropper = thread::spawn(move || drop(far));
-        drop(rig);
+        drop(harness);
         dropper.join().unwrap();
     });
 }
 
 /// A sleep that outlives the handles is armed, in the shard `index`.
 fn arm_and_close(shards: usize, index: usize) {
-    let rig = Rig::new(shards);
-    let hands = rig.hands();
-    let near = sleeper(&rig, index, 5);
-    drop(rig);
-    hands.advance(5);
+    let harness = Harness::new(shards);
+    let mover = harness.clock_mover();
+    let near = sleeper(&harness, index, 5);
+    drop(harness);
+    mover.advance(5);
     near.join().unwrap();
 }
 
@@ -47,12 +47,12 @@ fn arm_races_close_on_two_shards() {
 
 /// The driver ends while a deadline that was cancelled is still its shard's earliest.
 fn rearm_after_cancel(shards: usize, index: usize) {
-    let rig = Rig::new(shards);
+    let harness = Harness::new(shards);
     set_thread_index(index);
-    let (first, _) = rig.armed(3);
-    let second = rig.sleep(5);
-    let clock = clock(&rig, [5]);
-    drop(rig);
+    let (first, _) = harness.armed(3);
+    let second = harness.sleep(5);
+    let clock = clock(&harness, [5]);
+    drop(harness);
     drop(first);
     block_on(second, &Signal::new());
     clock.join().unwrap();
@@ -75,14 +75,14 @@ fn rearm_after_cancel_races_close_on_two_shards() {
 #[test]
 fn rearm_after_cancel_beside_a_close() {
     check(|| {
-        let rig = Rig::new(2);
-        let hands = rig.hands();
-        let (first, _) = rig.armed(3);
-        let (mut second, signal) = (rig.sleep(5), Signal::new());
+        let harness = Harness::new(2);
+        let mover = harness.clock_mover();
+        let (first, _) = harness.armed(3);
+        let (mut second, signal) = (harness.sleep(5), Signal::new());
         drop(first);
-        let closer = thread::spawn(move || drop(rig));
+        let closer = thread::spawn(move || drop(harness));
         assert_eq!(poll(&mut second, &signal), Poll::Pending);
-        hands.advance(5);
+        mover.advance(5);
         signal.wait();
         drop(second);
         closer.join().unwrap();
@@ -93,17 +93,17 @@ fn rearm_after_cancel_beside_a_close() {
 #[test]
 fn rearm_after_cancel_and_a_close_in_the_middle_of_a_scan() {
     check(|| {
-        let rig = Rig::new(2);
-        let hands = rig.hands();
-        let (first, _) = rig.armed(3);
-        let (mut second, signal) = (rig.sleep(5), Signal::new());
+        let harness = Harness::new(2);
+        let mover = harness.clock_mover();
+        let (first, _) = harness.armed(3);
+        let (mut second, signal) = (harness.sleep(5), Signal::new());
         drop(first);
-        let held = hands.hold(1);
-        let closer = thread::spawn(move || drop(rig));
+        let held = mover.hold(1);
+        let closer = thread::spawn(move || drop(harness));
         thread::yield_now();
         assert_eq!(poll(&mut second, &signal), Poll::Pending);
         drop(held);
-        hands.advance(5);
+        mover.advance(5);
         signal.wait();
         drop(second);
         closer.join().unwrap();
@@ -115,12 +115,12 @@ fn rearm_after_cancel_and_a_close_in_the_middle_of_a_scan() {
 #[test]
 fn reset_to_earlier_races_close() {
     check(|| {
-        let rig = Rig::new(2);
-        let hands = rig.hands();
-        let (mut sleep, signal) = rig.armed(1_000);
-        let closer = thread::spawn(move || drop(rig));
+        let harness = Harness::new(2);
+        let mover = harness.clock_mover();
+        let (mut sleep, signal) = harness.armed(1_000);
+        let closer = thread::spawn(move || drop(harness));
         sleep.reset_to(at(5));
-        hands.advance(5);
+        mover.advance(5);
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         drop(sleep);
@@ -133,7 +133,7 @@ fn reset_to_earlier_races_close() {
 #[test]
 fn the_end_of_one_timer_races_arm_on_another() {
     check_with(-1, || {
-        let [one, other] = [Rig::new(1), Rig::new(1)];
+        let [one, other] = [Harness::new(1), Harness::new(1)];
         let far = one.far_timer();
         let closer = thread::spawn(move || drop(one));
         let (mut near, signal) = other.armed(5);

@@ -5,7 +5,7 @@ use std::task::Poll;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::harness::{Rig, Signal, at, block_on, callback, poll, poll_with};
+use super::super::harness::{Harness, Signal, at, block_on, callback, poll, poll_with};
 use super::{check, check_with, clock};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
@@ -16,12 +16,12 @@ use crate::sync::naps;
 #[test]
 fn fire_races_drop() {
     check(|| {
-        let rig = Rig::new(1);
-        let (sleep, signal) = rig.armed(5);
+        let harness = Harness::new(1);
+        let (sleep, signal) = harness.armed(5);
         let dropper = thread::spawn(move || drop(sleep));
-        rig.advance(5);
+        harness.advance(5);
         dropper.join().unwrap();
-        let stats = rig.timer.stats();
+        let stats = harness.timer.stats();
         assert_eq!((stats.fired + stats.cancelled, stats.pending), (1, 0));
         assert!(signal.wakes() <= 1);
     });
@@ -31,12 +31,12 @@ fn fire_races_drop() {
 #[test]
 fn fire_races_reset_to_later() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
-        let clock = clock(&rig, [5, 10]);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        let clock = clock(&harness, [5, 10]);
         sleep.reset_to(at(10));
         block_on(&mut sleep, &signal);
-        assert!(rig.time.now() >= at(10), "early");
+        assert!(harness.time.now() >= at(10), "early");
         clock.join().unwrap();
     });
 }
@@ -46,15 +46,15 @@ fn fire_races_reset_to_later() {
 #[test]
 fn the_driver_heeds_a_later_deadline() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
         sleep.reset_to(at(10));
         // Armed behind it, so what fires this one has looked at that one before.
-        let (_other, other_signal) = rig.armed(5);
-        rig.advance(5);
+        let (_other, other_signal) = harness.armed(5);
+        harness.advance(5);
         other_signal.wait();
         assert_eq!(signal.wakes(), 0);
-        rig.advance(10);
+        harness.advance(10);
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         assert_eq!(signal.wakes(), 1);
@@ -66,13 +66,13 @@ fn the_driver_heeds_a_later_deadline() {
 #[test]
 fn fire_races_reset_to_earlier() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
-        let clock = clock(&rig, [5, 10]);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        let clock = clock(&harness, [5, 10]);
         sleep.reset_to(at(20));
         sleep.reset_to(at(10));
         block_on(&mut sleep, &signal);
-        assert!(rig.time.now() >= at(10), "early");
+        assert!(harness.time.now() >= at(10), "early");
         clock.join().unwrap();
     });
 }
@@ -81,9 +81,9 @@ fn fire_races_reset_to_earlier() {
 #[test]
 fn new_waker_races_fire() {
     check(|| {
-        let rig = Rig::new(1);
-        let ((sleep, first), second) = (rig.armed(5), Signal::new());
-        let clock = clock(&rig, [5]);
+        let harness = Harness::new(1);
+        let ((sleep, first), second) = (harness.armed(5), Signal::new());
+        let clock = clock(&harness, [5]);
         block_on(sleep, &second);
         clock.join().unwrap();
         assert!(first.wakes() + second.wakes() <= 1);
@@ -94,9 +94,9 @@ fn new_waker_races_fire() {
 #[test]
 fn second_poll_races_fire() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
-        let clock = clock(&rig, [5]);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        let clock = clock(&harness, [5]);
         block_on(&mut sleep, &signal);
         clock.join().unwrap();
         assert!(signal.wakes() <= 1);
@@ -108,14 +108,14 @@ fn second_poll_races_fire() {
 #[test]
 fn slot_reuse_wakes_the_new_tenant_only() {
     check(|| {
-        let rig = Rig::new(1);
-        let (first, old) = rig.armed(5);
-        let clock = clock(&rig, [5]);
+        let harness = Harness::new(1);
+        let (first, old) = harness.armed(5);
+        let clock = clock(&harness, [5]);
         drop(first);
-        let (mut second, new) = rig.armed(10);
+        let (mut second, new) = harness.armed(10);
         clock.join().unwrap();
         assert_eq!(new.wakes(), 0);
-        rig.advance(10);
+        harness.advance(10);
         block_on(&mut second, &new);
         assert!(old.wakes() <= 1);
     });
@@ -127,15 +127,15 @@ fn slot_reuse_wakes_the_new_tenant_only() {
 #[test]
 fn a_batch_is_woken_while_its_entries_are_reused() {
     check(|| {
-        let rig = Rig::new(1);
-        let [first, second] = [rig.armed(5), rig.armed(5)];
-        let clock = clock(&rig, [5]);
+        let harness = Harness::new(1);
+        let [first, second] = [harness.armed(5), harness.armed(5)];
+        let clock = clock(&harness, [5]);
         first.1.wait();
         drop((first.0, second.0));
-        let [third, fourth] = [rig.armed(10), rig.armed(10)];
+        let [third, fourth] = [harness.armed(10), harness.armed(10)];
         clock.join().unwrap();
         assert_eq!(third.1.wakes() + fourth.1.wakes(), 0);
-        rig.advance(10);
+        harness.advance(10);
         third.1.wait();
         fourth.1.wait();
         for (_, signal) in [&(third.0, first.1), &(fourth.0, second.1)] {
@@ -150,12 +150,12 @@ fn a_batch_is_woken_while_its_entries_are_reused() {
 #[test]
 fn a_turn_in_parts_races_drop_and_arm() {
     check(|| {
-        let rig = Rig::new(1);
+        let harness = Harness::new(1);
         let [(first, woken), (second, woken_too), (third, _)] =
-            [rig.armed(5), rig.armed(5), rig.armed(5)];
-        let clock = clock(&rig, [5]);
+            [harness.armed(5), harness.armed(5), harness.armed(5)];
+        let clock = clock(&harness, [5]);
         drop(third);
-        block_on(rig.sleep(5), &Signal::new());
+        block_on(harness.sleep(5), &Signal::new());
         clock.join().unwrap();
         for (mut sleep, signal) in [(first, woken), (second, woken_too)] {
             signal.wait();
@@ -171,18 +171,18 @@ fn a_turn_in_parts_races_drop_and_arm() {
 #[test]
 fn a_turn_that_files_again_in_parts_races_drop_and_arm() {
     check(|| {
-        let rig = Rig::new(1);
+        let harness = Harness::new(1);
         // All in one slot of the second level, until the first of them is due.
-        let [due, gone, stays, last] = [64, 66, 67, 68].map(|nanos| rig.armed(nanos));
-        let clock = clock(&rig, [64]);
+        let [due, gone, stays, last] = [64, 66, 67, 68].map(|nanos| harness.armed(nanos));
+        let clock = clock(&harness, [64]);
         drop(gone);
-        let comes = rig.armed(65);
+        let comes = harness.armed(65);
         due.1.wait();
         clock.join().unwrap();
         for (_, signal) in [&comes, &stays, &last] {
             assert_eq!(signal.wakes(), 0, "early");
         }
-        rig.advance(68);
+        harness.advance(68);
         for (mut sleep, signal) in [comes, stays, last] {
             signal.wait();
             assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
@@ -196,19 +196,19 @@ fn a_turn_that_files_again_in_parts_races_drop_and_arm() {
 #[test]
 fn chunks_are_freed_beside_a_sleep_that_is_polled() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
         // Chunks of four.
-        let others: Vec<_> = (0..12).map(|_| rig.armed(1_000).0).collect();
+        let others: Vec<_> = (0..12).map(|_| harness.armed(1_000).0).collect();
         let poller = thread::spawn(move || {
             let pending = poll(&mut sleep, &signal).is_pending();
             (sleep, signal, pending)
         });
         drop(others);
-        let more = [rig.armed(2_000), rig.armed(2_000)];
+        let more = [harness.armed(2_000), harness.armed(2_000)];
         let (mut sleep, signal, pending) = poller.join().unwrap();
         assert!(pending, "early");
-        rig.advance(5);
+        harness.advance(5);
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         drop(more);
@@ -219,11 +219,11 @@ fn chunks_are_freed_beside_a_sleep_that_is_polled() {
 #[test]
 fn a_driver_whose_passes_crowd_naps() {
     check(|| {
-        let rig = Rig::new(1);
+        let harness = Harness::new(1);
         let before = naps();
         for nanos in 1..=4 {
-            let (mut sleep, signal) = rig.armed(nanos);
-            rig.advance(nanos);
+            let (mut sleep, signal) = harness.armed(nanos);
+            harness.advance(nanos);
             signal.wait();
             assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         }
@@ -235,10 +235,10 @@ fn a_driver_whose_passes_crowd_naps() {
 #[test]
 fn waker_arms_another_timer() {
     check(|| {
-        let rig = Rig::new(1);
+        let harness = Harness::new(1);
         let signal = Signal::new();
         let waker = {
-            let engine = Arc::clone(rig.timer.engine());
+            let engine = Arc::clone(harness.timer.engine());
             let signal = std::sync::Mutex::new(Some(Arc::clone(&signal)));
             callback(move || {
                 let mut armed = Sleep::new(EngineRef::of(&engine), at(50));
@@ -249,10 +249,10 @@ fn waker_arms_another_timer() {
                 }
             })
         };
-        let mut sleep = rig.sleep(5);
+        let mut sleep = harness.sleep(5);
         assert_eq!(poll_with(&mut sleep, &waker), Poll::Pending);
         drop(waker);
-        rig.advance(5);
+        harness.advance(5);
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
     });
@@ -263,7 +263,7 @@ fn waker_arms_another_timer() {
 #[test]
 fn a_waker_is_shared_by_two_timers() {
     check_with(-1, || {
-        let [one, other] = [Rig::new(1), Rig::new(1)];
+        let [one, other] = [Harness::new(1), Harness::new(1)];
         let signal = Signal::new();
         let mut sleeps = [one.sleep(3), other.sleep(5)];
         for sleep in &mut sleeps {

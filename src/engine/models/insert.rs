@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use loom::thread;
 
-use super::super::harness::{Rig, Signal, at, block_on, poll};
+use super::super::harness::{Harness, Signal, at, block_on, poll};
 use super::{check, clock, sleeper};
 use crate::sync::set_thread_index;
 
@@ -13,10 +13,10 @@ use crate::sync::set_thread_index;
 #[test]
 fn insert_races_park() {
     check(|| {
-        let rig = Rig::new(1);
-        let far = rig.far_timer();
-        let near = sleeper(&rig, 0, 5);
-        rig.advance(5);
+        let harness = Harness::new(1);
+        let far = harness.far_timer();
+        let near = sleeper(&harness, 0, 5);
+        harness.advance(5);
         near.join().unwrap();
         drop(far);
     });
@@ -24,8 +24,8 @@ fn insert_races_park() {
 
 /// Arms in two threads, each in its own shard, then lets the time come. Nothing else moves the
 /// clock, so this races the inserts with the driver only.
-fn two_inserts(rig: &Rig, shards: [usize; 2], deadlines: [u64; 2]) {
-    let [mut mine, mut theirs] = deadlines.map(|nanos| rig.sleep(nanos));
+fn two_inserts(harness: &Harness, shards: [usize; 2], deadlines: [u64; 2]) {
+    let [mut mine, mut theirs] = deadlines.map(|nanos| harness.sleep(nanos));
     let signal = Signal::new();
     let inserter = thread::spawn(move || {
         set_thread_index(shards[1]);
@@ -36,39 +36,39 @@ fn two_inserts(rig: &Rig, shards: [usize; 2], deadlines: [u64; 2]) {
     set_thread_index(shards[0]);
     assert_eq!(poll(&mut mine, &signal), Poll::Pending);
     let (mut theirs, their_signal) = inserter.join().unwrap();
-    rig.advance(5);
+    harness.advance(5);
     signal.wait();
     their_signal.wait();
     assert_eq!(poll(&mut mine, &signal), Poll::Ready(()));
     assert_eq!(poll(&mut theirs, &their_signal), Poll::Ready(()));
     assert_eq!((signal.wakes(), their_signal.wakes()), (1, 1));
-    let tally = &rig.timer.engine().tally;
+    let counters = &harness.timer.engine().counters;
     // ORDERING: outside the model. One park is ended by the clock, and one by each unpark.
-    let wakeups = tally.wakeups.load(Ordering::SeqCst);
-    assert!(wakeups <= tally.unparks.load(Ordering::SeqCst) + 1, "woken in vain");
+    let wakeups = counters.wakeups.load(Ordering::SeqCst);
+    assert!(wakeups <= counters.unparks.load(Ordering::SeqCst) + 1, "woken in vain");
 }
 
 /// The first insert of all starts the driver; a later deadline in the same shard leaves that to
 /// it. Oracle: deadlock; woken exactly once; the driver no more often than it was called.
 #[test]
 fn first_inserts_start_the_driver() {
-    check(|| two_inserts(&Rig::new(1), [0, 0], [3, 5]));
+    check(|| two_inserts(&Harness::new(1), [0, 0], [3, 5]));
 }
 
 /// The same with a shard each. Oracle: as above.
 #[test]
 fn first_inserts_of_two_shards_start_the_driver() {
-    check(|| two_inserts(&Rig::new(2), [0, 1], [3, 5]));
+    check(|| two_inserts(&Harness::new(2), [0, 1], [3, 5]));
 }
 
 /// Its home shard is taken. Oracle: the wheel's assertions, as an entry names its shard; deadlock.
 #[test]
 fn an_insert_that_finds_its_shard_taken_goes_next_door() {
     check(|| {
-        let rig = Rig::new(2);
-        let far = rig.far_timer();
-        let held = rig.hold(0);
-        let [mut fires, mut cancelled] = [rig.sleep(5), rig.sleep(3)];
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        let held = harness.hold(0);
+        let [mut fires, mut cancelled] = [harness.sleep(5), harness.sleep(3)];
         let inserter = thread::spawn(move || {
             let signal = Signal::new();
             assert_eq!(poll(&mut cancelled, &Signal::new()), Poll::Pending);
@@ -77,9 +77,9 @@ fn an_insert_that_finds_its_shard_taken_goes_next_door() {
         });
         let (mut fires, cancelled, signal) = inserter.join().unwrap();
         drop(held);
-        assert_eq!(rig.timer.stats().shards_used, 2);
+        assert_eq!(harness.timer.stats().shards_used, 2);
         drop(cancelled);
-        rig.advance(5);
+        harness.advance(5);
         signal.wait();
         assert_eq!(poll(&mut fires, &signal), Poll::Ready(()));
         drop(far);
@@ -91,12 +91,12 @@ fn an_insert_that_finds_its_shard_taken_goes_next_door() {
 fn inserts_that_meet_go_next_door() {
     for both in [false, true] {
         check(move || {
-            let rig = Rig::new(2);
-            let near = sleeper(&rig, 0, 5);
-            let held = (rig.hold(0), both.then(|| rig.hold(1)));
+            let harness = Harness::new(2);
+            let near = sleeper(&harness, 0, 5);
+            let held = (harness.hold(0), both.then(|| harness.hold(1)));
             thread::yield_now();
             drop(held);
-            rig.advance(5);
+            harness.advance(5);
             near.join().unwrap();
         });
     }
@@ -106,9 +106,9 @@ fn inserts_that_meet_go_next_door() {
 #[test]
 fn inserts_race_park_on_one_shard() {
     check(|| {
-        let rig = Rig::new(1);
-        let far = rig.far_timer();
-        two_inserts(&rig, [0, 0], [5, 3]);
+        let harness = Harness::new(1);
+        let far = harness.far_timer();
+        two_inserts(&harness, [0, 0], [5, 3]);
         drop(far);
     });
 }
@@ -118,15 +118,15 @@ fn inserts_race_park_on_one_shard() {
 #[test]
 fn insert_relies_on_one_that_is_cancelled() {
     check(|| {
-        let rig = Rig::new(1);
-        let far = rig.far_timer();
-        let mut brief = rig.sleep(3);
+        let harness = Harness::new(1);
+        let far = harness.far_timer();
+        let mut brief = harness.sleep(3);
         let canceller = thread::spawn(move || {
             assert_eq!(poll(&mut brief, &Signal::new()), Poll::Pending);
         });
-        let (_near, signal) = rig.armed(5);
+        let (_near, signal) = harness.armed(5);
         canceller.join().unwrap();
-        rig.advance(5);
+        harness.advance(5);
         signal.wait();
         drop(far);
     });
@@ -136,9 +136,9 @@ fn insert_relies_on_one_that_is_cancelled() {
 #[test]
 fn inserts_race_park_on_two_shards() {
     check(|| {
-        let rig = Rig::new(2);
-        let far = rig.far_timer();
-        two_inserts(&rig, [0, 1], [5, 3]);
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        two_inserts(&harness, [0, 1], [5, 3]);
         drop(far);
     });
 }
@@ -148,21 +148,21 @@ fn inserts_race_park_on_two_shards() {
 #[test]
 fn insert_races_park_beside_a_far_shard() {
     check(|| {
-        let rig = Rig::new(2);
+        let harness = Harness::new(2);
         set_thread_index(1);
-        let far = rig.far_timer();
-        let near = sleeper(&rig, 0, 5);
-        rig.advance(5);
+        let far = harness.far_timer();
+        let near = sleeper(&harness, 0, 5);
+        harness.advance(5);
         near.join().unwrap();
         drop(far);
     });
 }
 
 /// The driver has a deadline to park for; this moves it forward.
-fn reset_to_earlier(rig: &Rig) {
-    let (mut sleep, signal) = rig.armed(1_000);
+fn reset_to_earlier(harness: &Harness) {
+    let (mut sleep, signal) = harness.armed(1_000);
     sleep.reset_to(at(5));
-    let clock = clock(rig, [5]);
+    let clock = clock(harness, [5]);
     block_on(&mut sleep, &signal);
     clock.join().unwrap();
 }
@@ -170,18 +170,18 @@ fn reset_to_earlier(rig: &Rig) {
 /// Oracle: deadlock.
 #[test]
 fn reset_to_earlier_races_park() {
-    check(|| reset_to_earlier(&Rig::new(1)));
+    check(|| reset_to_earlier(&Harness::new(1)));
 }
 
 /// Oracle: deadlock.
 #[test]
 fn reset_to_earlier_races_park_beside_a_far_shard() {
     check(|| {
-        let rig = Rig::new(2);
+        let harness = Harness::new(2);
         set_thread_index(1);
-        let far = rig.far_timer();
+        let far = harness.far_timer();
         set_thread_index(0);
-        reset_to_earlier(&rig);
+        reset_to_earlier(&harness);
         drop(far);
     });
 }

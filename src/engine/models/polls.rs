@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use loom::sync::Arc;
 
-use super::super::harness::{Rig, Signal, at, callback, poll, poll_with};
+use super::super::harness::{Harness, Signal, at, callback, poll, poll_with};
 use super::check;
 use crate::sync::refuse_threads;
 
@@ -15,14 +15,14 @@ use crate::sync::refuse_threads;
 #[test]
 fn a_fired_sleep_is_armed_again_beside_a_parked_driver() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
-        let (_other, other_signal) = rig.armed(7);
-        rig.advance(5);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        let (_other, other_signal) = harness.armed(7);
+        harness.advance(5);
         signal.wait();
         sleep.reset_to(at(10));
         assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
-        rig.advance(10);
+        harness.advance(10);
         other_signal.wait();
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
@@ -34,14 +34,14 @@ fn a_fired_sleep_is_armed_again_beside_a_parked_driver() {
 #[test]
 fn a_sleep_armed_again_goes_by_its_last_deadline() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
-        rig.advance(5);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        harness.advance(5);
         signal.wait();
         sleep.reset_to(at(1_000));
         sleep.reset_to(at(10));
         assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
-        rig.advance(10);
+        harness.advance(10);
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         assert_eq!(signal.wakes(), 2);
@@ -53,10 +53,10 @@ fn a_sleep_armed_again_goes_by_its_last_deadline() {
 #[test]
 fn a_driver_that_oversleeps_is_not_trusted_for_ever() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
         // Without a word to the driver.
-        rig.time.move_to(at(5));
+        harness.time.move_to(at(5));
         let polls = (1..=16).find(|_| poll(&mut sleep, &signal).is_ready());
         assert!(polls.is_some(), "fifteen polls may trust it");
     });
@@ -67,12 +67,12 @@ fn a_driver_that_oversleeps_is_not_trusted_for_ever() {
 #[test]
 fn a_fired_sleep_goes_by_the_clock() {
     check(|| {
-        let rig = Rig::new(1);
-        let (mut sleep, signal) = rig.armed(5);
-        rig.advance(5);
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        harness.advance(5);
         signal.wait();
         sleep.reset_to(at(7));
-        rig.time.move_to(at(9));
+        harness.time.move_to(at(9));
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
     });
 }
@@ -82,7 +82,7 @@ fn a_fired_sleep_goes_by_the_clock() {
 #[test]
 fn a_driver_that_is_stuck_in_a_waker_is_not_trusted() {
     check(|| {
-        let rig = Rig::new(1);
+        let harness = Harness::new(1);
         let (entered, release) = (Signal::new(), Signal::new());
         let waker = {
             let (entered, release) = (Arc::clone(&entered), Arc::clone(&release));
@@ -91,15 +91,15 @@ fn a_driver_that_is_stuck_in_a_waker_is_not_trusted() {
                 release.wait();
             })
         };
-        let mut blocker = rig.sleep(3);
+        let mut blocker = harness.sleep(3);
         assert_eq!(poll_with(&mut blocker, &waker), Poll::Pending);
         drop(waker);
-        let (mut sleep, signal) = rig.armed(9);
-        rig.advance(3);
+        let (mut sleep, signal) = harness.armed(9);
+        harness.advance(3);
         entered.wait();
         // The driver is awake, as far as the alarm says.
-        let earlier = rig.armed(5);
-        rig.time.move_to(at(9));
+        let earlier = harness.armed(5);
+        harness.time.move_to(at(9));
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         release.raise();
         drop(earlier);
@@ -119,11 +119,11 @@ fn a_driver_that_could_not_be_started_is_tried_for_again() {
     }
 
     check(|| {
-        let rig = Rig::new(1);
-        let hands = rig.hands();
-        let (mut sleep, signal) = rig.armed(5);
-        drop(rig);
-        hands.advance(5);
+        let harness = Harness::new(1);
+        let mover = harness.clock_mover();
+        let (mut sleep, signal) = harness.armed(5);
+        drop(harness);
+        mover.advance(5);
         signal.wait();
         sleep.reset_to(at(10));
         refuse_threads(true);
@@ -133,7 +133,7 @@ fn a_driver_that_could_not_be_started_is_tried_for_again() {
         }
         refuse_threads(false);
         assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
-        hands.advance(10);
+        mover.advance(10);
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
     });

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::super::harness::{Signal, at, block_on, poll};
-use super::super::{Drive, Engine};
+use super::super::{DrivenBy, Engine};
 use super::check;
 use crate::clock::{Clock, VirtualTime};
 use crate::driver::Driver;
@@ -34,7 +34,7 @@ impl Loop {
         };
         let time = Arc::new(VirtualTime::new());
         let clock = Clock::Model(Arc::clone(&time));
-        let timer = Timer::of(Arc::new(Engine::new(clock, shards, Drive::Hand(hook))));
+        let timer = Timer::of(Arc::new(Engine::new(clock, shards, DrivenBy::Hand(hook))));
         Self { driver: Driver::new(timer), time, called }
     }
 

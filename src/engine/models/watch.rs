@@ -6,7 +6,7 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::harness::{Rig, Signal, at, callback, poll, waker};
+use super::super::harness::{Harness, Signal, at, callback, poll, waker};
 use super::check;
 use crate::clock::{Key, Need, Steps, Watch};
 use crate::sync::{StdArc, refuse_threads};
@@ -16,20 +16,20 @@ use crate::sync::{StdArc, refuse_threads};
 #[test]
 fn a_step_races_a_new_waiter() {
     check(|| {
-        let rig = Rig::new(1);
-        let (time, signal) = (Arc::clone(&rig.time), Signal::new());
-        let before = rig.time.wall_now();
+        let harness = Harness::new(1);
+        let (time, signal) = (Arc::clone(&harness.time), Signal::new());
+        let before = harness.time.wall_now();
         let setter = thread::spawn(move || {
             let stepped = time.wall_now() + Duration::from_secs(60);
             time.set_wall(|_| stepped);
         });
-        let watch = rig.time.steps.watch(Key::new(), &waker(&signal), Need::Notices);
+        let watch = harness.time.steps.watch(Key::new(), &waker(&signal), Need::Notices);
         assert_eq!(watch, Watch::New);
-        if rig.time.wall_now() == before {
+        if harness.time.wall_now() == before {
             signal.wait();
         }
         setter.join().unwrap();
-        assert!(rig.time.wall_now() > before);
+        assert!(harness.time.wall_now() > before);
     });
 }
 
@@ -78,13 +78,13 @@ fn notices_end_while_a_waker_is_cloned() {
 #[test]
 fn resumes_race_park() {
     check(|| {
-        let rig = Rig::counting_suspend();
+        let harness = Harness::counting_suspend();
         for nanos in [5, 10] {
-            let (mut sleep, signal) = rig.armed(nanos);
-            rig.suspend_until(nanos);
+            let (mut sleep, signal) = harness.armed(nanos);
+            harness.suspend_until(nanos);
             signal.wait();
             assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
-            assert!(rig.time.now() >= at(nanos), "early");
+            assert!(harness.time.now() >= at(nanos), "early");
         }
     });
 }

@@ -6,16 +6,16 @@ use crate::engine::parker::Parker;
 use crate::sync::{Mutex, StdArc};
 
 /// Who turns the wheels.
-pub(crate) enum Drive {
+pub(crate) enum DrivenBy {
     /// A thread of the engine's own.
-    Thread(ThreadDrive),
+    Thread(DriverThread),
     /// A [`Driver`](crate::Driver); the hook tells its owner that it should turn.
     Hand(StdArc<dyn Fn() + Send + Sync>),
     /// A [`VirtualClock`](crate::VirtualClock), as it moves.
     Clock,
 }
 
-impl fmt::Debug for Drive {
+impl fmt::Debug for DrivenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Thread(thread) => write!(f, "thread `{}`", thread.name),
@@ -26,14 +26,14 @@ impl fmt::Debug for Drive {
 }
 
 /// What an engine needs to run a driver thread.
-pub(crate) struct ThreadDrive {
+pub(crate) struct DriverThread {
     pub(crate) name: String,
     pub(crate) parker: Parker,
     /// Whether the thread runs: set by who starts it, reset by the thread as it ends.
     pub(crate) running: Mutex<bool>,
 }
 
-impl ThreadDrive {
+impl DriverThread {
     pub(crate) fn new(name: String) -> Self {
         Self { name, parker: Parker::new(), running: Mutex::new(false) }
     }
@@ -54,7 +54,7 @@ impl ThreadDrive {
     }
 }
 
-impl Default for ThreadDrive {
+impl Default for DriverThread {
     fn default() -> Self {
         Self::new("tourbillon".to_owned())
     }
