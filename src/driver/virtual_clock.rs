@@ -264,8 +264,8 @@ impl VirtualClock {
     ///
     /// # Panics
     ///
-    /// If it has to wait while the calling thread moves the clock, and so was called by a waker. The
-    /// clock does not move on before the waker returns. The call that moves it catches the panic.
+    /// If it has to wait while the calling thread moves the clock, which is to say within a waker.
+    /// The clock does not move on before that returns. The call that moves it catches the panic.
     ///
     /// # Examples
     ///
