@@ -11,11 +11,12 @@
 # A fault that survives is killed by a new model or test, or argued away in PROOF.md.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
-need_cargo_tool cargo-nextest
-export LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-2}
+preemptions=${LOOM_MAX_PREEMPTIONS:-2}
 
 if [ "${1:-}" = generated ]; then
+    need_cargo_tool cargo-nextest
     need_cargo_tool cargo-mutants
+    export LOOM_MAX_PREEMPTIONS=$preemptions
     shift
     files=()
     for file; do files+=(--file "$file"); done
@@ -26,38 +27,52 @@ fi
 tree=target/mutants/tree
 list=$(faulty_copy "$tree" ci/mutants/list)
 
-# models MUTANT, tests MUTANT: run them on the copy.
-target=$PWD/target
-models() { faulty_models "$tree" "$1" mutant; }
-tests() {
-    (cd "$tree" && TOURBILLON_MUTANT=$1 CARGO_TARGET_DIR=$target \
-        cargo nextest run --features tracing --lib --test it --profile mutant)
+# The path of the test binary that `cargo test` makes of the copy with these arguments.
+binary() {
+    (cd "$tree" && cargo test --quiet --no-run --message-format json "$@" 2>/dev/null) |
+        sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -1
 }
-# killers WHAT MUTANT: the first that failed; nothing if none did.
-killer() {
-    local log
-    log=$("$1" "$2" 2>&1) || true
-    if ! grep -q '^ *Summary' <<<"$log"; then
-        printf 'the %s did not run:\n%s\n' "$1" "$log" >&2
-        exit 1
-    fi
-    sed -nE 's/^ +(FAIL|SIGABRT|SIGSEGV|TIMEOUT) .* ([a-z0-9_:]+)$/\2 (\1)/p' <<<"$log" |
-        sed 's/ (FAIL)$//; s/ (SIGABRT)$//' | head -1
+target=$PWD/target
+models=$(RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=$target/loom \
+    binary --profile loom --lib)
+units=$(CARGO_TARGET_DIR=$target binary --features tracing --lib)
+tests=$(CARGO_TARGET_DIR=$target binary --features tracing --test it)
+mapfile -t names < <("$models" --list | sed -n 's/: test$//p')
+log=target/mutants/log
+
+# Each prints what failed first, and fails if nothing did. What hangs fails.
+# A model is a process of its own: a deadlock that loom finds while a guard is alive aborts it.
+by_models() {
+    for name in "${names[@]}"; do
+        LOOM_MAX_PREEMPTIONS=$1 timeout 300 "$models" --quiet --exact "$name" &>$log ||
+            { echo "$name" && return; }
+    done
+    return 1
+}
+by_tests() {
+    for binary in "$units" "$tests"; do
+        (cd "$tree" && timeout 300 "$binary" --quiet) &>$log || {
+            echo "test $(sed -nE "s/^thread '([^']+)'.* panicked at .*/\1/p" $log | tail -1)"
+            return
+        }
+    done
+    return 1
 }
 
-killer=$(LOOM_MAX_PREEMPTIONS=1 killer models 0)$(killer tests 0)
+killer=$(by_models 1 || by_tests || true)
 [ -z "$killer" ] || { echo "without a fault there fails: $killer"; exit 1; }
 
-by_models=0 by_tests=0 argued=0 survivors=0
+models_killed=0 tests_killed=0 argued=0 survivors=0
 while IFS=$'\t' read -r number class name; do
     [[ $name =~ ${1:-} ]] || continue
+    export TOURBILLON_MUTANT=$number
     # What takes the least time first.
-    if killer=$(LOOM_MAX_PREEMPTIONS=1 killer models "$number") && [ -n "$killer" ]; then
-        by_models=$((by_models + 1))
-    elif killer=$(killer tests "$number") && [ -n "$killer" ]; then
-        by_tests=$((by_tests + 1)) killer="test $killer"
-    elif killer=$(killer models "$number") && [ -n "$killer" ]; then
-        by_models=$((by_models + 1))
+    if killer=$(by_models 1); then
+        models_killed=$((models_killed + 1))
+    elif killer=$(by_tests); then
+        tests_killed=$((tests_killed + 1))
+    elif killer=$(by_models "$preemptions"); then
+        models_killed=$((models_killed + 1))
     elif [ "$class" = argued ]; then
         argued=$((argued + 1)) killer="none, as PROOF.md argues"
     else
@@ -66,5 +81,5 @@ while IFS=$'\t' read -r number class name; do
     printf '%s -> %s\n' "$name" "$killer"
 done <<<"$list"
 printf '\n%s die in the models, %s in the tests, %s are argued away, %s survive\n' \
-    $by_models $by_tests $argued $survivors
+    $models_killed $tests_killed $argued $survivors
 [ $survivors = 0 ]

@@ -47,3 +47,24 @@ impl Wake for Caller {
         self.0.notify_driver();
     }
 }
+
+#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::engine::harness::Rig;
+    use crate::sync::refuse_threads;
+
+    /// Of one thread: what ends a park is in `resumes_race_park`.
+    #[test]
+    fn where_there_is_no_notice_of_a_resume_parks_are_limited() {
+        loom::model(|| {
+            let rig = Rig::counting_suspend();
+            let bell = Bell::new(rig.timer.engine());
+            assert_eq!(bell.limit(), Duration::MAX);
+            rig.time.steps.fall_silent();
+            // There is no watcher to be started.
+            refuse_threads(true);
+            assert_eq!(bell.limit(), RECHECK);
+        });
+    }
+}

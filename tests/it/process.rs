@@ -518,6 +518,15 @@ fn child_drops_an_inherited_handle() {
         in_child(sleeps);
     });
     assert_eq!(status, 0);
+    // In the child, where a thread runs by then.
+    let own = timer();
+    let mut sleeps = two_of(&own);
+    let status = status_of_a_child(move || {
+        assert!(poll(&mut sleeps[1]).is_pending());
+        drop(own);
+        in_child(sleeps);
+    });
+    assert_eq!(status, 0);
     // In the parent, before the fork.
     let own = timer();
     let sleeps = two_of(&own);

@@ -630,6 +630,31 @@ mod shifted {
     }
 
     #[test]
+    fn a_wall_clock_that_falls_behind_is_waited_for() {
+        with_shifted_clocks("child_falls_behind");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in a process of its own"]
+    fn child_falls_behind() {
+        let shim = Shim::loaded();
+        let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("good options");
+        let (mut sleep, counter) = waiting(&timer, HOUR);
+        let waker = Waker::from(counter.clone());
+        driver.turn();
+        let mut pass = |clocks: &[libc::clockid_t]| {
+            clocks.iter().for_each(|clock| shim.shift(*clock, 3600));
+            driver.turn().fired
+        };
+        // An hour by the clock that the sleep was aimed by, and no time at all by the wall.
+        assert_eq!(pass(&[libc::CLOCK_MONOTONIC, libc::CLOCK_MONOTONIC_COARSE]), 1);
+        assert!(poll_with(&mut sleep, &waker).is_pending(), "early");
+        let all = [libc::CLOCK_MONOTONIC, libc::CLOCK_MONOTONIC_COARSE, libc::CLOCK_REALTIME];
+        assert_eq!((pass(&all), counter.wakes()), (1, 2));
+        assert!(poll_with(&mut sleep, &waker).is_ready());
+    }
+
+    #[test]
     fn where_nobody_tells_of_steps_the_clock_is_looked_at_every_half_minute() {
         with_shifted_clocks("child_is_told_of_nothing");
     }
