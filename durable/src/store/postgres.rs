@@ -76,22 +76,24 @@ impl Postgres {
         let config = Config::from_str(address);
         let config = config.map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))?;
         let mut store = Self { config: limited(config), link: None, search: Default::default() };
-        store.within(MIGRATION, async |session, _| schema::migrate(session).await)?;
+        store
+            .within(Instant::now(), MIGRATION, async |session, _| schema::migrate(session).await)?;
         Ok(store)
     }
 
     fn call<T>(&mut self, work: impl AsyncFnMut(&mut Session, bool) -> Answer<T>) -> Result<T> {
-        self.ready()?;
-        self.within(PATIENCE, work)
+        let begun = Instant::now();
+        self.ready(begun + PATIENCE)?;
+        self.within(begun, PATIENCE, work)
     }
 
     /// Does `work`, again while it conflicts; its second argument says whether it did.
     fn within<T>(
         &mut self,
+        begun: Instant,
         patience: Duration,
         mut work: impl AsyncFnMut(&mut Session, bool) -> Answer<T>,
     ) -> Result<T> {
-        let begun = Instant::now();
         let mut pause = Duration::from_millis(1);
         let mut is_contended = false;
         loop {
@@ -119,7 +121,7 @@ impl Postgres {
     ) -> Result<T> {
         let link = match &mut self.link {
             Some(link) => link,
-            none => none.insert(Link::connect(&self.config)?),
+            none => none.insert(Link::connect(&self.config, deadline)?),
         };
         link.call(deadline, work).map_err(|(error, is_usable)| {
             if !is_usable {
@@ -130,11 +132,10 @@ impl Postgres {
     }
 
     /// Sees to it that there is a connection, if the server lets it.
-    fn ready(&mut self) -> Result<()> {
+    fn ready(&mut self, deadline: Instant) -> Result<()> {
         if self.link.as_ref().is_none_or(|link| !link.is_open()) {
             self.link = None;
-            let mut link = Link::connect(&self.config)?;
-            let deadline = Instant::now() + PATIENCE;
+            let mut link = Link::connect(&self.config, deadline)?;
             let checked = link.call(deadline, async |session| schema::check(session).await);
             checked.map_err(|(error, _)| error)?;
             self.link = Some(link);
@@ -174,7 +175,7 @@ impl Store for Postgres {
     fn connect(&self) -> Result<Box<dyn Store>> {
         let (config, search) = (self.config.clone(), Default::default());
         let mut store = Self { config, link: None, search };
-        store.ready()?;
+        store.ready(Instant::now() + PATIENCE)?;
         Ok(Box::new(store))
     }
 
@@ -245,8 +246,9 @@ impl Store for Postgres {
         timers: &[TimerId],
     ) -> Result<(Vec<Finished>, Claimed)> {
         if !ends.is_empty() && !timers.is_empty() && ends.iter().all(attempts::is_last) {
-            self.ready()?;
-            let together = self.once(Instant::now() + PATIENCE, async |session| {
+            let deadline = Instant::now() + PATIENCE;
+            self.ready(deadline)?;
+            let together = self.once(deadline, async |session| {
                 attempts::end_and_claim(session, lease, ends, timers).await
             });
             match together {

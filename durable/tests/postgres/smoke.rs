@@ -2,6 +2,7 @@
 //! `ci/durable-postgres.sh cargo test --release --features postgres --test postgres -- --ignored
 //! --nocapture smoke` in `durable/`.
 
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,32 @@ use crate::cluster::Database;
 use crate::{join, timer};
 
 const TIMERS: usize = 200_000;
+
+/// The processor time that the server has used, and that this process has.
+fn processor() -> (f64, f64) {
+    let data = std::env::var("TOURBILLON_POSTGRES_DATA").unwrap();
+    let pid = fs::read_to_string(format!("{data}/postmaster.pid")).unwrap();
+    let postmaster = pid.lines().next().unwrap();
+    // The fields from the state on: its parent; hundredths of a second of its own, and of its ended
+    // children.
+    let times = |pid: &str| -> Option<(String, f64, f64)> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let sum = |at: usize| -> f64 {
+            fields[at..at + 2].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
+        };
+        Some((fields[1].to_owned(), sum(11), sum(13)))
+    };
+    let mut server = times(postmaster).map_or(0.0, |(_, own, ended)| own + ended);
+    for process in fs::read_dir("/proc").unwrap() {
+        let name = process.unwrap().file_name();
+        match times(&name.to_string_lossy()) {
+            Some((parent, own, _)) if parent == postmaster => server += own,
+            _ => {}
+        }
+    }
+    (server, times("self").map_or(0.0, |(_, own, _)| own))
+}
 
 /// Drains what is due: each claim brings the ends of the one before.
 fn drain(store: &mut Postgres, lease: Lease, todo: &[TimerId]) -> usize {
@@ -38,11 +65,11 @@ fn smoke(connections: usize) {
     let now = store.now().unwrap();
     let timers: Vec<NewTimer> =
         (0..TIMERS).map(|n| timer(now + Duration::from_micros(n as u64))).collect();
-    let begun = Instant::now();
+    let (begun, start) = (Instant::now(), processor());
     for part in timers.chunks(1_000) {
         store.insert(part, false).unwrap();
     }
-    let inserted = begun.elapsed();
+    let (inserted, loaded) = (begun.elapsed(), processor());
 
     let mut client = database.client();
     let mut lsn =
@@ -65,7 +92,7 @@ fn smoke(connections: usize) {
         part.sort();
         todo[n % connections].extend(part);
     }
-    let begun = Instant::now();
+    let (begun, ready) = (Instant::now(), processor());
     let accepted: usize = thread::scope(|scope| {
         let drains: Vec<_> = todo
             .iter()
@@ -73,17 +100,23 @@ fn smoke(connections: usize) {
             .collect();
         drains.into_iter().map(|drain| drain.join().unwrap()).sum()
     });
-    let drained = begun.elapsed();
+    let (drained, over) = (begun.elapsed(), processor());
     assert_eq!(accepted, TIMERS);
     let after = lsn();
     let wal = format!("SELECT pg_wal_lsn_diff('{after}', '{before}')::float8");
     let wal: f64 = client.query_one(&wal, &[]).unwrap().get(0);
     let rate = |span: Duration| TIMERS as f64 / span.as_secs_f64();
+    let each = |from: (f64, f64), to: (f64, f64)| {
+        let [server, own] = [to.0 - from.0, to.1 - from.1].map(|time| time * 1e6 / TIMERS as f64);
+        format!("{server:.1} us of the server and {own:.1} us here")
+    };
     println!(
-        "{connections} connections: inserted {:.0}/s, scanned in {scanned:?}, drained {:.0}/s, \
-         {:.0} bytes of log a timer",
+        "{connections} connections, a timer: inserted {:.0}/s, {}; all scanned in {scanned:?}; \
+         drained {:.0}/s, {}, {:.0} bytes of log",
         rate(inserted),
+        each(start, loaded),
         rate(drained),
+        each(ready, over),
         wal / TIMERS as f64,
     );
 }

@@ -1,7 +1,9 @@
 -- What runs has a node and an epoch; what is pending has none. No index mentions them, nor how often
--- a timer was claimed, so that a claim and a hand-back are heap-only updates; hence the room in the
--- pages. Timers with equal times are in the order of their ids, so that a scan reads no more of
--- them than it returns. What changes stands last: the log of a claim then begins there.
+-- a timer was claimed, so that a claim and a hand-back are heap-only updates. A page has room for
+-- two versions of each of its rows: timers that were inserted one after the other are often due
+-- so, and claimed in one statement. Timers with equal times are in the order of their ids, so that
+-- a scan reads no more of them than it returns. What changes stands last: the log of a claim then
+-- begins there.
 CREATE TABLE tourbillon.timer (
     id uuid PRIMARY KEY,
     schedule uuid,
@@ -17,7 +19,7 @@ CREATE TABLE tourbillon.timer (
     epoch bigint,
     node uuid
 ) WITH (
-    fillfactor = 70,
+    fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 20000,
     autovacuum_analyze_scale_factor = 0,

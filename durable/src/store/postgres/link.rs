@@ -87,10 +87,11 @@ fn unavailable(source: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
 }
 
 impl Link {
-    /// Connects.
-    pub(super) fn connect(config: &Config) -> Result<Self> {
+    /// Connects, by `deadline` and not for long.
+    pub(super) fn connect(config: &Config, deadline: Instant) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| unavailable(Box::new(error)))?;
+        let deadline = deadline.min(Instant::now() + CONNECT);
         let client = runtime.block_on(async {
             let connect = async {
                 let (client, connection) = config.connect(NoTls).await?;
@@ -99,15 +100,20 @@ impl Link {
                 client.batch_execute(SETTINGS).await?;
                 Ok::<_, Error>(client)
             };
-            timeout_at(Instant::now() + CONNECT, connect).await
+            timeout_at(deadline, connect).await
         });
-        let client = match client {
-            Ok(client) => client.map_err(|error| Failure::Postgres(error).unconnected())?,
-            Err(late) => return Err(unavailable(Box::new(late))),
+        let error = match client {
+            Ok(Ok(client)) => {
+                let statements = HashMap::new();
+                let session = Session { client, statements, open: false, exposed: false };
+                return Ok(Self { runtime, session });
+            }
+            Ok(Err(error)) => Failure::Postgres(error).unconnected(),
+            Err(late) => unavailable(Box::new(late)),
         };
-        let statements = HashMap::new();
-        let session = Session { client, statements, open: false, exposed: false };
-        Ok(Self { runtime, session })
+        // Does not wait for the resolver of names.
+        runtime.shutdown_background();
+        Err(error)
     }
 
     /// Whether the connection is there still, as far as is known without asking the server.
@@ -178,6 +184,11 @@ impl Session {
         self.batch("COMMIT").await?;
         self.open = false;
         Ok(())
+    }
+
+    /// What was written so far stays, whatever becomes of the rest of the call.
+    pub(super) fn settle(&mut self) {
+        self.exposed = false;
     }
 
     pub(super) async fn rollback(&mut self) -> Answer<()> {

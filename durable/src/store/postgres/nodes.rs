@@ -214,7 +214,9 @@ pub(super) async fn tend(session: &mut Session, search: &mut Search) -> Answer<T
     if nodes > 0 {
         *search = Search { is_urgent: true, ..Search::default() };
     }
+    session.settle();
     let orphans = free(session, search).await?;
+    session.settle();
     let promoted = promote(session).await?;
     Ok(Tended { nodes, orphans, promoted, more: search.is_urgent || promoted >= MOST as u64 })
 }
