@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Config;
 
-use self::link::{Answer, Link, PATIENCE, Session};
+use self::link::{Answer, Backend, Link, PATIENCE, Session};
 pub use self::schema::SCHEMA;
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
@@ -64,6 +64,8 @@ const MIGRATION: Duration = Duration::from_secs(60);
 pub struct Postgres {
     config: Config,
     link: Option<Link>,
+    /// Whom the last connection was to, if it was lost.
+    lost: Option<Backend>,
     search: nodes::Search,
 }
 
@@ -75,7 +77,8 @@ impl Postgres {
     pub fn connect(address: &str) -> Result<Self> {
         let config = Config::from_str(address);
         let config = config.map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))?;
-        let mut store = Self { config: limited(config), link: None, search: Default::default() };
+        let mut store =
+            Self { config: limited(config), link: None, lost: None, search: Default::default() };
         store
             .within(Instant::now(), MIGRATION, async |session, _| schema::migrate(session).await)?;
         Ok(store)
@@ -121,11 +124,15 @@ impl Postgres {
     ) -> Result<T> {
         let link = match &mut self.link {
             Some(link) => link,
-            none => none.insert(Link::connect(&self.config, deadline)?),
+            none => {
+                let link = Link::connect(&self.config, deadline, self.lost)?;
+                self.lost = None;
+                none.insert(link)
+            }
         };
         link.call(deadline, work).map_err(|(error, is_usable)| {
             if !is_usable {
-                self.link = None;
+                self.lose();
             }
             error
         })
@@ -133,14 +140,21 @@ impl Postgres {
 
     /// Sees to it that there is a connection, if the server lets it.
     fn ready(&mut self, deadline: Instant) -> Result<()> {
-        if self.link.as_ref().is_none_or(|link| !link.is_open()) {
-            self.link = None;
-            let mut link = Link::connect(&self.config, deadline)?;
+        if self.link.as_ref().is_some_and(|link| !link.is_open()) {
+            self.lose();
+        }
+        if self.link.is_none() {
+            let mut link = Link::connect(&self.config, deadline, self.lost)?;
+            self.lost = None;
             let checked = link.call(deadline, async |session| schema::check(session).await);
             checked.map_err(|(error, _)| error)?;
             self.link = Some(link);
         }
         Ok(())
+    }
+
+    fn lose(&mut self) {
+        self.lost = self.link.take().map(|link| link.backend());
     }
 }
 
@@ -174,7 +188,7 @@ impl fmt::Debug for Postgres {
 impl Store for Postgres {
     fn connect(&self) -> Result<Box<dyn Store>> {
         let (config, search) = (self.config.clone(), Default::default());
-        let mut store = Self { config, link: None, search };
+        let mut store = Self { config, link: None, lost: None, search };
         store.ready(Instant::now() + PATIENCE)?;
         Ok(Box::new(store))
     }

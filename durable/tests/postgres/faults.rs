@@ -4,19 +4,28 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use tourbillon_durable::store::{Inserted, Postgres, Store};
-use tourbillon_durable::{StoreErrorKind, TimerId};
+use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, Postgres, Store};
+use tourbillon_durable::{Outcome, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
 use crate::{join, timer};
 
-/// A link to the server that can swallow what it is to carry, each way.
+/// A link to the server that can swallow what it is to carry, each way, or hold requests back.
 struct Proxy {
     address: SocketAddr,
-    swallows: Arc<[AtomicBool; 2]>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    swallows: [AtomicBool; 2],
+    /// The connections before this one carry no request for now.
+    held_below: AtomicUsize,
+    connections: AtomicUsize,
 }
 
 const REQUESTS: usize = 0;
@@ -26,35 +35,52 @@ impl Proxy {
     fn new(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let swallows: Arc<[AtomicBool; 2]> = Arc::default();
-        let shared = Arc::clone(&swallows);
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
                 let server = TcpStream::connect(server).unwrap();
+                let number = shared.connections.fetch_add(1, Ordering::SeqCst);
                 let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 for (way, (from, to)) in [(client, server), back].into_iter().enumerate() {
-                    let swallows = Arc::clone(&shared);
-                    thread::spawn(move || carry(from, to, &swallows[way]));
+                    let state = Arc::clone(&shared);
+                    thread::spawn(move || state.carry(from, to, way, number));
                 }
             }
         });
-        Self { address, swallows }
+        Self { address, state }
     }
 
     fn swallow(&self, way: usize, swallows: bool) {
-        self.swallows[way].store(swallows, Ordering::SeqCst);
+        self.state.swallows[way].store(swallows, Ordering::SeqCst);
+    }
+
+    /// Holds the requests of the connections that there are; those of others go on.
+    fn hold(&self) {
+        let count = self.state.connections.load(Ordering::SeqCst);
+        self.state.held_below.store(count, Ordering::SeqCst);
+    }
+
+    fn release(&self) {
+        self.state.held_below.store(0, Ordering::SeqCst);
     }
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream, swallows: &AtomicBool) {
-    let mut buffer = [0; 4096];
-    while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if !swallows.load(Ordering::SeqCst) && to.write_all(&buffer[..count]).is_err() {
-            break;
+impl State {
+    fn carry(&self, mut from: TcpStream, mut to: TcpStream, way: usize, number: usize) {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            while way == REQUESTS && number < self.held_below.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let swallows = self.swallows[way].load(Ordering::SeqCst);
+            if !swallows && to.write_all(&buffer[..count]).is_err() {
+                break;
+            }
         }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
     }
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
 fn through(database: &Database) -> (Proxy, Postgres) {
@@ -107,6 +133,30 @@ fn a_write_that_is_swallowed_is_uncertain() {
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     proxy.swallow(REQUESTS, false);
     assert_eq!(store.insert(from_ref(&timer), true).unwrap(), [Inserted::Created]);
+}
+
+#[test]
+fn a_write_that_is_held_back_is_not_done_after_it_was_repeated() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    let lease = join(&mut store);
+    let now = store.now().unwrap();
+    store.insert(&[timer(now)], false).unwrap();
+    let timer = timer(now);
+    proxy.hold();
+    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
+    assert_eq!(store.insert(from_ref(&timer), true).unwrap(), [Inserted::Created]);
+    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
+    let how = How::Done(Outcome::Succeeded, None, String::new());
+    let finished = store.finish(lease, &[End { timer: timer.id, attempt: 1, how }]).unwrap();
+    assert_eq!(finished, [Finished::Accepted]);
+
+    // What arrives now finds nobody. If it did, the timer would be there for a second time.
+    proxy.release();
+    thread::sleep(Duration::from_millis(300));
+    let filter = Filter { timer: Some(timer.id), ..Filter::default() };
+    assert_eq!(store.timers(&filter).unwrap(), []);
 }
 
 const TERMINATE: &str = "

@@ -9,6 +9,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
 
+use super::values::Stamp;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 
@@ -70,7 +71,23 @@ pub(super) type Answer<T> = std::result::Result<T, Failure>;
 pub(super) struct Link {
     runtime: Runtime,
     session: Session,
+    backend: Backend,
 }
+
+/// Which of the server's processes a connection is to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backend {
+    pid: i32,
+    start: Stamp,
+}
+
+const BACKEND: &str = "
+    SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+
+/// Says whether it ended in time; nothing if it is gone.
+const END_BACKEND: &str = "
+    SELECT pg_terminate_backend(pid, 1500) FROM pg_stat_activity
+    WHERE pid = $1 AND backend_start = $2";
 
 /// What a call has of a connection.
 pub(super) struct Session {
@@ -87,33 +104,34 @@ fn unavailable(source: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
 }
 
 impl Link {
-    /// Connects, by `deadline` and not for long.
-    pub(super) fn connect(config: &Config, deadline: Instant) -> Result<Self> {
+    /// Connects, by `deadline` and not for long. What was sent by way of `lost` is done before, or
+    /// never is: it may be at work still, or on its way.
+    pub(super) fn connect(
+        config: &Config,
+        deadline: Instant,
+        lost: Option<Backend>,
+    ) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| unavailable(Box::new(error)))?;
         let deadline = deadline.min(Instant::now() + CONNECT);
-        let client = runtime.block_on(async {
-            let connect = async {
-                let (client, connection) = config.connect(NoTls).await?;
-                // It ends with the runtime, or with the connection, which the client then shows.
-                tokio::spawn(connection);
-                client.batch_execute(SETTINGS).await?;
-                Ok::<_, Error>(client)
-            };
-            timeout_at(deadline, connect).await
-        });
-        let error = match client {
-            Ok(Ok(client)) => {
+        let begun = runtime.block_on(async { timeout_at(deadline, begin(config, lost)).await });
+        let error = match begun {
+            Ok(Ok((client, backend))) => {
                 let statements = HashMap::new();
                 let session = Session { client, statements, open: false, exposed: false };
-                return Ok(Self { runtime, session });
+                return Ok(Self { runtime, session, backend });
             }
-            Ok(Err(error)) => Failure::Postgres(error).unconnected(),
+            Ok(Err(failure)) => failure.unconnected(),
             Err(late) => unavailable(Box::new(late)),
         };
         // Does not wait for the resolver of names.
         runtime.shutdown_background();
         Err(error)
+    }
+
+    /// Whom it is to.
+    pub(super) fn backend(&self) -> Backend {
+        self.backend
     }
 
     /// Whether the connection is there still, as far as is known without asking the server.
@@ -151,6 +169,24 @@ impl Link {
             (failure.into_error(kind), is_good && is_usable)
         })
     }
+}
+
+/// On the runtime that is to drive it.
+async fn begin(config: &Config, lost: Option<Backend>) -> Answer<(Client, Backend)> {
+    let (client, connection) = config.connect(NoTls).await?;
+    // It ends with the runtime, or with the connection, which the client then shows.
+    tokio::spawn(connection);
+    client.batch_execute(SETTINGS).await?;
+    let own = client.query_one(BACKEND, &[]).await?;
+    if let Some(Backend { pid, start }) = lost {
+        for row in client.query(END_BACKEND, &[&pid, &start]).await? {
+            if !row.try_get(0)? {
+                let why = "the process of a connection that was lost does not end";
+                return Err(Failure::Other(unavailable(why.into())));
+            }
+        }
+    }
+    Ok((client, Backend { pid: own.try_get(0)?, start: own.try_get(1)? }))
 }
 
 impl Session {
