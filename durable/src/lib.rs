@@ -1,6 +1,4 @@
-//! Durable timers: schedules that survive the process, on one machine or many.
-//!
-//! The wheel is a cache of when to ask; the database decides who fires. `ARCHITECTURE.md` says how.
+#![doc = include_str!("../README.md")]
 
 mod canary;
 mod client;

@@ -1,18 +1,20 @@
 //! [`Memory`]: a store for tests, on the clock of any timer, a virtual one too.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod tables;
+
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use self::tables::{Life, Node, Tables};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, How, Inserted,
-    NewTimer, Occupied, Result, Scan, ScheduleRow, Skip, Store, Tended, Timer, Upcoming, Waiting,
-    Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
+    Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
 };
 use crate::canary::{Bug, seeded};
-use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
-use crate::record::{Outcome, Reason, Record};
+use crate::id::{Lease, Shards, TimerId};
+use crate::record::{Reason, Record};
 use crate::time::Time;
 
 /// A database in memory, which ends with its last connection.
@@ -22,35 +24,6 @@ use crate::time::Time;
 pub struct Memory {
     clock: tourbillon::Timer,
     tables: Arc<Mutex<Tables>>,
-}
-
-#[derive(Default)]
-struct Tables {
-    nodes: BTreeMap<NodeId, Node>,
-    timers: BTreeMap<TimerId, Timer>,
-    /// All timers, running ones too.
-    by_due: BTreeSet<(Time, TimerId)>,
-    /// Timers with a name and no schedule.
-    by_name: HashMap<String, TimerId>,
-    /// The timers of each schedule, in their order.
-    by_schedule: BTreeMap<ScheduleId, BTreeMap<Time, TimerId>>,
-    schedules: BTreeMap<String, ScheduleRow>,
-    records: BTreeMap<(Time, TimerId), Record>,
-    /// The occurrences in `records`.
-    recorded: HashSet<(ScheduleId, Time)>,
-    /// The timers in `records`, and where.
-    ended: HashMap<TimerId, Time>,
-}
-
-struct Node {
-    epoch: u64,
-    /// `None` once the life under `epoch` has ended.
-    life: Option<Life>,
-}
-
-struct Life {
-    expires: Time,
-    beat: Time,
 }
 
 impl Memory {
@@ -87,181 +60,6 @@ impl fmt::Debug for Memory {
             .field("schedules", &tables.schedules.len())
             .field("records", &tables.records.len())
             .finish_non_exhaustive()
-    }
-}
-
-impl Tables {
-    fn lives(&self, lease: Lease) -> bool {
-        let node = self.nodes.get(&lease.node);
-        node.is_some_and(|node| node.epoch == lease.epoch && node.life.is_some())
-    }
-
-    fn alive(&self) -> Vec<(NodeId, Time)> {
-        let beat = |(id, node): (&NodeId, &Node)| Some((*id, node.life.as_ref()?.beat));
-        self.nodes.iter().filter_map(beat).collect()
-    }
-
-    fn add(&mut self, new: NewTimer) {
-        self.by_due.insert((new.due, new.id));
-        match (new.schedule, &new.name) {
-            (Some(schedule), _) => {
-                self.by_schedule.entry(schedule).or_default().insert(new.scheduled_for, new.id);
-            }
-            (None, Some(name)) => {
-                self.by_name.insert(name.clone(), new.id);
-            }
-            (None, None) => {}
-        }
-        self.timers.insert(new.id, Timer { new, attempt: 0, failures: 0, running: None });
-    }
-
-    fn take(&mut self, id: TimerId) -> Option<Timer> {
-        let timer = self.timers.remove(&id)?;
-        self.by_due.remove(&(timer.new.due, id));
-        match (timer.new.schedule, &timer.new.name) {
-            (Some(schedule), _) => {
-                let timers = self.by_schedule.entry(schedule).or_default();
-                timers.remove(&timer.new.scheduled_for);
-            }
-            (None, Some(name)) => {
-                self.by_name.remove(name);
-            }
-            (None, None) => {}
-        }
-        Some(timer)
-    }
-
-    /// Makes a timer pending.
-    fn free(&mut self, id: TimerId, due: Option<Time>) {
-        if let Some(timer) = self.timers.get_mut(&id) {
-            timer.running = None;
-            if let Some(due) = due {
-                self.by_due.remove(&(timer.new.due, id));
-                self.by_due.insert((due, id));
-                timer.new.due = due;
-            }
-        }
-    }
-
-    fn free_all(&mut self, is_freed: impl Fn(&Self, Lease) -> bool) -> u64 {
-        let running = self.timers.iter().filter_map(|(id, timer)| Some((*id, timer.running?)));
-        let freed: Vec<_> =
-            running.filter(|(_, lease)| is_freed(self, *lease)).map(|(id, _)| id).collect();
-        for id in &freed {
-            self.free(*id, None);
-        }
-        freed.len() as u64
-    }
-
-    fn record(&mut self, record: Record) {
-        if let Some(schedule) = record.schedule {
-            self.recorded.insert((schedule, record.scheduled_for));
-        }
-        self.ended.insert(record.timer, record.recorded);
-        self.records.insert((record.recorded, record.timer), record);
-    }
-
-    /// Ends a timer that is not running.
-    fn withdraw(&mut self, id: TimerId, reason: Reason, now: Time) {
-        if let Some(timer) = self.take(id) {
-            let how = (Outcome::Cancelled, Some(reason), String::new());
-            self.record(record(timer, how, None, now));
-        }
-    }
-
-    fn has(&self, schedule: ScheduleId, scheduled_for: Time) -> bool {
-        self.recorded.contains(&(schedule, scheduled_for))
-            || self.of_schedule(schedule).any(|timer| timer.new.scheduled_for == scheduled_for)
-    }
-
-    fn of_schedule(&self, schedule: ScheduleId) -> impl Iterator<Item = &Timer> {
-        let ids = self.by_schedule.get(&schedule).into_iter().flat_map(BTreeMap::values);
-        ids.filter_map(|id| self.timers.get(id))
-    }
-
-    fn occupied(&self, schedule: ScheduleId) -> Occupied {
-        let mut occupied = Occupied::default();
-        for timer in self.of_schedule(schedule) {
-            if timer.running.is_none() && timer.new.due == Time::NEVER {
-                occupied.queued += 1;
-            } else {
-                occupied.unfinished += 1;
-            }
-        }
-        occupied
-    }
-
-    fn skip(&mut self, skipped: &[Skip], row: &ScheduleRow, now: Time) {
-        for skip in skipped {
-            if !self.has(row.id, skip.scheduled_for) {
-                self.record(Record {
-                    timer: skip.id,
-                    schedule: Some(row.id),
-                    name: Some(row.name.clone()),
-                    kind: row.kind.clone(),
-                    scheduled_for: skip.scheduled_for,
-                    attempts: 0,
-                    failures: 0,
-                    outcome: skip.outcome,
-                    reason: Some(skip.reason),
-                    detail: String::new(),
-                    node: None,
-                    recorded: now,
-                });
-            }
-        }
-    }
-
-    fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {
-        let timer = self.timers.get_mut(&end.timer);
-        let Some(timer) = timer.filter(|timer| {
-            let is_fenced = timer.running == Some(lease) && timer.attempt == end.attempt;
-            is_fenced || seeded(Bug::FenceRemoved) && timer.running.is_some()
-        }) else {
-            let record = self.ended.get(&end.timer).map(|at| &self.records[&(*at, end.timer)]);
-            let is_ours = record.is_some_and(|record| {
-                record.attempts == end.attempt && record.node == Some(lease.node)
-            });
-            let is_repeated = matches!(end.how, How::Done(..)) && is_ours;
-            return if is_repeated { Finished::Accepted } else { Finished::Fenced };
-        };
-        match &end.how {
-            How::Done(outcome, reason, detail) => {
-                timer.failures += u32::from(*outcome == Outcome::Dead);
-                if let Some(timer) = self.take(end.timer) {
-                    let how = (*outcome, *reason, detail.clone());
-                    self.record(record(timer, how, Some(lease.node), now));
-                }
-            }
-            How::Retry(pause) => {
-                timer.failures += 1;
-                self.free(end.timer, Some(now + *pause));
-            }
-            How::HandBack => self.free(end.timer, None),
-        }
-        Finished::Accepted
-    }
-}
-
-fn record(
-    timer: Timer,
-    (outcome, reason, detail): (Outcome, Option<Reason>, String),
-    node: Option<NodeId>,
-    recorded: Time,
-) -> Record {
-    Record {
-        timer: timer.new.id,
-        schedule: timer.new.schedule,
-        name: timer.new.name,
-        kind: timer.new.kind,
-        scheduled_for: timer.new.scheduled_for,
-        attempts: timer.attempt,
-        failures: timer.failures,
-        outcome,
-        reason,
-        detail,
-        node,
-        recorded,
     }
 }
 
@@ -545,20 +343,5 @@ impl Store for Memory {
             }
         }
         Ok(old.len() as u64)
-    }
-}
-
-impl Filter {
-    fn takes(
-        &self,
-        kind: &str,
-        name: Option<&str>,
-        schedule: Option<ScheduleId>,
-        timer: Option<TimerId>,
-    ) -> bool {
-        self.kind.as_deref().is_none_or(|wanted| wanted == kind)
-            && self.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
-            && self.schedule.is_none_or(|wanted| Some(wanted) == schedule)
-            && self.timer.is_none_or(|wanted| Some(wanted) == timer)
     }
 }

@@ -1,0 +1,228 @@
+//! Tables in memory, and what one statement does to them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::canary::{Bug, seeded};
+use crate::id::{Lease, NodeId, ScheduleId, TimerId};
+use crate::record::{Outcome, Reason, Record};
+use crate::store::{End, Filter, Finished, How, NewTimer, Occupied, ScheduleRow, Skip, Timer};
+use crate::time::Time;
+
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) nodes: BTreeMap<NodeId, Node>,
+    pub(super) timers: BTreeMap<TimerId, Timer>,
+    /// All timers, running ones too.
+    pub(super) by_due: BTreeSet<(Time, TimerId)>,
+    /// Timers with a name and no schedule.
+    pub(super) by_name: HashMap<String, TimerId>,
+    /// The timers of each schedule, in their order.
+    pub(super) by_schedule: BTreeMap<ScheduleId, BTreeMap<Time, TimerId>>,
+    pub(super) schedules: BTreeMap<String, ScheduleRow>,
+    pub(super) records: BTreeMap<(Time, TimerId), Record>,
+    /// The occurrences in `records`.
+    pub(super) recorded: HashSet<(ScheduleId, Time)>,
+    /// The timers in `records`, and where.
+    pub(super) ended: HashMap<TimerId, Time>,
+}
+
+pub(super) struct Node {
+    pub(super) epoch: u64,
+    /// `None` once the life under `epoch` has ended.
+    pub(super) life: Option<Life>,
+}
+
+pub(super) struct Life {
+    pub(super) expires: Time,
+    pub(super) beat: Time,
+}
+
+impl Tables {
+    pub(super) fn lives(&self, lease: Lease) -> bool {
+        let node = self.nodes.get(&lease.node);
+        node.is_some_and(|node| node.epoch == lease.epoch && node.life.is_some())
+    }
+
+    pub(super) fn alive(&self) -> Vec<(NodeId, Time)> {
+        let beat = |(id, node): (&NodeId, &Node)| Some((*id, node.life.as_ref()?.beat));
+        self.nodes.iter().filter_map(beat).collect()
+    }
+
+    pub(super) fn add(&mut self, new: NewTimer) {
+        self.by_due.insert((new.due, new.id));
+        match (new.schedule, &new.name) {
+            (Some(schedule), _) => {
+                self.by_schedule.entry(schedule).or_default().insert(new.scheduled_for, new.id);
+            }
+            (None, Some(name)) => {
+                self.by_name.insert(name.clone(), new.id);
+            }
+            (None, None) => {}
+        }
+        self.timers.insert(new.id, Timer { new, attempt: 0, failures: 0, running: None });
+    }
+
+    pub(super) fn take(&mut self, id: TimerId) -> Option<Timer> {
+        let timer = self.timers.remove(&id)?;
+        self.by_due.remove(&(timer.new.due, id));
+        match (timer.new.schedule, &timer.new.name) {
+            (Some(schedule), _) => {
+                let timers = self.by_schedule.entry(schedule).or_default();
+                timers.remove(&timer.new.scheduled_for);
+            }
+            (None, Some(name)) => {
+                self.by_name.remove(name);
+            }
+            (None, None) => {}
+        }
+        Some(timer)
+    }
+
+    /// Makes a timer pending.
+    pub(super) fn free(&mut self, id: TimerId, due: Option<Time>) {
+        if let Some(timer) = self.timers.get_mut(&id) {
+            timer.running = None;
+            if let Some(due) = due {
+                self.by_due.remove(&(timer.new.due, id));
+                self.by_due.insert((due, id));
+                timer.new.due = due;
+            }
+        }
+    }
+
+    pub(super) fn free_all(&mut self, is_freed: impl Fn(&Self, Lease) -> bool) -> u64 {
+        let running = self.timers.iter().filter_map(|(id, timer)| Some((*id, timer.running?)));
+        let freed: Vec<_> =
+            running.filter(|(_, lease)| is_freed(self, *lease)).map(|(id, _)| id).collect();
+        for id in &freed {
+            self.free(*id, None);
+        }
+        freed.len() as u64
+    }
+
+    pub(super) fn record(&mut self, record: Record) {
+        if let Some(schedule) = record.schedule {
+            self.recorded.insert((schedule, record.scheduled_for));
+        }
+        self.ended.insert(record.timer, record.recorded);
+        self.records.insert((record.recorded, record.timer), record);
+    }
+
+    /// Ends a timer that is not running.
+    pub(super) fn withdraw(&mut self, id: TimerId, reason: Reason, now: Time) {
+        if let Some(timer) = self.take(id) {
+            let how = (Outcome::Cancelled, Some(reason), String::new());
+            self.record(record(timer, how, None, now));
+        }
+    }
+
+    pub(super) fn has(&self, schedule: ScheduleId, scheduled_for: Time) -> bool {
+        self.recorded.contains(&(schedule, scheduled_for))
+            || self.of_schedule(schedule).any(|timer| timer.new.scheduled_for == scheduled_for)
+    }
+
+    pub(super) fn of_schedule(&self, schedule: ScheduleId) -> impl Iterator<Item = &Timer> {
+        let ids = self.by_schedule.get(&schedule).into_iter().flat_map(BTreeMap::values);
+        ids.filter_map(|id| self.timers.get(id))
+    }
+
+    pub(super) fn occupied(&self, schedule: ScheduleId) -> Occupied {
+        let mut occupied = Occupied::default();
+        for timer in self.of_schedule(schedule) {
+            if timer.running.is_none() && timer.new.due == Time::NEVER {
+                occupied.queued += 1;
+            } else {
+                occupied.unfinished += 1;
+            }
+        }
+        occupied
+    }
+
+    pub(super) fn skip(&mut self, skipped: &[Skip], row: &ScheduleRow, now: Time) {
+        for skip in skipped {
+            if !self.has(row.id, skip.scheduled_for) {
+                self.record(Record {
+                    timer: skip.id,
+                    schedule: Some(row.id),
+                    name: Some(row.name.clone()),
+                    kind: row.kind.clone(),
+                    scheduled_for: skip.scheduled_for,
+                    attempts: 0,
+                    failures: 0,
+                    outcome: skip.outcome,
+                    reason: Some(skip.reason),
+                    detail: String::new(),
+                    node: None,
+                    recorded: now,
+                });
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {
+        let timer = self.timers.get_mut(&end.timer);
+        let Some(timer) = timer.filter(|timer| {
+            let is_fenced = timer.running == Some(lease) && timer.attempt == end.attempt;
+            is_fenced || seeded(Bug::FenceRemoved) && timer.running.is_some()
+        }) else {
+            let record = self.ended.get(&end.timer).map(|at| &self.records[&(*at, end.timer)]);
+            let is_ours = record.is_some_and(|record| {
+                record.attempts == end.attempt && record.node == Some(lease.node)
+            });
+            let is_repeated = matches!(end.how, How::Done(..)) && is_ours;
+            return if is_repeated { Finished::Accepted } else { Finished::Fenced };
+        };
+        match &end.how {
+            How::Done(outcome, reason, detail) => {
+                timer.failures += u32::from(*outcome == Outcome::Dead);
+                if let Some(timer) = self.take(end.timer) {
+                    let how = (*outcome, *reason, detail.clone());
+                    self.record(record(timer, how, Some(lease.node), now));
+                }
+            }
+            How::Retry(pause) => {
+                timer.failures += 1;
+                self.free(end.timer, Some(now + *pause));
+            }
+            How::HandBack => self.free(end.timer, None),
+        }
+        Finished::Accepted
+    }
+}
+
+pub(super) fn record(
+    timer: Timer,
+    (outcome, reason, detail): (Outcome, Option<Reason>, String),
+    node: Option<NodeId>,
+    recorded: Time,
+) -> Record {
+    Record {
+        timer: timer.new.id,
+        schedule: timer.new.schedule,
+        name: timer.new.name,
+        kind: timer.new.kind,
+        scheduled_for: timer.new.scheduled_for,
+        attempts: timer.attempt,
+        failures: timer.failures,
+        outcome,
+        reason,
+        detail,
+        node,
+        recorded,
+    }
+}
+
+impl Filter {
+    pub(super) fn takes(
+        &self,
+        kind: &str,
+        name: Option<&str>,
+        schedule: Option<ScheduleId>,
+        timer: Option<TimerId>,
+    ) -> bool {
+        self.kind.as_deref().is_none_or(|wanted| wanted == kind)
+            && self.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
+            && self.schedule.is_none_or(|wanted| Some(wanted) == schedule)
+            && self.timer.is_none_or(|wanted| Some(wanted) == timer)
+    }
+}

@@ -1,0 +1,307 @@
+//! What stores are asked, and what they answer.
+
+use std::time::Duration;
+
+use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
+use crate::record::{Outcome, Reason};
+use crate::time::Time;
+
+/// The answer to [`Store::join`](super::Store::join) and [`Store::beat`](super::Store::beat).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The node's lease.
+    pub lease: Lease,
+    /// The database's clock.
+    pub now: Time,
+    /// When each living node last joined or beat, this one included; in the order of their ids.
+    pub nodes: Vec<(NodeId, Time)>,
+}
+
+/// The answer to [`Store::tend`](super::Store::tend).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tended {
+    /// Nodes whose life ended.
+    pub nodes: u64,
+    /// Timers of dead nodes that are pending again.
+    pub orphans: u64,
+    /// Timers that left the queue of their schedule.
+    pub promoted: u64,
+    /// Whether there may be more to do.
+    pub more: bool,
+}
+
+/// A timer to be inserted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTimer {
+    /// Its identity, which says its shard too.
+    pub id: TimerId,
+    /// The schedule that it is an occurrence of.
+    pub schedule: Option<ScheduleId>,
+    /// The schedule's name; or a name of its own, which no other timer without schedule has.
+    pub name: Option<String>,
+    /// What kind of handler it is for.
+    pub kind: String,
+    /// When it is to happen.
+    pub scheduled_for: Time,
+    /// From when on it may be claimed; [`Time::NEVER`] to wait in its schedule's queue.
+    pub due: Time,
+    /// For the handler.
+    pub payload: Vec<u8>,
+    /// A [`Retry`](crate::Retry) as text. No matter to the store.
+    pub retry: String,
+}
+
+/// What became of a [`NewTimer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// It is there.
+    Created,
+    /// One with its id or name is there, or was; the id of that one.
+    Exists(TimerId),
+}
+
+/// A timer as it is in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// What it was inserted with; `due`, and after a reschedule `scheduled_for`, as they are now.
+    pub new: NewTimer,
+    /// How often it was claimed.
+    pub attempt: u32,
+    /// How many attempts failed.
+    pub failures: u32,
+    /// Under which lease it is running; `None` if it is pending.
+    pub running: Option<Lease>,
+}
+
+/// What [`Store::scan`](super::Store::scan) is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    /// How far after now the window ends.
+    pub ahead: Duration,
+    /// How far before now it begins; `None` for the beginning.
+    pub back: Option<Duration>,
+    /// Of which shards.
+    pub shards: Shards,
+    /// Of which kinds; none of them twice.
+    pub kinds: &'a [String],
+    /// How many at most.
+    pub limit: u32,
+}
+
+/// The answer to [`Store::scan`](super::Store::scan).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The database's clock.
+    pub now: Time,
+    /// What was found.
+    pub timers: Vec<Waiting>,
+}
+
+/// A pending timer, as [`Store::scan`](super::Store::scan) finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiting {
+    /// When it is due.
+    pub due: Time,
+    /// The timer.
+    pub id: TimerId,
+    /// Its kind's place in [`Scan::kinds`].
+    pub kind: u32,
+}
+
+/// The answer to [`Store::claim`](super::Store::claim).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The database's clock.
+    pub now: Time,
+    /// What is running now.
+    pub timers: Vec<Timer>,
+}
+
+/// The end of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The timer.
+    pub timer: TimerId,
+    /// The attempt.
+    pub attempt: u32,
+    /// How it ends.
+    pub how: How,
+}
+
+/// How an attempt ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is the last: the timer goes, and a record with this is written.
+    ///
+    /// [`Succeeded`](Outcome::Succeeded) has no reason. With [`Dead`](Outcome::Dead) the attempt
+    /// counts as a failure.
+    Done(Outcome, Option<Reason>, String),
+    /// It failed, and there is to be another: due this long from now.
+    Retry(Duration),
+    /// It did not take place: due as before, for anybody.
+    HandBack,
+}
+
+/// What became of an [`End`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// It counts.
+    Accepted,
+    /// The attempt was not this lease's to end, any more.
+    Fenced,
+}
+
+/// What became of a cancel or a reschedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawn {
+    /// It was pending, and it is done.
+    Done,
+    /// It is running; nothing was changed.
+    Running {
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// There is no such timer, any more.
+    Gone,
+}
+
+/// Which rows of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those of this kind.
+    pub kind: Option<String>,
+    /// Those of this name: of the schedule, or of the timer itself.
+    pub name: Option<String>,
+    /// Those of this schedule. No matter to a list of schedules.
+    pub schedule: Option<ScheduleId>,
+    /// The one with this timer. No matter to a list of schedules.
+    pub timer: Option<TimerId>,
+    /// Those whose id comes after this one's bits. No matter to a list of records.
+    pub after: Option<u128>,
+    /// The records that come after this in their order. No matter to other lists.
+    pub after_record: Option<(Time, TimerId)>,
+    /// How many at most; 0 for a thousand.
+    pub limit: u32,
+}
+
+impl Filter {
+    /// How many rows at most.
+    pub(super) fn limit(&self) -> usize {
+        if self.limit == 0 { 1_000 } else { self.limit as usize }
+    }
+}
+
+/// A schedule as it is in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleRow {
+    /// Its identity, which says its shard too.
+    pub id: ScheduleId,
+    /// Its name, which no other schedule has.
+    pub name: String,
+    /// What kind of handler its occurrences are for.
+    pub kind: String,
+    /// A [`Schedule`](crate::Schedule) as text. No matter to the store.
+    pub spec: String,
+    /// [`Policies`](crate::Policies) as text. No matter to the store.
+    pub policies: String,
+    /// For the handler.
+    pub payload: Vec<u8>,
+    /// Whether it goes on.
+    pub enabled: bool,
+    /// Counts its changes, from 1. Going on from one occurrence to the next is not one.
+    pub version: u64,
+    /// The first occurrence that is neither a timer nor recorded; `None` if there is none.
+    pub next: Option<Time>,
+}
+
+/// The answer to [`Store::upcoming`](super::Store::upcoming).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    /// The database's clock.
+    pub now: Time,
+    /// The schedules.
+    pub schedules: Vec<(ScheduleRow, Occupied)>,
+}
+
+/// What a schedule has in the table of timers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupied {
+    /// How many of its timers are unfinished.
+    pub unfinished: u32,
+    /// How many wait in its queue.
+    pub queued: u32,
+}
+
+/// An occurrence that never was a timer, to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// The record's identity.
+    pub id: TimerId,
+    /// When it was to happen.
+    pub scheduled_for: Time,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What [`Store::change`](super::Store::change) is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Which schedule.
+    pub name: &'a str,
+    /// The version that it has now; `None` if there is to be none.
+    pub expect: Option<u64>,
+    /// What it becomes; `None` to remove it.
+    pub row: Option<&'a ScheduleRow>,
+    /// The time that the change was planned at.
+    pub as_of: Time,
+    /// Why to take back what is pending; `None` to leave it.
+    pub withdraw: Option<Reason>,
+    /// What is to be recorded.
+    pub skipped: &'a [Skip],
+}
+
+/// What became of a [`Change`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It is made.
+    Done {
+        /// The schedule's version; of a removed one, the one it would have.
+        version: u64,
+        /// What of the schedule is running still: `(timer, attempt)`.
+        running: Vec<(TimerId, u32)>,
+    },
+    /// The schedule is not at the version that was expected; nothing was written.
+    Stale,
+}
+
+/// What [`Store::advance`](super::Store::advance) is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Advance<'a> {
+    /// Which schedule.
+    pub schedule: ScheduleId,
+    /// The version that it was read with.
+    pub version: u64,
+    /// Its `next` as it was read.
+    pub from: Time,
+    /// Its `next` to be; later than `from`.
+    pub next: Option<Time>,
+    /// Occurrences to run.
+    pub timers: &'a [NewTimer],
+    /// Occurrences that are not to run.
+    pub skipped: &'a [Skip],
+    /// Whether it applies only while nothing of the schedule is unfinished.
+    pub only_idle: bool,
+}
+
+/// What became of an [`Advance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advanced {
+    /// It is made.
+    Done,
+    /// The schedule is not as it was read; nothing was written.
+    Stale,
+    /// Something of the schedule is unfinished; nothing was written.
+    Busy,
+}
