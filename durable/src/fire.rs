@@ -10,7 +10,6 @@ use async_channel::Receiver;
 
 use crate::engine::{Ending, Shared};
 use crate::id::{Fence, Lease, ScheduleId, TimerId};
-use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
 use crate::store::{End, Finished, How, Timer};
 use crate::time::Time;
@@ -146,12 +145,12 @@ impl Fire {
     }
 
     /// Ends the attempt, which failed. Another follows after a pause, as the timer's
-    /// [`Retry`] has it, or the occurrence is [dead](Outcome::Dead).
+    /// [`Retry`](crate::Retry) has it, or the occurrence is [dead](Outcome::Dead).
     ///
     /// It takes effect whether or not the answer is waited for. If the answer to the store's call
     /// was lost, it may be [`Fenced`](EndError::Fenced) although it counted.
     pub fn fail(self, why: impl Into<String>) -> Ended {
-        let retry = self.timer.new.retry.parse::<Retry>().unwrap_or_default();
+        let retry = crate::plan::retry_of(&self.timer.new.retry);
         let how = match retry.pause(self.timer.failures + 1) {
             Some(pause) => How::Retry(pause),
             None => How::Done(Outcome::Dead, Some(Reason::Failed), why.into()),
@@ -180,7 +179,7 @@ impl Fire {
             end,
             since: self.shared.now(),
             reply,
-            is_awaited: self.schedule().is_some(),
+            is_awaited: crate::plan::is_queued(&self.timer.new.retry),
             kind: Some(self.kind),
         });
     }

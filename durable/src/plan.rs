@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::canary::{Bug, seeded};
 use crate::id::{ScheduleId, TimerId};
-use crate::policy::{Missed, Overlap, Policies};
+use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
 use crate::store::{Advance, NewTimer, Occupied, ScheduleRow, Skip};
@@ -15,6 +15,9 @@ use crate::time::Time;
 
 /// How many occurrences one transaction deals with.
 const BATCH: usize = 500;
+
+/// Marks a timer whose schedule has a queue.
+const QUEUED: &str = ";queued";
 
 /// The most that catching up counts to.
 const COUNTED: u64 = 10_000;
@@ -186,7 +189,7 @@ impl Rows {
             scheduled_for: *at,
             due: *due,
             payload: row.payload.clone(),
-            retry: policies.retry.to_string(),
+            retry: retry_text(policies),
         };
         Self {
             from: row.next.unwrap_or(Time::NEVER),
@@ -214,6 +217,25 @@ impl Rows {
     pub(crate) fn timers(&self) -> &[NewTimer] {
         &self.timers
     }
+}
+
+/// What the timers of a schedule carry along: how they are tried again, and whether others may wait
+/// for their end.
+fn retry_text(policies: &Policies) -> String {
+    match policies.overlap {
+        Overlap::Queue { .. } => format!("{}{QUEUED}", policies.retry),
+        Overlap::Allow | Overlap::Skip => policies.retry.to_string(),
+    }
+}
+
+/// How a timer is tried again.
+pub(crate) fn retry_of(text: &str) -> Retry {
+    text.strip_suffix(QUEUED).unwrap_or(text).parse().unwrap_or_default()
+}
+
+/// Whether others may wait for a timer's end.
+pub(crate) fn is_queued(text: &str) -> bool {
+    text.ends_with(QUEUED)
 }
 
 /// Records of occurrences that never were timers.

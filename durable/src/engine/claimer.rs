@@ -1,6 +1,6 @@
 //! Claims what is due, and sends what has ended; one call for both.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -40,6 +40,9 @@ pub(crate) fn run(shared: &Arc<Shared>, number: usize, mut store: Box<dyn Store>
         match begin(shared) {
             Next::Call(job) => {
                 if !call(shared, job, &mut *store) {
+                    if shared.lock().stopping == Stopping::Now {
+                        break;
+                    }
                     let until = shared.now() + shared.options.pause;
                     while shared.now() < until && shared.lock().stopping != Stopping::Now {
                         shared.claimers[number].wait(&shared.timer, Some(until));
@@ -50,7 +53,13 @@ pub(crate) fn run(shared: &Arc<Shared>, number: usize, mut store: Box<dyn Store>
             Next::End => break,
         }
     }
-    shared.lock().claiming -= 1;
+    let mut state = shared.lock();
+    state.claiming -= 1;
+    // What the last leaves is answered by nobody.
+    let left =
+        if state.claiming == 0 { std::mem::take(&mut state.outbox) } else { VecDeque::new() };
+    drop(state);
+    drop(left);
     shared.keeper.ring();
 }
 

@@ -146,6 +146,11 @@ impl Shared {
         if let Some(kind) = kind.and_then(|kind| state.kinds.get_mut(&kind)) {
             kind.room += 1;
         }
+        if state.claiming == 0 {
+            // The node has ended. What the ending wakes is woken with no lock held.
+            drop(state);
+            return drop(ending);
+        }
         state.outbox.push_back(ending);
         drop(state);
         self.ring_claimers();

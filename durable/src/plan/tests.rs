@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{BATCH, Plan, Step, backlog, jitter, plan};
+use super::{BATCH, Plan, Step, backlog, is_queued, jitter, plan, retry_of, retry_text};
 use crate::id::ScheduleId;
 use crate::policy::{Missed, Overlap, Policies};
 use crate::record::Reason;
@@ -143,6 +143,16 @@ fn jitter_is_bounded_and_the_same_everywhere() {
     assert!((0..200).filter(|n| of(*n) < most / 2).count() > 50);
     assert!((0..200).filter(|n| of(*n) > most / 2).count() > 50);
     assert_eq!(jitter(Duration::ZERO, ID, at(1)), Duration::ZERO);
+}
+
+#[test]
+fn a_timer_knows_how_it_is_tried_again_and_whether_others_wait() {
+    for overlap in [Overlap::Allow, Overlap::Skip, Overlap::Queue { at_most: 3 }] {
+        let policies = overlapping(overlap);
+        let text = retry_text(&policies);
+        assert_eq!(retry_of(&text), policies.retry);
+        assert_eq!(is_queued(&text), overlap == Overlap::Queue { at_most: 3 });
+    }
 }
 
 #[test]
