@@ -1,4 +1,13 @@
 //! Nodes as real processes, faults among them, and a checker that decides from the logs alone.
+//!
+//! ```text
+//! log.rs               what everybody writes down, and by which clock
+//! checker/             judges it: no other part knows what the promises are
+//! node.rs load.rs      the processes: nodes with their handlers, clients with their calls
+//! storm/ faults.rs     the nemesis; children.rs, proxy.rs, cluster.rs, database.rs: its hands
+//! canary.rs            stores with a bug, for the checker to find
+//! bench/               measurements, for `durable/BENCHES.md`
+//! ```
 
 pub mod bench;
 pub mod canary;

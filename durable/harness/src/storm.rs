@@ -29,7 +29,7 @@ const SETTLE_POLL: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The address of the database: `sqlite:PATH`, or one of PostgreSQL, on whose server a database
-    /// is made for the run.
+    /// is made for the run, and stays.
     pub store: String,
     /// A directory for the logs, which is to be empty.
     pub logs: PathBuf,

@@ -37,8 +37,10 @@ pub(super) fn spread(run: &Run) -> Result<String> {
 pub(super) fn drain(run: &Run) -> Result<String> {
     let count = run.options.timers;
     let mut store = run.address.open()?;
-    let from = now();
-    fill(&mut *store, count, from, Duration::ZERO)?;
+    // Due at one moment, so that a lateness tells when its timer started.
+    let due = now() + START + Duration::from_secs_f64(count as f64 / INSERTS);
+    fill(&mut *store, count, due, Duration::ZERO)?;
+    thread::sleep(due.since(now()));
     let nodes = run.start_nodes()?;
     run.wait_until_done(&mut *store)?;
     let measured = run.end_nodes(nodes)?;
