@@ -105,6 +105,7 @@ pub(crate) fn alone(name: &str) -> Command {
 
 /// Says that `what` is not checked, as this machine lacks what it takes. `.ci/run` lists that at
 /// its end, from the file that it names.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "Linux alone has such tests"))]
 pub(crate) fn not_checked(what: &str, why: impl Display) {
     println!("not checked: {what}: {why}");
     if let Some(path) = std::env::var_os("TOURBILLON_NOT_CHECKED") {
