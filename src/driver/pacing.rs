@@ -129,7 +129,7 @@ mod tests {
         let mut pacer = Pacer::starting_at(Tick::ORIGIN);
         passes(&mut pacer, Tick::ORIGIN, Duration::from_millis(100), 50);
         let rested = after(Duration::from_secs(1));
-        pacer.passed(rested, 1);
+        pacer.passed(rested, FEW);
         assert!(pacer.delay(rested).is_zero());
     }
 }

@@ -108,6 +108,7 @@ mod tests {
             let next = after(next);
             let Plan::ParkUntil(first) = plan(next, Tick::ORIGIN) else { panic!("a time limit") };
             assert!(first > Tick::ORIGIN && first <= next);
+            assert_eq!(first.raw() % FAR.as_nanos() as u64, 0, "so many of them have the same");
             assert_eq!(plan(next, first), Plan::ParkUntil(next));
         }
     }

@@ -286,6 +286,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_armed_after_a_step_back_is_seen_before_what_was_armed_ahead() {
+        let mut shard = Shard::new(Tick::ORIGIN);
+        let mut batch = WakeBatch::new();
+        let after = |nanos| Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos));
+        assert_eq!(shard.turn(after(0x1005), &mut batch).0, Turned::Completely);
+        let ahead = shard.arm(0, after(0x1009), Waker::noop().clone()).0;
+        assert_eq!(shard.turn(after(5), &mut batch).0, Turned::Completely);
+        let soon = shard.arm(0, after(20), Waker::noop().clone()).0;
+        assert_eq!(shard.exact_earliest(), Some(after(20)));
+        for claim in [ahead, soon] {
+            withdraw(&mut shard, claim);
+        }
+    }
+
+    #[test]
     fn a_clock_that_steps_back_fires_nothing_early_and_keeps_nothing_from_firing() {
         let mut shard = Shard::new(Tick::ORIGIN);
         let mut batch = WakeBatch::new();

@@ -29,3 +29,26 @@ fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
     assert_eq!((timer.stats().pending, clock.advance(Duration::from_nanos(1))), (2, 2));
     assert!(poll(&mut first).is_ready() && poll(&mut third).is_ready());
 }
+
+#[test]
+fn a_clock_stops_at_the_deadlines_of_every_shard() {
+    for delays in [[1, 2], [2, 1]] {
+        let clock = VirtualClock::new();
+        let builder = Builder::new().virtual_clock(&clock).shards(2);
+        let timer = builder.build().expect("the options are valid");
+        let [mut at_home, mut next_door] = delays.map(|n| timer.sleep(Duration::from_secs(n)));
+        assert!(poll(&mut at_home).is_pending());
+        {
+            let _held = timer.engine().shards[thread_index() % 2].lock();
+            assert!(poll(&mut next_door).is_pending());
+        }
+        let mut deadlines = [at_home.deadline(), next_door.deadline()];
+        deadlines.sort_unstable();
+        assert_eq!(timer.stats().shards_used, 2);
+        for deadline in deadlines {
+            assert_eq!(clock.next_deadline(), Some(deadline));
+            assert_eq!(clock.advance_to_next(), Some(deadline));
+        }
+        assert_eq!(clock.next_deadline(), None);
+    }
+}

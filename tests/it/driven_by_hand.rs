@@ -66,6 +66,23 @@ fn one_turn_fires_all_that_is_due_however_many() {
 }
 
 #[test]
+fn a_turn_fires_and_counts_what_its_wakers_make_due() {
+    let mut rig = rig();
+    let (mut first, mut second) = (rig.timer.sleep(SECOND), rig.timer.sleep(3600 * SECOND));
+    let counter = Counter::new();
+    assert!(poll_with(&mut second, &Waker::from(counter.clone())).is_pending());
+    let (clock, second) = (rig.clock.clone(), std::sync::Mutex::new(second));
+    let waker = callback(move || {
+        second.lock().unwrap().reset_after(SECOND);
+        clock.jump(SECOND);
+    });
+    assert!(poll_with(&mut first, &waker).is_pending());
+    rig.clock.jump(SECOND);
+    let turn = rig.driver.turn();
+    assert_eq!((turn.fired, turn.next, counter.wakes()), (2, None, 1));
+}
+
+#[test]
 fn the_hook_is_called_once_by_an_earlier_insert_until_the_next_turn() {
     let mut rig = rig();
     rig.driver.turn();
