@@ -20,7 +20,7 @@ const EACH: i64 = 1_000;
 const TIMES: i64 = 200;
 const PAST: i64 = 50;
 /// How many entries are left in an index by what was there before.
-const LEFT: i64 = 20;
+const LEFT: i64 = 50;
 
 /// What the server has read of the table of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
