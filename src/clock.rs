@@ -10,7 +10,7 @@ mod virtual_time;
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-pub(crate) use steps::{Key, Need, RECHECK, Steps, Watch};
+pub(crate) use steps::{Need, RECHECK, Registration, Steps, Watch};
 use system::{Boottime, Monotonic};
 pub(crate) use time_line::TimeLine;
 pub(crate) use virtual_time::VirtualTime;
@@ -91,7 +91,7 @@ impl Clock {
         }
     }
 
-    /// Who is told when the wall clock that goes with this one is set.
+    /// The steps of the wall clock that goes with this one.
     pub(crate) fn steps(&self) -> &Steps {
         match self {
             Self::Monotonic(_) | Self::Boottime(_) => Steps::of_the_system(),
@@ -101,7 +101,7 @@ impl Clock {
         }
     }
 
-    /// Whether the clock moves only when told to.
+    /// Whether the clock moves only when it is moved.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
     }

@@ -45,7 +45,7 @@ use shard::{Earliest, Shard};
 pub use stats::Stats;
 pub(crate) use wake_batch::WakeBatch;
 
-/// The most shards: an entry names its own in one byte.
+/// Maximum shards: an entry stores its shard in one byte.
 pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
 
 /// Shards to a processor. With fewer, threads that arm at the same time share a lock more often;
@@ -55,7 +55,7 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 /// The default is not more than this many shards: a pass locks each.
 const DEFAULT_SHARDS_MAX: usize = 64;
 
-/// How many shards an engine has unless told otherwise.
+/// How many shards an engine has by default.
 pub(crate) fn default_shards() -> usize {
     let processors = available_parallelism().map_or(1, usize::from);
     (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(DEFAULT_SHARDS_MAX)

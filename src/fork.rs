@@ -1,4 +1,4 @@
-//! How an engine knows that it was inherited through `fork`.
+//! Detects engines that were inherited through `fork`.
 //!
 //! A child has one thread: the driver is gone, and a lock that another thread held at that moment
 //! is held for ever. So a child leaves the engines it inherited alone, and makes itself new ones.

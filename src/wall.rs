@@ -51,7 +51,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_core::FusedFuture;
 
-use crate::clock::{Clock, Key, Need, RECHECK, Watch};
+use crate::clock::{Clock, Need, RECHECK, Registration, Watch};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 
@@ -117,7 +117,7 @@ pub struct WallSleep {
     /// tell, when it is to be looked at again.
     sleep: Sleep,
     target: SystemTime,
-    key: Key,
+    key: Registration,
     state: State,
 }
 
@@ -125,9 +125,9 @@ pub struct WallSleep {
 enum State {
     /// To be aimed by the next poll, and not registered.
     Idle,
-    /// `sleep` is set for the target. `told`: and a waker was registered under `key`.
+    /// `sleep` is set for the target. `registered`: whether a waker is registered for steps.
     Waiting {
-        told: bool,
+        registered: bool,
     },
     Completed,
 }
@@ -136,7 +136,7 @@ impl WallSleep {
     /// `sleep` never ends so far.
     pub(crate) fn new(sleep: Sleep, target: SystemTime) -> Self {
         debug_assert!(sleep.deadline_tick() == Tick::NEVER);
-        Self { sleep, target, key: Key::new(), state: State::Idle }
+        Self { sleep, target, key: Registration::new(), state: State::Idle }
     }
 
     /// The wall time at which the sleep completes.
@@ -190,7 +190,7 @@ impl WallSleep {
         self.target = target;
         match self.state {
             State::Idle => {}
-            State::Waiting { told } => self.aim(told),
+            State::Waiting { registered } => self.aim(registered),
             State::Completed => self.state = State::Idle,
         }
     }
@@ -200,25 +200,25 @@ impl WallSleep {
     }
 
     /// Sets the sleep for the target, by what the wall clock shows now.
-    fn aim(&mut self, told: bool) {
+    fn aim(&mut self, registered: bool) {
         let clock = self.clock();
         // In this order: what time passes in between makes the sleep end early, and look again.
         let now = clock.now();
         let left = self.target.duration_since(clock.wall_now()).unwrap_or(Duration::ZERO);
-        let deadline = now.saturating_add(if told { left } else { left.min(RECHECK) });
+        let deadline = now.saturating_add(if registered { left } else { left.min(RECHECK) });
         self.sleep.reset_to(deadline);
-        self.state = State::Waiting { told };
+        self.state = State::Waiting { registered };
     }
 
     /// Has the waker woken at steps of the wall clock, and the sleep set for the target.
     fn prepare(&mut self, waker: &Waker) {
-        if self.state == (State::Waiting { told: false }) {
+        if self.state == (State::Waiting { registered: false }) {
             return;
         }
         // Before the clock is read; see `Steps`.
         let watch = self.clock().steps().watch(self.key, waker, Need::Rechecks);
         if watch != Watch::Kept || self.state == State::Idle {
-            self.aim(watch != Watch::Untold);
+            self.aim(watch != Watch::Unannounced);
         }
     }
 
@@ -231,7 +231,7 @@ impl WallSleep {
     /// Changes to `state`, and forgets the waker; in this order, as its drop is foreign code and
     /// may panic.
     fn leave(&mut self, state: State) {
-        if std::mem::replace(&mut self.state, state) == (State::Waiting { told: true }) {
+        if std::mem::replace(&mut self.state, state) == (State::Waiting { registered: true }) {
             self.clock().steps().forget(self.key);
         }
     }
@@ -251,7 +251,7 @@ impl Future for WallSleep {
             ready!(Pin::new(&mut this.sleep).poll(cx));
             // Time to look at the wall clock again, and to aim anew if it does not show the target.
             match this.state {
-                State::Waiting { told: true } => this.aim(true),
+                State::Waiting { registered: true } => this.aim(true),
                 _ => this.state = State::Idle,
             }
         }

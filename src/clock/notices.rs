@@ -1,4 +1,4 @@
-//! What the system tells of its wall clock: when it is set, and when it is time for a recheck.
+//! The system's notices of steps of its wall clock, and a timer for rechecks.
 
 /// Why [`Notices::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

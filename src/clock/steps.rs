@@ -1,4 +1,4 @@
-//! Who is to be woken when a wall clock is set.
+//! Wakes tasks when a wall clock is set.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,11 +20,11 @@ pub(crate) const RECHECK: Duration = Duration::from_secs(30);
 /// The name of the thread that waits for steps of the system's clock.
 const WATCHER: &str = "tourbillon-wall";
 
-/// Those who wait for the steps of one wall clock.
+/// Tasks to wake when one wall clock is set.
 ///
 /// A waker that is registered before the clock is read is woken after every step that this reading
-/// did not show: whoever announces steps takes the wakers out under the lock, after the step. So
-/// either the waker was in by then and is woken; or it came later, and so did the reading.
+/// did not show: an announcement takes the wakers out under the lock, after the step. So either the
+/// waker was in by then and is woken; or it came later, and so did the reading.
 ///
 /// There may be steps without a notice (a preloaded library that fakes the clock). So the thread
 /// that waits for notices also compares the two clocks every [`RECHECK`], while a waker is
@@ -36,10 +36,10 @@ pub(crate) struct Steps {
     waiting: PerProcess<Mutex<Waiting>>,
 }
 
-/// Who announces the steps.
+/// What announces the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// Whoever sets a virtual clock.
+    /// The thread that sets a virtual clock.
     Setter,
     /// A thread that waits for the system's notices.
     Watcher,
@@ -47,27 +47,27 @@ enum Source {
 
 #[derive(Debug)]
 struct Waiting {
-    wakers: BTreeMap<Key, (Need, Waker)>,
-    told: Told,
+    wakers: BTreeMap<Registration, (Need, Waker)>,
+    announcer: Announcer,
 }
 
-/// Whether somebody announces steps.
+/// What announces steps at present.
 #[derive(Debug)]
-enum Told {
-    No,
-    BySetter,
+enum Announcer {
+    Nobody,
+    Setter,
     /// `running`: the time to the next recheck is running. It is while a waker is registered
     /// that needs it, and until its end if that was the last.
-    ByWatcher {
+    Watcher {
         recheck: Recheck,
         running: bool,
     },
 }
 
-impl Told {
-    /// Has the clocks compared every [`RECHECK`], if somebody has to wait for that.
+impl Announcer {
+    /// Has the clocks compared every [`RECHECK`], if a watcher does that.
     fn recheck(&mut self) -> io::Result<()> {
-        if let Self::ByWatcher { recheck, running: running @ false } = self {
+        if let Self::Watcher { recheck, running: running @ false } = self {
             recheck.start(RECHECK)?;
             *running = true;
         }
@@ -85,21 +85,21 @@ pub(crate) enum Need {
 }
 
 impl Waiting {
-    /// Nobody, for steps that come from `source`.
+    /// No wakers yet, for steps that come from `source`.
     fn from(source: Source) -> Mutex<Self> {
-        let told = match source {
-            Source::Setter => Told::BySetter,
-            Source::Watcher => Told::No,
+        let announcer = match source {
+            Source::Setter => Announcer::Setter,
+            Source::Watcher => Announcer::Nobody,
         };
-        Mutex::new(Self { wakers: BTreeMap::new(), told })
+        Mutex::new(Self { wakers: BTreeMap::new(), announcer })
     }
 }
 
-/// Whose waker it is. No two in a process, nor in it and its children, are the same.
+/// Names a registered waker. No two in a process, nor in it and its children, are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key(u64);
+pub(crate) struct Registration(u64);
 
-impl Key {
+impl Registration {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // ORDERING: Relaxed; only the numbers' distinctness matters.
@@ -115,12 +115,12 @@ pub(crate) enum Watch {
     /// None was: it is the first time, or there was a step.
     New,
     /// Steps are not announced here, and nothing was registered.
-    Untold,
+    Unannounced,
 }
 
 impl Steps {
     /// Of a virtual clock.
-    pub(crate) fn told() -> Self {
+    pub(crate) fn of_a_virtual_clock() -> Self {
         Self::new(Source::Setter)
     }
 
@@ -139,12 +139,12 @@ impl Steps {
     }
 
     /// Has `waker` woken at the next step, once, in the place of the one under the same key.
-    pub(crate) fn watch(&self, key: Key, waker: &Waker, need: Need) -> Watch {
+    pub(crate) fn watch(&self, key: Registration, waker: &Waker, need: Need) -> Watch {
         {
             let mut waiting = self.lock();
-            if matches!(waiting.told, Told::No) {
-                let Ok(recheck) = start_watcher() else { return Watch::Untold };
-                waiting.told = Told::ByWatcher { recheck, running: false };
+            if matches!(waiting.announcer, Announcer::Nobody) {
+                let Ok(recheck) = start_watcher() else { return Watch::Unannounced };
+                waiting.announcer = Announcer::Watcher { recheck, running: false };
             }
             if waiting.wakers.get(&key).is_some_and(|(_, known)| known.will_wake(waker)) {
                 return Watch::Kept;
@@ -153,46 +153,46 @@ impl Steps {
         // Cloned and dropped with the lock released, as both are foreign code.
         let waker = waker.clone();
         let mut waiting = self.lock();
-        let told = match need {
-            Need::Rechecks => waiting.told.recheck().is_ok(),
+        let announced = match need {
+            Need::Rechecks => waiting.announcer.recheck().is_ok(),
             Need::Notices => true,
         };
-        if !told || matches!(waiting.told, Told::No) {
+        if !announced || matches!(waiting.announcer, Announcer::Nobody) {
             let old = waiting.wakers.remove(&key);
             drop(waiting);
             drop(old);
-            return Watch::Untold;
+            return Watch::Unannounced;
         }
         let old = waiting.wakers.insert(key, (need, waker));
         drop(waiting);
         if old.is_some() { Watch::Kept } else { Watch::New }
     }
 
-    /// Wakes nobody under `key` any more.
-    pub(crate) fn forget(&self, key: Key) {
+    /// Removes the waker under `key`.
+    pub(crate) fn forget(&self, key: Registration) {
         let waker = self.lock().wakers.remove(&key);
         drop(waker);
     }
 
-    /// Wakes all who wait: the clock was set. Returns how many wakers panicked.
+    /// Wakes all registered wakers: the clock was set. Returns how many panicked.
     pub(crate) fn announce(&self) -> u64 {
         let wakers = std::mem::take(&mut self.lock().wakers);
         wakers.into_values().map(|(_, waker)| u64::from(guarded(|| waker.wake()).is_none())).sum()
     }
 
-    /// Begins the time to the next recheck, if somebody waits for that.
+    /// Begins the time to the next recheck, if a waker needs it.
     fn recheck_again(&self) -> io::Result<()> {
-        let Waiting { wakers, told } = &mut *self.lock();
-        if let Told::ByWatcher { running, .. } = told {
+        let Waiting { wakers, announcer } = &mut *self.lock();
+        if let Announcer::Watcher { running, .. } = announcer {
             *running = false;
         }
         let needed = wakers.values().any(|(need, _)| *need == Need::Rechecks);
-        if needed { told.recheck() } else { Ok(()) }
+        if needed { announcer.recheck() } else { Ok(()) }
     }
 
-    /// Says that nobody announces steps any more.
-    pub(crate) fn fall_silent(&self) {
-        self.lock().told = Told::No;
+    /// Notes that steps are no longer announced, and wakes all.
+    pub(crate) fn stop_announcing(&self) {
+        self.lock().announcer = Announcer::Nobody;
         self.announce();
     }
 }
@@ -209,7 +209,7 @@ fn start_watcher() -> io::Result<Recheck> {
         let steps = Steps::of_the_system();
         // Ends with an error: there will be no more notices.
         let _ = announce_all(steps, notices, clocks);
-        steps.fall_silent();
+        steps.stop_announcing();
     })?;
     Ok(recheck)
 }

@@ -73,7 +73,7 @@ impl VirtualTime {
                 Tick::ORIGIN,
                 SystemTime::UNIX_EPOCH + VIRTUAL_ORIGIN,
             ))),
-            steps: Steps::told(),
+            steps: Steps::of_a_virtual_clock(),
         }
     }
 

@@ -1,27 +1,27 @@
-//! Calls the driver when the machine resumes, if its clock has run on meanwhile.
+//! Unparks the driver when the machine resumes from suspend, if its clock counts suspend.
 //!
 //! A park is timed by a clock that stops in suspend, so it would end late by that much. A resume is
-//! a step of the wall clock, to those who are told of its steps. Where nobody is, a park is limited
-//! instead; that it may end for no reason is the parker's rule anyway.
+//! a step of the wall clock, where steps are announced. Where they are not, a park is limited
+//! instead; a park may end spuriously anyway.
 
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use crate::clock::{Key, Need, RECHECK, Watch};
+use crate::clock::{Need, RECHECK, Registration, Watch};
 use crate::engine::Engine;
 use crate::sync::{Arc, StdArc};
 
-/// What a driver thread of a clock that counts suspend has hung up.
+/// A waker that is registered for steps and unparks the driver.
 pub(super) struct ResumeWatch {
     engine: Arc<Engine>,
-    key: Key,
+    key: Registration,
     waker: Waker,
 }
 
 impl ResumeWatch {
     pub(super) fn new(engine: &Arc<Engine>) -> Self {
         let waker = Waker::from(StdArc::new(Caller(Arc::clone(engine))));
-        Self { engine: Arc::clone(engine), key: Key::new(), waker }
+        Self { engine: Arc::clone(engine), key: Registration::new(), waker }
     }
 
     /// For how long the driver may park, if it has not looked at its clock since before the call.
@@ -29,7 +29,7 @@ impl ResumeWatch {
         // No rechecks: they are for a wall clock that is set, and would wake an idle process.
         match self.engine.clock().steps().watch(self.key, &self.waker, Need::Notices) {
             Watch::Kept | Watch::New => Duration::MAX,
-            Watch::Untold => RECHECK,
+            Watch::Unannounced => RECHECK,
         }
     }
 }
@@ -51,20 +51,20 @@ impl Wake for Caller {
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod tests {
     use super::*;
-    use crate::engine::harness::Rig;
+    use crate::engine::harness::Harness;
     use crate::sync::refuse_threads;
 
     /// Of one thread: what ends a park is in `resumes_race_park`.
     #[test]
     fn where_there_is_no_notice_of_a_resume_parks_are_limited() {
         loom::model(|| {
-            let rig = Rig::counting_suspend();
-            let bell = Bell::new(rig.timer.engine());
-            assert_eq!(bell.limit(), Duration::MAX);
-            rig.time.steps.fall_silent();
+            let harness = Harness::counting_suspend();
+            let watch = ResumeWatch::new(harness.timer.engine());
+            assert_eq!(watch.limit(), Duration::MAX);
+            harness.time.steps.stop_announcing();
             // There is no watcher to be started.
             refuse_threads(true);
-            assert_eq!(bell.limit(), RECHECK);
+            assert_eq!(watch.limit(), RECHECK);
         });
     }
 }

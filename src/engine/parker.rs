@@ -18,8 +18,8 @@ impl Parker {
         Self { token: Mutex::new(false), left: Condvar::new() }
     }
 
-    /// Waits for the token, or until the promised tick but for no longer than `limit`, or for no
-    /// reason at all.
+    /// Waits for the token, or until the planned tick but for no longer than `limit`. May return
+    /// spuriously.
     ///
     /// A token left before counts, and is taken.
     pub(crate) fn park(&self, clock: &Clock, plan: Plan, limit: Duration) {

@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::super::harness::{Harness, Signal, at, callback, poll, waker};
 use super::check;
-use crate::clock::{Key, Need, Steps, Watch};
+use crate::clock::{Need, Registration, Steps, Watch};
 use crate::sync::{StdArc, refuse_threads};
 
 /// Either the waker is in before the step and is woken, or it comes later and sees the clock after
@@ -23,7 +23,7 @@ fn a_step_races_a_new_waiter() {
             let stepped = time.wall_now() + Duration::from_secs(60);
             time.set_wall(|_| stepped);
         });
-        let watch = harness.time.steps.watch(Key::new(), &waker(&signal), Need::Notices);
+        let watch = harness.time.steps.watch(Registration::new(), &waker(&signal), Need::Notices);
         assert_eq!(watch, Watch::New);
         if harness.time.wall_now() == before {
             signal.wait();
@@ -37,18 +37,18 @@ fn a_step_races_a_new_waiter() {
 #[test]
 fn the_end_of_notices_races_a_new_waiter() {
     check(|| {
-        let (steps, signal) = (StdArc::new(Steps::told()), Signal::new());
+        let (steps, signal) = (StdArc::new(Steps::of_a_virtual_clock()), Signal::new());
         let watcher = thread::spawn({
             let steps = StdArc::clone(&steps);
-            move || steps.fall_silent()
+            move || steps.stop_announcing()
         });
-        let key = Key::new();
+        let key = Registration::new();
         // There is no watcher to be started.
         refuse_threads(true);
-        if steps.watch(key, &waker(&signal), Need::Notices) != Watch::Untold {
+        if steps.watch(key, &waker(&signal), Need::Notices) != Watch::Unannounced {
             signal.wait();
         }
-        assert_eq!(steps.watch(key, &waker(&signal), Need::Notices), Watch::Untold);
+        assert_eq!(steps.watch(key, &waker(&signal), Need::Notices), Watch::Unannounced);
         watcher.join().unwrap();
     });
 }
@@ -57,16 +57,16 @@ fn the_end_of_notices_races_a_new_waiter() {
 #[test]
 fn notices_end_while_a_waker_is_cloned() {
     check(|| {
-        let steps = StdArc::new(Steps::told());
-        let (key, signal) = (Key::new(), Signal::new());
+        let steps = StdArc::new(Steps::of_a_virtual_clock());
+        let (key, signal) = (Registration::new(), Signal::new());
         // Of another task, and so not kept.
         assert_eq!(steps.watch(key, &callback(|| {}), Need::Notices), Watch::New);
         let watcher = thread::spawn({
             let steps = StdArc::clone(&steps);
-            move || steps.fall_silent()
+            move || steps.stop_announcing()
         });
         refuse_threads(true);
-        if steps.watch(key, &waker(&signal), Need::Notices) != Watch::Untold {
+        if steps.watch(key, &waker(&signal), Need::Notices) != Watch::Unannounced {
             signal.wait();
         }
         watcher.join().unwrap();
