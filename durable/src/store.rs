@@ -31,7 +31,7 @@
 //!
 //! # A lease
 //!
-//! A node lives while the database has a row with its [`NodeId`] and epoch. The row goes when
+//! A node lives while the database has a row with its [`NodeId`](crate::NodeId) and epoch. The row goes when
 //! [`tend`](Store::tend) finds its lease expired, or with [`leave`](Store::leave); nothing else
 //! ends a life, and nothing but `join` starts one. So it is the row that is asked for, under its
 //! lock or in the same transaction, and never the time alone: a beat and the end of a lease cannot
@@ -178,7 +178,7 @@ pub trait Store: Send {
     }
 
     /// Takes a pending timer back, queued ones included, and records it as
-    /// [cancelled](Reason::Cancelled).
+    /// [cancelled](crate::Reason::Cancelled).
     /// Once this says [`Cancelled`](Withdrawn::Done), no attempt starts.
     fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
 
@@ -212,7 +212,7 @@ pub trait Store: Send {
     ///    removes the schedule if there is none;
     /// 3. with `withdraw`, takes back the schedule's pending timers, queued ones included: one that
     ///    is scheduled for later than `as_of` and was never claimed is deleted; any other is
-    ///    recorded as [cancelled](Outcome::Cancelled) for that reason;
+    ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason;
     /// 4. writes a record for each of `skipped` that has neither timer nor record.
     ///
     /// Once it says [`Changed::Done`] with `withdraw`, no attempt of what was pending starts.
