@@ -137,7 +137,7 @@ pub const BENCHES: &[Bench] = &[
 ///
 /// If it could not take place, or something was lost, early or done twice.
 pub fn run(bench: &Bench, options: &Options) -> Result<()> {
-    let address = Address::new(&options.store)?.for_a_run(now().as_micros().unsigned_abs())?;
+    let address = Address::new(&options.store)?.for_a_run()?;
     let mut store = address.open()?;
     if !store.timers(&Default::default())?.is_empty() {
         return Err("the database has timers".into());

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::TransactionBehavior;
 use tourbillon_durable::Store;
@@ -106,11 +106,12 @@ impl Address {
     }
 
     /// A database of its own for a run: of PostgreSQL, a new one on the same server.
-    pub(crate) fn for_a_run(&self, seed: u64) -> Result<Self> {
+    pub(crate) fn for_a_run(&self) -> Result<Self> {
         if !self.is_postgres() {
             return Ok(self.clone());
         }
-        let name = format!("harness_{}_{seed}", std::process::id());
+        let since = SystemTime::UNIX_EPOCH.elapsed()?.as_micros();
+        let name = format!("harness_{}_{since}", std::process::id());
         self.client()?.batch_execute(&format!("CREATE DATABASE {name}"))?;
         let (_, to) = self.host().ok_or("the address has no host and port")?;
         Ok(Self(format!("{}/{name}", &self.0[..to])))

@@ -109,7 +109,7 @@ impl Fault {
         match self {
             Self::KillOne | Self::KillAll => 0..150,
             Self::FreezeShort => 20..70,
-            Self::FreezeLong => 110..180,
+            Self::FreezeLong => 110..250,
             Self::Hold => 10..60,
             Self::ServerAway => 110..200,
             Self::Late => 100..170,

@@ -104,7 +104,7 @@ struct Storm {
 impl Storm {
     fn start(options: Options) -> Result<Self> {
         let mut random = fastrand::Rng::with_seed(options.seed);
-        let address = Address::new(&options.store)?.for_a_run(options.seed)?;
+        let address = Address::new(&options.store)?.for_a_run()?;
         let mut store = address.open()?;
         each_timer(&mut *store, |line| panic!("the database has timers: {line}"))?;
         let log = Arc::new(Log::open(&options.logs.join("nemesis.log"))?);
