@@ -31,11 +31,11 @@
 //!
 //! # A lease
 //!
-//! A node lives while the database has a row with its [`NodeId`](crate::NodeId) and epoch. The row goes when
-//! [`tend`](Store::tend) finds its lease expired, or with [`leave`](Store::leave); nothing else
-//! ends a life, and nothing but `join` starts one. So it is the row that is asked for, under its
-//! lock or in the same transaction, and never the time alone: a beat and the end of a lease cannot
-//! both succeed.
+//! A node lives while the database has a row with its [`NodeId`](crate::NodeId) and epoch. The row
+//! goes when [`tend`](Store::tend) finds its lease expired, or with [`leave`](Store::leave);
+//! nothing else ends a life, and nothing but `join` starts one. So it is the row that is asked for,
+//! under its lock or in the same transaction, and never the time alone: a beat and the end of a
+//! lease cannot both succeed.
 //!
 //! # Errors
 //!
