@@ -29,7 +29,7 @@ list=$(faulty_copy "$tree" ci/mutants/list)
 
 # The path of the test binary that `cargo test` makes of the copy with these arguments.
 binary() {
-    (cd "$tree" && cargo test --quiet --no-run --message-format json "$@" 2>/dev/null) |
+    (cd "$tree" && cargo test --quiet --no-run --message-format json "$@") |
         sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -1
 }
 target=$PWD/target
