@@ -118,7 +118,7 @@ stop TERM
 [ "$(tr -cd '\000-\010\013-\037\177' <"$dir/log" | wc -c)" = 0 ]
 
 if [ "$(id -u)" != 0 ]; then
-    echo "not checked, since this is not root: jobs as other users, files that others own"
+    not_checked "jobs as other users, files that others own" "this is not root"
     exit 0
 fi
 say "jobs of other users, and files that they own"

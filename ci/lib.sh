@@ -16,6 +16,7 @@ not_checked() {
 list_not_checked() {
     local new
     sort -u "$TOURBILLON_NOT_CHECKED"
+    [ -r ci/not-checked.txt ]
     new=$(sort -u "$TOURBILLON_NOT_CHECKED" | grep -vxFf ci/not-checked.txt) || return 0
     printf 'not in ci/not-checked.txt:\n%s\n' "$new"
     return 1
@@ -37,7 +38,7 @@ models() {
 faulty_copy() {
     rm -rf "$1" && mkdir -p "$1"
     git ls-files -z | tar --null -T - -c | tar -x -C "$1"
-    awk -v tree="$1" -f ci/mutants/apply.awk "$2"
+    awk -v tree="$1" -f ci/mutants/apply.awk "$2" || return
     cat >"$1/src/mutant.rs" <<'END'
 //! Which fault is to be shown.
 

@@ -9,6 +9,7 @@
     x86_64-unknown-freebsd wasm32-wasip1 wasm32-unknown-unknown
 installed=$(rustc --print sysroot)/lib/rustlib
 
+missing=
 for target; do
     say "$target"
     if [ -d "$installed/$target/lib" ]; then
@@ -17,6 +18,8 @@ for target; do
         env "${rust[@]}" RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/targets \
             cargo check --quiet --locked --lib -Zbuild-std=std,panic_abort --target "$target"
     else
-        not_checked "$target" "neither rustup nor Debian has a std of it here"
+        missing+=" $target"
     fi
 done
+[ -z "$missing" ] ||
+    not_checked "targets:$missing" "neither rustup nor Debian has a std of them here"

@@ -149,8 +149,7 @@ awk 'function expand(prefix, list,   i, c, depth, item) {
 # Imports point down this list.
 layers="lib fuzz compat metrics_0_24 traits cron stream future_ext queue timer wall interval timeout
     sleep handle driver engine wheel clock tick trace error fork foreign sync"
-# Pairs that may point up: a driver that holds its timer, and the seeded bugs, which are about
-# orderings.
+# Pairs that may point up: a driver that holds its timer.
 allowed="driver>timer"
 layered() {
     awk -v layers="$layers" -v allowed="$allowed" -v wanted="$1" '

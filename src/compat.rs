@@ -48,7 +48,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 ///   and a delay of zero is pending at first.
 /// - The thread that drops it drops its waker at once. There, the helper thread does that later.
 /// - If the driver thread cannot be started, the poll panics, and the next one tries again. There,
-///   every poll of a delay that was made then panics.
+///   a delay that was made after that failure panics in every poll.
 /// - It is [`UnwindSafe`](std::panic::UnwindSafe), and takes 24 bytes instead of 8 and an
 ///   allocation.
 ///

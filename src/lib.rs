@@ -42,10 +42,9 @@
 //! # Foreign code
 //!
 //! Wakers are woken on the driver's thread, in batches, with no lock held. One that panics is
-//! caught and counted, see [`Stats::waker_panics`]. One that blocks delays those woken after it, of
-//! all shards: a wake-up comes no later for it than by the time that the wakers before it block
-//! for, in sum. A sleep that is polled completes by the clock all the same. Wakers may arm, reset
-//! and drop timers.
+//! caught and counted, see [`Stats::waker_panics`]. One that blocks delays the wakers after it, of
+//! every shard: each by at most the sum of the times for which the wakers before it block. A sleep
+//! that is polled completes by the clock all the same. Wakers may arm, reset and drop timers.
 //!
 //! **A waker must not wait for a timer of the driver that woke it.** That driver fires nothing
 //! before the waker returns, so the waker never does, and nothing of that timer fires any more,
@@ -54,7 +53,7 @@
 //! and subscribers that the driver calls. A driver thread cannot detect it: the sleep is polled and
 //! returns `Pending`, as in a task that yields, and what the thread does after that is not known
 //! here. [`Timer::cached_now`] shows it from outside, as it stays behind while timers are due.
-//! [`VirtualClock::block_on`] panics in the place of waiting for its own clock.
+//! [`VirtualClock::block_on`] panics instead of waiting for its own clock.
 //!
 //! # Time
 //!

@@ -26,10 +26,10 @@ use crate::tick::Tick;
 /// - Nothing is registered before the first poll that finds the deadline in the future. A deadline
 ///   already past completes that very poll, without the driver.
 /// - While it is pending, the waker of the last poll is the one that is woken.
-/// - Any poll may find by the clock itself that the deadline has come, whether or not the driver
-///   got round to it. The first poll and those with a new waker always look; later ones look too,
-///   except that while a driver thread is parked with its alarm set, up to fifteen polls in a row
-///   with the same waker take its word that the deadline is still to come.
+/// - A poll completes it by the clock, whether or not the driver has fired it. The first poll and
+///   those with a new waker always read the clock. Later ones do too, except that while a driver
+///   thread is parked with its alarm set, up to fifteen polls in a row with the same waker trust
+///   that the deadline is still to come.
 /// - Polled again after completion, it is ready again.
 ///
 /// # Cancel safety
@@ -114,16 +114,16 @@ impl Sleep {
 
     /// Moves the deadline, before the sleep is armed, while it is, or after it completed.
     ///
-    /// Later polls report the new deadline only, and a completed sleep is pending again. A sleep
-    /// that is armed stays armed, with its waker, and needs no poll, not even if it was reset to
-    /// never in between. (A sleep that has fired or completed does, as ever: its waker was used. So
-    /// does one that never had a deadline, which is not armed.) A wake-up already under way for
-    /// the old deadline may still arrive; it is harmless.
+    /// Later polls report the new deadline only, and a completed sleep is pending again. An armed
+    /// sleep stays armed with its waker and needs no poll, even if it was reset to never in
+    /// between. A sleep that has fired or completed needs a poll, as its waker was used. So does
+    /// one that never had a deadline, as it was never armed. A wake-up for the old deadline that is
+    /// already under way may still arrive; it is harmless.
     ///
-    /// Moving an armed sleep to a later deadline takes no lock and moves nothing in the wheel: the
-    /// driver finds out when it gets to the old one. Moving it to an earlier deadline takes one
-    /// shard lock. So a deadline that is put off over and over, as of an idle connection, is best
-    /// left armed and reset, rather than dropped and made anew.
+    /// A reset to a later deadline takes no lock and moves nothing in the wheel: the driver sees
+    /// the new deadline when it gets to the old one. A reset to an earlier deadline takes one shard
+    /// lock. So keep one sleep armed and reset it, as for an idle connection, rather than drop it
+    /// and make another.
     ///
     /// # Examples
     ///

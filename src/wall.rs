@@ -113,8 +113,8 @@ use crate::tick::Tick;
 /// ```
 #[must_use = "futures do nothing unless polled or awaited"]
 pub struct WallSleep {
-    /// Ends when the wall clock will show the target, if it is not set; or, where nobody would
-    /// tell, when it is to be looked at again.
+    /// Ends when the wall clock will show the target, if it is not set; or, where steps are not
+    /// announced, when to read the clock again.
     sleep: Sleep,
     target: SystemTime,
     key: Registration,
@@ -170,10 +170,10 @@ impl WallSleep {
 
     /// Moves the target, before the sleep is polled, while it waits, or after it completed.
     ///
-    /// Later polls report the new target only, and a completed sleep is pending again. One that
-    /// waits goes on waiting, with its waker, and needs no poll; except that one whose target was
-    /// too far ahead to ever come, and one that was woken, do. A wake-up already under way may
-    /// still arrive; it is harmless.
+    /// Later polls report the new target only, and a completed sleep is pending again. A waiting
+    /// sleep goes on waiting with its waker and needs no poll, unless its target was too far ahead
+    /// to ever come, or it was woken. A wake-up that is already under way may still arrive; it is
+    /// harmless.
     ///
     /// # Examples
     ///

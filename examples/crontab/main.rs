@@ -14,9 +14,10 @@
 //! - `--system`, `--user`: the format of the files that follow, whatever their names are;
 //! - `--catch-up`: what was missed in suspend runs once when the machine is back, as with anacron.
 //!
-//! Nothing ticks: each job is a stream, a due one wakes the one task that waits for all of them,
-//! and between two jobs the process sleeps. How often it woke is told at the end, and by
-//! `--dry-run`. Files are looked at again when it wakes for a job, and on SIGHUP.
+//! Nothing ticks: each job is a stream, and a due one wakes the one task that waits for all of
+//! them. Between two jobs no task wakes; one thread compares the clocks every 30 seconds. The end,
+//! and `--dry-run`, report how often the task woke. Files are looked at again when it wakes for a
+//! job, and on SIGHUP.
 //!
 //! # As Debian's cron
 //!

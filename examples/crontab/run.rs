@@ -73,7 +73,7 @@ impl Runner {
                     self.start(entry);
                 }
                 Event::Corrected => {
-                    self.log.tell("the clock was set back by hours; what comes next is by the new");
+                    self.log.tell("the clock was set back by hours; jobs now follow the new time");
                     self.load(None);
                 }
                 Event::Signal(Signal::Hup) => {

@@ -115,8 +115,11 @@ impl Boottime {
     const ID: libc::clockid_t = libc::CLOCK_MONOTONIC_RAW;
 
     pub(super) fn new() -> Option<Self> {
+        // The reading comes right after the base, so that the clock seems earlier than it is beside
+        // instants, and never later.
+        let base = Instant::now();
         let offset = Tick::ORIGIN.raw().wrapping_sub(read(Self::ID));
-        Some(Self { line: TimeLine::starting_at(Instant::now()), offset })
+        Some(Self { line: TimeLine::starting_at(base), offset })
     }
 
     pub(super) fn now(&self) -> Tick {
