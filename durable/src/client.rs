@@ -213,7 +213,7 @@ fn insert(
 pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
     let mut is_repeated = false;
     for _ in 1..REPEATS {
-        match store.insert(timers, is_repeated) {
+        match store.insert(timers) {
             Err(error) if error.kind() == StoreErrorKind::Uncertain => is_repeated = true,
             Err(error) if error.kind() == StoreErrorKind::Conflict => {}
             // Nobody knows what became of the first.
@@ -231,7 +231,7 @@ pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<V
             answer => return answer,
         }
     }
-    store.insert(timers, is_repeated)
+    store.insert(timers)
 }
 
 /// Makes a call again while a concurrent transaction gets in the way.

@@ -127,11 +127,11 @@ pub trait Store: Send {
     /// the same call count as one after the other. A `due` before now becomes now; `scheduled_for`
     /// stays.
     ///
-    /// With `repeated`, an earlier call with these timers may have been written. Then one whose id
-    /// was recorded exists too, so that nothing is inserted twice. That needs the earlier call to
-    /// be carried out before this one or never: a store whose server may be at it still when the
-    /// answer is lost has that server give up first.
-    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>>;
+    /// One whose id was recorded exists too, so that a call whose answer was lost can be repeated
+    /// and nothing is inserted twice. That needs the earlier call to be carried out before this one
+    /// or never: a store whose server may be at it still when the answer is lost has that server
+    /// give up first.
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
 
     /// The pending timers that are due until `ahead` from now, ordered by `(due, id)`: those whose
     /// kind and shard are asked for, the first `limit` of them.

@@ -285,7 +285,7 @@ fn fill(store: &mut dyn Store, count: usize, from: Time, span: Duration) -> Resu
     for number in 0..count {
         timers.push(timer(KIND, from + step(number)));
         if timers.len() == BATCH || number + 1 == count {
-            store.insert(&timers, false)?;
+            store.insert(&timers)?;
             timers.clear();
         }
     }

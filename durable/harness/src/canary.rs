@@ -215,8 +215,8 @@ impl Store for Tap {
         self.store().tend()
     }
 
-    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
-        self.store().insert(timers, repeated)
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+        self.store().insert(timers)
     }
 
     fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {

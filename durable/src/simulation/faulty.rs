@@ -128,10 +128,10 @@ impl Store for Faulty {
         self.call(|db| db.tend())
     }
 
-    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
         let timers = timers.to_vec();
         // One that is carried out long after it was repeated is not found out: see the trait.
-        self.call_with(false, move |db| db.insert(&timers, repeated))
+        self.call_with(false, move |db| db.insert(&timers))
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {

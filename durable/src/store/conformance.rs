@@ -170,7 +170,7 @@ impl<'a> Bench<'a> {
     /// Inserts a timer that is due `ahead` from now.
     fn insert(&mut self, ahead: Duration) -> TimerId {
         let timer = self.timer(ahead);
-        assert_eq!(self.store.insert(from_ref(&timer), false).unwrap(), [Inserted::Created]);
+        assert_eq!(self.store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
         timer.id
     }
 

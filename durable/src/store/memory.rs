@@ -125,15 +125,14 @@ impl Store for Memory {
         Ok(tended)
     }
 
-    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
         let (now, mut tables) = self.begin();
         let insert = |new: &NewTimer| {
             let named = new.name.as_ref().filter(|_| new.schedule.is_none());
             if let Some(id) = named.and_then(|name| tables.by_name.get(name)) {
                 return Inserted::Exists(*id);
             }
-            if tables.timers.contains_key(&new.id) || repeated && tables.ended.contains_key(&new.id)
-            {
+            if tables.timers.contains_key(&new.id) || tables.ended.contains_key(&new.id) {
                 return Inserted::Exists(new.id);
             }
             tables.add(NewTimer { due: new.due.max(now), ..new.clone() });

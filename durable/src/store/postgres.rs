@@ -216,11 +216,11 @@ impl Store for Postgres {
         tended
     }
 
-    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
         if timers.is_empty() {
             return Ok(Vec::new());
         }
-        self.call(async |session, _| timers::insert(session, timers, repeated).await)
+        self.call(async |session, _| timers::insert(session, timers).await)
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {

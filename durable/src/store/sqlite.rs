@@ -146,8 +146,8 @@ impl Store for Sqlite {
         self.link.write(nodes::tend)
     }
 
-    fn insert(&mut self, timers: &[NewTimer], repeated: bool) -> Result<Vec<Inserted>> {
-        self.link.write(|file, now| timers::insert(file, now, timers, repeated))
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+        self.link.write(|file, now| timers::insert(file, now, timers))
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {

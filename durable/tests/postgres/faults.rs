@@ -96,10 +96,10 @@ fn what_was_not_sent_yet_is_not_uncertain() {
     let timer = timer(store.now().unwrap());
     // The answer to the preparation of the statement.
     proxy.swallow(ANSWERS, true);
-    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    let error = store.insert(from_ref(&timer)).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     proxy.swallow(ANSWERS, false);
-    assert_eq!(store.insert(from_ref(&timer), false).unwrap(), [Inserted::Created]);
+    assert_eq!(store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn a_write_whose_answer_is_swallowed_is_uncertain() {
     let (proxy, mut store) = through(&database);
     let now = store.now().unwrap();
     // The statement is prepared from here on, and sent at once.
-    store.insert(&[timer(now)], false).unwrap();
+    store.insert(&[timer(now)]).unwrap();
     let timer = timer(now);
     proxy.swallow(ANSWERS, true);
-    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    let error = store.insert(from_ref(&timer)).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
     proxy.swallow(ANSWERS, false);
-    let again = store.insert(from_ref(&timer), true).unwrap();
+    let again = store.insert(from_ref(&timer)).unwrap();
     assert_eq!(again, [Inserted::Exists(timer.id)]);
 }
 
@@ -123,16 +123,16 @@ fn a_write_that_is_swallowed_is_uncertain() {
     let database = Database::new();
     let (proxy, mut store) = through(&database);
     let now = store.now().unwrap();
-    store.insert(&[timer(now)], false).unwrap();
+    store.insert(&[timer(now)]).unwrap();
     let timer = timer(now);
     proxy.swallow(REQUESTS, true);
-    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    let error = store.insert(from_ref(&timer)).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
     // To read again does no harm, whatever became of it.
     let error = store.now().unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     proxy.swallow(REQUESTS, false);
-    assert_eq!(store.insert(from_ref(&timer), true).unwrap(), [Inserted::Created]);
+    assert_eq!(store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
 }
 
 #[test]
@@ -141,12 +141,12 @@ fn a_write_that_is_held_back_is_not_done_after_it_was_repeated() {
     let (proxy, mut store) = through(&database);
     let lease = join(&mut store);
     let now = store.now().unwrap();
-    store.insert(&[timer(now)], false).unwrap();
+    store.insert(&[timer(now)]).unwrap();
     let timer = timer(now);
     proxy.hold();
-    let error = store.insert(from_ref(&timer), false).unwrap_err();
+    let error = store.insert(from_ref(&timer)).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Uncertain, "{error}");
-    assert_eq!(store.insert(from_ref(&timer), true).unwrap(), [Inserted::Created]);
+    assert_eq!(store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
     let how = How::Done(Outcome::Succeeded, None, String::new());
     let finished = store.finish(lease, &[End { timer: timer.id, attempt: 1, how }]).unwrap();
@@ -168,10 +168,10 @@ fn a_connection_that_ended_between_calls_is_made_anew() {
     let database = Database::new();
     let mut store = database.connect();
     let timer = timer(store.now().unwrap());
-    store.insert(from_ref(&timer), false).unwrap();
+    store.insert(from_ref(&timer)).unwrap();
     assert_eq!(database.client().query(TERMINATE, &[]).unwrap().len(), 1);
     // Not even uncertain.
-    let again = store.insert(from_ref(&timer), false).unwrap();
+    let again = store.insert(from_ref(&timer)).unwrap();
     assert_eq!(again, [Inserted::Exists(timer.id)]);
 }
 
@@ -182,7 +182,7 @@ fn a_claim_leaves_out_what_another_transaction_has_locked() {
     let lease = join(&mut store);
     let now = store.now().unwrap();
     let timers = [timer(now), timer(now)];
-    store.insert(&timers, false).unwrap();
+    store.insert(&timers).unwrap();
     let mut ids = timers.each_ref().map(|timer| timer.id);
     ids.sort();
 
@@ -204,7 +204,7 @@ fn what_is_locked_for_long_is_a_conflict() {
     let database = Database::new();
     let mut store = database.connect();
     let timer = timer(store.now().unwrap());
-    store.insert(from_ref(&timer), false).unwrap();
+    store.insert(from_ref(&timer)).unwrap();
     let mut client = database.client();
     let mut transaction = client.transaction().unwrap();
     transaction.query("SELECT FROM tourbillon.timer FOR UPDATE", &[]).unwrap();

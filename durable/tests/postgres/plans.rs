@@ -153,8 +153,8 @@ fn everything(store: &mut Postgres, name: &str) {
     let now = store.now().unwrap();
     let new = |n: u32| NewTimer { name: Some(format!("{name} {n}")), ..timer(now) };
     let timers = [0, 1, 2, 3, 4].map(new);
-    store.insert(&timers, false).unwrap();
-    store.insert(&timers, true).unwrap();
+    store.insert(&timers).unwrap();
+    store.insert(&timers).unwrap();
     store.find("nobody").unwrap();
     scan(store, Duration::ZERO, Some(Duration::from_millis(1)), 9);
     scan(store, Duration::ZERO, None, 9);
@@ -237,7 +237,7 @@ fn a_claim_of_whole_pages_changes_no_index() {
     let now = store.now().unwrap();
     let timers: Vec<NewTimer> = (0..TIMERS).map(|_| timer(now)).collect();
     for part in timers.chunks(500) {
-        store.insert(part, false).unwrap();
+        store.insert(part).unwrap();
         let mut ids: Vec<TimerId> = part.iter().map(|timer| timer.id).collect();
         ids.sort();
         assert_eq!(store.claim(lease, &ids).unwrap().timers.len(), 500);

@@ -67,7 +67,7 @@ fn smoke(connections: usize) {
         (0..TIMERS).map(|n| timer(now + Duration::from_micros(n as u64))).collect();
     let (begun, start) = (Instant::now(), processor());
     for part in timers.chunks(1_000) {
-        store.insert(part, false).unwrap();
+        store.insert(part).unwrap();
     }
     let (inserted, loaded) = (begun.elapsed(), processor());
 

@@ -20,7 +20,7 @@ fn done(timer: TimerId) -> [End; 1] {
 fn running(store: &mut dyn Store) -> (Lease, TimerId) {
     let timer = timer(store.now().unwrap());
     let lease = join(store);
-    store.insert(from_ref(&timer), false).unwrap();
+    store.insert(from_ref(&timer)).unwrap();
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
     (lease, timer.id)
 }
@@ -52,6 +52,51 @@ fn a_timer_is_there_if_the_callers_transaction_commits() {
     }
     let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
     assert_eq!(bills, 1);
+}
+
+#[test]
+fn a_transaction_that_is_repeated_after_its_timer_is_over_makes_no_second_one() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let timer = timer(store.now().unwrap());
+    let mut client = database.client();
+    let mut within = || {
+        let mut transaction = client.transaction().unwrap();
+        let inserted = insert(&mut transaction, from_ref(&timer)).unwrap();
+        transaction.commit().unwrap();
+        inserted[0]
+    };
+    assert_eq!(within(), Inserted::Created);
+    let lease = join(&mut store);
+    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
+    assert_eq!(store.finish(lease, &done(timer.id)).unwrap(), [Finished::Accepted]);
+    assert_eq!(within(), Inserted::Exists(timer.id));
+    assert_eq!(timers(&mut store), 0);
+}
+
+/// A row of another's SQL is not checked against the history.
+#[test]
+fn a_timer_whose_id_was_recorded_before_goes_with_its_end() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let mut client = database.client();
+    for together in [false, true] {
+        let (lease, id) = running(&mut store);
+        client.batch_execute("CREATE TEMP TABLE kept AS TABLE tourbillon.timer").unwrap();
+        assert_eq!(store.finish(lease, &done(id)).unwrap(), [Finished::Accepted]);
+        let again = "UPDATE kept SET attempt = 2; INSERT INTO tourbillon.timer TABLE kept;
+            DROP TABLE kept";
+        client.batch_execute(again).unwrap();
+        let [mut end] = done(id);
+        end.attempt = 2;
+        let finished = match together {
+            true => store.finish_and_claim(lease, &[end], &[id]).unwrap().0,
+            false => store.finish(lease, &[end]).unwrap(),
+        };
+        assert_eq!(finished, [Finished::Fenced]);
+        assert_eq!(timers(&mut store), 0);
+    }
+    assert_eq!(store.records(&Filter::default()).unwrap().len(), 2);
 }
 
 #[test]

@@ -38,11 +38,11 @@ fn tables_of_a_later_version_are_refused_if_they_say_so() {
     let db = Connection::open(folder.file()).unwrap();
     db.execute("UPDATE tourbillon_schema SET version = 9, oldest = 1", ()).unwrap();
     drop(Sqlite::open(folder.file()).unwrap());
-    store.insert(&[timer()], false).unwrap();
+    store.insert(&[timer()]).unwrap();
     db.execute("UPDATE tourbillon_schema SET oldest = 9", ()).unwrap();
     assert_eq!(kind(Sqlite::open(folder.file())), StoreErrorKind::Schema);
     assert_eq!(kind(store.connect().map(drop)), StoreErrorKind::Schema);
-    assert_eq!(kind(store.insert(&[timer()], false)), StoreErrorKind::Schema);
+    assert_eq!(kind(store.insert(&[timer()])), StoreErrorKind::Schema);
     assert_eq!(store.timers(&Filter::default()).unwrap().len(), 1);
     assert_eq!(db.query_row("SELECT version FROM tourbillon_schema", (), |row| row.get(0)), Ok(9));
 }
@@ -74,16 +74,16 @@ fn a_writer_gives_up_on_one_that_does_not_end() {
     let mut other = Connection::open(folder.file()).unwrap();
     let held = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let timer = timer();
-    assert_eq!(kind(store.insert(from_ref(&timer), false)), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.insert(from_ref(&timer))), StoreErrorKind::Unavailable);
     drop(held);
-    assert_eq!(store.insert(&[timer], false).unwrap(), [Inserted::Created]);
+    assert_eq!(store.insert(&[timer]).unwrap(), [Inserted::Created]);
 }
 
 #[test]
 fn a_reader_waits_for_no_writer() {
     let folder = Folder::new();
     let mut store = Sqlite::open(folder.file()).unwrap();
-    store.insert(&[timer()], false).unwrap();
+    store.insert(&[timer()]).unwrap();
     let mut other = Connection::open(folder.file()).unwrap();
     let held = other.transaction_with_behavior(TransactionBehavior::Exclusive).unwrap();
     held.execute("DELETE FROM tourbillon_timer", ()).unwrap();
@@ -115,7 +115,7 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     let mut store = Sqlite::open(folder.file()).unwrap();
     let mut own = Connection::open(folder.file()).unwrap();
     let timer = timer();
-    store.insert(from_ref(&timer), false).unwrap();
+    store.insert(from_ref(&timer)).unwrap();
     let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
     assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
     let how = How::Done(Outcome::Succeeded, None, String::new());

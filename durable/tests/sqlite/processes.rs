@@ -95,7 +95,7 @@ fn another_process() {
     std::io::stdin().lock().read_line(&mut String::new()).unwrap();
     match &*std::env::var(ROLE).unwrap() {
         "open" => {
-            Sqlite::open(file).unwrap().insert(&[timer()], false).unwrap();
+            Sqlite::open(file).unwrap().insert(&[timer()]).unwrap();
             say("opened");
         }
         "claim" => {
@@ -139,7 +139,7 @@ fn work(store: &mut dyn Store) {
     loop {
         let timer = timer();
         let id = timer.id;
-        assert_eq!(store.insert(&[timer], false).unwrap(), [Inserted::Created]);
+        assert_eq!(store.insert(&[timer]).unwrap(), [Inserted::Created]);
         say(format_args!("{id} inserted"));
         assert_eq!(store.claim(lease, &[id]).unwrap().timers.len(), 1);
         say(format_args!("{id} claimed"));
@@ -177,7 +177,7 @@ fn processes_claim_each_timer_once() {
     let folder = Folder::new();
     let mut store = Sqlite::open(folder.file()).unwrap();
     let timers: Vec<NewTimer> = (0..300).map(|_| timer()).collect();
-    store.insert(&timers, false).unwrap();
+    store.insert(&timers).unwrap();
     let mut others: Vec<_> = (0..2).map(|_| Process::start("claim", &folder.file())).collect();
     others.iter_mut().for_each(Process::go);
     let mut claimed: Vec<String> = others.into_iter().flat_map(Process::end).collect();
@@ -226,7 +226,7 @@ fn a_process_that_is_killed_in_a_transaction_has_written_nothing() {
     let folder = Folder::new();
     let mut store = Sqlite::open(folder.file()).unwrap();
     let timers: Vec<NewTimer> = (0..30).map(|_| timer()).collect();
-    store.insert(&timers, false).unwrap();
+    store.insert(&timers).unwrap();
     let before = store.timers(&Filter::default()).unwrap();
     let mut other = Process::start("stop in the middle", &folder.file());
     other.go();
@@ -236,7 +236,7 @@ fn a_process_that_is_killed_in_a_transaction_has_written_nothing() {
     other.kill();
     assert_eq!(store.timers(&Filter::default()).unwrap(), before);
     let new = timer();
-    assert_eq!(store.insert(from_ref(&new), false).unwrap(), [Inserted::Created]);
+    assert_eq!(store.insert(from_ref(&new)).unwrap(), [Inserted::Created]);
     let mut again = Sqlite::open(folder.file()).unwrap();
     assert_eq!(again.timers(&Filter::default()).unwrap().len(), before.len() + 1);
     let db = Connection::open(folder.file()).unwrap();

@@ -22,7 +22,7 @@ pub(super) fn takeover(run: &Run) -> Result<String> {
     thread::sleep(START);
     let due = now();
     let hanging: Vec<_> = (0..run.options.timers).map(|_| timer(HANGS, due)).collect();
-    store.insert(&hanging, false)?;
+    store.insert(&hanging)?;
     let pace = usize::try_from(run.options.span.as_secs())? * PACE as usize;
     fill(&mut *store, pace, due + START, run.options.span)?;
     thread::sleep(START);

@@ -36,7 +36,7 @@ pub(super) fn records_are_found_by_what_they_are_of(rig: &dyn Rig) {
     let mut timers = [bench.timer(Duration::ZERO), bench.timer(Duration::ZERO)];
     timers[0].name = Some("one".to_owned());
     timers[1].kind = "bill".to_owned();
-    bench.store.insert(&timers, false).unwrap();
+    bench.store.insert(&timers).unwrap();
     for timer in &timers {
         assert_eq!(bench.store.cancel(timer.id).unwrap(), crate::store::Withdrawn::Done);
     }

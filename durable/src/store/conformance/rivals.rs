@@ -40,7 +40,7 @@ fn insist<T>(mut call: impl FnMut() -> crate::store::Result<T>) -> T {
 pub(super) fn rivals_claim_each_timer_once(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let timers: Vec<NewTimer> = (0..60).map(|_| bench.timer(Duration::ZERO)).collect();
-    bench.store.insert(&timers, false).unwrap();
+    bench.store.insert(&timers).unwrap();
     let mut ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
     ids.sort();
     let claims = race(&bench, |_, store| {
@@ -118,7 +118,7 @@ pub(super) fn rivals_insert_a_name_once(rig: &dyn Rig) {
             .map(|_| NewTimer { name: Some(format!("name {n}")), ..bench.timer(LONG) })
             .collect();
         let inserted =
-            race(&bench, |rival, store| insist(|| store.insert(&timers[rival..=rival], false))[0]);
+            race(&bench, |rival, store| insist(|| store.insert(&timers[rival..=rival]))[0]);
         let first = bench.store.find(&format!("name {n}")).unwrap().unwrap().new.id;
         for (timer, answer) in timers.iter().zip(inserted) {
             let expected =

@@ -42,7 +42,7 @@ pub(super) fn a_claim_returns_what_was_inserted(rig: &dyn Rig) {
         timer.due = bench.now() + MOMENT * 10;
         timer.scheduled_for = Time::from_micros(-1);
     }
-    bench.store.insert(&timers, false).unwrap();
+    bench.store.insert(&timers).unwrap();
     bench.pass(MOMENT * 11);
     let mut ids = timers.each_ref().map(|timer| timer.id);
     ids.sort();
@@ -62,7 +62,7 @@ pub(super) fn a_due_time_in_the_past_becomes_now(rig: &dyn Rig) {
     let wished = timer.due - LONG;
     (timer.due, timer.scheduled_for) = (wished, wished);
     let before = bench.now();
-    bench.store.insert(from_ref(&timer), false).unwrap();
+    bench.store.insert(from_ref(&timer)).unwrap();
     let row = bench.row(timer.id).unwrap();
     assert!(row.new.due >= before && row.new.due <= bench.now());
     assert_eq!(row.new.scheduled_for, wished);
@@ -74,18 +74,18 @@ pub(super) fn an_insert_that_is_repeated_makes_no_second_timer(rig: &dyn Rig) {
     let timer = bench.timer(LONG);
     let exists = Inserted::Exists(timer.id);
     let twice = [timer.clone(), timer.clone()];
-    assert_eq!(bench.store.insert(&twice, false).unwrap(), [Inserted::Created, exists]);
-    assert_eq!(bench.store.insert(from_ref(&timer), true).unwrap(), [exists]);
+    assert_eq!(bench.store.insert(&twice).unwrap(), [Inserted::Created, exists]);
+    assert_eq!(bench.store.insert(from_ref(&timer)).unwrap(), [exists]);
     assert_eq!(bench.pending(), [timer.id]);
 }
 
 pub(super) fn a_recorded_timer_is_not_inserted_again(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let timer = bench.timer(Duration::ZERO);
-    bench.store.insert(from_ref(&timer), false).unwrap();
+    bench.store.insert(from_ref(&timer)).unwrap();
     assert!(bench.claim(timer.id).is_some());
     assert_eq!(bench.finish(timer.id, 1, done()), Finished::Accepted);
-    let again = bench.store.insert(from_ref(&timer), true).unwrap();
+    let again = bench.store.insert(from_ref(&timer)).unwrap();
     assert_eq!(again, [Inserted::Exists(timer.id)]);
     assert_eq!(bench.pending(), []);
 }
@@ -99,17 +99,17 @@ pub(super) fn a_name_is_taken_while_its_timer_is_there(rig: &dyn Rig) {
     };
     let [first, second, third] = [Some("a"), Some("a"), Some("b")].map(&mut named);
     let timers = [first.clone(), second.clone(), third.clone(), named(None), named(None)];
-    let inserted = bench.store.insert(&timers, false).unwrap();
+    let inserted = bench.store.insert(&timers).unwrap();
     let exists = Inserted::Exists(first.id);
     let created = Inserted::Created;
     assert_eq!(inserted, [created, exists, created, created, created]);
     assert_eq!(bench.store.find("a").unwrap().unwrap().new.id, first.id);
 
     assert!(bench.claim(first.id).is_some());
-    assert_eq!(bench.store.insert(from_ref(&second), false).unwrap(), [exists]);
+    assert_eq!(bench.store.insert(from_ref(&second)).unwrap(), [exists]);
     assert_eq!(bench.finish(first.id, 1, done()), Finished::Accepted);
     assert_eq!(bench.store.find("a").unwrap(), None);
-    assert_eq!(bench.store.insert(&[second], false).unwrap(), [created]);
+    assert_eq!(bench.store.insert(&[second]).unwrap(), [created]);
 }
 
 pub(super) fn a_scan_finds_what_is_due_in_order(rig: &dyn Rig) {
@@ -134,7 +134,7 @@ pub(super) fn a_scan_keeps_to_kinds_shards_and_limit(rig: &dyn Rig) {
         timer.id = TimerId::from_bits(timer.id.bits() / 64 * 64 + n as u128);
         timer.kind = ["mail", "bill", "other"][n / 2].to_owned();
     }
-    bench.store.insert(&timers, false).unwrap();
+    bench.store.insert(&timers).unwrap();
     let kinds = kinds();
     let scan = Scan { ahead: LONG * 2, back: None, shards: Shards::ALL, kinds: &kinds, limit: 9 };
     let mut found = |scan: Scan<'_>| -> Vec<(TimerId, u32)> {

@@ -35,7 +35,8 @@ macro_rules! claimed {
     };
 }
 
-/// The parameters `$3` to `$7` are the ends.
+/// The parameters `$3` to `$7` are the ends. A timer that has a record already, as one may that
+/// was inserted by other means, goes without a second one, and its end is fenced.
 macro_rules! ended {
     () => {
         "ended AS (
@@ -53,6 +54,8 @@ macro_rules! ended {
              SELECT id, schedule, name, kind, scheduled_for, attempt,
                     failures + (outcome = 2)::int4, outcome, reason, detail, $1, now()
              FROM ended
+             ON CONFLICT DO NOTHING
+             RETURNING timer
          )"
     };
 }
@@ -90,7 +93,7 @@ const CLAIM_UNLOCKED: &str = concat!(
 // Statements have these numbers in them.
 const _: () = assert!(Outcome::Dead.code() == 2);
 
-const END: &str = concat!("WITH ", ended!(), " SELECT id FROM ended");
+const END: &str = concat!("WITH ", ended!(), " SELECT timer FROM recorded");
 
 /// Two changes of one table in one statement; each is a statement of its own, too, for a database
 /// that has none such.
@@ -99,7 +102,7 @@ const END_AND_CLAIM: &str = concat!(
     ended!(),
     ", ",
     claimed!("$8::uuid[]"),
-    and_rows!("ARRAY(SELECT id FROM ended)")
+    and_rows!("ARRAY(SELECT timer FROM recorded)")
 );
 
 /// Attempts that are followed by others: pending again, some after a pause.

@@ -106,9 +106,8 @@ impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
     }
 }
 
-const INSERT: &str = insert_timers!(
-    "NOT ($10 AND EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = n.id))"
-);
+const INSERT: &str =
+    insert_timers!("NOT EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = n.id)");
 
 /// What stands in the way of the timers of `$1` (ids), `$2` (names), `$3` and `$4` (occurrences).
 const IN_THE_WAY: &str = "
@@ -121,17 +120,13 @@ const IN_THE_WAY: &str = "
     FROM unnest($3::uuid[], $4::timestamptz[]) AS n (schedule, scheduled_for)
     JOIN tourbillon.timer AS t USING (schedule, scheduled_for) WHERE t.schedule IS NOT NULL
     UNION ALL
-    SELECT timer, NULL, NULL, NULL FROM tourbillon.history WHERE $5 AND timer = ANY($1)";
+    SELECT timer, NULL, NULL, NULL FROM tourbillon.history WHERE timer = ANY($1)";
 
 /// How often an insert looks again for what was in its way and is gone.
 const ROUNDS: u32 = 5;
 
 /// As [`Store::insert`](crate::Store::insert).
-pub(super) async fn insert(
-    query: &mut impl Query,
-    timers: &[NewTimer],
-    repeated: bool,
-) -> Answer<Vec<Inserted>> {
+pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answer<Vec<Inserted>> {
     let mut answers: Vec<Option<Inserted>> = vec![None; timers.len()];
     for _ in 0..ROUNDS {
         let left = || timers.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
@@ -149,7 +144,6 @@ pub(super) async fn insert(
                     &new.shards,
                     &new.payloads,
                     &new.retries,
-                    &repeated,
                 ],
             )
             .await?;
@@ -168,7 +162,7 @@ pub(super) async fn insert(
         if left.is_empty() {
             return Ok(answers.into_iter().flatten().collect());
         }
-        let others = Others::find(query, left.iter().map(|(new, _)| *new), repeated).await?;
+        let others = Others::find(query, left.iter().map(|(new, _)| *new)).await?;
         for (new, answer) in left {
             *answer = others.of(new).map(Inserted::Exists);
         }
@@ -190,14 +184,10 @@ impl Others {
     async fn find<'a>(
         query: &mut impl Query,
         timers: impl Iterator<Item = &'a NewTimer>,
-        repeated: bool,
     ) -> Answer<Self> {
         let new: NewTimers<'_> = timers.collect();
         let rows = query
-            .read(
-                IN_THE_WAY,
-                &[&new.ids, &new.names, &new.schedules, &new.scheduled_for, &repeated],
-            )
+            .read(IN_THE_WAY, &[&new.ids, &new.names, &new.schedules, &new.scheduled_for])
             .await?;
         let mut others = Self::default();
         for row in rows {
@@ -276,7 +266,7 @@ macro_rules! record_cancelled {
                   detail, node, recorded)
              SELECT id, schedule, name, kind, scheduled_for, attempt, failures, 4::int2, ",
             $reason,
-            ", '', NULL, now() FROM gone"
+            ", '', NULL, now() FROM gone ON CONFLICT DO NOTHING"
         )
     };
 }

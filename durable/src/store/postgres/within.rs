@@ -14,7 +14,8 @@ use crate::store::{End, Finished, Inserted, NewTimer, Result};
 /// does.
 ///
 /// They are there once the caller's transaction commits; with one that ends otherwise, they never
-/// were. After an error the transaction can only be rolled back. A `due` before now becomes the
+/// were. A transaction whose commit was not answered is repeated with the same timers: what it made
+/// exists then, also if it is over. After an error the transaction can only be rolled back. A `due` before now becomes the
 /// time that the transaction began at.
 ///
 /// # Examples
@@ -35,7 +36,7 @@ pub fn insert(
     transaction: &mut ::postgres::Transaction<'_>,
     timers: &[NewTimer],
 ) -> Result<Vec<Inserted>> {
-    at_once(timers::insert(&mut Blocking(transaction), timers, false)).map_err(Failure::unwritten)
+    at_once(timers::insert(&mut Blocking(transaction), timers)).map_err(Failure::unwritten)
 }
 
 /// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
@@ -56,7 +57,7 @@ pub async fn insert_async(
     transaction: &tokio_postgres::Transaction<'_>,
     timers: &[NewTimer],
 ) -> Result<Vec<Inserted>> {
-    let inserted = timers::insert(&mut Async(transaction), timers, false).await;
+    let inserted = timers::insert(&mut Async(transaction), timers).await;
     inserted.map_err(Failure::unwritten)
 }
 

@@ -89,12 +89,11 @@ pub(super) fn insert(
     connection: &Connection,
     now: Time,
     timers: &[NewTimer],
-    repeated: bool,
 ) -> Answer<Vec<Inserted>> {
     let mut statement = connection.prepare_cached(INSERT)?;
     let mut inserted = Vec::with_capacity(timers.len());
     for new in timers {
-        let has_ended = repeated && exists(connection, ENDED, params![Id::from(new.id)])?;
+        let has_ended = exists(connection, ENDED, params![Id::from(new.id)])?;
         let is_new = !has_ended && add(&mut statement, new, now)?;
         inserted.push(if is_new {
             Inserted::Created

@@ -10,7 +10,8 @@ use crate::store::{End, Finished, Inserted, NewTimer, Result};
 /// does. The tables have to be in its database: [`Sqlite::open`](super::Sqlite::open) makes them.
 ///
 /// The timers are there once the caller's transaction commits; if it is rolled back, they never
-/// were. After an error it can only be rolled back.
+/// were. A transaction that is repeated with the same timers makes none twice, also if one is over
+/// already. After an error it can only be rolled back.
 ///
 /// # Examples
 ///
@@ -29,7 +30,7 @@ use crate::store::{End, Finished, Inserted, NewTimer, Result};
 /// ```
 pub fn insert(transaction: &Transaction<'_>, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
     schema::check(transaction)?;
-    Ok(timers::insert(transaction, link::wall_now(), timers, false)?)
+    Ok(timers::insert(transaction, link::wall_now(), timers)?)
 }
 
 /// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
