@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench instructions` counts them under valgrind's callgrind and compares them with
 //! `benches/instructions.txt`. It fails if a path has got dearer by 5 %. `-- --renew` writes that
-//! file, and shows the change in the diff of whoever made it.
+//! file, and shows the change in the diff that made it.
 //!
 //! Counts repeat, on a busy machine too, where times do not. They leave out what the kernel does,
 //! and what threads other than the counted one do. Under valgrind a reading of the clock is a

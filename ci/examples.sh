@@ -23,7 +23,7 @@ grep -q '^Sun 2026-03-29 03:09:00 CEST .*:12 \[ ' \
 dry=$(crontab --from 2026-01-01T00:00Z --dry-run $jobs)
 printf '%s\n' "$dry"
 grep -qE 'runs at ([0-9]+) times, \1 wake-ups' <<<"$dry"
-# A fault is told with its place, and is a failure.
+# A fault is reported with its place, and is a failure.
 if told=$(printf '@daily x\n0 26 * * * x\n' | crontab --user --next 1 /dev/stdin 2>&1); then
     exit 1
 fi

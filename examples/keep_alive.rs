@@ -1,4 +1,4 @@
-//! A keep-alive deadline that every packet puts off, with [`Sleep::reset_after`].
+//! A keep-alive deadline that every packet postpones, with [`Sleep::reset_after`].
 //!
 //! ```text
 //! cargo run --release --example keep_alive

@@ -116,7 +116,7 @@ impl Pass {
     }
 }
 
-/// What an insert leaves to be done, by whoever stands above the driver: an engine does not know
+/// What an insert leaves to be done, by the code above the driver: an engine does not know
 /// how its own is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -397,10 +397,10 @@ impl Engine {
 
     /// Fires an entry that was just queued if a virtual clock has passed its deadline meanwhile.
     ///
-    /// Whoever moved the clock scanned the shards afterwards. If that was after the insert, the
-    /// entry has been fired. If before, the shard's lock shows the insert's thread the new time.
-    /// Loom `advance_races_arm`. A thread that is moving the clock itself, and runs in a waker,
-    /// will scan again, and in order.
+    /// The move of the clock was followed by a scan of the shards. If that was after the insert,
+    /// the entry has been fired. If before, the shard's lock shows the insert's thread the new
+    /// time. Loom `advance_races_arm`. A thread that is moving the clock itself, and runs in a
+    /// waker, will scan again, and in order.
     #[inline]
     fn catch_up(&self, entry: &Entry, deadline: Tick) {
         let Clock::Virtual(time) = &self.clock else { return };

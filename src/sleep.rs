@@ -190,7 +190,7 @@ impl Sleep {
             Place::Armed(entry) => {
                 // Only ever later than what the driver may have read: it may file the entry under
                 // any deadline it has seen. On a virtual clock equal deadlines fire in the order
-                // they were set, so there the wheel has to know at once.
+                // they were set, so there the wheel must follow at once.
                 let later = deadline >= old && !engine.clock().is_virtual();
                 if later {
                     entry.postpone(deadline);

@@ -1,4 +1,4 @@
-//! An allocator that counts, when it is told to.
+//! An allocator that counts on demand.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

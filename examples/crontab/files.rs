@@ -61,7 +61,7 @@ impl Files {
         Self { zone, owner: None, sources: Vec::new(), seen: Vec::new() }
     }
 
-    /// A file, or a directory of files. Without a format it is told by the name.
+    /// A file, or a directory of files. Without a format, the name decides.
     pub(crate) fn add(&mut self, path: &Path, format: Option<Format>) -> Result<(), String> {
         let told = |error| fault(path, error);
         let text = match path.to_str() {

@@ -1,4 +1,4 @@
-//! What is told, and how.
+//! What is logged, and how.
 
 use std::fmt::Display;
 use std::sync::Arc;

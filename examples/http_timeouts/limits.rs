@@ -1,7 +1,7 @@
 //! The limits on a client, and which of them a connection is under.
 //!
-//! A [`Watch`] is told what happens on a connection. From that follows at each moment which limit
-//! counts, and since when; one sleep, moved to where that limit ends, keeps all of them.
+//! A [`Watch`] is notified of what happens on a connection. From that follows at each moment which
+//! limit counts, and since when; one sleep, moved to where that limit ends, keeps all of them.
 
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard};

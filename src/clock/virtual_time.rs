@@ -88,8 +88,8 @@ impl VirtualTime {
         Tick::from_raw(self.now.load(Ordering::Relaxed))
     }
 
-    /// Of this process. In a child the clock shows what it showed as that was forked, and whoever
-    /// moved it is not there.
+    /// Of this process. In a child the clock shows what it showed as that was forked, and
+    /// the thread that moved it is not there.
     fn movers(&self) -> &Movers {
         self.movers.get(|_| Movers::at(self.now()))
     }

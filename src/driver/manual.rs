@@ -84,8 +84,8 @@ impl Driver {
         let mut fired = 0;
         loop {
             engine.alarm().begin_scan();
-            // Whoever makes the clock jump looks at the alarm afterwards: if this does not see the
-            // new time, that one sees the scan announced. Loom `jump_races_arm_and_turn`.
+            // A jump of the clock is followed by a reading of the alarm: if this does not see the
+            // new time, the jump sees the scan announced. Loom `jump_races_arm_and_turn`.
             let now = engine.clock().now_in_order();
             let pass = engine.pass(now, &mut self.batch);
             pass.report(now, engine.clock(), None);

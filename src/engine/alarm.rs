@@ -61,7 +61,7 @@ impl Alarm {
         Self(AtomicU64::new(ABSENT))
     }
 
-    /// Of an engine that is driven by whoever holds it.
+    /// Of an engine that is driven by hand or by a virtual clock.
     pub(crate) fn awake() -> Self {
         Self(AtomicU64::new(AWAKE))
     }
@@ -84,7 +84,7 @@ impl Alarm {
             Plan::Park => IDLE,
             Plan::End => ABSENT,
         };
-        // ORDERING: Relaxed; whoever scans or inserts next is ordered by the shard's lock, and a
+        // ORDERING: Relaxed; the next scan or insert is ordered by the shard's lock, and a
         // failed exchange means no more than "scan again". Loom `insert_races_park`.
         self.0.compare_exchange(SCANNING, value, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -131,7 +131,7 @@ impl Alarm {
 
     /// Whether a driver is parked, for no longer than until `deadline`.
     pub(crate) fn is_set_for(&self, deadline: Tick) -> bool {
-        // ORDERING: Relaxed; only decides whether a poll looks at the clock itself.
+        // ORDERING: Relaxed; only decides whether a poll reads the clock itself.
         let seen = self.0.load(Ordering::Relaxed);
         seen != AWAKE && seen <= deadline.raw()
     }

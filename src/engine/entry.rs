@@ -13,7 +13,7 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
 use crate::tick::Tick;
 use crate::wheel::NodeKey;
 
-/// How many polls in a row may trust a parked driver before one looks at the clock itself.
+/// How many polls in a row may trust a parked driver before one reads the clock itself.
 const TRUSTING_POLLS: u8 = 16;
 
 /// Where an entry stands. Transitions, all under the shard's lock:
@@ -124,7 +124,7 @@ impl Entry {
         self.postponed.store(false, Ordering::Relaxed);
     }
 
-    /// Counts a poll; true when it is time to look at the clock.
+    /// Counts a poll; true when it is time to read the clock.
     #[inline]
     pub(crate) fn count_poll(&self) -> bool {
         // ORDERING: Relaxed; the counter is the sleep's own.

@@ -86,7 +86,7 @@ impl Shard {
     }
 
     /// Forgets about timers that were cancelled. Only for a driver that ends and finds nothing
-    /// pending: whoever arms the next timer must then lower the earliest deadline, and start it.
+    /// pending: the next insert must then lower the earliest deadline, and start a driver.
     pub(crate) fn forget_cancelled(&mut self) {
         if self.pending() == 0 {
             self.earliest = Tick::NEVER;

@@ -321,8 +321,8 @@ impl Order for ByDeadline {
             return;
         }
         let key = self.wheel.store().allocate(|_| AtomicU32::new(0));
-        // ORDERING: Relaxed; an atomic only because the wheel shares what it stores. Whoever gets
-        // at it has the queue to themselves.
+        // ORDERING: Relaxed; an atomic only because the wheel shares what it stores. Only
+        // the owner of the queue reaches it.
         self.wheel.value(key).store(index, Ordering::Relaxed);
         self.wheel.insert(key, entry.deadline);
         entry.position = Some(key);

@@ -202,7 +202,7 @@ mod spin {
             let lock = Lock::new(());
             let held = lock.lock();
             assert!(lock.try_lock().is_none());
-            assert!(lock.try_lock().is_none(), "a try in vain leaves it taken");
+            assert!(lock.try_lock().is_none(), "a failed try leaves it taken");
             drop(held);
             assert!(lock.try_lock().is_some());
         }

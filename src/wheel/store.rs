@@ -1,6 +1,6 @@
 //! Chunked storage for a wheel's entries: stable addresses, no allocation in steady state.
 //!
-//! A chunk holds [`CHUNK`] entries and as many links. The links belong to whoever holds
+//! A chunk holds [`CHUNK`] entries and as many links. The links belong to the holder of
 //! `&mut Store`, so no lock-free reader can meet a write to them; the entries' values are shared
 //! and are only ever reached by shared reference. The list heads of the wheel are links as well,
 //! in chunks of their own before the first key.

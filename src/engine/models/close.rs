@@ -110,7 +110,7 @@ fn rearm_after_cancel_and_a_close_in_the_middle_of_a_scan() {
     });
 }
 
-/// A driver that may end does not while a timer is armed, whichever shard is empty, and is told
+/// A driver that may end does not while a timer is armed, whichever shard is empty, and is notified
 /// when that comes first. Oracle: deadlock, both of the sleep and of a driver that does not end.
 #[test]
 fn reset_to_earlier_races_close() {

@@ -45,7 +45,7 @@ fn two_inserts(harness: &Harness, shards: [usize; 2], deadlines: [u64; 2]) {
     let counters = &harness.timer.engine().counters;
     // ORDERING: outside the model. One park is ended by the clock, and one by each unpark.
     let wakeups = counters.wakeups.load(Ordering::SeqCst);
-    assert!(wakeups <= counters.unparks.load(Ordering::SeqCst) + 1, "woken in vain");
+    assert!(wakeups <= counters.unparks.load(Ordering::SeqCst) + 1, "woken needlessly");
 }
 
 /// The first insert of all starts the driver; a later deadline in the same shard leaves that to
