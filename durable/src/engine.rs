@@ -8,6 +8,8 @@ mod keeper;
 mod options;
 mod shards;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::io;
@@ -87,7 +89,9 @@ impl Engine {
     /// The attempts of one kind, at most `prefetch` of them at a time: in the stream, or in the
     /// hands of those who took them from it. At least one.
     ///
-    /// A node reads only the kinds that it has a worker for.
+    /// A node reads only the kinds that it has a worker for. The nodes divide the timers among
+    /// them whatever kinds they serve, so a timer whose kind only some of them serve may wait for
+    /// one scan in ten, which reads everything.
     ///
     /// # Panics
     ///

@@ -32,6 +32,8 @@ pub(crate) struct Keeper {
     is_first: bool,
     /// Scans made.
     scans: u32,
+    /// Looks made.
+    looks: u32,
     next_beat: Instant,
     next_scan: Instant,
     next_look: Instant,
@@ -47,6 +49,7 @@ impl Keeper {
             epoch: 0,
             is_first: true,
             scans: 0,
+            looks: 0,
             next_beat: now,
             next_scan: now,
             next_look: now,
@@ -92,15 +95,17 @@ impl Keeper {
         let Some(lease) = lease else { return self.next_beat };
 
         let asks = std::mem::take(&mut shared.lock().asks);
-        let is_stopping = shared.lock().stopping != Stopping::No;
+        let stopping = shared.lock().stopping;
+        // A node that waits for its handlers keeps its part of the schedules and of the queues.
+        let (is_stopping, is_ending) = (stopping != Stopping::No, stopping == Stopping::Now);
         let now = shared.now();
-        if !is_stopping && (asks.tend || self.next_tend <= now) {
+        if !is_ending && (asks.tend || self.next_tend <= now) {
             let span = if self.is_first { 1 } else { 3 };
             self.next_tend = now + shared.options.tend * span;
             let tended = self.tend(store);
             self.settle("tend", tended);
         }
-        if !is_stopping && (asks.look || self.next_look <= now) {
+        if !is_ending && (asks.look || self.next_look <= now) {
             self.next_look = now + shared.options.look;
             let looked = self.look(store);
             self.settle("look", looked);
@@ -110,7 +115,7 @@ impl Keeper {
             self.next_scan = now + shared.options.scan;
             let is_full = self.scans % shared.options.full_every == 0;
             self.scans = self.scans.wrapping_add(1);
-            let scanned = self.scan(store, scan_all, is_full || scan_all);
+            let scanned = self.scan(store, is_full || scan_all);
             let audited = scanned.and_then(|()| {
                 if (asks.audit || is_full) && !seeded(Bug::AuditLeftOut) {
                     self.audit(store, lease)
@@ -128,8 +133,12 @@ impl Keeper {
         } else if asks.audit {
             shared.lock().asks.audit = true;
         }
-        let next = self.next_beat.min(self.next_scan).min(self.next_look).min(self.next_tend);
-        if is_stopping { self.next_beat } else { next }
+        let next = self.next_beat.min(self.next_look).min(self.next_tend);
+        match stopping {
+            Stopping::No => next.min(self.next_scan),
+            Stopping::Draining => next,
+            Stopping::Now => self.next_beat,
+        }
     }
 
     fn settle(&mut self, what: &str, answer: Result<()>) {
@@ -211,7 +220,10 @@ impl Keeper {
     }
 
     /// Reads what is due soon into the caches of those kinds that have little.
-    fn scan(&mut self, store: &mut dyn Store, all: bool, full: bool) -> Result<()> {
+    ///
+    /// A full scan reads all shards, from the beginning: the node that has a shard may not serve
+    /// the kind of what is in it. Two nodes then ask for the same timer, and one is refused.
+    fn scan(&mut self, store: &mut dyn Store, is_full: bool) -> Result<()> {
         let shared = &self.shared;
         let options = &shared.options;
         let mut state = shared.lock();
@@ -229,8 +241,8 @@ impl Keeper {
         }
         let scan = Scan {
             ahead: options.window,
-            back: (!full || seeded(Bug::CursorForSet)).then_some(options.back),
-            shards: if all { Shards::ALL } else { self.shards },
+            back: (!is_full || seeded(Bug::CursorForSet)).then_some(options.back),
+            shards: if is_full { Shards::ALL } else { self.shards },
             kinds: &names,
             limit: u32::try_from(share / 2).unwrap_or(u32::MAX).max(1),
         };
@@ -283,19 +295,23 @@ impl Keeper {
         Ok(())
     }
 
-    /// Turns what comes soon into timers and records.
+    /// Turns what comes soon into timers and records; now and then that of all shards, as the node
+    /// that has a shard may be slow.
     fn look(&mut self, store: &mut dyn Store) -> Result<()> {
         let shared = self.shared.clone();
         let ahead = shared.options.horizon();
         let sent = shared.now();
-        let upcoming = store.upcoming(ahead, self.shards, SCHEDULES)?;
+        let is_full = self.looks % shared.options.full_every == 0;
+        self.looks = self.looks.wrapping_add(1);
+        let shards = if is_full { Shards::ALL } else { self.shards };
+        let upcoming = store.upcoming(ahead, shards, SCHEDULES)?;
         shared.lock().clock.sample(sent, shared.now(), upcoming.now);
-        let is_full = upcoming.schedules.len() == SCHEDULES as usize;
+        let has_more = upcoming.schedules.len() == SCHEDULES as usize;
         let mut has_moved = false;
         for (row, occupied) in upcoming.schedules {
             has_moved |= self.advance(store, row, occupied, upcoming.now)?;
         }
-        if is_full && has_moved {
+        if has_more && has_moved {
             self.next_look = shared.now();
         }
         Ok(())
@@ -311,7 +327,7 @@ impl Keeper {
     ) -> Result<bool> {
         let (spec, policies) = (row.spec.parse::<Schedule>(), row.policies.parse::<Policies>());
         let (Ok(schedule), Ok(policies)) = (spec, policies) else {
-            // Of a later version, which has a node of its own to understand it.
+            // Written by a later version. It waits for a node of that version.
             trace::not_understood(&row.name);
             return Ok(false);
         };

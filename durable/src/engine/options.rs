@@ -18,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) scan: Duration,
     /// How far back scans read that do not read all.
     pub(crate) back: Duration,
-    /// One scan in so many reads from the beginning.
+    /// One scan in so many reads all shards from the beginning; one look in so many all shards.
     pub(crate) full_every: u32,
     /// How many timers may be known of at a time.
     pub(crate) known: usize,

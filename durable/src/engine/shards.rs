@@ -1,4 +1,4 @@
-//! Which shards a node reads: as many nodes as possible read different ones.
+//! Which shards a node reads in most of its scans: as many nodes as possible read different ones.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use crate::time::Time;
 /// highest number. One that has not beat for `patience` does not draw, so that the others read its
 /// shards.
 ///
-/// Two nodes that see it differently read the same shard, or for a moment neither does. That costs
-/// time and nothing else.
+/// The nodes draw whatever kinds they serve, so the node that has a shard may not ask for what is in
+/// it; and two nodes that see the beats differently both read a shard, or neither does. A timer that
+/// is missed so waits for a full scan, which reads all shards.
 pub(crate) fn of(node: NodeId, nodes: &[(NodeId, Time)], now: Time, patience: Duration) -> Shards {
     let drawing = nodes.iter().filter(|(id, beat)| *id != node && now.since(*beat) <= patience);
     let others: Vec<NodeId> = drawing.map(|(id, _)| *id).collect();
