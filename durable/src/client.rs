@@ -27,6 +27,9 @@ const BATCH: usize = 1_000;
 /// How often a call is made again that conflicted, or an insert whose answer was lost.
 const REPEATS: usize = 5;
 
+/// How many records one call deletes.
+const PRUNED: u32 = 10_000;
+
 /// Makes, changes and lists timers and schedules.
 ///
 /// It has a thread and a connection of its own, which its clones share; the futures of its calls
@@ -111,10 +114,19 @@ impl Client {
         self.call(move |store| store.records(&filter)).await
     }
 
-    /// Deletes records from before `before`. Returns how many.
+    /// Deletes records from before `before`, in parts. Returns how many. After an error, or dropped,
+    /// it may have deleted some.
     pub async fn prune(&self, before: impl Into<Time>) -> Result<u64> {
         let before = before.into();
-        self.call(move |store| store.prune(before, u32::MAX)).await
+        let mut count = 0;
+        loop {
+            // Other calls come between two parts.
+            let pruned = self.call(move |store| store.prune(before, PRUNED)).await?;
+            count += pruned;
+            if pruned < u64::from(PRUNED) {
+                return Ok(count);
+            }
+        }
     }
 
     /// The database's clock.

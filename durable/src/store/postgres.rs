@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Config;
 
-use self::link::{Answer, Backend, Link, PATIENCE, Session};
+use self::link::{Answer, Backend, Link, PATIENCE, Session, blocking};
 pub use self::schema::SCHEMA;
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
@@ -49,8 +49,8 @@ const MIGRATION: Duration = Duration::from_secs(60);
 /// One connection to a PostgreSQL database of timers.
 ///
 /// It connects when it is made and, after it was lost, at the next call. No call takes longer than
-/// five seconds, whatever the network does. Not to be called on the threads of an async runtime:
-/// calls block, and panic on those of tokio.
+/// five seconds, whatever the network does, but for a prune, which takes as long for each part. Calls block: those that are made on a thread of a tokio
+/// runtime are carried out on a thread of their own, and block it for as long.
 ///
 /// # Examples
 ///
@@ -79,15 +79,22 @@ impl Postgres {
         let config = config.map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))?;
         let mut store =
             Self { config: limited(config), link: None, lost: None, search: Default::default() };
-        store
-            .within(Instant::now(), MIGRATION, async |session, _| schema::migrate(session).await)?;
+        blocking(|| {
+            let begun = Instant::now();
+            store.within(begun, MIGRATION, async |session, _| schema::migrate(session).await)
+        })?;
         Ok(store)
     }
 
-    fn call<T>(&mut self, work: impl AsyncFnMut(&mut Session, bool) -> Answer<T>) -> Result<T> {
-        let begun = Instant::now();
-        self.ready(begun + PATIENCE)?;
-        self.within(begun, PATIENCE, work)
+    fn call<T: Send>(
+        &mut self,
+        work: impl AsyncFnMut(&mut Session, bool) -> Answer<T> + Send,
+    ) -> Result<T> {
+        blocking(|| {
+            let begun = Instant::now();
+            self.ready(begun + PATIENCE)?;
+            self.within(begun, PATIENCE, work)
+        })
     }
 
     /// Does `work`, again while it conflicts; its second argument says whether it did.
@@ -189,7 +196,7 @@ impl Store for Postgres {
     fn connect(&self) -> Result<Box<dyn Store>> {
         let (config, search) = (self.config.clone(), Default::default());
         let mut store = Self { config, link: None, lost: None, search };
-        store.ready(Instant::now() + PATIENCE)?;
+        blocking(|| store.ready(Instant::now() + PATIENCE))?;
         Ok(Box::new(store))
     }
 
@@ -260,10 +267,12 @@ impl Store for Postgres {
         timers: &[TimerId],
     ) -> Result<(Vec<Finished>, Claimed)> {
         if !ends.is_empty() && !timers.is_empty() && ends.iter().all(attempts::is_last) {
-            let deadline = Instant::now() + PATIENCE;
-            self.ready(deadline)?;
-            let together = self.once(deadline, async |session| {
-                attempts::end_and_claim(session, lease, ends, timers).await
+            let together = blocking(|| {
+                let deadline = Instant::now() + PATIENCE;
+                self.ready(deadline)?;
+                self.once(deadline, async |session| {
+                    attempts::end_and_claim(session, lease, ends, timers).await
+                })
             });
             match together {
                 Err(error) if error.kind() == StoreErrorKind::Conflict => {}
@@ -315,6 +324,15 @@ impl Store for Postgres {
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
-        self.call(async |session, _| lists::prune(session, before, limit).await)
+        let mut count = 0;
+        while count < u64::from(limit) {
+            let part = lists::PRUNED.min(limit - count as u32);
+            let pruned = self.call(async |session, _| lists::prune(session, before, part).await)?;
+            count += pruned;
+            if pruned < u64::from(part) {
+                break;
+            }
+        }
+        Ok(count)
     }
 }

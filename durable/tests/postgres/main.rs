@@ -3,6 +3,7 @@
 mod cluster;
 mod faults;
 mod plans;
+mod runtimes;
 mod schema;
 mod smoke;
 mod transactions;

@@ -1,9 +1,11 @@
 //! [`Link`]: one connection, the runtime that drives it, and what a lost one means.
 
 use std::collections::HashMap;
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -69,9 +71,46 @@ pub(super) type Answer<T> = std::result::Result<T, Failure>;
 
 /// One connection. While no call runs, nothing does.
 pub(super) struct Link {
-    runtime: Runtime,
+    runtime: Driver,
     session: Session,
     backend: Backend,
+}
+
+/// A runtime that goes without a wait: one that waits may not be dropped on another's threads.
+struct Driver(Option<Runtime>);
+
+impl Driver {
+    fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Ok(Self(Some(runtime.map_err(|error| unavailable(Box::new(error)))?)))
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.as_ref().expect("a runtime goes when it is dropped").block_on(future)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // Does not wait for the resolver of names.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Does `work`, which blocks: on a thread of its own if this is one of a runtime, where tokio lets
+/// no other runtime block.
+pub(super) fn blocking<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    if Handle::try_current().is_err() {
+        return work();
+    }
+    thread::scope(|scope| {
+        let aside = thread::Builder::new().name("durable-call".to_owned());
+        let aside =
+            aside.spawn_scoped(scope, work).map_err(|error| unavailable(Box::new(error)))?;
+        aside.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Which of the server's processes a connection is to.
@@ -111,22 +150,18 @@ impl Link {
         deadline: Instant,
         lost: Option<Backend>,
     ) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| unavailable(Box::new(error)))?;
+        let runtime = Driver::new()?;
         let deadline = deadline.min(Instant::now() + CONNECT);
         let begun = runtime.block_on(async { timeout_at(deadline, begin(config, lost)).await });
-        let error = match begun {
+        match begun {
             Ok(Ok((client, backend))) => {
                 let statements = HashMap::new();
                 let session = Session { client, statements, open: false, exposed: false };
-                return Ok(Self { runtime, session, backend });
+                Ok(Self { runtime, session, backend })
             }
-            Ok(Err(failure)) => failure.unconnected(),
-            Err(late) => unavailable(Box::new(late)),
-        };
-        // Does not wait for the resolver of names.
-        runtime.shutdown_background();
-        Err(error)
+            Ok(Err(failure)) => Err(failure.unconnected()),
+            Err(late) => Err(unavailable(Box::new(late))),
+        }
     }
 
     /// Whom it is to.

@@ -119,6 +119,9 @@ const PRUNE: &str = "
     ))
     RETURNING timer";
 
+/// How many records one statement deletes: the server gives a statement a few seconds.
+pub(super) const PRUNED: u32 = 5_000;
+
 /// Epochs of nodes that have not been seen for two days.
 const FORGET: &str = "
     DELETE FROM tourbillon.identity AS i
