@@ -171,6 +171,28 @@ fn a_schedule_fires_at_each_occurrence() {
 }
 
 #[test]
+fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let every = |kind| {
+            let every = client.every("t", Schedule::every(MOMENT * 2));
+            every.kind(kind).overlap(Overlap::Skip).upsert()
+        };
+        assert_eq!(every("old").await.unwrap(), Upserted::Created);
+        // Due, with no worker of its kind, it keeps all that follow from being made.
+        while client.timers(Filter::default()).await.unwrap().is_empty() {
+            tourbillon::sleep(MOMENT).await;
+        }
+        let mut ticks = engine.worker("new", 1);
+        assert_eq!(every("new").await.unwrap(), Upserted::Changed);
+        ticks.next().await.unwrap().complete().await.unwrap();
+        ticks.next().await.unwrap().complete().await.unwrap();
+    });
+}
+
+#[test]
 fn queued_occurrences_run_one_after_the_other() {
     pollster::block_on(async {
         let store = memory();

@@ -14,7 +14,10 @@ use crate::store::{Change, Changed, Result, ScheduleRow, Store};
 use crate::time::Time;
 
 /// How often a change is planned anew because another came first.
-const TRIES: usize = 10_000;
+const TRIES: usize = 1_000;
+
+/// How often it is made again after a conflict, which a store waits for by itself before it says so.
+const CONFLICTS: usize = 3;
 
 /// A schedule to be made or changed with [`upsert`](Self::upsert).
 #[derive(Clone, Debug)]
@@ -56,6 +59,25 @@ pub enum Switched {
     Unchanged,
     /// There is no schedule of that name.
     Gone,
+}
+
+/// What became of a try to change a schedule.
+enum Tried<T> {
+    Done(T),
+    /// A part of its backlog is recorded; more follows.
+    Further,
+    /// Another change came first.
+    Stale,
+}
+
+impl<T> Tried<T> {
+    fn map<U>(self, to: impl FnOnce(T) -> U) -> Tried<U> {
+        match self {
+            Self::Done(done) => Tried::Done(to(done)),
+            Self::Further => Tried::Further,
+            Self::Stale => Tried::Stale,
+        }
+    }
 }
 
 impl Every {
@@ -120,9 +142,10 @@ impl Every {
 
     /// Makes the schedule, or changes the one of its name.
     ///
-    /// One whose times change is taken back as far as it is pending, and begins anew from now; what
-    /// was due until then and did not run is recorded as [replaced](Reason::Replaced). Otherwise it
-    /// goes on from where it was, and occurrences within the next seconds may still be as before.
+    /// One whose times or whose kind change is taken back as far as it is pending, and begins anew
+    /// from now; what was due until then and did not run is recorded as
+    /// [replaced](Reason::Replaced). Otherwise it goes on from where it was, and occurrences within
+    /// the next seconds may still be as before.
     ///
     /// # Errors
     ///
@@ -177,16 +200,23 @@ fn parse(row: &ScheduleRow) -> Result<Schedule> {
 }
 
 /// Plans a change from what is there and makes it, until no other comes between.
-fn attempt<T>(mut change: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    for _ in 0..TRIES {
+fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result<T> {
+    let (mut stale, mut conflicts) = (0, 0);
+    loop {
         match change() {
-            Ok(Some(done)) => return Ok(done),
-            Ok(None) => {}
-            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
+            Ok(Tried::Done(done)) => return Ok(done),
+            Ok(Tried::Further) => conflicts = 0,
+            Ok(Tried::Stale) if stale < TRIES => stale += 1,
+            Ok(Tried::Stale) => {
+                let why = "others change the schedule all the time";
+                return Err(StoreError::new(StoreErrorKind::Conflict, why));
+            }
+            Err(error) if error.kind() == StoreErrorKind::Conflict && conflicts + 1 < CONFLICTS => {
+                conflicts += 1;
+            }
             Err(error) => return Err(error),
         }
     }
-    Err(StoreError::new(StoreErrorKind::Conflict, "others change the schedule all the time"))
 }
 
 pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
@@ -207,15 +237,16 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             let change = Change { expect: None, row: Some(&row), ..plain(&row, now) };
             return Ok(make(store, &change)?.map(|_| Upserted::Created));
         };
-        let has_same_times = old.spec == row.spec;
+        // What is pending is of the old kind, whose workers may be gone.
+        let goes_on = old.spec == row.spec && old.kind == row.kind;
         (row.id, row.enabled, row.version) = (old.id, old.enabled, old.version);
-        if has_same_times {
+        if goes_on {
             row.next = old.next;
         }
         if row == old {
-            return Ok(Some(Upserted::Unchanged));
+            return Ok(Tried::Done(Upserted::Unchanged));
         }
-        let reason = (!has_same_times && old.enabled).then_some(Reason::Replaced);
+        let reason = (!goes_on && old.enabled).then_some(Reason::Replaced);
         let made = replace(store, &old, Some(row), now, reason)?;
         Ok(made.map(|_| Upserted::Changed))
     })
@@ -224,9 +255,9 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
 pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return Ok(Some(Switched::Gone)) };
+        let Some(old) = old else { return Ok(Tried::Done(Switched::Gone)) };
         if old.enabled {
-            return Ok(Some(Switched::Unchanged));
+            return Ok(Tried::Done(Switched::Unchanged));
         }
         let next = parse(&old)?.next_after(now);
         let row = ScheduleRow { enabled: true, next, ..old.clone() };
@@ -238,10 +269,10 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
 pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<Switched> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return Ok(Some(Switched::Gone)) };
+        let Some(old) = old else { return Ok(Tried::Done(Switched::Gone)) };
         let is_removal = reason == Reason::Removed;
         if !old.enabled && !is_removal {
-            return Ok(Some(Switched::Unchanged));
+            return Ok(Tried::Done(Switched::Unchanged));
         }
         let row = ScheduleRow { enabled: false, next: None, ..old.clone() };
         let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;
@@ -258,7 +289,7 @@ fn replace(
     row: Option<ScheduleRow>,
     now: Time,
     reason: Option<Reason>,
-) -> Result<Option<Vec<(TimerId, u32)>>> {
+) -> Result<Tried<Vec<(TimerId, u32)>>> {
     let plain = plain(old, now);
     let mut skipped = Vec::new();
     if let Some(reason) = reason.filter(|_| old.enabled) {
@@ -266,8 +297,11 @@ fn replace(
         skipped = skips(&due, old.id, Outcome::Cancelled);
         if rest.is_some_and(|rest| rest <= now) {
             let step = ScheduleRow { next: rest, ..old.clone() };
-            make(store, &Change { row: Some(&step), withdraw: None, skipped: &skipped, ..plain })?;
-            return Ok(None);
+            let change = Change { row: Some(&step), skipped: &skipped, ..plain };
+            return Ok(match make(store, &change)? {
+                Tried::Done(_) => Tried::Further,
+                other => other,
+            });
         }
     }
     make(store, &Change { row: row.as_ref(), withdraw: reason, skipped: &skipped, ..plain })
@@ -279,10 +313,10 @@ fn plain(old: &ScheduleRow, as_of: Time) -> Change<'_> {
     Change { name: &old.name, expect, row: None, as_of, withdraw: None, skipped: &[] }
 }
 
-/// Makes a change, and says what runs; `None` if another came first.
-fn make(store: &mut dyn Store, change: &Change<'_>) -> Result<Option<Vec<(TimerId, u32)>>> {
+/// Makes a change, and says what runs.
+fn make(store: &mut dyn Store, change: &Change<'_>) -> Result<Tried<Vec<(TimerId, u32)>>> {
     Ok(match store.change(change)? {
-        Changed::Done { running, .. } => Some(running),
-        Changed::Stale => None,
+        Changed::Done { running, .. } => Tried::Done(running),
+        Changed::Stale => Tried::Stale,
     })
 }

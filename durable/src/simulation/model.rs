@@ -191,12 +191,13 @@ impl Model {
         let is_new = upserted == Upserted::Created;
         assert_eq!(is_new, every.now.is_none());
         let spec = wanted.schedule.to_string();
-        let has_other_times = old.as_ref().is_some_and(|old| old.spec != spec);
-        if has_other_times && is_enabled {
+        let begins_anew =
+            old.as_ref().is_some_and(|old| old.spec != spec || old.kind != wanted.kind);
+        if begins_anew && is_enabled {
             every.close(now);
         }
-        let barrier = old.filter(|_| has_other_times && is_enabled).map(|old| old.id);
-        if is_new || has_other_times && is_enabled {
+        let barrier = old.filter(|_| begins_anew && is_enabled).map(|old| old.id);
+        if is_new || begins_anew && is_enabled {
             every.periods.push((wanted.schedule.clone(), now, None));
         }
         every.now = Some((wanted.schedule, policies, is_enabled));
