@@ -5,10 +5,10 @@ use std::slice::from_ref;
 use tokio_postgres::NoTls;
 use tourbillon_durable::store::postgres::{finish, finish_async, insert, insert_async};
 use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, Store};
-use tourbillon_durable::{Lease, Outcome, TimerId};
+use tourbillon_durable::{Client, Lease, Outcome, Schedule, StoreErrorKind, Switched, TimerId};
 
 use crate::cluster::Database;
-use crate::{join, timer};
+use crate::{LONG, join, timer};
 
 /// What the tests write beside.
 const BILL: &str = "CREATE TABLE bill (number integer)";
@@ -122,6 +122,36 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     assert_eq!(store.records(&Filter::default()).unwrap().len(), 1);
     let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
     assert_eq!(bills, 1);
+}
+
+/// It is an error after a few tries, each of which waits.
+#[test]
+fn a_schedule_that_another_transaction_has_locked_is_a_conflict() {
+    let database = Database::new();
+    let client = Client::new(Box::new(database.connect())).unwrap();
+    pollster::block_on(client.every("t", Schedule::every(LONG)).upsert()).unwrap();
+    let mut other = database.client();
+    let mut transaction = other.transaction().unwrap();
+    transaction.execute("SELECT FROM tourbillon.schedule FOR UPDATE", &[]).unwrap();
+    let error = pollster::block_on(client.disable("t")).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Conflict);
+    transaction.rollback().unwrap();
+    assert!(matches!(pollster::block_on(client.disable("t")).unwrap(), Switched::Done { .. }));
+}
+
+/// More than go in one statement, and in one call.
+#[test]
+fn all_records_are_pruned() {
+    let database = Database::new();
+    let store = database.connect();
+    let client = Client::new(Box::new(store)).unwrap();
+    let fill = "INSERT INTO tourbillon.history
+            (timer, kind, scheduled_for, attempts, failures, outcome, detail, recorded)
+        SELECT gen_random_uuid(), 'mail', now(), 1, 0, 1, '', now() - interval '1 day'
+        FROM generate_series(1, 25001)";
+    database.client().batch_execute(fill).unwrap();
+    let now = pollster::block_on(client.now()).unwrap();
+    assert_eq!(pollster::block_on(client.prune(now)).unwrap(), 25_001);
 }
 
 #[test]

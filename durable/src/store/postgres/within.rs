@@ -44,6 +44,10 @@ pub fn insert(
 /// What the caller writes in that transaction takes effect once, if it is rolled back unless the
 /// answer is [`Accepted`](Finished::Accepted): an attempt that is no longer this lease's has no
 /// effect then, and no other has that of this one.
+///
+/// The transaction locks the timer's row: end it soon, and keep the [`Fire`](crate::Fire) until
+/// then. One that is dropped or completed before is an end that waits for the row, and with it all
+/// ends and claims of the node.
 pub fn finish(
     transaction: &mut ::postgres::Transaction<'_>,
     lease: Lease,
