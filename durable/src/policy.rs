@@ -112,7 +112,7 @@ impl Default for Policies {
 
 impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{},{}", self.attempts, self.first.as_micros(), self.longest.as_micros())
+        write!(f, "{},{},{}", self.attempts, written(self.first), written(self.longest))
     }
 }
 
@@ -136,16 +136,16 @@ impl fmt::Display for Policies {
             Missed::Skip => write!(f, "skip")?,
             Missed::Coalesce => write!(f, "coalesce")?,
             Missed::CatchUp { max_count, max_age } => {
-                write!(f, "catch-up {max_count} {}", max_age.as_micros())?;
+                write!(f, "catch-up {max_count} {}", written(max_age))?;
             }
         }
-        write!(f, ";{};", self.on_time_within.as_micros())?;
+        write!(f, ";{};", written(self.on_time_within))?;
         match self.overlap {
             Overlap::Allow => write!(f, "allow")?,
             Overlap::Skip => write!(f, "skip")?,
             Overlap::Queue { at_most } => write!(f, "queue {at_most}")?,
         }
-        write!(f, ";{};{}", self.jitter.as_micros(), self.retry)
+        write!(f, ";{};{}", written(self.jitter), self.retry)
     }
 }
 
@@ -189,7 +189,17 @@ fn micros<'a>(
     words: &mut impl Iterator<Item = &'a str>,
     text: &str,
 ) -> Result<Duration, PolicyError> {
-    word(words, text).map(Duration::from_micros)
+    // A span may have been written in full.
+    word(words, text).map(|micros: u128| Duration::from_micros(saturated(micros)))
+}
+
+/// A span as it is written: in microseconds, and no longer than can be read.
+fn written(span: Duration) -> u64 {
+    saturated(span.as_micros())
+}
+
+fn saturated(micros: u128) -> u64 {
+    u64::try_from(micros).unwrap_or(u64::MAX)
 }
 
 fn end<'a>(mut words: impl Iterator<Item = &'a str>, text: &str) -> Result<(), PolicyError> {
@@ -215,3 +225,38 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Missed, Overlap, Policies, Retry};
+
+    fn with(span: Duration) -> Policies {
+        Policies {
+            missed: Missed::CatchUp { max_count: u64::MAX, max_age: span },
+            on_time_within: span,
+            overlap: Overlap::Queue { at_most: u32::MAX },
+            jitter: span,
+            retry: Retry { attempts: u32::MAX, first: span, longest: span },
+        }
+    }
+
+    #[test]
+    fn policies_are_read_as_they_were_written() {
+        let longest = Duration::from_micros(u64::MAX);
+        for span in [Duration::ZERO, Duration::from_micros(1), longest] {
+            assert_eq!(with(span).to_string().parse(), Ok(with(span)));
+        }
+        assert_eq!(with(Duration::MAX).to_string().parse(), Ok(with(longest)));
+        let default = Policies::default();
+        assert_eq!(default.to_string().parse(), Ok(default));
+    }
+
+    #[test]
+    fn a_span_that_was_written_in_full_is_read_as_the_longest() {
+        let text = format!("1,0,{}", Duration::MAX.as_micros());
+        let longest = Duration::from_micros(u64::MAX);
+        assert_eq!(text.parse(), Ok(Retry { attempts: 1, first: Duration::ZERO, longest }));
+    }
+}
