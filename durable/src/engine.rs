@@ -44,7 +44,7 @@ use shared::Stopping;
 /// It has a thread that keeps it alive and reads, and one or more that claim, each with a
 /// connection of its own. Workers and their fires are for any executor.
 ///
-/// Dropped, it ends its node: what ends there are are sent, then what is held is another's.
+/// Dropped, it ends its node: it sends the ends that wait, and leaves to others what is held.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If there is a worker of this kind.
+    /// If there is a worker of this kind, or `kind` is empty or has a NUL.
     #[track_caller]
     pub fn worker(&self, kind: &str, prefetch: usize) -> Worker {
         Worker::new(&self.shared, kind, prefetch)
@@ -226,8 +226,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the store has no further connection, or a thread cannot be started.
+    /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter than
+    /// three beats), the store has no further connection, or a thread cannot be started.
     pub fn start(self, store: Box<dyn Store>) -> Result<Engine, StoreError> {
+        let invalid = |why| StoreError::new(StoreErrorKind::Invalid, why);
+        self.options.check().map_err(invalid)?;
         let timer = match self.timer {
             Some(timer) => timer,
             None => own_timer().map_err(unavailable)?,

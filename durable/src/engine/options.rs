@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::id::NodeId;
 
+/// The longest span.
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// What a node goes by.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -58,6 +61,24 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Says what is wrong with them.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { lease, beat, window, scan, look, tend, ride, .. } = *self;
+        let periods =
+            [("lease", lease), ("beat", beat), ("scan", scan), ("look", look), ("tend", tend)];
+        if let Some((name, _)) = periods.iter().find(|(_, span)| span.is_zero()) {
+            return Err(format!("`{name}` is zero"));
+        }
+        let spans = [("window", window), ("ride", ride)];
+        if let Some((name, _)) = periods.iter().chain(&spans).find(|(_, span)| *span > DAY) {
+            return Err(format!("`{name}` is longer than a day"));
+        }
+        if lease < beat * 3 {
+            return Err(format!("`lease` ({lease:?}) is shorter than three beats of {beat:?}"));
+        }
+        Ok(())
+    }
+
     /// For how long a beat is trusted: the lease, less what two clocks may drift apart.
     pub(crate) fn trust(&self) -> Duration {
         self.lease - self.lease / 16
@@ -72,5 +93,28 @@ impl Options {
     /// one is due.
     pub(crate) fn horizon(&self) -> Duration {
         self.look * 2 + self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DAY, Duration, Options};
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        let check = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            options.check().map_err(|why| why.split(' ').next().unwrap_or("").to_owned())
+        };
+        let wrong = |name: &str| Err(format!("`{name}`"));
+        assert_eq!(check(|_| {}), Ok(()));
+        assert_eq!(check(|options| options.lease = options.beat * 3), Ok(()));
+        assert_eq!(check(|options| options.ride = Duration::ZERO), Ok(()));
+        assert_eq!(check(|options| options.beat = options.lease / 2), wrong("lease"));
+        assert_eq!(check(|options| options.scan = Duration::ZERO), wrong("scan"));
+        assert_eq!(check(|options| options.beat = Duration::ZERO), wrong("beat"));
+        assert_eq!(check(|options| options.beat = Duration::MAX), wrong("beat"));
+        assert_eq!(check(|options| options.window = DAY * 2), wrong("window"));
     }
 }
