@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use async_channel::Receiver;
+use async_channel::{Receiver, Sender};
 
 use crate::engine::{Ending, Shared};
 use crate::id::{Fence, Lease, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason};
-use crate::store::{End, Finished, How, Timer};
+use crate::store::{End, How, Timer};
 use crate::time::Time;
 
 /// What tells an occurrence: the same across attempts, nodes and catch-up.
@@ -29,6 +29,18 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.of, self.scheduled_for)
     }
+}
+
+/// How many characters of a failure's detail are kept.
+const DETAIL_MAX: usize = 1_000;
+
+/// Where the answer to an attempt's end goes.
+type Reply = Sender<Result<(), EndError>>;
+
+/// What every store takes as a detail.
+fn clean(detail: &str) -> String {
+    let kept = detail.chars().take(DETAIL_MAX);
+    kept.map(|char| if char == '\0' { char::REPLACEMENT_CHARACTER } else { char }).collect()
 }
 
 /// One attempt at one occurrence.
@@ -145,7 +157,8 @@ impl Fire {
     }
 
     /// Ends the attempt, which failed. Another follows after a pause, as the timer's
-    /// [`Retry`](crate::Retry) has it, or the occurrence is [dead](Outcome::Dead).
+    /// [`Retry`](crate::Retry) has it, or the occurrence is [dead](Outcome::Dead). Its record has
+    /// the first 1,000 characters of `why`, with U+FFFD for each NUL.
     ///
     /// It takes effect whether or not the answer is waited for. If the answer to the store's call
     /// was lost, it may be [`Fenced`](EndError::Fenced) although it counted.
@@ -153,16 +166,17 @@ impl Fire {
         let retry = crate::plan::retry_of(&self.timer.new.retry);
         let how = match retry.pause(self.timer.failures + 1) {
             Some(pause) => How::Retry(pause),
-            None => How::Done(Outcome::Dead, Some(Reason::Failed), why.into()),
+            None => How::Done(Outcome::Dead, Some(Reason::Failed), clean(&why.into())),
         };
         self.end(how)
     }
 
-    /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense.
+    /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense. Its
+    /// record has of `why` what [`fail`](Self::fail) keeps.
     ///
     /// It takes effect whether or not the answer is waited for.
     pub fn give_up(self, why: impl Into<String>) -> Ended {
-        self.end(How::Done(Outcome::Dead, Some(Reason::GivenUp), why.into()))
+        self.end(How::Done(Outcome::Dead, Some(Reason::GivenUp), clean(&why.into())))
     }
 
     fn end(mut self, how: How) -> Ended {
@@ -171,7 +185,7 @@ impl Fire {
         Ended { answer: Box::pin(answer) }
     }
 
-    fn send(&mut self, how: How, reply: Option<async_channel::Sender<Finished>>) {
+    fn send(&mut self, how: How, reply: Option<Reply>) {
         self.is_open = false;
         let end = End { timer: self.id(), attempt: self.attempt(), how };
         self.shared.end(Ending {
@@ -210,7 +224,7 @@ impl fmt::Debug for Fire {
 /// Dropping it changes nothing: the end is on its way.
 #[derive(Debug)]
 pub struct Ended {
-    answer: Pin<Box<Receiver<Finished>>>,
+    answer: Pin<Box<Receiver<Result<(), EndError>>>>,
 }
 
 impl Future for Ended {
@@ -218,11 +232,8 @@ impl Future for Ended {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         use futures_core::Stream as _;
-        self.answer.as_mut().poll_next(cx).map(|answer| match answer {
-            Some(Finished::Accepted) => Ok(()),
-            Some(Finished::Fenced) => Err(EndError::Fenced),
-            None => Err(EndError::Stopped),
-        })
+        let answer = self.answer.as_mut().poll_next(cx);
+        answer.map(|answer| answer.unwrap_or(Err(EndError::Stopped)))
     }
 }
 
@@ -232,6 +243,8 @@ impl Future for Ended {
 pub enum EndError {
     /// It does not: the attempt was not this node's any more. Another attempt decides.
     Fenced,
+    /// It does not: the store refused to write it. Another attempt follows.
+    Refused,
     /// The engine ended before the store had answered.
     Stopped,
 }
@@ -240,9 +253,21 @@ impl fmt::Display for EndError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fenced => "the attempt was not this node's any more",
+            Self::Refused => "the store refused the end of the attempt",
             Self::Stopped => "the engine ended first",
         })
     }
 }
 
 impl std::error::Error for EndError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{DETAIL_MAX, clean};
+
+    #[test]
+    fn a_detail_is_cut_and_has_no_nul() {
+        assert_eq!(clean("a\0b"), "a\u{fffd}b");
+        assert_eq!(clean(&"é".repeat(DETAIL_MAX + 1)), "é".repeat(DETAIL_MAX));
+    }
+}

@@ -63,6 +63,8 @@ counters! {
     planned,
     /// Occurrences that were skipped.
     skipped,
+    /// Times that a look found a schedule whose text this version does not understand.
+    not_understood,
     /// Attempts of dead nodes made pending again by this one.
     orphans,
     /// Times that this node lost its lease.

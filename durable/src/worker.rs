@@ -32,9 +32,11 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// If there is one of this kind already.
+    /// If there is one of this kind already, or no timer can be of this kind.
     #[track_caller]
     pub(crate) fn new(shared: &Arc<Shared>, kind: &str, prefetch: usize) -> Self {
+        let is_kind = !kind.is_empty() && !kind.contains('\0');
+        assert!(is_kind, "a kind is not empty and has no NUL");
         let (sender, fires) = async_channel::unbounded();
         let mut state = shared.lock();
         let is_taken = state.kinds.values().any(|known| known.name == kind);

@@ -1,6 +1,7 @@
 //! Claims what is due, and sends what has ended; one call for both.
 
 use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use super::shared::{Ending, Shared, State, Stopping};
 use crate::canary::{Bug, seeded};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::fire::Fire;
+use crate::fire::{EndError, Fire};
 use crate::id::{Lease, TimerId};
 use crate::store::{Claimed, End, Finished, How, Store};
 use crate::time::Time;
@@ -36,6 +37,7 @@ pub(crate) enum Next {
 
 /// Makes calls until the node ends.
 pub(crate) fn run(shared: &Arc<Shared>, number: usize, mut store: Box<dyn Store>) {
+    let _running = Running(shared);
     loop {
         match begin(shared) {
             Next::Call(job) => {
@@ -53,14 +55,29 @@ pub(crate) fn run(shared: &Arc<Shared>, number: usize, mut store: Box<dyn Store>
             Next::End => break,
         }
     }
-    let mut state = shared.lock();
-    state.claiming -= 1;
-    // What the last leaves is answered by nobody.
-    let left =
-        if state.claiming == 0 { std::mem::take(&mut state.outbox) } else { VecDeque::new() };
-    drop(state);
-    drop(left);
-    shared.keeper.ring();
+}
+
+/// A claimer that runs. It ends on a panic too.
+struct Running<'a>(&'a Shared);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.claiming -= 1;
+        // What the last leaves is answered by nobody.
+        let left =
+            if state.claiming == 0 { std::mem::take(&mut state.outbox) } else { VecDeque::new() };
+        drop(state);
+        self.0.keeper.ring();
+        left.into_iter().for_each(|ending| guarded(|| drop(ending)));
+    }
+}
+
+/// Runs foreign code, which is wakers, with no lock held. A panic ends there.
+///
+/// The payload is leaked: dropping it would be foreign code once more.
+fn guarded(foreign: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(foreign)).map_err(std::mem::forget);
 }
 
 /// What there is to do now.
@@ -155,6 +172,11 @@ pub(crate) fn call(shared: &Arc<Shared>, job: Job, store: &mut dyn Store) -> boo
             }
             true
         }
+        Err(error) if error.kind() == StoreErrorKind::Invalid && !job.endings.is_empty() => {
+            let Job { lease, endings, timers } = job;
+            put_back(shared, Job { lease, endings: Vec::new(), timers }, &error);
+            finish_each(shared, lease, endings, store)
+        }
         Err(error) => {
             put_back(shared, job, &error);
             false
@@ -162,26 +184,63 @@ pub(crate) fn call(shared: &Arc<Shared>, job: Job, store: &mut dyn Store) -> boo
     }
 }
 
+/// Sends ends one by one, as the store refuses one of them. Returns whether the store answered.
+fn finish_each(shared: &Shared, lease: Lease, endings: Vec<Ending>, store: &mut dyn Store) -> bool {
+    let mut left = endings.into_iter();
+    while let Some(ending) = left.next() {
+        match store.finish(lease, std::slice::from_ref(&ending.end)) {
+            Ok(finished) => answer_endings(shared, vec![ending], &finished),
+            Err(error) if error.kind() == StoreErrorKind::Invalid => {
+                refuse(shared, ending, &error);
+            }
+            Err(error) => {
+                let endings = std::iter::once(ending).chain(left).collect();
+                put_back(shared, Job { lease, endings, timers: Vec::new() }, &error);
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Forgets an end that the store never takes. An audit hands the attempt back.
+fn refuse(shared: &Shared, ending: Ending, error: &StoreError) {
+    shared.counters.store_errors.fetch_add(1, Relaxed);
+    trace::store_failed("finish", error);
+    let mut state = shared.lock();
+    state.ending -= 1;
+    state.forget(&ending.end);
+    drop(state);
+    if let Some(reply) = ending.reply {
+        guarded(|| _ = reply.try_send(Err(EndError::Refused)));
+    }
+}
+
 fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) {
     let mut state = shared.lock();
     state.ending -= endings.len();
-    let mut is_awaited = false;
+    let (mut is_awaited, mut replies) = (false, Vec::new());
     for (ending, answer) in endings.into_iter().zip(finished) {
-        let End { timer, attempt, how } = &ending.end;
-        if state.held.get(timer) == Some(attempt) {
-            state.held.remove(timer);
-        }
+        let how = &ending.end.how;
+        state.forget(&ending.end);
         shared.counters.count_end(how, *answer);
         if *answer == Finished::Accepted {
             is_awaited |= ending.is_awaited && matches!(how, How::Done(..));
             expect_again(&mut state, shared, &ending, how);
         }
         if let Some(reply) = ending.reply {
-            // Nobody may be waiting for it any more.
-            let _ = reply.try_send(*answer);
+            replies.push((reply, *answer));
         }
     }
     drop(state);
+    for (reply, answer) in replies {
+        let answer = match answer {
+            Finished::Accepted => Ok(()),
+            Finished::Fenced => Err(EndError::Fenced),
+        };
+        // It fails if nobody waits for it any more.
+        guarded(|| _ = reply.try_send(answer));
+    }
     if is_awaited {
         shared.ask(|asks| {
             asks.tend = true;
@@ -197,7 +256,9 @@ fn expect_again(state: &mut State, shared: &Shared, ending: &Ending, how: &How) 
         _ => return,
     };
     let (Some(now), id) = (state.clock.at(shared.now()), ending.end.timer) else { return };
-    if let Some(kind) = ending.kind.and_then(|kind| state.kinds.get_mut(&kind)) {
+    let share = state.share(&shared.options);
+    let kind = ending.kind.and_then(|kind| state.kinds.get_mut(&kind));
+    if let Some(kind) = kind.filter(|kind| kind.cache.len() < share) {
         kind.cache.put(id, now + pause);
     }
 }
@@ -246,7 +307,7 @@ fn take_claimed(
     for (sender, fire) in fires {
         // One that nobody takes is dropped here, and so handed back.
         if let Some(sender) = sender.filter(|_| is_trusted) {
-            let _ = sender.try_send(fire);
+            guarded(|| _ = sender.try_send(fire));
         }
     }
 }

@@ -216,6 +216,11 @@ impl Keeper {
             if !tended.more {
                 return Ok(());
             }
+            // A beat comes first; the rest follows it at once.
+            if shared.now() >= self.next_beat {
+                self.next_tend = self.next_beat;
+                return Ok(());
+            }
         }
     }
 
@@ -227,7 +232,7 @@ impl Keeper {
         let shared = &self.shared;
         let options = &shared.options;
         let mut state = shared.lock();
-        let share = options.known / state.kinds.len().max(1);
+        let share = state.share(options);
         let (mut names, mut begun) = (Vec::new(), Vec::new());
         for (number, kind) in &mut state.kinds {
             if kind.cache.len() <= share / 2 {
@@ -310,6 +315,10 @@ impl Keeper {
         let mut has_moved = false;
         for (row, occupied) in upcoming.schedules {
             has_moved |= self.advance(store, row, occupied, upcoming.now)?;
+            if shared.now() >= self.next_beat {
+                self.next_look = self.next_beat;
+                return Ok(());
+            }
         }
         if has_more && has_moved {
             self.next_look = shared.now();
@@ -328,6 +337,7 @@ impl Keeper {
         let (spec, policies) = (row.spec.parse::<Schedule>(), row.policies.parse::<Policies>());
         let (Ok(schedule), Ok(policies)) = (spec, policies) else {
             // Written by a later version. It waits for a node of that version.
+            self.shared.counters.not_understood.fetch_add(1, Relaxed);
             trace::not_understood(&row.name);
             return Ok(false);
         };
@@ -357,6 +367,9 @@ impl Keeper {
                         }
                     }
                     row.next = planned.next;
+                    if self.shared.now() >= self.next_beat {
+                        return Ok(true);
+                    }
                 }
             }
         }

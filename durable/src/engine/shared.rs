@@ -10,17 +10,17 @@ use super::bell::Bell;
 use super::cache::Cache;
 use super::clock::DbClock;
 use super::options::Options;
-use crate::fire::Fire;
+use crate::fire::{EndError, Fire};
 use crate::id::{Lease, TimerId};
 use crate::stats::Counters;
-use crate::store::{End, Finished};
+use crate::store::End;
 use crate::time::Time;
 
 /// A node.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    /// Of whose clock the node's instants are: one that counts suspend.
+    /// Its clock is the node's, and counts suspend.
     pub(crate) timer: tourbillon::Timer,
     pub(crate) keeper: Bell,
     pub(crate) claimers: Vec<Bell>,
@@ -92,7 +92,7 @@ pub(crate) struct Ending {
     pub(crate) lease: Lease,
     pub(crate) end: End,
     pub(crate) since: Instant,
-    pub(crate) reply: Option<Sender<Finished>>,
+    pub(crate) reply: Option<Sender<Result<(), EndError>>>,
     /// Whether something of its schedule may wait for it.
     pub(crate) is_awaited: bool,
     /// The number of its kind.
@@ -162,14 +162,17 @@ impl Shared {
         state.trusts(lease, self.now())
     }
 
-    /// Takes note of a timer that a client of this process has inserted.
+    /// Takes note of a timer that a client of this process has inserted. A scan finds it later if
+    /// the node knows of enough.
     pub(crate) fn expect(&self, id: TimerId, kind: &str, due: Time) {
         let mut state = self.lock();
         let Some(now) = state.clock.at(self.now()) else { return };
-        if due > now + self.options.window {
+        if due > now + self.options.window || state.stopping != Stopping::No {
             return;
         }
-        if let Some(kind) = state.kinds.values_mut().find(|known| known.name == kind) {
+        let share = state.share(&self.options);
+        let mut kinds = state.kinds.values_mut().filter(|kind| kind.cache.len() < share);
+        if let Some(kind) = kinds.find(|known| known.name == kind) {
             kind.cache.put(id, due);
             drop(state);
             self.ring_claimers();
@@ -204,6 +207,18 @@ impl Shared {
 impl State {
     pub(crate) fn trusts(&self, lease: Lease, now: Instant) -> bool {
         self.lease == Some(lease) && now < self.trusted_until
+    }
+
+    /// Holds the attempt of this end no longer.
+    pub(crate) fn forget(&mut self, end: &End) {
+        if self.held.get(&end.timer) == Some(&end.attempt) {
+            self.held.remove(&end.timer);
+        }
+    }
+
+    /// How many timers may be known of per kind.
+    pub(crate) fn share(&self, options: &Options) -> usize {
+        options.known / self.kinds.len().max(1)
     }
 
     /// Takes note that the node's life has ended: what it held is another's.

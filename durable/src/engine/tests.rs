@@ -1,32 +1,38 @@
 //! Nodes on one thread and a virtual clock, with the store in memory.
 
+mod picky;
+
 use std::collections::BTreeSet;
-use std::pin::Pin;
+use std::future::Future as _;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_core::Stream as _;
 use tourbillon::{Timer, VirtualClock};
 
 use super::{Keeper, Next, Options, Shared, Stopping, begin, call};
+use crate::fire::{EndError, Fire};
 use crate::id::TimerId;
 use crate::policy::Retry;
 use crate::store::{Memory, NewTimer, Store as _};
 use crate::worker::Worker;
+use picky::Picky;
 
 const TICK: Duration = Duration::from_millis(100);
 
 struct Node {
     shared: Arc<Shared>,
     keeper: Keeper,
-    store: Memory,
+    store: Picky,
 }
 
 impl Node {
     fn new(timer: &Timer, store: &Memory) -> Self {
         let shared = Shared::new(Options::default(), timer.clone());
-        Self { keeper: Keeper::new(&shared), shared, store: store.clone() }
+        let store = Picky { memory: store.clone(), refused: None, tending: None };
+        Self { keeper: Keeper::new(&shared), shared, store }
     }
 
     fn step(&mut self) {
@@ -37,15 +43,22 @@ impl Node {
     }
 }
 
+fn next(worker: &mut Worker) -> Option<Fire> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match Pin::new(worker).poll_next(&mut cx) {
+        Poll::Ready(fire) => fire,
+        Poll::Pending => None,
+    }
+}
+
 /// Completes what the worker yields.
 fn complete_all(worker: &mut Worker) -> Vec<TimerId> {
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut done = Vec::new();
-    while let Poll::Ready(Some(fire)) = Pin::new(&mut *worker).poll_next(&mut cx) {
-        done.push(fire.id());
+    let complete = |fire: Fire| {
+        let id = fire.id();
         drop(fire.complete());
-    }
-    done
+        id
+    };
+    std::iter::from_fn(|| next(worker)).map(complete).collect()
 }
 
 fn world() -> (VirtualClock, Timer, Memory) {
@@ -96,4 +109,115 @@ fn nodes_of_different_kinds_leave_nothing_to_each_other() {
     for node in &nodes {
         node.shared.stop(Stopping::Now);
     }
+}
+
+#[test]
+fn a_node_that_drains_looks_after_orphans() {
+    let (clock, timer, mut store) = world();
+    let (mut slow, mut dead) = (Node::new(&timer, &store), Node::new(&timer, &store));
+    let mut mails = Worker::new(&slow.shared, "mail", 1);
+    let mut bills = Worker::new(&dead.shared, "bill", 1);
+    insert(&mut store, "mail", 1);
+    insert(&mut store, "bill", 1);
+    slow.step();
+    dead.step();
+    let held = next(&mut mails);
+    assert!(held.is_some() && next(&mut bills).is_some());
+    slow.shared.stop(Stopping::Draining);
+    for _ in 0..300 {
+        clock.advance(TICK);
+        slow.step();
+    }
+    assert_eq!(slow.shared.counters.snapshot().orphans, 1);
+    drop(held);
+    dead.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_node_beats_between_two_calls_that_look_after_orphans() {
+    let (clock, timer, store) = world();
+    let mut node = Node::new(&timer, &store);
+    node.step();
+    node.store.tending = Some((clock.clone(), TICK));
+    clock.advance(TICK * 3);
+    for _ in 0..100 {
+        let before = clock.now();
+        node.shared.ask(|asks| asks.tend = true);
+        node.step();
+        assert!(clock.now() - before <= Options::default().beat + TICK);
+        clock.advance(TICK);
+    }
+    assert_eq!(node.shared.counters.snapshot().leases_lost, 0);
+}
+
+#[test]
+fn an_end_that_the_store_refuses_holds_up_no_other() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 9);
+    let ids = insert(&mut store, "mail", 3);
+    node.step();
+    node.store.refused = ids.first().copied();
+    let ends: Vec<_> =
+        std::iter::from_fn(|| next(&mut mails)).map(|fire| (fire.id(), fire.complete())).collect();
+    assert_eq!(ends.len(), 3);
+    clock.advance(TICK);
+    node.step();
+    for (id, ended) in ends {
+        let expected = if Some(id) == node.store.refused { Err(EndError::Refused) } else { Ok(()) };
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(pin!(ended).poll(&mut cx), Poll::Ready(expected));
+    }
+    // The attempt is handed back, and another one's end is taken.
+    node.store.refused = None;
+    for _ in 0..100 {
+        clock.advance(TICK);
+        node.step();
+        complete_all(&mut mails);
+    }
+    assert_eq!(node.shared.counters.snapshot().succeeded, 3);
+    node.shared.stop(Stopping::Now);
+}
+
+/// A waker that needs the node's lock, and panics.
+struct Rude(Arc<Shared>);
+
+impl Wake for Rude {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock());
+        panic!("a waker panics");
+    }
+}
+
+#[test]
+fn a_waker_is_called_with_no_lock_held_and_may_panic() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1);
+    insert(&mut store, "mail", 1);
+    node.step();
+    let mut ended = Box::pin(next(&mut mails).unwrap().complete());
+    let rude = Waker::from(Arc::new(Rude(node.shared.clone())));
+    assert!(ended.as_mut().poll(&mut Context::from_waker(&rude)).is_pending());
+    clock.advance(TICK);
+    node.step();
+    assert_eq!(node.shared.counters.snapshot().succeeded, 1);
+    // The channel does not survive its waker's panic; the node does.
+    std::mem::forget(ended);
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_node_expects_no_more_than_it_may_know_of() {
+    let (_clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let _mails = Worker::new(&node.shared, "mail", 1);
+    node.step();
+    let now = store.now().unwrap();
+    let known = Options::default().known;
+    for _ in 0..known + 10 {
+        node.shared.expect(TimerId::new(now), "mail", now);
+    }
+    let state = node.shared.lock();
+    assert_eq!(state.kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), known);
 }
