@@ -1,4 +1,4 @@
-//! [`Fire`]: one attempt, in the hands of whoever carries it out.
+//! [`Fire`]: one attempt, and how it ends.
 
 use std::fmt;
 use std::future::Future;

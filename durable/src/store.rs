@@ -1,6 +1,6 @@
 //! [`Store`]: what an engine and its clients ask of a database.
 //!
-//! The database decides; whoever asks has only guesses. So every write is conditional on what is in
+//! The database decides; an engine has only guesses. So every write is conditional on what is in
 //! the database at that moment, and every answer says what became of it.
 //!
 //! # The time

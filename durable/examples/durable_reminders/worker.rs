@@ -62,7 +62,7 @@ async fn deliver(fire: Fire) {
 /// In one write, as others say something at the same time.
 fn say(word: &str, what: &str) {
     let line = format!("{word} {what}\n");
-    // Whoever listened may have gone.
+    // The listener may have gone.
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 

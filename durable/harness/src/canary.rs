@@ -123,12 +123,12 @@ impl Tap {
         &mut *self.store
     }
 
-    /// The engine is told of longer leases than there are, if it ignores them.
+    /// The engine sees longer leases than there are, if it ignores them.
     fn span(&self, span: Duration) -> Duration {
         if self.bug == Some(Bug::LeaseIgnored) { span / TRUST } else { span }
     }
 
-    /// Ends the attempt that runs, whoever asks.
+    /// Ends the attempt that runs, without a check of the fence.
     fn finish_any(&mut self, lease: Lease, end: &End) -> Result<Finished> {
         let filter = Filter { timer: Some(end.timer), ..Filter::default() };
         let running = self.store().timers(&filter)?.pop();

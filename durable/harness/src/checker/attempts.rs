@@ -1,4 +1,4 @@
-//! The rules that hold for every occurrence, whoever asked for it.
+//! The rules that hold for every occurrence, of whatever origin.
 
 use std::collections::BTreeSet;
 
