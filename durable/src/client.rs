@@ -114,8 +114,8 @@ impl Client {
         self.call(move |store| store.records(&filter)).await
     }
 
-    /// Deletes records from before `before`, in parts. Returns how many. After an error, or dropped,
-    /// it may have deleted some.
+    /// Deletes records from before `before`, in parts. Returns how many. After an error, or
+    /// dropped, it may have deleted some.
     pub async fn prune(&self, before: impl Into<Time>) -> Result<u64> {
         let before = before.into();
         let mut count = 0;

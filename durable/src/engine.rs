@@ -226,8 +226,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter than
-    /// three beats), the store has no further connection, or a thread cannot be started.
+    /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter
+    /// than three beats), the store has no further connection, or a thread cannot be started.
     pub fn start(self, store: Box<dyn Store>) -> Result<Engine, StoreError> {
         let invalid = |why| StoreError::new(StoreErrorKind::Invalid, why);
         self.options.check().map_err(invalid)?;

@@ -16,7 +16,8 @@ use crate::time::Time;
 /// How often a change is planned anew because another came first.
 const TRIES: usize = 1_000;
 
-/// How often it is made again after a conflict, which a store waits for by itself before it says so.
+/// How often it is made again after a conflict, which a store waits for by itself before it says
+/// so.
 const CONFLICTS: usize = 3;
 
 /// A schedule to be made or changed with [`upsert`](Self::upsert).

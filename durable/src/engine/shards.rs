@@ -9,9 +9,9 @@ use crate::time::Time;
 /// highest number. One that has not beat for `patience` does not draw, so that the others read its
 /// shards.
 ///
-/// The nodes draw whatever kinds they serve, so the node that has a shard may not ask for what is in
-/// it; and two nodes that see the beats differently both read a shard, or neither does. A timer that
-/// is missed so waits for a full scan, which reads all shards.
+/// The nodes draw whatever kinds they serve, so the node that has a shard may not ask for what is
+/// in it; and two nodes that see the beats differently both read a shard, or neither does. A timer
+/// that is missed so waits for a full scan, which reads all shards.
 pub(crate) fn of(node: NodeId, nodes: &[(NodeId, Time)], now: Time, patience: Duration) -> Shards {
     let drawing = nodes.iter().filter(|(id, beat)| *id != node && now.since(*beat) <= patience);
     let others: Vec<NodeId> = drawing.map(|(id, _)| *id).collect();

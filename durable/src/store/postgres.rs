@@ -49,8 +49,9 @@ const MIGRATION: Duration = Duration::from_secs(60);
 /// One connection to a PostgreSQL database of timers.
 ///
 /// It connects when it is made and, after it was lost, at the next call. No call takes longer than
-/// five seconds, whatever the network does, but for a prune, which takes as long for each part. Calls block: those that are made on a thread of a tokio
-/// runtime are carried out on a thread of their own, and block it for as long.
+/// five seconds, whatever the network does, but for a prune, which takes as long for each part.
+/// Calls block: those that are made on a thread of a tokio runtime are carried out on a thread of
+/// their own, and block it for as long.
 ///
 /// # Examples
 ///

@@ -15,8 +15,8 @@ use crate::store::{End, Finished, Inserted, NewTimer, Result};
 ///
 /// They are there once the caller's transaction commits; with one that ends otherwise, they never
 /// were. A transaction whose commit was not answered is repeated with the same timers: what it made
-/// exists then, also if it is over. After an error the transaction can only be rolled back. A `due` before now becomes the
-/// time that the transaction began at.
+/// exists then, also if it is over. After an error the transaction can only be rolled back. A `due`
+/// before now becomes the time that the transaction began at.
 ///
 /// # Examples
 ///
