@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The companion crate in durable/, a workspace of its own: style, tests on memory and SQLite, the
-# conformance suite on a PostgreSQL made for it, the example on both, and a short storm of faults.
+# The companion crate in durable/, a workspace of its own: style, the tests of all three stores, with
+# a PostgreSQL made for them, the example on both databases, and a short storm of faults.
 . "$(dirname "$0")/lib.sh"
 manifest=(--locked --manifest-path durable/Cargo.toml)
 
@@ -11,7 +11,6 @@ for features in "" sqlite postgres serde metrics-0_24 tracing conformance; do
     cargo check --quiet "${manifest[@]}" -p tourbillon-durable --lib --no-default-features \
         --features "$features"
 done
-cargo test --quiet "${manifest[@]}" --workspace --features serde,metrics-0_24,tracing
-ci/durable-postgres.sh
+ci/durable-postgres.sh cargo test --quiet "${manifest[@]}" --workspace --all-features
 ci/durable-example.sh
 ci/durable-faults.sh --seconds 8
