@@ -25,22 +25,25 @@ use crate::timer::Timer;
 ///
 /// use tourbillon::Timer;
 ///
-/// let (unpark, unparked) = mpsc::channel();
-/// let (timer, mut driver) = Timer::builder().build_manual(move || unpark.send(()).unwrap())?;
+/// let (events, inbox) = mpsc::channel();
+/// let done = events.clone();
+/// let hook = move || events.send("an earlier timer").unwrap();
+/// let (timer, mut driver) = Timer::builder().build_manual(hook)?;
 ///
 /// // Another part of the program sleeps on another executor.
-/// let sleep = timer.sleep(Duration::from_millis(2));
-/// let sleeper = std::thread::spawn(move || pollster::block_on(sleep));
+/// let sleeper = std::thread::spawn(move || {
+///     pollster::block_on(timer.sleep(Duration::from_millis(2)));
+///     done.send("done").unwrap();
+/// });
 ///
-/// let mut fired = 0;
-/// while fired == 0 {
-///     let turn = driver.turn();
-///     fired += turn.fired;
+/// loop {
 ///     // Stands for `select`, `epoll_wait` and the like: wait for events, but not too long.
-///     match turn.next {
-///         Some(next) => drop(unparked.recv_timeout(next - Instant::now())),
-///         None if fired == 0 => unparked.recv().unwrap(),
-///         None => {}
+///     let event = match driver.turn().next {
+///         Some(next) => inbox.recv_timeout(next.saturating_duration_since(Instant::now())).ok(),
+///         None => inbox.recv().ok(),
+///     };
+///     if event == Some("done") {
+///         break;
 ///     }
 /// }
 /// sleeper.join().unwrap();
