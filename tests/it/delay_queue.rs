@@ -422,7 +422,7 @@ fn a_waker_that_cannot_be_cloned_loses_nothing() {
 fn a_loop_that_turns_the_wheels_by_hand_turns_those_of_queues() {
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     let mut queue = DelayQueue::with_timer(&timer);
-    queue.insert(1, ms(2));
+    queue.insert(1, ms(20));
     let counter = wait(&mut queue);
     let start = Instant::now();
     while counter.wakes() == 0 {

@@ -385,7 +385,7 @@ fn a_waker_that_blocks_delays_wake_ups_but_no_poll() {
     drop(cancelled);
     // Nor does a poll, with the same waker over and over: each goes by the clock, and the first
     // one after the deadline finds it past.
-    let mut polled = timer.sleep(ms(2));
+    let mut polled = timer.sleep(ms(20));
     let waker = Waker::from(Counter::new());
     assert!(poll_with(&mut polled, &waker).is_pending());
     while !polled.is_elapsed() {}
