@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The companion crate in durable/, a workspace of its own: style, the tests of all three stores, with
-# a PostgreSQL made for them, the example on both databases, and a short storm of faults.
+# The companion crate in durable/, a workspace of its own: style, the tests of all three stores
+# with a PostgreSQL made for them, the example on both databases, and a short storm of faults.
 . "$(dirname "$0")/lib.sh"
 manifest=(--locked --manifest-path durable/Cargo.toml)
 
