@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The companion crate in durable/, a workspace of its own: style, the tests of all three stores
-# with a PostgreSQL made for them, the example on both databases, and a short storm of faults.
+# with a PostgreSQL made for them, and the example on both databases. By hand: ci/durable-faults.sh.
 . "$(dirname "$0")/lib.sh"
 manifest=(--locked --manifest-path durable/Cargo.toml)
 
@@ -13,4 +13,3 @@ for features in "" sqlite postgres serde metrics-0_24 tracing conformance; do
 done
 ci/durable-postgres.sh cargo test --quiet "${manifest[@]}" --workspace --all-features
 ci/durable-example.sh
-ci/durable-faults.sh --seconds 8
