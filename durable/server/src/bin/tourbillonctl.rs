@@ -1,0 +1,3 @@
+//! `tourbillonctl`: the API from a terminal.
+
+fn main() {}

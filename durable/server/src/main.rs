@@ -1,0 +1,3 @@
+//! `tourbillond`: the service.
+
+fn main() {}
