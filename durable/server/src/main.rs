@@ -1,3 +1,151 @@
 //! `tourbillond`: the service.
 
-fn main() {}
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Parser, Subcommand};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tourbillon::Timer;
+use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
+use tourbillond::{Service, api, callback, http, open};
+
+/// Calls back over HTTP, at a time or by cron, from one node or many.
+///
+/// Alone it keeps its timers in `tourbillon.db` in the current folder, listens on
+/// http://127.0.0.1:8321, and lets whoever reaches that do all. The page is at `/`, the API at
+/// `/v1`, its description at `/v1/openapi.json`.
+#[derive(Parser)]
+#[command(version, after_long_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tourbillond
+      one node, with its timers in a file
+  tourbillond --store postgres://timers:secret@db/timers --config apps.toml --listen 0.0.0.0:8321
+      a node of a cluster: each is started the same way
+  TOURBILLOND_LOG_FORMAT=json tourbillond --config apps.toml --log info,tourbillon_durable=debug
+      flags are environment variables too
+  tourbillond token
+      a new token, and the line for the file
+
+A file:
+  listen = \"0.0.0.0:8321\"
+  store = \"postgres://timers:secret@db/timers\"
+  keep = \"14d\"
+
+  [admin]                         # tokens for all apps
+  tokens = [{ sha256 = \"9f86d0...\", scope = \"read\" }]
+
+  [apps.billing]
+  tokens = [{ sha256 = \"2c26b4...\", scope = \"write\" }]
+  limits = { schedules = 10000, due_per_second = 1000, concurrent = 256, per_host = 64 }
+  destinations = [\"*.example.com\"]  # hosts that may be called; any if there is none
+  networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
+  secret = \"signs callbacks\"
+
+SIGHUP has apps and tokens read again; if the file is wrong, the old ones stay in force.
+SIGTERM and SIGINT stop in good order: no further callback starts, and those that run finish.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Prints a new token, and the line for the file that goes with it.
+    Token {
+        /// Whether it lets change, too.
+        #[arg(long)]
+        write: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Some(Command::Token { write }) => token(write),
+        None => run(&cli.flags),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tourbillond: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn token(write: bool) -> Result<(), Box<dyn Error>> {
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes)?;
+    let token = hex::encode(bytes);
+    let sha256 = hex::encode(config::hash(&token));
+    let scope = if write { "write" } else { "read" };
+    println!("{token}");
+    println!("tokens = [{{ sha256 = \"{sha256}\", scope = \"{scope}\" }}]");
+    Ok(())
+}
+
+fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
+    let (settings, config) = config::load(flags)?;
+    log(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
+    runtime.block_on(serve(flags, &settings, config))
+}
+
+fn log(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match settings.log_format {
+        LogFormat::Text => lines.with_ansi(false).init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+async fn serve(flags: &Flags, settings: &Settings, config: Config) -> Result<(), Box<dyn Error>> {
+    let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+    let [terminate, interrupt] = ends;
+    let (mut terminate, mut interrupt) = (terminate?, interrupt?);
+    let hangup = signal(SignalKind::hangup())?;
+
+    let timer = Timer::global();
+    timer.start()?;
+    let listener = TcpListener::bind(settings.listen).await?;
+    let store = open(&settings.store)?;
+    let service = Service::start(store, config, &timer)?;
+    callback::start(&service);
+    tokio::spawn(reload(flags.clone(), hangup, Arc::clone(&service)));
+    let address = listener.local_addr()?;
+    tracing::info!(%address, store = %settings.store, node = %service.node(), "started");
+    println!("http://{address}");
+
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+    };
+    http::serve(listener, api::router(Arc::clone(&service)), stop).await;
+    service.stop().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Reads apps and tokens again at each SIGHUP.
+async fn reload(flags: Flags, mut hangup: Signal, service: Arc<Service>) {
+    while hangup.recv().await.is_some() {
+        match config::load(&flags) {
+            Ok((_, config)) => {
+                tracing::info!(apps = config.apps.len(), "configuration read again");
+                service.reload(config);
+            }
+            Err(error) => tracing::error!(%error, "the old configuration stays in force"),
+        }
+    }
+}

@@ -1,13 +1,16 @@
 //! What the API speaks of, as JSON.
 //!
-//! A definition that repeats (`cron`, `every`) is a schedule of `tourbillon-durable`; one that happens
-//! once (`at`, `after`) is a timer. Both have the name `APP/KEY`, the kind `http.APP`, and the
-//! [`Definition`] as payload. A timer's id is worked out from its name, so a key is used once: a
+//! A definition that repeats (`cron`, `every`) is a schedule of `tourbillon-durable`; one that
+//! happens once (`at`, `after`) is a timer. Both have the name `APP/KEY`, the kind `http.APP`, and
+//! a [`Stored`] as payload. A timer's id is worked out from its name, so a key is used once: a
 //! create that is repeated after it fired makes no second one.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tourbillon_durable::{Time, TimerId};
 use utoipa::ToSchema;
 
 /// When something is to happen.
@@ -174,4 +177,172 @@ pub struct Try {
     /// The beginning of the answer's body.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
+}
+
+/// What is kept as the payload of a timer or schedule, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// What the client asked for.
+    pub definition: Definition,
+    /// When it was made, RFC 3339.
+    pub created: String,
+    /// Of one that happens once: when, in microseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_us: Option<i64>,
+    /// The trace that the client's request belongs to, as in W3C's `traceparent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// What XTimer's routes keep beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xtimer: Option<XTimer>,
+}
+
+/// What XTimer's routes keep beside a definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XTimer {
+    /// A name, which need not be the only one of its kind.
+    pub name: String,
+    /// Who made it.
+    pub creator: String,
+    /// The expression, as it came.
+    pub cron: String,
+    /// The headers, as they came.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub header: BTreeMap<String, Vec<String>>,
+}
+
+/// The state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// It waits for its time, or for another attempt.
+    Pending,
+    /// An attempt runs.
+    Running,
+    /// It is over: an attempt succeeded.
+    Succeeded,
+    /// It is over: its last attempt failed.
+    Dead,
+    /// It is over: it was never to run, for a reason.
+    Skipped,
+    /// It is over: it was taken back.
+    Cancelled,
+}
+
+/// One occurrence, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    /// Its identity.
+    pub id: String,
+    /// Whose it is.
+    pub app: String,
+    /// Of which schedule.
+    pub key: String,
+    /// When it was to happen, RFC 3339.
+    pub scheduled_for: String,
+    /// How far it is.
+    pub state: RunState,
+    /// Why it did not succeed, once it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When the next attempt is due, RFC 3339; until it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<String>,
+    /// When its end was recorded, RFC 3339; once it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// How often it was claimed.
+    pub attempts: u32,
+    /// How many of its attempts failed.
+    pub failures: u32,
+    /// Who runs it, or ran its last attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Its attempts that ended; the first and the last, if they were many.
+    #[serde(default)]
+    pub tries: Vec<Try>,
+    /// Whether it can be retried.
+    pub can_retry: bool,
+}
+
+/// How late callbacks start, as this node measured since it started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Lateness {
+    /// Half of the callbacks started within so many milliseconds after they were due.
+    pub p50: f64,
+    /// 90 % of them.
+    pub p90: f64,
+    /// 99 % of them.
+    pub p99: f64,
+    /// 99.99 % of them.
+    pub p9999: f64,
+    /// How many there were, by lateness.
+    pub histogram: Vec<Bucket>,
+}
+
+/// Callbacks that were about as late.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Bucket {
+    /// At most so many milliseconds late, and later than the bucket before; `null` for the last.
+    pub le_ms: Option<f64>,
+    /// How many.
+    pub count: u64,
+}
+
+/// Reads a span: `90s`, `1h 30m`, `2 days`, `PT5M`. A day has 24 hours.
+///
+/// # Errors
+///
+/// If it is none, is negative, or has months or years, which are not always as long.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{}` is not a span such as `90s`, `1h 30m` or `PT5M`", shown(text));
+    let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+    let days = jiff::SpanRelativeTo::days_are_24_hours();
+    let span = span.to_duration(days).map_err(|_| wrong())?;
+    Duration::try_from(span).map_err(|_| wrong())
+}
+
+/// Reads a time of RFC 3339, rounded up to a microsecond.
+///
+/// # Errors
+///
+/// If it is none.
+pub fn time(text: &str) -> Result<Time, String> {
+    let time: jiff::Timestamp = text
+        .parse()
+        .map_err(|_| format!("`{}` is not a time such as `2030-01-31T12:00:00Z`", shown(text)))?;
+    Ok(Time::from(SystemTime::from(time)))
+}
+
+/// A time as RFC 3339, in UTC, with as many digits as it needs.
+pub fn rfc3339(time: Time) -> String {
+    let time = jiff::Timestamp::from_microsecond(time.as_micros());
+    time.unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
+/// What of a text from outside goes into an error.
+fn shown(text: &str) -> String {
+    text.chars().take(64).flat_map(char::escape_debug).collect()
+}
+
+/// The kind of the timers and schedules of `app`.
+pub fn kind(app: &str) -> String {
+    format!("http.{app}")
+}
+
+/// The name of the timer or schedule of `app` with this key.
+pub fn name(app: &str, key: &str) -> String {
+    format!("{app}/{key}")
+}
+
+/// The app and the key that a [`name`] was made of.
+pub fn app_and_key(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/')
+}
+
+/// The timer of a one-shot.
+pub fn once_id(name: &str) -> TimerId {
+    let hash = Sha256::digest(name.as_bytes());
+    let bits = hash.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte));
+    TimerId::from_bits(bits)
 }

@@ -1,0 +1,124 @@
+//! [`Service`]: what all parts share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{broadcast, watch};
+use tourbillon::Timer;
+use tourbillon_durable::store::{Postgres, Sqlite};
+use tourbillon_durable::{Client, Engine, NodeId, Stats, Store, StoreError, Worker};
+
+use crate::config::{Config, StoreAt};
+use crate::model::Run;
+
+/// How many runs a slow reader of [`Service::runs`] may be behind before it misses some.
+const RUNS: usize = 1_024;
+
+/// What all parts of the service share.
+pub struct Service {
+    /// What waits, waits by this.
+    pub timer: Timer,
+    /// For what changes something.
+    pub client: Client,
+    /// For lists and counts, so that they keep no change waiting.
+    pub reader: Client,
+    /// Each attempt that ends. With nobody who listens it costs nothing.
+    pub runs: broadcast::Sender<Arc<Run>>,
+    config: watch::Sender<Arc<Config>>,
+    node: NodeId,
+    /// `None` once the service is stopped.
+    engine: Mutex<Option<Engine>>,
+}
+
+impl Service {
+    /// Starts an engine on `store`.
+    ///
+    /// # Errors
+    ///
+    /// If the store has no further connection, or a thread cannot be started.
+    pub fn start(
+        store: Box<dyn Store>,
+        config: Config,
+        timer: &Timer,
+    ) -> Result<Arc<Self>, StoreError> {
+        let engine = Engine::builder().start(store)?;
+        Ok(Arc::new(Self {
+            timer: timer.clone(),
+            client: engine.client()?,
+            reader: engine.client()?,
+            runs: broadcast::channel(RUNS).0,
+            config: watch::Sender::new(Arc::new(config)),
+            node: engine.node(),
+            engine: Mutex::new(Some(engine)),
+        }))
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.config.borrow().clone()
+    }
+
+    /// The configuration, and each that replaces it.
+    pub fn follow(&self) -> watch::Receiver<Arc<Config>> {
+        self.config.subscribe()
+    }
+
+    /// Puts another configuration in force.
+    pub fn reload(&self, config: Config) {
+        self.config.send_replace(Arc::new(config));
+    }
+
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The attempts of one kind, `prefetch` of them at a time; `None` once the service is stopped.
+    ///
+    /// # Panics
+    ///
+    /// If there is a worker of this kind.
+    pub fn worker(&self, kind: &str, prefetch: usize) -> Option<Worker> {
+        self.engine().as_ref().map(|engine| engine.worker(kind, prefetch))
+    }
+
+    /// What the node has done so far; `None` once the service is stopped.
+    pub fn stats(&self) -> Option<Stats> {
+        self.engine().as_ref().map(Engine::stats)
+    }
+
+    /// Stops the engine: it claims nothing more, hands back what no handler has taken, and waits
+    /// for what handlers have.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it waits no longer: what handlers have is another node's.
+    pub async fn stop(&self) {
+        let engine = self.engine().take();
+        if let Some(engine) = engine {
+            engine.stop().await;
+        }
+    }
+
+    fn engine(&self) -> std::sync::MutexGuard<'_, Option<Engine>> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// Opens the store that the configuration names.
+///
+/// # Errors
+///
+/// If it is not there, or its tables are of another version.
+pub fn open(at: &StoreAt) -> Result<Box<dyn Store>, StoreError> {
+    Ok(match at {
+        StoreAt::File(path) => Box::new(Sqlite::open(path)?),
+        StoreAt::Postgres(address) => Box::new(Postgres::connect(address)?),
+    })
+}
