@@ -106,6 +106,14 @@ pub const BENCHES: &[Bench] = &[
         run: spread::sustained,
     },
     Bench {
+        name: "held",
+        what: "as sustained, beside a transaction that never ends, p50 / p99 / p99.9 / max ms",
+        default: (10_000, 10),
+        full: (1_800_000, 1_800),
+        others: "prototype not run; bar p99 three times that without",
+        run: spread::held,
+    },
+    Bench {
         name: "insert",
         what: "timers a second: batched, one by one, by 64 callers at once",
         default: (20_000, 3),

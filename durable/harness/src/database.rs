@@ -49,6 +49,12 @@ impl Sizes {
     }
 }
 
+/// A transaction that reads and does not end before its drop.
+pub(crate) struct Snapshot {
+    _file: Option<rusqlite::Connection>,
+    _server: Option<postgres::Client>,
+}
+
 /// `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
 #[derive(Clone, Debug)]
 pub(crate) struct Address(String);
@@ -131,6 +137,22 @@ impl Address {
         held.batch_execute("LOCK TABLE tourbillon.timer IN EXCLUSIVE MODE")?;
         thread::sleep(span);
         Ok(held.rollback()?)
+    }
+
+    /// Begins to read and does not end: what is deleted from now on stays in the tables.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
+        if let Some(path) = self.file() {
+            let file = rusqlite::Connection::open(path)?;
+            file.busy_timeout(PATIENCE)?;
+            file.execute_batch("BEGIN")?;
+            file.query_row("SELECT count(*) FROM tourbillon_node", [], |_| Ok(()))?;
+            return Ok(Snapshot { _file: Some(file), _server: None });
+        }
+        let mut client = self.client()?;
+        client.batch_execute(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tourbillon.node",
+        )?;
+        Ok(Snapshot { _file: None, _server: Some(client) })
     }
 
     /// Has the server end all its connections but one.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Run, fill, now};
 use crate::Result;
+use crate::children::Process;
 
 /// How long nodes take to start.
 const START: Duration = Duration::from_secs(2);
@@ -55,9 +56,23 @@ pub(super) fn drain(run: &Run) -> Result<String> {
 
 /// Inserted all the while, each due within the second after.
 pub(super) fn sustained(run: &Run) -> Result<String> {
-    let (count, span) = (run.options.timers, run.options.span);
     let nodes = run.start_nodes()?;
     thread::sleep(START);
+    insert_and_fire(run, nodes)
+}
+
+/// As [`sustained`], beside a transaction that began before and that ends after.
+pub(super) fn held(run: &Run) -> Result<String> {
+    let nodes = run.start_nodes()?;
+    thread::sleep(START);
+    let snapshot = run.address.snapshot()?;
+    let row = insert_and_fire(run, nodes);
+    drop(snapshot);
+    row
+}
+
+fn insert_and_fire(run: &Run, nodes: Vec<Process>) -> Result<String> {
+    let (count, span) = (run.options.timers, run.options.span);
     let mut store = run.address.open()?;
     let before = run.address.sizes()?;
     let steps = (span.as_secs_f64() / STEP.as_secs_f64()).ceil().max(1.0) as usize;
