@@ -171,6 +171,29 @@ fn a_schedule_fires_at_each_occurrence() {
 }
 
 #[test]
+fn a_schedule_changes_only_from_what_is_expected() {
+    pollster::block_on(async {
+        let store = memory();
+        let client = Client::new(Box::new(store)).unwrap();
+        let every = || client.every("t", Schedule::every(MOMENT * 2)).kind("tick");
+        let row = async || client.schedules(Filter::default()).await.unwrap().remove(0);
+        assert_eq!(every().expect(Some(1)).upsert().await.unwrap(), Upserted::Stale);
+        let made = every().expect(None).enabled(false).upsert().await.unwrap();
+        assert_eq!((made, row().await.enabled), (Upserted::Created, false));
+        assert_eq!(every().expect(None).upsert().await.unwrap(), Upserted::Stale);
+        assert_eq!(every().payload("x").upsert().await.unwrap(), Upserted::Changed);
+        assert_eq!((row().await.enabled, row().await.version), (false, 2));
+        let stale = every().expect(Some(1)).enabled(true).upsert().await.unwrap();
+        assert_eq!((stale, row().await.enabled), (Upserted::Stale, false));
+        let changed = every().expect(Some(2)).enabled(true).upsert().await.unwrap();
+        assert_eq!((changed, row().await.enabled), (Upserted::Changed, true));
+        assert!(row().await.next.is_some());
+        assert_eq!(every().enabled(false).upsert().await.unwrap(), Upserted::Changed);
+        assert_eq!((row().await.enabled, client.upcoming("t", 1).await.unwrap()), (false, vec![]));
+    });
+}
+
+#[test]
 fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
     pollster::block_on(async {
         let store = memory();

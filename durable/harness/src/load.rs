@@ -231,7 +231,7 @@ impl Caller {
         let name = own.name.clone();
         let invoke = |client, number, at| Line::Every { client, number, at, name, period_us };
         let is = |done: &Upserted| match done {
-            Upserted::Unchanged => (Answer::Same, Vec::new()),
+            Upserted::Unchanged | Upserted::Stale => (Answer::Same, Vec::new()),
             Upserted::Created | Upserted::Changed => (Answer::Done, Vec::new()),
         };
         let (answer, _) = self.call(invoke, every.upsert(), is);

@@ -35,6 +35,10 @@ pub(crate) struct Wanted {
     pub(crate) schedule: Schedule,
     pub(crate) policies: Policies,
     pub(crate) payload: Vec<u8>,
+    /// Whether it is to go on; `None` for as it does, or for yes if it is new.
+    pub(crate) enabled: Option<bool>,
+    /// The version that it is to have; `Some(None)` if there is to be none.
+    pub(crate) expect: Option<Option<u64>>,
 }
 
 /// What became of an [`Every`].
@@ -44,8 +48,11 @@ pub enum Upserted {
     Created,
     /// There was one, and it was as wanted.
     Unchanged,
-    /// There was one, and it is changed. It is enabled or not, as it was.
+    /// There was one, and it is changed. It is enabled or not, as it was, unless
+    /// [`Every::enabled`] says so.
     Changed,
+    /// It is not as [`Every::expect`] has it; nothing was changed.
+    Stale,
 }
 
 /// What became of enabling, disabling or removing a schedule.
@@ -84,7 +91,9 @@ impl<T> Tried<T> {
 impl Every {
     pub(super) fn new(client: &Client, name: &str, schedule: Schedule) -> Self {
         let (name, kind, policies) = (name.to_owned(), name.to_owned(), Policies::default());
-        let wanted = Wanted { name, kind, schedule, policies, payload: Vec::new() };
+        let payload = Vec::new();
+        let wanted =
+            Wanted { name, kind, schedule, policies, payload, enabled: None, expect: None };
         Self { client: client.clone(), wanted }
     }
 
@@ -138,6 +147,22 @@ impl Every {
     /// What becomes of attempts that fail.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.wanted.policies.retry = retry;
+        self
+    }
+
+    /// Whether it goes on; as it did by default, and a new one does.
+    ///
+    /// One that is to stop by this is stopped as by [`Client::disable`], but for the answer, which
+    /// does not name what runs.
+    pub fn enabled(mut self, enabled: bool) -> Self {
+        self.wanted.enabled = Some(enabled);
+        self
+    }
+
+    /// Changes the schedule only if it has this [version](ScheduleRow::version); with `None`, makes
+    /// it only if there is none.
+    pub fn expect(mut self, version: Option<u64>) -> Self {
+        self.wanted.expect = Some(version);
         self
     }
 
@@ -221,8 +246,13 @@ fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result<T> {
 }
 
 pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
+    let mut expect = wanted.expect;
     attempt(|| {
         let (now, old) = store.schedule(&wanted.name)?;
+        if expect.is_some_and(|expect| expect != old.as_ref().map(|old| old.version)) {
+            return Ok(Tried::Done(Upserted::Stale));
+        }
+        let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let mut row = ScheduleRow {
             id: ScheduleId::new(now),
             name: wanted.name.clone(),
@@ -230,7 +260,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             spec: wanted.schedule.to_string(),
             policies: wanted.policies.to_string(),
             payload: wanted.payload.clone(),
-            enabled: true,
+            enabled,
             version: 1,
             next: wanted.schedule.next_after(now),
         };
@@ -240,15 +270,22 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
         };
         // What is pending is of the old kind, whose workers may be gone.
         let goes_on = old.spec == row.spec && old.kind == row.kind;
-        (row.id, row.enabled, row.version) = (old.id, old.enabled, old.version);
-        if goes_on {
+        (row.id, row.version) = (old.id, old.version);
+        if goes_on && enabled == old.enabled {
             row.next = old.next;
         }
         if row == old {
             return Ok(Tried::Done(Upserted::Unchanged));
         }
-        let reason = (!goes_on && old.enabled).then_some(Reason::Replaced);
-        let made = replace(store, &old, Some(row), now, reason)?;
+        let reason = match enabled {
+            false => Some(Reason::Disabled),
+            true => (!goes_on).then_some(Reason::Replaced),
+        };
+        let made = replace(store, &old, Some(row), now, reason.filter(|_| old.enabled))?;
+        if let Tried::Further = made {
+            // A part of the backlog is recorded, which counts as a change.
+            expect = expect.map(|version| version.map(|version| version + 1));
+        }
         Ok(made.map(|_| Upserted::Changed))
     })
 }

@@ -178,6 +178,8 @@ impl Model {
             schedule: Schedule::every(Duration::from_millis(period)),
             policies,
             payload: Vec::new(),
+            enabled: None,
+            expect: None,
         };
         let mut db = world.db();
         let now = db.now().unwrap();
