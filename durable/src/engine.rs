@@ -200,7 +200,8 @@ impl Builder {
         self
     }
 
-    /// How many timers it knows of at a time; 50,000 by default.
+    /// About how many timers it knows of at a time; 50,000 by default. Of these, each kind has an
+    /// equal part for certain. The rest of a backlog is read when most of what is known is claimed.
     pub fn known(mut self, count: usize) -> Self {
         self.options.known = count.max(2);
         self

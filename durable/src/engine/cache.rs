@@ -5,6 +5,17 @@ use std::collections::{BTreeSet, HashMap};
 use crate::id::TimerId;
 use crate::time::Time;
 
+/// What a scan reads. Later ones are read once the earlier are known to leave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// Of the node's shards, what is due since a few seconds ago.
+    Recent,
+    /// Of the node's shards, everything.
+    Own,
+    /// Of all shards, everything.
+    All,
+}
+
 /// Timers by when to ask for them. A guess about the database, which is put right by asking.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
@@ -19,6 +30,13 @@ pub(crate) struct Cache {
     settled: HashMap<TimerId, u64>,
     /// How many scans have begun.
     scans: u64,
+    /// Whether the node's shards may have a backlog that no scan has read.
+    left_own: bool,
+    /// Whether all shards may.
+    left_all: bool,
+    /// How few have to wait before that is read: each scan from the beginning finds again what
+    /// waits already.
+    low: usize,
 }
 
 impl Cache {
@@ -32,31 +50,61 @@ impl Cache {
         self.by_due.first().map(|(due, _)| *due)
     }
 
-    /// Begins a scan; its number goes to [`end_scan`](Self::end_scan).
-    pub(crate) fn begin_scan(&mut self) -> u64 {
-        self.scans += 1;
-        self.scans
+    /// What is to be read at once: scans have left something, and there is room for it.
+    pub(crate) fn wants(&self) -> Option<Reach> {
+        let left = [(self.left_own, Reach::Own), (self.left_all, Reach::All)];
+        let first = left.into_iter().find(|(is_left, _)| *is_left);
+        first.filter(|_| self.len() <= self.low).map(|(_, reach)| reach)
     }
 
-    /// Takes what a scan has found.
-    pub(crate) fn take(&mut self, scan: u64, id: TimerId, due: Time) {
+    /// Has what scans have left read while at most `low` wait.
+    pub(crate) fn allow(&mut self, low: usize) {
+        self.low = self.low.max(low);
+    }
+
+    /// Begins a scan, unless it has no room for what the scan would find; then a later one reads
+    /// that. The number goes to [`end_scan`](Self::end_scan).
+    pub(crate) fn begin_scan(&mut self, reach: Reach) -> Option<u64> {
+        let is_meant = match reach {
+            Reach::Recent => !self.left_own,
+            Reach::Own => self.wants() == Some(Reach::Own),
+            Reach::All => !self.left_own && !self.left_all || self.wants().is_some(),
+        };
+        if !is_meant {
+            self.left_all |= reach == Reach::All;
+            return None;
+        }
+        self.scans += 1;
+        Some(self.scans)
+    }
+
+    /// Takes what a scan has found. Returns whether that is news.
+    pub(crate) fn take(&mut self, scan: u64, id: TimerId, due: Time) -> bool {
         let is_old_news = self.settled.get(&id).is_some_and(|begun| *begun >= scan);
-        if !is_old_news && !self.claiming.contains_key(&id) {
-            self.put(id, due);
+        !is_old_news && !self.claiming.contains_key(&id) && self.put(id, due)
+    }
+
+    /// Forgets what later scans cannot have read, and remembers whether this one left something.
+    pub(crate) fn end_scan(&mut self, scan: u64, reach: Reach, is_cut: bool) {
+        self.settled.retain(|_, begun| *begun >= scan);
+        if is_cut {
+            self.left_own = true;
+            self.left_all |= reach == Reach::All;
+            self.low = self.len() / 4;
+        } else {
+            self.left_own &= reach == Reach::Recent;
+            self.left_all &= reach != Reach::All;
         }
     }
 
-    /// Forgets what later scans cannot have read.
-    pub(crate) fn end_scan(&mut self, scan: u64) {
-        self.settled.retain(|_, begun| *begun >= scan);
-    }
-
-    /// Has a timer wait until `due`.
-    pub(crate) fn put(&mut self, id: TimerId, due: Time) {
-        if let Some(old) = self.due.insert(id, due) {
+    /// Has a timer wait until `due`. Returns whether it did not wait before.
+    pub(crate) fn put(&mut self, id: TimerId, due: Time) -> bool {
+        let old = self.due.insert(id, due);
+        if let Some(old) = old {
             self.by_due.remove(&(old, id));
         }
         self.by_due.insert((due, id));
+        old.is_none()
     }
 
     /// Takes the first timer that is due until `now`, to be claimed.
@@ -74,7 +122,7 @@ impl Cache {
     /// Takes note that a claim has told of a timer at `now`. One that was not due waits again.
     pub(crate) fn settle(&mut self, id: TimerId, is_claimed: bool, now: Time) {
         match self.claiming.remove(&id) {
-            Some(due) if !is_claimed && due > now => self.put(id, due),
+            Some(due) if !is_claimed && due > now => _ = self.put(id, due),
             _ => {
                 self.settled.insert(id, self.scans);
             }
@@ -102,7 +150,7 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
-    use super::Cache;
+    use super::{Cache, Reach};
     use crate::id::TimerId;
     use crate::time::Time;
 
@@ -113,9 +161,18 @@ mod tests {
     }
 
     fn scan(cache: &mut Cache) {
-        let number = cache.begin_scan();
+        let number = cache.begin_scan(Reach::Recent).unwrap();
         cache.take(number, ID, at(5));
-        cache.end_scan(number);
+        cache.end_scan(number, Reach::Recent, false);
+    }
+
+    /// A scan that finds the timers of these numbers.
+    fn read(cache: &mut Cache, reach: Reach, found: std::ops::Range<u128>, is_cut: bool) {
+        let number = cache.begin_scan(reach).unwrap();
+        for id in found {
+            cache.take(number, TimerId::from_bits(id), at(5));
+        }
+        cache.end_scan(number, reach, is_cut);
     }
 
     #[test]
@@ -139,13 +196,13 @@ mod tests {
     fn a_scan_that_began_before_the_claim_was_told_brings_nothing_back() {
         let mut cache = Cache::default();
         scan(&mut cache);
-        let reading = cache.begin_scan();
+        let reading = cache.begin_scan(Reach::Recent).unwrap();
         assert_eq!(cache.pop(at(5)), Some(ID));
         cache.take(reading, ID, at(5));
         assert_eq!(cache.len(), 0);
         cache.settle(ID, true, at(5));
         cache.take(reading, ID, at(5));
-        cache.end_scan(reading);
+        cache.end_scan(reading, Reach::Recent, false);
         assert_eq!(cache.len(), 0);
         scan(&mut cache);
         assert_eq!(cache.pop(at(5)), Some(ID));
@@ -171,5 +228,44 @@ mod tests {
         assert!(cache.is_claiming(ID));
         cache.retry(ID);
         assert_eq!((cache.is_claiming(ID), cache.pop(at(5))), (false, Some(ID)));
+    }
+
+    #[test]
+    fn what_a_scan_has_left_is_read_once_most_of_what_waits_is_gone() {
+        let mut cache = Cache::default();
+        read(&mut cache, Reach::Recent, 0..100, true);
+        assert_eq!((cache.wants(), cache.begin_scan(Reach::Recent)), (None, None));
+        while cache.len() > 26 {
+            cache.pop(at(5));
+        }
+        assert_eq!(cache.wants(), None);
+        cache.pop(at(5));
+        assert_eq!(cache.wants(), Some(Reach::Own));
+        read(&mut cache, Reach::Own, 75..100, false);
+        assert_eq!(cache.wants(), None);
+        assert!(cache.begin_scan(Reach::Recent).is_some());
+    }
+
+    #[test]
+    fn what_other_shards_have_is_read_after_what_the_nodes_own_have() {
+        let mut cache = Cache::default();
+        read(&mut cache, Reach::All, 0..0, true);
+        assert_eq!(cache.wants(), Some(Reach::Own));
+        read(&mut cache, Reach::Own, 0..0, true);
+        assert_eq!(cache.wants(), Some(Reach::Own));
+        read(&mut cache, Reach::Own, 0..0, false);
+        assert_eq!(cache.wants(), Some(Reach::All));
+        read(&mut cache, Reach::All, 0..0, false);
+        assert_eq!(cache.wants(), None);
+    }
+
+    #[test]
+    fn what_a_scan_of_all_was_not_asked_for_is_read_later() {
+        let mut cache = Cache::default();
+        read(&mut cache, Reach::Recent, 0..4, true);
+        assert_eq!(cache.begin_scan(Reach::All), None);
+        cache.allow(4);
+        read(&mut cache, Reach::Own, 0..4, false);
+        assert_eq!(cache.wants(), Some(Reach::All));
     }
 }

@@ -113,6 +113,11 @@ pub(crate) fn begin(shared: &Shared) -> Next {
         // What is due by one estimate is not by another; the next is not far.
         return Next::Wait(state.next_claim(options.ride, now).map(|next| next.max(now)));
     }
+    let is_low = state.wants().is_some();
+    drop(state);
+    if is_low {
+        shared.keeper.ring();
+    }
     Next::Call(Job { lease, endings, timers })
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use super::cache::Reach;
 use super::shards;
 use super::shared::{Ending, Shared, Stopping};
 use crate::canary::{Bug, seeded};
@@ -30,8 +31,10 @@ pub(crate) struct Keeper {
     epoch: u64,
     /// Whether this node looks after orphans and queues more often than the others.
     is_first: bool,
-    /// Scans made.
+    /// Periods in which there was a scan.
     scans: u32,
+    /// Whether the last scan has found something new or left nothing, or a period has begun.
+    has_progress: bool,
     /// Looks made.
     looks: u32,
     next_beat: Instant,
@@ -49,6 +52,7 @@ impl Keeper {
             epoch: 0,
             is_first: true,
             scans: 0,
+            has_progress: false,
             looks: 0,
             next_beat: now,
             next_scan: now,
@@ -115,7 +119,9 @@ impl Keeper {
             self.next_scan = now + shared.options.scan;
             let is_full = self.scans % shared.options.full_every == 0;
             self.scans = self.scans.wrapping_add(1);
-            let scanned = self.scan(store, is_full || scan_all);
+            self.allow_backlogs();
+            let reach = if is_full || scan_all { Reach::All } else { Reach::Recent };
+            let scanned = self.scan(store, reach);
             let audited = scanned.and_then(|()| {
                 if (asks.audit || is_full) && !seeded(Bug::AuditLeftOut) {
                     self.audit(store, lease)
@@ -133,8 +139,13 @@ impl Keeper {
         } else if asks.audit {
             shared.lock().asks.audit = true;
         }
+        if let Some(reach) = self.backlog().filter(|_| !is_stopping) {
+            let scanned = self.scan(store, reach);
+            self.settle("scan", scanned);
+        }
         let next = self.next_beat.min(self.next_look).min(self.next_tend);
         match stopping {
+            Stopping::No if self.backlog().is_some() => shared.now(),
             Stopping::No => next.min(self.next_scan),
             Stopping::Draining => next,
             Stopping::Now => self.next_beat,
@@ -224,32 +235,51 @@ impl Keeper {
         }
     }
 
-    /// Reads what is due soon into the caches of those kinds that have little.
+    /// Has each kind that knows of less than half its share read what scans have left of it.
+    fn allow_backlogs(&mut self) {
+        let mut state = self.shared.lock();
+        let half = state.share(&self.shared.options) / 2;
+        state.kinds.values_mut().for_each(|kind| kind.cache.allow(half));
+        self.has_progress = true;
+    }
+
+    /// What is to be read before the next period: what scans have left, as long as they make
+    /// progress.
+    fn backlog(&self) -> Option<Reach> {
+        self.shared.lock().wants().filter(|_| self.has_progress)
+    }
+
+    /// Reads what is due soon into the caches of those kinds that have room for it.
     ///
-    /// A full scan reads all shards, from the beginning: the node that has a shard may not serve
-    /// the kind of what is in it. Two nodes then ask for the same timer, and one is refused.
-    fn scan(&mut self, store: &mut dyn Store, is_full: bool) -> Result<()> {
+    /// What does not fit, the caches remember: it is read from the beginning as soon as there is
+    /// room, first of the node's own shards. The node that has a shard may not serve the kind of
+    /// what is in it, so all shards are read too: then two nodes may ask for the same timer, and
+    /// one is refused.
+    fn scan(&mut self, store: &mut dyn Store, reach: Reach) -> Result<()> {
+        self.has_progress = false;
         let shared = &self.shared;
         let options = &shared.options;
         let mut state = shared.lock();
         let share = state.share(options);
         let (mut names, mut begun) = (Vec::new(), Vec::new());
         for (number, kind) in &mut state.kinds {
-            if kind.cache.len() <= share / 2 {
+            if let Some(scan) = kind.cache.begin_scan(reach) {
                 names.push(kind.name.clone());
-                begun.push((*number, kind.cache.begin_scan()));
+                begun.push((*number, scan, false));
             }
         }
         drop(state);
         if names.is_empty() {
             return Ok(());
         }
+        let most = (share.div_ceil(2) * names.len()).min(options.known / 2);
+        let is_recent = reach == Reach::Recent || seeded(Bug::CursorForSet);
         let scan = Scan {
             ahead: options.window,
-            back: (!is_full || seeded(Bug::CursorForSet)).then_some(options.back),
-            shards: if is_full { Shards::ALL } else { self.shards },
+            back: is_recent.then_some(options.back),
+            shards: if reach == Reach::All { Shards::ALL } else { self.shards },
             kinds: &names,
-            limit: u32::try_from(share / 2).unwrap_or(u32::MAX).max(1),
+            limit: u32::try_from(most).unwrap_or(u32::MAX),
         };
         let sent = shared.now();
         let window = store.scan(&scan)?;
@@ -259,15 +289,20 @@ impl Keeper {
         state.clock.sample(sent, received, window.now);
         let state = &mut *state;
         for waiting in &window.timers {
-            let Some((number, scan)) = begun.get(waiting.kind as usize) else { continue };
+            let Some((number, scan, is_full)) = begun.get_mut(waiting.kind as usize) else {
+                continue;
+            };
             let Some(kind) = state.kinds.get_mut(number) else { continue };
-            if !state.held.contains_key(&waiting.id) {
-                kind.cache.take(*scan, waiting.id, waiting.due);
+            *is_full |= kind.cache.len() >= share;
+            if !*is_full && !state.held.contains_key(&waiting.id) {
+                self.has_progress |= kind.cache.take(*scan, waiting.id, waiting.due);
             }
         }
-        for (number, scan) in &begun {
+        let is_cut = window.timers.len() >= most;
+        self.has_progress |= !is_cut;
+        for (number, scan, is_full) in &begun {
             if let Some(kind) = state.kinds.get_mut(number) {
-                kind.cache.end_scan(*scan);
+                kind.cache.end_scan(*scan, reach, is_cut || *is_full);
             }
         }
         shared.ring_claimers();
@@ -353,7 +388,12 @@ impl Keeper {
                     let rows = Rows::new(&planned, &row, &policies);
                     match store.advance(&rows.advance(&row))? {
                         Advanced::Done => {}
-                        Advanced::Stale | Advanced::Busy => return Ok(step > 0),
+                        Advanced::Stale | Advanced::Busy => {
+                            // It changed since it was read, and may be next sooner than the next
+                            // look.
+                            self.next_look = self.shared.now();
+                            return Ok(step > 0);
+                        }
                     }
                     self.shared.counters.count_plan(&planned);
                     for timer in rows.timers() {

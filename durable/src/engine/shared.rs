@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_channel::{Receiver, Sender};
 
 use super::bell::Bell;
-use super::cache::Cache;
+use super::cache::{Cache, Reach};
 use super::clock::DbClock;
 use super::options::Options;
 use crate::fire::{EndError, Fire};
@@ -216,9 +216,16 @@ impl State {
         }
     }
 
-    /// How many timers may be known of per kind.
+    /// How many timers may be known of per kind: an equal part, or half of what others leave.
     pub(crate) fn share(&self, options: &Options) -> usize {
-        options.known / self.kinds.len().max(1)
+        let known = self.kinds.values().map(|kind| kind.cache.len()).sum();
+        let free = options.known.saturating_sub(known);
+        (options.known / self.kinds.len().max(1)).max(free / 2).max(1)
+    }
+
+    /// What the keeper is to read at once, of which kind ever.
+    pub(crate) fn wants(&self) -> Option<Reach> {
+        self.kinds.values().filter_map(|kind| kind.cache.wants()).min()
     }
 
     /// Takes note that the node's life has ended: what it held is another's.

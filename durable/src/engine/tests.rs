@@ -30,7 +30,11 @@ struct Node {
 
 impl Node {
     fn new(timer: &Timer, store: &Memory) -> Self {
-        let shared = Shared::new(Options::default(), timer.clone());
+        Self::with(Options::default(), timer, store)
+    }
+
+    fn with(options: Options, timer: &Timer, store: &Memory) -> Self {
+        let shared = Shared::new(options, timer.clone());
         let store = Picky { memory: store.clone(), refused: None, tending: None };
         Self { keeper: Keeper::new(&shared), shared, store }
     }
@@ -109,6 +113,80 @@ fn nodes_of_different_kinds_leave_nothing_to_each_other() {
     for node in &nodes {
         node.shared.stop(Stopping::Now);
     }
+}
+
+/// Knows of few, and reads seldom.
+fn small() -> Options {
+    let scan = Duration::from_secs(60);
+    Options { known: 100, batch: 10, scan, lease: scan * 10, ..Options::default() }
+}
+
+#[test]
+fn a_backlog_is_read_as_soon_as_there_is_room() {
+    let (clock, timer, mut store) = world();
+    let mut left = insert(&mut store, "mail", 2_000);
+    // Long ago: no scan reads it but those from the beginning.
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(small(), &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    let _bills = Worker::new(&node.shared, "bill", 1);
+    for _ in 0..100 {
+        node.step();
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+        clock.advance(Duration::from_millis(5));
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    // Half a share at a time, and a few when it is almost over.
+    let scans = node.shared.counters.snapshot().scans;
+    assert!(scans <= 2_000 / 25 + 10, "{scans} scans");
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_backlog_in_the_shards_of_others_is_read_as_soon_as_there_is_room() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::with(small(), &timer, &store);
+    let mut other = Node::with(small(), &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    let _bills = Worker::new(&other.shared, "bill", 1_000);
+    // They know of each other, and have had their first full scan.
+    for _ in 0..30 {
+        node.step();
+        other.step();
+        clock.advance(TICK);
+    }
+    let mut left = insert(&mut store, "mail", 2_000);
+    clock.advance(Duration::from_secs(100));
+    node.shared.ask(|asks| asks.scan_all = true);
+    for _ in 0..100 {
+        node.step();
+        other.step();
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+        clock.advance(Duration::from_millis(5));
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    node.shared.stop(Stopping::Now);
+    other.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_backlog_of_one_kind_holds_up_no_other() {
+    let (clock, timer, mut store) = world();
+    insert(&mut store, "mail", 2_000);
+    clock.advance(TICK);
+    let bills = insert(&mut store, "bill", 30);
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(small(), &timer, &store);
+    // Nobody takes the mails.
+    let _mails = Worker::new(&node.shared, "mail", 1);
+    let mut worker = Worker::new(&node.shared, "bill", 100);
+    (0..4).for_each(|_| node.step());
+    assert_eq!(complete_all(&mut worker), Vec::from_iter(bills));
+    (0..4).for_each(|_| node.step());
+    let scans = node.shared.counters.snapshot().scans;
+    (0..100).for_each(|_| node.step());
+    assert_eq!(node.shared.counters.snapshot().scans, scans, "nothing more is read");
+    node.shared.stop(Stopping::Now);
 }
 
 #[test]
