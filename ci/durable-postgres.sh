@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a PostgreSQL cluster in a temporary folder, runs a command with TOURBILLON_POSTGRES set to
-# its address, and removes the cluster. Without a command, runs the tests of the PostgreSQL store.
+# its address, and removes the cluster. It takes connections by TLS and without. Without a command,
+# runs the tests of the PostgreSQL store.
 #
 #   ci/durable-postgres.sh                       the tests
 #   ci/durable-postgres.sh psql {}               any command; {} stands for the address
@@ -45,6 +46,23 @@ as_server "$bin/initdb" -D "$folder/data" -U tourbillon --pwfile="$folder/passwo
     -A scram-sha-256 -E UTF8 --locale=C --no-sync >"$folder/initdb.log" ||
     { cat "$folder/initdb.log" >&2; exit 1; }
 
+# What the server is known by: one authority has signed its certificate, another has not.
+certify() {
+    local name
+    for name in ca other-ca; do
+        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=$name" \
+            -keyout "$folder/$name.key" -out "$folder/$name.crt" 2>/dev/null
+    done
+    openssl req -newkey rsa:2048 -nodes -subj /CN=localhost \
+        -keyout "$folder/server.key" -out "$folder/server.csr" 2>/dev/null
+    openssl x509 -req -days 2 -in "$folder/server.csr" -CA "$folder/ca.crt" \
+        -CAkey "$folder/ca.key" -set_serial 1 -out "$folder/server.crt" \
+        -extfile <(printf 'subjectAltName=DNS:localhost') 2>/dev/null
+    chmod 600 "$folder/server.key"
+    if [ "$(id -u)" = 0 ]; then chown postgres "$folder"/server.*; fi
+}
+certify
+
 # A port that is free: whoever else starts a server may take it first, so several tries.
 start() {
     local try
@@ -52,7 +70,9 @@ start() {
         port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
         options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder"
         options+=" -c fsync=${FSYNC:-on} -c max_connections=200 -c shared_buffers=256MB"
-        options+=" -c max_wal_size=4GB -c log_min_messages=fatal ${PG_OPTIONS:-}"
+        options+=" -c max_wal_size=4GB -c log_min_messages=fatal"
+        options+=" -c ssl=on -c ssl_cert_file=$folder/server.crt -c ssl_key_file=$folder/server.key"
+        options+=" ${PG_OPTIONS:-}"
         as_server "$bin/pg_ctl" start -D "$folder/data" -w -s -l "$folder/log" -o "$options" &&
             return
     done
@@ -64,9 +84,11 @@ start
 export TOURBILLON_POSTGRES="postgres://tourbillon:$password@127.0.0.1:$port/postgres"
 # What the harness needs to stop and start the server.
 export TOURBILLON_POSTGRES_BIN=$bin TOURBILLON_POSTGRES_DATA=$folder/data
+# The authority that has signed its certificate, for `localhost`, and another.
+export TOURBILLON_POSTGRES_CA=$folder/ca.crt TOURBILLON_POSTGRES_OTHER_CA=$folder/other-ca.crt
 if [ $# = 0 ]; then
     cd durable
-    cargo test --locked --features postgres --test postgres
+    cargo test --locked --features tls --test postgres
 else
     "${@//\{\}/$TOURBILLON_POSTGRES}"
 fi

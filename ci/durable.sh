@@ -7,7 +7,7 @@ manifest=(--locked --manifest-path durable/Cargo.toml)
 cargo fmt --check --all --manifest-path durable/Cargo.toml
 cargo clippy --quiet "${manifest[@]}" --workspace --all-targets --all-features -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet "${manifest[@]}" --no-deps --all-features
-for features in "" sqlite postgres serde metrics-0_24 tracing conformance; do
+for features in "" sqlite postgres tls serde metrics-0_24 tracing conformance; do
     cargo check --quiet "${manifest[@]}" -p tourbillon-durable --lib --no-default-features \
         --features "$features"
 done

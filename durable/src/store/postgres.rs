@@ -10,24 +10,27 @@
 //! what [`Store::insert`] and [`Store::finish`] do, in a transaction that the caller has begun:
 //! what they write is there once, and only if, the caller's own writes are.
 
+mod address;
 mod attempts;
 mod link;
 mod lists;
 mod nodes;
+#[cfg(not(feature = "tls"))]
+mod plain;
 mod schedules;
 mod schema;
 mod timers;
+#[cfg(feature = "tls")]
+mod tls;
 mod values;
 mod within;
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::Config;
 
-use self::link::{Answer, Backend, Link, PATIENCE, Session, blocking};
+use self::link::{Answer, Backend, Link, PATIENCE, Server, Session, blocking};
 pub use self::schema::SCHEMA;
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
@@ -35,7 +38,7 @@ use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
     Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
 };
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
@@ -63,7 +66,7 @@ const MIGRATION: Duration = Duration::from_secs(60);
 /// # Ok::<(), tourbillon_durable::StoreError>(())
 /// ```
 pub struct Postgres {
-    config: Config,
+    server: Server,
     link: Option<Link>,
     /// Whom the last connection was to, if it was lost.
     lost: Option<Backend>,
@@ -74,12 +77,28 @@ impl Postgres {
     /// Connects to the database at `address`, a URL or `key=value` pairs as libpq has them, and
     /// makes its tables or brings them up to [`SCHEMA`].
     ///
-    /// Connections are not encrypted: an address that demands TLS is refused.
+    /// How connections are encrypted is asked for as from libpq, and needs the feature `tls`:
+    ///
+    /// | `sslmode` | encrypted | the server's certificate |
+    /// |---|---|---|
+    /// | `disable` | no | |
+    /// | `prefer` (default) | if the server offers it | is that of an authority of `sslrootcert`, if that is given |
+    /// | `require` | yes | the same |
+    /// | `verify-ca` | yes | is that of an authority of `sslrootcert` |
+    /// | `verify-full` | yes | also has the host's name or address as a `subjectAltName` |
+    ///
+    /// `sslrootcert` is a PEM file of authorities, or `system`, which is the default of
+    /// `verify-full`. `sslcert` and `sslkey` are PEM files of a certificate of the client's own.
+    /// Files are read by this call only. A login by SCRAM is bound to the connection where the
+    /// server offers it (`channel_binding`).
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid) if the address or a file that it names makes no sense,
+    /// or demands encryption without that feature.
     pub fn connect(address: &str) -> Result<Self> {
-        let config = Config::from_str(address);
-        let config = config.map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))?;
-        let mut store =
-            Self { config: limited(config), link: None, lost: None, search: Default::default() };
+        let server = Server::new(address)?;
+        let mut store = Self { server, link: None, lost: None, search: Default::default() };
         blocking(|| {
             let begun = Instant::now();
             store.within(begun, MIGRATION, async |session, _| schema::migrate(session).await)
@@ -133,7 +152,7 @@ impl Postgres {
         let link = match &mut self.link {
             Some(link) => link,
             none => {
-                let link = Link::connect(&self.config, deadline, self.lost)?;
+                let link = Link::connect(&self.server, deadline, self.lost)?;
                 self.lost = None;
                 none.insert(link)
             }
@@ -152,7 +171,7 @@ impl Postgres {
             self.lose();
         }
         if self.link.is_none() {
-            let mut link = Link::connect(&self.config, deadline, self.lost)?;
+            let mut link = Link::connect(&self.server, deadline, self.lost)?;
             self.lost = None;
             let checked = link.call(deadline, async |session| schema::check(session).await);
             checked.map_err(|(error, _)| error)?;
@@ -166,28 +185,10 @@ impl Postgres {
     }
 }
 
-/// The configuration with limits to how long a dead network goes unnoticed, where it has none.
-fn limited(mut config: Config) -> Config {
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(2));
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(PATIENCE);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("tourbillon");
-    }
-    config.keepalives_idle(Duration::from_secs(10));
-    config.keepalives_interval(Duration::from_secs(2));
-    config.keepalives_retries(2);
-    config
-}
-
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It leaves the password out.
         f.debug_struct("Postgres")
-            .field("config", &self.config)
+            .field("server", &self.server)
             .field("is_connected", &self.link.is_some())
             .finish_non_exhaustive()
     }
@@ -195,8 +196,8 @@ impl fmt::Debug for Postgres {
 
 impl Store for Postgres {
     fn connect(&self) -> Result<Box<dyn Store>> {
-        let (config, search) = (self.config.clone(), Default::default());
-        let mut store = Self { config, link: None, lost: None, search };
+        let (server, search) = (self.server.clone(), Default::default());
+        let mut store = Self { server, link: None, lost: None, search };
         blocking(|| store.ready(Instant::now() + PATIENCE))?;
         Ok(Box::new(store))
     }

@@ -33,18 +33,23 @@ impl Database {
         Self { name }
     }
 
-    /// Its address: that of the cluster, whose path is replaced.
+    /// Its address: that of the cluster, whose path is replaced. Not encrypted.
     pub(crate) fn address(&self) -> String {
         let cluster = cluster();
         let (server, _) = cluster.rsplit_once('/').expect("the cluster's address is a URL");
-        format!("{server}/{}", self.name)
+        format!("{server}/{}?sslmode=disable", self.name)
     }
 
-    /// Its address by way of `proxy`.
+    /// Its address by way of `proxy`. Not encrypted.
     pub(crate) fn address_by(&self, proxy: SocketAddr) -> String {
+        self.address_of(&proxy.to_string(), "sslmode=disable")
+    }
+
+    /// Its address by `host`, a name and a port, with further parameters.
+    pub(crate) fn address_of(&self, host: &str, parameters: &str) -> String {
         let address = self.address();
         let (user, _) = address.rsplit_once('@').expect("the cluster's address has a user");
-        format!("{user}@{proxy}/{}", self.name)
+        format!("{user}@{host}/{}?{parameters}", self.name)
     }
 
     /// Where the cluster listens.

@@ -6,6 +6,8 @@ mod plans;
 mod runtimes;
 mod schema;
 mod smoke;
+#[cfg(feature = "tls")]
+mod tls;
 mod transactions;
 
 use std::time::Duration;

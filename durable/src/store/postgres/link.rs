@@ -1,6 +1,8 @@
 //! [`Link`]: one connection, the runtime that drives it, and what a lost one means.
 
 use std::collections::HashMap;
+use std::error::Error as _;
+use std::fmt;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
@@ -9,8 +11,13 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, Error, Row, Statement};
 
+use super::address;
+#[cfg(not(feature = "tls"))]
+use super::plain::{Connector, connector};
+#[cfg(feature = "tls")]
+use super::tls::{Connector, connector};
 use super::values::Stamp;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
@@ -68,6 +75,53 @@ impl From<Error> for Failure {
 }
 
 pub(super) type Answer<T> = std::result::Result<T, Failure>;
+
+/// Whom to connect to, and how.
+#[derive(Clone)]
+pub(super) struct Server {
+    config: Config,
+    connector: Connector,
+}
+
+impl Server {
+    /// By an address, a URL or `key=value` pairs.
+    pub(super) fn new(address: &str) -> Result<Self> {
+        let (config, encryption) = address::parse(address)?;
+        Ok(Self { config: limited(config), connector: connector(&encryption)? })
+    }
+
+    /// Connects, on the runtime that is to drive the connection.
+    async fn connect(&self) -> Answer<Client> {
+        let (client, connection) = self.config.connect(Connector::clone(&self.connector)).await?;
+        // It ends with the runtime, or with the connection, which the client then shows.
+        tokio::spawn(connection);
+        Ok(client)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It leaves the password out.
+        self.config.fmt(f)
+    }
+}
+
+/// The configuration with limits to how long a dead network goes unnoticed, where it has none.
+fn limited(mut config: Config) -> Config {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(2));
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(PATIENCE);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("tourbillon");
+    }
+    config.keepalives_idle(Duration::from_secs(10));
+    config.keepalives_interval(Duration::from_secs(2));
+    config.keepalives_retries(2);
+    config
+}
 
 /// One connection. While no call runs, nothing does.
 pub(super) struct Link {
@@ -146,13 +200,13 @@ impl Link {
     /// Connects, by `deadline` and not for long. What was sent by way of `lost` is done before, or
     /// never is: it may be at work still, or on its way.
     pub(super) fn connect(
-        config: &Config,
+        server: &Server,
         deadline: Instant,
         lost: Option<Backend>,
     ) -> Result<Self> {
         let runtime = Driver::new()?;
         let deadline = deadline.min(Instant::now() + CONNECT);
-        let begun = runtime.block_on(async { timeout_at(deadline, begin(config, lost)).await });
+        let begun = runtime.block_on(async { timeout_at(deadline, begin(server, lost)).await });
         match begun {
             Ok(Ok((client, backend))) => {
                 let statements = HashMap::new();
@@ -207,10 +261,8 @@ impl Link {
 }
 
 /// On the runtime that is to drive it.
-async fn begin(config: &Config, lost: Option<Backend>) -> Answer<(Client, Backend)> {
-    let (client, connection) = config.connect(NoTls).await?;
-    // It ends with the runtime, or with the connection, which the client then shows.
-    tokio::spawn(connection);
+async fn begin(server: &Server, lost: Option<Backend>) -> Answer<(Client, Backend)> {
+    let client = server.connect().await?;
     client.batch_execute(SETTINGS).await?;
     let own = client.query_one(BACKEND, &[]).await?;
     if let Some(Backend { pid, start }) = lost {
@@ -333,10 +385,11 @@ impl Failure {
 
     fn into_error(self, kind: StoreErrorKind) -> StoreError {
         match self {
-            Self::Postgres(error) => match error.as_db_error() {
-                // By itself it says no more than that there was one.
-                Some(said) => StoreError::new(kind, said.to_string()),
-                None => StoreError::new(kind, error),
+            // By itself it says little more than that there was one.
+            Self::Postgres(error) => match (error.as_db_error(), error.source()) {
+                (Some(said), _) => StoreError::new(kind, said.to_string()),
+                (None, Some(source)) => StoreError::new(kind, format!("{error}: {source}")),
+                (None, None) => StoreError::new(kind, error),
             },
             Self::Late => StoreError::new(kind, format!("no answer within {PATIENCE:?}")),
             Self::Other(error) => error,
