@@ -1,12 +1,109 @@
-//! The operator's page, embedded.
+//! The operator's page, embedded: `page/` as it is, without a build step.
+//!
+//! It asks the API for everything, as any other client, and nothing of any other host. Its policy
+//! ([`POLICY`]) lets it run no script but its own, and make no markup from texts.
 
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use axum::Router;
+use axum::extract::Path;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use sha2::{Digest, Sha256};
 
-use crate::Service;
+/// The Content-Security-Policy of all that is served here, one directive a line.
+const POLICY: &str = include_str!("../page/policy.txt");
 
-/// The page and what it is made of; none of it needs a token.
-pub fn routes() -> Router<Arc<Service>> {
-    Router::new()
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+/// A file of the page.
+#[derive(Debug)]
+struct Asset {
+    name: &'static str,
+    content_type: &'static str,
+    body: &'static str,
+    /// Of the body, quoted as in the header.
+    etag: String,
 }
+
+macro_rules! assets {
+    ($($name:literal: $content_type:expr,)*) => {
+        vec![$(Asset::new($name, $content_type, include_str!(concat!("../page/", $name))),)*]
+    };
+}
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    assets! {
+        "index.html": HTML,
+        "style.css": CSS,
+        "icon.svg": SVG,
+        "app.js": SCRIPT,
+        "api.js": SCRIPT,
+        "dom.js": SCRIPT,
+        "edit.js": SCRIPT,
+        "now.js": SCRIPT,
+        "preview.js": SCRIPT,
+        "runs.js": SCRIPT,
+        "schedule.js": SCRIPT,
+        "schedules.js": SCRIPT,
+        "time.js": SCRIPT,
+    }
+});
+
+impl Asset {
+    fn new(name: &'static str, content_type: &'static str, body: &'static str) -> Self {
+        let etag = format!("\"{}\"", hex::encode(&Sha256::digest(body)[..16]));
+        Self { name, content_type, body, etag }
+    }
+
+    fn find(name: &str) -> Option<&'static Self> {
+        ASSETS.iter().find(|asset| asset.name == name)
+    }
+
+    /// The file, or that it has not changed. Browsers keep it, and ask each time: it is small, and
+    /// after an upgrade no old script meets a new API.
+    fn answer(&self, headers: &HeaderMap) -> Response {
+        static POLICY_LINE: LazyLock<String> =
+            LazyLock::new(|| POLICY.lines().collect::<Vec<_>>().join(" "));
+        let common = [
+            (ETAG, self.etag.as_str()),
+            (CACHE_CONTROL, "no-cache"),
+            (CONTENT_SECURITY_POLICY, POLICY_LINE.as_str()),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        ];
+        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let is_known = known
+            .flat_map(|value| value.split(','))
+            .map(|tag| tag.trim().trim_start_matches("W/"))
+            .any(|tag| tag == self.etag || tag == "*");
+        if is_known {
+            return (StatusCode::NOT_MODIFIED, common).into_response();
+        }
+        (common, [(CONTENT_TYPE, self.content_type)], self.body).into_response()
+    }
+}
+
+/// The routes of the page: `/` and `/assets/{name}`. They need no token.
+pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    let serve = |name: &str, headers: &HeaderMap| match Asset::find(name) {
+        Some(asset) => asset.answer(headers),
+        None => StatusCode::NOT_FOUND.into_response(),
+    };
+    let index = async move |headers: HeaderMap| serve("index.html", &headers);
+    let asset = async move |Path(name): Path<String>, headers: HeaderMap| serve(&name, &headers);
+    Router::new().route("/", get(index)).route("/assets/{name}", get(asset))
+}
+
+#[cfg(test)]
+mod tests;

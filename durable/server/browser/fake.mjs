@@ -1,0 +1,310 @@
+/**
+ * @file A server that speaks the API's JSON from a script, for states of the page that are hard to
+ * produce with a real one: a night in which things fail, a store that is away, a lost connection.
+ */
+
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+
+const PAGE = new URL('../page/', import.meta.url);
+const TYPES = { html: 'text/html', css: 'text/css', js: 'text/javascript', svg: 'image/svg+xml' };
+/** What the script's clock shows at the start: daylight saving ends in Berlin within two hours. */
+export const START = Date.parse('2026-10-24T23:12:05Z');
+
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+
+const iso = (time) => new Date(time).toISOString();
+const idOf = (text) => createHash('sha256').update(text).digest('hex').slice(0, 32);
+/** So many minutes from when the minute of the start began. */
+const at = (minutes) => iso(START - START % MINUTE + minutes * MINUTE);
+
+function schedule(app, key, when, url, more = {}) {
+  return {
+    app, key, id: idOf(`${app}/${key}`), version: 3, state: 'enabled', when,
+    callback: { method: 'POST', url }, enabled: true, next: [at(18), at(48)], ...more,
+  };
+}
+
+function run(app, key, minutes, state, tries = [], more = {}) {
+  const failures = tries.filter(({ error }) => error).length;
+  const over = !['pending', 'running'].includes(state);
+  return {
+    id: idOf(`${app}/${key}/${minutes}`), app, key, scheduled_for: at(minutes), state,
+    recorded: over ? at(minutes + 0.02) : undefined, due: over ? undefined : at(minutes + 2),
+    attempts: tries.length + (state === 'running'), failures, tries,
+    can_retry: state === 'dead', node: idOf('one'), ...more,
+  };
+}
+
+const kindOf = ({ when }) => 'cron' in when || 'every' in when ? 'repeated' : 'once';
+const answered = (minutes, ms, status, error, answer = '') => (_, index) =>
+  ({ attempt: index + 1, started: at(minutes + index), ms, status, error, answer });
+const times = (many, make) => Array.from({ length: many }, make);
+
+/** A night in which one receiver is down. */
+function night() {
+  const cron = (expression, zone) => ({ cron: expression, zone });
+  return {
+    apps: ['billing', 'reports'],
+    schedules: [
+      schedule('billing', 'dunning', cron('0 9 * * mon-fri', 'Europe/Berlin'),
+        'https://billing.internal/dunning', { state: 'disabled', enabled: false, next: [] }),
+      schedule('billing', 'invoices', cron('*/15 * * * *', 'UTC'),
+        'https://billing.internal/invoices/run', { overlap: 'skip' }),
+      schedule('billing', 'ledger-sync', { every: '30s' }, 'https://ledger.internal/sync'),
+      schedule('billing', 'reminder-4711', { at: at(320) }, 'https://billing.internal/remind',
+        { state: 'pending', next: [at(320)] }),
+      schedule('reports', 'nightly', cron('30 2 * * *', 'Europe/Berlin'),
+        'https://reports.internal/build', {
+          next: [at(78), at(78 + 25 * 60)], missed: { catch_up: 3 },
+          callback: {
+            method: 'POST', url: 'https://reports.internal/build',
+            headers: { 'content-type': 'application/json' },
+            body: '{"run": "{{key}}", "for": "{{scheduled_for}}"}', timeout: '30s',
+          },
+        }),
+      schedule('reports', 'weekly-digest', cron('0 7 * * sun', 'America/Sao_Paulo'),
+        'https://reports.internal/digest', { next: [at(648)] }),
+    ],
+    runs: [
+      run('billing', 'invoices', 2, 'pending',
+        times(3, answered(-9, 10_000, undefined, 'no answer within 10s'))),
+      run('billing', 'ledger-sync', -0.1, 'running'),
+      run('billing', 'ledger-sync', -0.6, 'succeeded', times(1, answered(-0.6, 41, 204))),
+      run('billing', 'ledger-sync', -1.1, 'succeeded', times(1, answered(-1.1, 38, 204))),
+      run('billing', 'invoices', -12, 'dead', times(5, answered(-12, 83, 503,
+        'the answer was 503', '<h1>Service Unavailable</h1>')), { reason: 'attempts' }),
+      run('billing', 'invoices', -27, 'dead', times(5, answered(-27, 79, 503,
+        'the answer was 503', '<img src=x onerror="alert(1)">')), { reason: 'attempts' }),
+      run('reports', 'nightly', -1362, 'succeeded',
+        [answered(-1362, 30_000, undefined, 'no answer within 30s')(0, 0),
+          answered(-1361, 21_408, 200, undefined, '{"pages": 212}')(0, 1)]),
+      run('billing', 'invoices', -42, 'skipped', [], { reason: 'overlap' }),
+    ],
+    overdue: 14,
+    nodes: 3,
+  };
+}
+
+/** Starts it on a port of its own. `world` is what it knows; tests change it. */
+export async function start() {
+  const world = { ...night(), token: null, away: null };
+  const began = Date.now();
+  const streams = new Set();
+  const sockets = new Set();
+  const now = () => START + Date.now() - began;
+
+  function overview(app) {
+    const seen = world.runs.filter((each) => !app || each.app === app);
+    const schedules = world.schedules.filter((each) => !app || each.app === app);
+    const counts = times(60, (_, minute) => 2 + (minute % 15 === 2 ? 31 : 0)
+      + (minute === 47 ? 118 : 0) + (minute % 7 === 3 ? 9 : 0));
+    return {
+      now: iso(now()),
+      overdue: world.overdue,
+      running: seen.filter(({ state }) => state === 'running').length,
+      pending_next_hour: counts,
+      enabled: schedules.filter(({ state }) => state !== 'disabled').length,
+      disabled: schedules.filter(({ state }) => state === 'disabled').length,
+      failing: seen.filter((each) => each.failures && each.state !== 'succeeded'),
+      outcomes: { succeeded: 1286, dead: seen.filter(({ state }) => state === 'dead').length },
+      lateness: {
+        p50: 0.8, p90: 2.1, p99: 11.4, p9999: 62,
+        histogram: [[1, 812], [2, 344], [5, 91], [10, 22], [50, 14], [100, 3], [null, 0]]
+          .map(([le_ms, count]) => ({ le_ms, count })),
+      },
+      nodes: times(world.nodes, (_, index) => ({
+        id: idOf(['one', 'two', 'three'][index]), this: index === 0, epoch: 1 + index,
+        beat: iso(now() - (index === 2 ? 9_000 : 400)),
+        expires: iso(now() + (index === 2 ? 6_000 : 14_600)),
+        clock_offset_ms: [0.4, -3.2, 1840][index],
+      })),
+    };
+  }
+
+  function preview({ cron, zone = 'UTC', every, at: once, after }, many = 5) {
+    const shown = (time, offset, note) => ({
+      at: iso(time), local: iso(time + offset * 60 * MINUTE).slice(0, 19),
+      offset: `+0${offset}:00`, note,
+    });
+    if (cron) {
+      const parts = cron.split(' ');
+      if (parts.length !== 5) {
+        throw refusal(422, 'That is no schedule.',
+          [{ field: 'when.cron', detail: `five fields are needed, not ${parts.length}` }]);
+      }
+      if (zone !== 'Europe/Berlin') {
+        return times(many, (_, day) => shown(START - START % MINUTE + 78 * MINUTE + day * DAY, 0));
+      }
+      const first = Date.parse('2026-10-25T00:30:00Z');
+      return times(many, (_, day) => day
+        ? shown(first + day * DAY + 60 * MINUTE, 1) : shown(first, 2, 'fold'));
+    }
+    if (once) return [shown(Date.parse(once), 0)];
+    const seconds = Number.parseInt(every ?? after, 10);
+    if (!seconds) {
+      throw refusal(422, 'That is no schedule.',
+        [{ field: every ? 'when.every' : 'when.after', detail: 'it is not a span such as 90s' }]);
+    }
+    return times(every ? many : 1, (_, index) => shown(now() + (index + 1) * seconds * 1000, 0));
+  }
+
+  const refusal = (status, detail, errors) => ({ status, document: {
+    type: 'about:blank', title: 'Refused', status, detail, errors,
+  } });
+
+  /** Tells all who look on that an attempt has ended. */
+  function tell(ended) {
+    for (const stream of streams) stream.write(`event: run\ndata: ${JSON.stringify(ended)}\n\n`);
+  }
+
+  function page(items, query) {
+    const limit = Number(query.get('limit') ?? 100);
+    const from = Number(query.get('cursor') ?? 0);
+    const next = from + limit < items.length ? `${from + limit}` : undefined;
+    return { items: items.slice(from, from + limit), next };
+  }
+
+  function ofApp(method, app, [what, name, act], query, body, request) {
+    if (what === 'runs') {
+      if (!name) {
+        return page(world.runs.filter((each) => each.app === app
+          && (!query.get('key') || each.key === query.get('key'))
+          && (query.get('state') ? each.state === query.get('state') : each.recorded)
+          && (!query.get('since') || each.scheduled_for >= query.get('since'))), query);
+      }
+      const found = world.runs.find(({ id }) => id === name);
+      if (!found) throw refusal(404, 'There is no such run.');
+      if (act === 'retry') {
+        const again = run(app, found.key, (now() - START) / MINUTE, 'succeeded',
+          times(1, answered(0, 12, 200)));
+        world.runs = [again, ...world.runs.filter((each) => each !== found)];
+        tell(again);
+        return { id: again.id };
+      }
+      return found;
+    }
+    const find = (key) => world.schedules.find((each) => each.app === app && each.key === key);
+    if (!name) {
+      if (method === 'GET') {
+        return page(world.schedules.filter((each) => each.app === app
+          && each.key.startsWith(query.get('prefix') ?? '')
+          && (!query.get('state') || each.state === query.get('state'))
+          && (!query.get('kind') || query.get('kind') === kindOf(each))), query);
+      }
+      const { key = 'drawn', ...definition } = body;
+      if (!definition.callback.url) {
+        throw refusal(422, 'That is no schedule.',
+          [{ field: 'callback.url', detail: 'it is empty' }]);
+      }
+      const made = schedule(app, key, definition.when, '', { ...definition, version: 1 });
+      world.schedules.push(made);
+      world.schedules.sort((a, b) => `${a.app}/${a.key}` < `${b.app}/${b.key}` ? -1 : 1);
+      return made;
+    }
+    const found = find(name);
+    if (!found) throw refusal(404, `There is no schedule ${name}.`);
+    if (act === 'preview') return preview(found.when, Number(query.get('count') ?? 5));
+    if (act === 'disable' || act === 'enable') {
+      Object.assign(found, { state: `${act}d`, enabled: act === 'enable' });
+      return found;
+    }
+    if (act === 'fire') {
+      const fired = run(app, name, (now() - START) / MINUTE, 'succeeded',
+        times(1, answered(0, 9, 200)));
+      world.runs.unshift(fired);
+      tell(fired);
+      return { id: fired.id };
+    }
+    if (method === 'DELETE') {
+      world.schedules = world.schedules.filter((each) => each !== found);
+      return { running: [] };
+    }
+    if (method === 'PUT') {
+      const expected = request.headers['if-match'];
+      if (expected && expected !== `${found.version}`) {
+        throw refusal(412, 'It was changed since.');
+      }
+      Object.assign(found, body, { version: found.version + 1 });
+    }
+    return found;
+  }
+
+  function api(request, path, query, body) {
+    const [area, app, ...rest] = path.slice('/v1/'.length).split('/').map(decodeURIComponent);
+    if (area === 'apps' && !app) return world.apps.map((name) => ({ name }));
+    if (area === 'apps') return ofApp(request.method, app, rest, query, body, request);
+    if (area === 'preview') return preview(body.when, body.count);
+    if (area === 'overview') return overview(query.get('app'));
+    throw refusal(404, 'There is no such route.');
+  }
+
+  function follow(request, response, app) {
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+    const beat = () => {
+      const event = world.away === 'store'
+        ? ['problem', refusal(503, 'The last try was a second ago.').document]
+        : ['overview', overview(app)];
+      response.write(`event: ${event[0]}\ndata: ${JSON.stringify(event[1])}\n\n`);
+    };
+    beat();
+    const timer = setInterval(beat, 250);
+    streams.add(response);
+    request.on('close', () => {
+      clearInterval(timer);
+      streams.delete(response);
+    });
+  }
+
+  const policy = readFileSync(new URL('policy.txt', PAGE), 'utf8').trim().replaceAll('\n', ' ');
+  const server = createServer(async (request, response) => {
+    const { pathname, searchParams } = new URL(request.url, 'http://localhost');
+    const json = (status, document) => {
+      response.writeHead(status, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(document));
+    };
+    if (!pathname.startsWith('/v1/')) {
+      const name = pathname === '/' ? 'index.html' : pathname.slice('/assets/'.length);
+      response.writeHead(200, {
+        'content-type': TYPES[name.split('.')[1]], 'content-security-policy': policy,
+      });
+      response.end(readFileSync(new URL(name, PAGE)));
+      return;
+    }
+    let body = '';
+    for await (const part of request) body += part;
+    try {
+      if (world.token && request.headers.authorization !== `Bearer ${world.token}`) {
+        throw refusal(401, 'A token is needed.');
+      }
+      if (pathname === '/v1/live') {
+        follow(request, response, searchParams.get('app'));
+        return;
+      }
+      if (world.away === 'store') throw refusal(503, 'The store does not answer.');
+      json(200, api(request, pathname, searchParams, body && JSON.parse(body)));
+    } catch (error) {
+      if (!error.document) throw error;
+      json(error.status, error.document);
+    }
+  });
+  server.on('connection', (socket) => {
+    if (world.away === 'server') socket.destroy();
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    world,
+    now,
+    url: `http://127.0.0.1:${server.address().port}`,
+    /** Cuts all connections; with `world.away = 'server'`, for as long as that is so. */
+    cut: () => { for (const socket of sockets) socket.destroy(); },
+    stop: () => {
+      for (const socket of sockets) socket.destroy();
+      return new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

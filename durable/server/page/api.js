@@ -1,0 +1,223 @@
+/** @file The API: requests with the token, lists over several apps, and the live stream. */
+
+const TOKEN = 'tourbillon-token';
+
+/** What the API refused, or why there is no answer. */
+export class Problem extends Error {
+  /**
+   * @param {number} status 0 if there was no answer.
+   * @param {Object} document A problem document of RFC 9457, or a part of it.
+   */
+  constructor(status, document) {
+    super(document.detail || document.title || `The server answered ${status}.`);
+    this.status = status;
+    /** What is wrong with which field: `{field, detail}`. */
+    this.errors = document.errors ?? [];
+  }
+}
+
+/** The token is kept for this tab alone. */
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN),
+  set: (value) => sessionStorage.setItem(TOKEN, value),
+  forget: () => sessionStorage.removeItem(TOKEN),
+};
+
+let asked = null;
+let ask = () => Promise.reject(new Error('nobody to ask'));
+
+/** Says who asks for a token. The function gets whether one was refused, and resolves with one. */
+export function onUnauthorized(prompt) {
+  ask = prompt;
+}
+
+/** Has one prompt at a time; all who need a token wait for it. */
+function askForToken(refused) {
+  asked ??= ask(refused !== null)
+    .then((value) => token.set(value))
+    .finally(() => { asked = null; });
+  return asked;
+}
+
+/** Sends a request; asks for a token as often as the server does. */
+async function send(method, path, { body, headers = {}, signal } = {}) {
+  for (;;) {
+    const used = token.get();
+    const all = { ...headers };
+    if (used) all.Authorization = `Bearer ${used}`;
+    if (body !== undefined) all['Content-Type'] = 'application/json';
+    let answer;
+    try {
+      answer = await fetch(path, {
+        method, headers: all, signal, cache: 'no-store', redirect: 'error',
+        body: body === undefined ? undefined : JSON.stringify(body),
+      });
+    } catch (error) {
+      if (error.name === 'AbortError') throw error;
+      throw new Problem(0, { detail: 'The server cannot be reached.' });
+    }
+    if (answer.status !== 401) return answer;
+    // Another request may have been given a new one meanwhile.
+    if (token.get() === used) await askForToken(used);
+  }
+}
+
+async function refuse(answer) {
+  const text = await answer.text();
+  let document = {};
+  try { document = JSON.parse(text) ?? {}; } catch { document.detail = text.slice(0, 500); }
+  throw new Problem(answer.status, document);
+}
+
+/**
+ * Asks the API.
+ *
+ * @param {string} method
+ * @param {string} path From the root, with its query.
+ * @param {{body?: *, headers?: Object<string, string>, signal?: AbortSignal}} [options]
+ * @returns {Promise<*>} The answer's JSON; `null` if it has no body.
+ * @throws {Problem}
+ */
+export async function call(method, path, options) {
+  const answer = await send(method, path, options);
+  if (!answer.ok) await refuse(answer);
+  const text = await answer.text();
+  return text ? JSON.parse(text) : null;
+}
+
+/** A path with each part encoded, and those parameters that are set. */
+export function path(parts, parameters = {}) {
+  const query = new URLSearchParams(
+    Object.entries(parameters).filter(([, value]) => value !== undefined && value !== ''));
+  return `/v1/${parts.map(encodeURIComponent).join('/')}${query.size ? `?${query}` : ''}`;
+}
+
+/**
+ * Reads one list of several apps, in the order that `before` says. Each app's list is read page by
+ * page, and no further than is needed.
+ *
+ * @param {string[]} apps
+ * @param {string} what `schedules` or `runs`.
+ * @param {Object} parameters
+ * @param {(a: Object, b: Object) => number} order The order that the API lists them in.
+ * @returns {(wanted: number) => Promise<{items: Object[], more: boolean}>} Reads on.
+ */
+export function lists(apps, what, parameters, order) {
+  const sources = apps.map((app) => ({ app, items: [], cursor: '', over: false }));
+  const refill = async (source, limit) => {
+    const { items, next } = await call('GET',
+      path(['apps', source.app, what], { ...parameters, limit, cursor: source.cursor }));
+    source.items = items;
+    source.cursor = next;
+    source.over = next === undefined || next === null;
+  };
+  return async (wanted) => {
+    const limit = Math.min(wanted, 1000);
+    const items = [];
+    for (;;) {
+      const empty = sources.filter((source) => !source.items.length && !source.over);
+      await Promise.all(empty.map((source) => refill(source, limit)));
+      const full = sources.filter((source) => source.items.length);
+      if (!full.length) {
+        if (sources.every((source) => source.over)) return { items, more: false };
+        continue;
+      }
+      if (items.length >= wanted) return { items, more: true };
+      full.sort((a, b) => order(a.items[0], b.items[0]));
+      items.push(full[0].items.shift());
+    }
+  };
+}
+
+/** The events of a body of server-sent events: `{event, data}`. */
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  let event = '';
+  let data = [];
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split('\n');
+    rest = lines.pop();
+    for (const line of lines.map((text) => text.replace(/\r$/, ''))) {
+      if (line.startsWith('event:')) event = line.slice(6).trim();
+      else if (line.startsWith('data:')) data.push(line.slice(5).replace(/^ /, ''));
+      else if (line === '') {
+        if (data.length) yield { event: event || 'message', data: data.join('\n') };
+        event = '';
+        data = [];
+      }
+    }
+  }
+}
+
+/** Silence that counts as a connection lost, in milliseconds. An event is due each second. */
+const SILENCE = 5_000;
+/** The longest pause between tries to connect, in milliseconds. */
+const LONGEST = 15_000;
+
+/**
+ * Follows the live stream, and connects again by itself: after half a second, then twice that with
+ * each try, up to fifteen seconds.
+ *
+ * @param {() => string} where The path, asked for anew with each connection.
+ * @param {Object} told
+ * @param {(event: string, data: Object) => void} told.event
+ * @param {(why: string, retryAt: number) => void} told.lost
+ * @returns {{again: () => void}} `again` connects anew at once.
+ */
+export function live(where, told) {
+  let failures = 0;
+  let cut = new AbortController();
+  let wake = () => {};
+
+  async function follow() {
+    let silence;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => cut.abort(), SILENCE);
+    };
+    try {
+      heard();
+      const answer = await send('GET', where(),
+        { headers: { Accept: 'text/event-stream' }, signal: cut.signal });
+      if (!answer.ok) await refuse(answer);
+      for await (const { event, data } of events(answer.body)) {
+        heard();
+        failures = 0;
+        told.event(event, JSON.parse(data));
+      }
+      return 'The server closed the connection.';
+    } catch (error) {
+      if (error instanceof Problem) return error.message;
+      if (cut.signal.aborted) return 'The server has gone silent.';
+      return 'The connection broke.';
+    } finally {
+      clearTimeout(silence);
+    }
+  }
+
+  (async () => {
+    for (;;) {
+      cut = new AbortController();
+      const why = await follow();
+      if (cut.signal.reason === 'again') continue;
+      const pause = Math.min(LONGEST, 500 * 2 ** failures) * (0.75 + Math.random() / 2);
+      failures += 1;
+      told.lost(why, Date.now() + pause);
+      await new Promise((resolve) => {
+        wake = resolve;
+        setTimeout(resolve, pause);
+      });
+    }
+  })();
+
+  return {
+    again() {
+      failures = 0;
+      cut.abort('again');
+      wake();
+    },
+  };
+}

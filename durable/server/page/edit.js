@@ -1,0 +1,282 @@
+/** @file The form of a schedule, with what it would do shown as it is typed. */
+
+import { call, path } from './api.js';
+import { button, field, h, section, select, setText } from './dom.js';
+import { makePreview } from './preview.js';
+import { HERE } from './time.js';
+
+/** How long typing gathers before a preview is asked for, in milliseconds. */
+const GATHER = 250;
+/** How many occurrences are shown. */
+const MANY = 6;
+
+const WHENS = [
+  ['cron', 'By a cron expression'], ['every', 'Again and again'],
+  ['at', 'Once, at a time'], ['after', 'Once, after a while'],
+];
+const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD'].map((name) => [name, name]);
+const MISSED = [
+  ['', 'The last one stands for all (default)'], ['skip', 'Skip them'],
+  ['catch_up', 'Make up for the last ones'],
+];
+const OVERLAP = [
+  ['', 'Both run (default)'], ['skip', 'Skip the later one'], ['queue', 'The later ones wait'],
+];
+
+/** Lines of `Name: value` as an object. */
+function headersOf(text) {
+  const lines = text.split('\n').filter((line) => line.trim());
+  return Object.fromEntries(lines.map((line) => {
+    const at = line.indexOf(':');
+    return at < 0 ? [line.trim(), ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+  }));
+}
+
+/** What an input is to show of a policy that may carry a number. */
+function policyOf(policy) {
+  if (policy && typeof policy === 'object') return Object.entries(policy)[0];
+  return [policy === 'coalesce' || policy === 'allow' ? '' : policy ?? '', ''];
+}
+
+/** Shows the form, of a new schedule or of one that is there. */
+export function show(holder, frame, { app, key }) {
+  holder.append(h('h1', {}, key ? `Edit ${key}` : 'New schedule'));
+  if (!key) return form(holder, frame, null);
+  let shown = {};
+  call('GET', path(['apps', app, 'schedules', key])).then(
+    (schedule) => { shown = form(holder, frame, schedule); },
+    (error) => holder.append(h('p', { class: 'error' }, error.message)));
+  return { close: () => shown.close?.() };
+}
+
+function form(holder, frame, old) {
+  const input = (attributes = {}) =>
+    h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', ...attributes });
+  const was = old ?? { when: { cron: '0 2 * * *', zone: HERE }, callback: {}, enabled: true };
+  const { when, callback } = was;
+  const first = WHENS.map(([name]) => name).find((name) => name in when);
+  const [missed, missedMany] = policyOf(was.missed);
+  const [overlap, overlapMany] = policyOf(was.overlap);
+  const retry = was.retry ?? {};
+  const zones = Intl.supportedValuesOf?.('timeZone') ?? [];
+
+  const control = {
+    app: select(frame.allApps.filter(frame.canChange).map((name) => [name, name]), old?.app ?? frame.chosen,
+      { disabled: Boolean(old) }),
+    key: input({ value: old?.key, disabled: Boolean(old) }),
+    cron: input({ value: when.cron ?? '', class: 'code' }),
+    zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
+    every: input({ value: when.every ?? '5m' }),
+    at: input({ value: when.at ?? '', placeholder: '2027-03-01T09:00:00Z' }),
+    after: input({ value: when.after ?? '10m' }),
+    method: select(METHODS, callback.method ?? 'POST'),
+    url: input({ value: callback.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
+    headers: h('textarea', { rows: 3, spellcheck: 'false', class: 'code' },
+      Object.entries(callback.headers ?? {}).map(([name, value]) => `${name}: ${value}`).join('\n')),
+    body: h('textarea', { rows: 5, spellcheck: 'false', class: 'code' }, callback.body ?? ''),
+    timeout: input({ value: callback.timeout ?? '', placeholder: '10s' }),
+    attempts: input({ value: retry.attempts ?? '', inputmode: 'numeric', placeholder: '5' }),
+    first: input({ value: retry.first ?? '', placeholder: '1s' }),
+    longest: input({ value: retry.longest ?? '', placeholder: '10m' }),
+    missed: select(MISSED, missed),
+    missedMany: input({ value: missedMany, inputmode: 'numeric', placeholder: '10' }),
+    within: input({ value: was.on_time_within ?? '', placeholder: '1m' }),
+    overlap: select(OVERLAP, overlap),
+    overlapMany: input({ value: overlapMany, inputmode: 'numeric', placeholder: '10' }),
+    jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
+    enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
+  };
+  const value = (name) => control[name].value.trim();
+  const kinds = WHENS.map(([name, words]) => h('label', { class: 'choice' },
+    h('input', { type: 'radio', name: 'when', value: name, checked: name === first }), words));
+  const chosen = () => element.querySelector('[name=when]:checked').value;
+
+  const fields = {
+    cron: h('div', { class: 'pair' },
+      field('Cron expression', control.cron, {
+        name: 'when.cron',
+        hint: 'Minute, hour, day of month, month, day of week, as in crontab(5).',
+      }),
+      field('Zone', control.zone, { name: 'when.zone', hint: 'A name such as Europe/Berlin.' })),
+    every: field('Period', control.every,
+      { name: 'when.every', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
+    at: field('Time', control.at, { name: 'when.at', hint: 'RFC 3339, with an offset or Z.' }),
+    after: field('How long from now', control.after,
+      { name: 'when.after', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
+  };
+  const repeating = h('div', {},
+    h('div', { class: 'pair' },
+      field('Occurrences that no node was there for', control.missed, { name: 'missed' }),
+      field('How many', control.missedMany, { name: 'missed.catch_up' }),
+      field('Counts as on time within', control.within, { name: 'on_time_within' })),
+    h('div', { class: 'pair' },
+      field('Due while an earlier one is not finished', control.overlap, { name: 'overlap' }),
+      field('How many wait', control.overlapMany, { name: 'overlap.queue' }),
+      field('Later by up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
+  const preview = makePreview();
+  const about = h('p', { class: 'hint', role: 'status' });
+  const general = h('p', { class: 'error', role: 'alert' });
+  const save = h('button', { type: 'submit', class: 'main' }, old ? 'Save' : 'Create');
+
+  const element = h('form', { class: 'edit', novalidate: true, onsubmit: submit, oninput: typed },
+    h('div', { class: 'edit-columns' },
+      h('div', {},
+        h('div', { class: 'pair' },
+          field('App', control.app, { name: 'app' }),
+          field('Key', control.key, {
+            name: 'key', hint: old ? undefined : 'Its name in the app. Drawn if it is empty.',
+          })),
+        h('fieldset', {}, h('legend', {}, 'When'),
+          h('div', { class: 'choices' }, kinds), Object.values(fields)),
+        h('fieldset', {}, h('legend', {}, 'Callback'),
+          h('div', { class: 'pair short-first' },
+            field('Method', control.method, { name: 'callback.method' }),
+            field('URL', control.url, { name: 'callback.url' })),
+          field('Headers', control.headers,
+            { name: 'callback.headers', hint: 'One a line: Name: value' }),
+          field('Body', control.body, {
+            name: 'callback.body',
+            hint: 'Replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
+          }),
+          field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' })),
+        h('details', { open: Boolean(was.missed || was.overlap || was.jitter || was.retry) },
+          h('summary', {}, 'Retries, misses and overlaps'),
+          h('div', { class: 'pair' },
+            field('Attempts', control.attempts, { name: 'retry.attempts' }),
+            field('First pause', control.first, { name: 'retry.first' }),
+            field('Longest pause', control.longest, { name: 'retry.longest' })),
+          repeating)),
+      h('div', {}, section('preview', 'What that does', about, preview.element))),
+    h('datalist', { id: 'zones' }, zones.map((name) => h('option', { value: name }))),
+    h('label', { class: 'choice', for: 'enabled' }, control.enabled, 'Enabled'),
+    general,
+    h('p', { class: 'buttons' }, save,
+      button('Cancel', () => history.back(), { kind: 'plain' })));
+  holder.append(element);
+
+  function whenOf() {
+    const kind = chosen();
+    if (kind === 'cron') return { cron: value('cron'), zone: value('zone') || 'UTC' };
+    return { [kind]: value(kind) };
+  }
+
+  /** What the form says. Fields of their own are left out if they are empty. */
+  function definition() {
+    const text = (name) => value(name) || undefined;
+    const number = (name, missing) => value(name) === '' ? missing : Number(value(name));
+    const repeats = ['cron', 'every'].includes(chosen());
+    const policy = (name, counted) => value(name) === counted
+      ? { [counted]: number(`${name}Many`, 10) } : text(name);
+    const retries = value('attempts') || value('first') || value('longest');
+    return {
+      when: whenOf(),
+      callback: {
+        method: value('method'), url: value('url'), headers: headersOf(control.headers.value),
+        body: control.body.value, timeout: text('timeout'),
+      },
+      missed: repeats ? policy('missed', 'catch_up') : undefined,
+      on_time_within: repeats ? text('within') : undefined,
+      overlap: repeats ? policy('overlap', 'queue') : undefined,
+      jitter: repeats ? text('jitter') : undefined,
+      retry: retries ? {
+        attempts: number('attempts', 5),
+        first: value('first') || '1s',
+        longest: value('longest') || '10m',
+      } : undefined,
+      enabled: control.enabled.checked,
+    };
+  }
+
+  /**
+   * Shows what is wrong beside the fields it is about; what is about none, below. What was shown
+   * before goes, where the field's name begins with `prefix`.
+   */
+  function blame(errors, rest = '', prefix = '') {
+    for (const each of element.querySelectorAll(`[data-field${prefix && `^="${prefix}"`}]`)) {
+      each.removeAttribute('aria-invalid');
+      setText(element.querySelector(`[id="${each.id}-error"]`), '');
+    }
+    const others = [];
+    for (const { field: name, detail } of errors) {
+      const found = [...element.querySelectorAll('[data-field]')]
+        .filter((each) => `${name}.`.startsWith(`${each.dataset.field}.`))
+        .sort((a, b) => b.dataset.field.length - a.dataset.field.length)
+        .find((each) => !each.closest('[hidden]'));
+      if (!found) {
+        others.push(`${name}: ${detail}`);
+        continue;
+      }
+      found.setAttribute('aria-invalid', 'true');
+      setText(element.querySelector(`[id="${found.id}-error"]`), detail);
+      const details = found.closest('details');
+      if (details) details.open = true;
+    }
+    setText(general, [rest, ...others].filter(Boolean).join(' '));
+  }
+
+  let latest = 0;
+  let gathering;
+  function typed() {
+    for (const [name, part] of Object.entries(fields)) part.hidden = name !== chosen();
+    repeating.hidden = !['cron', 'every'].includes(chosen());
+    control.missedMany.parentElement.hidden = value('missed') !== 'catch_up';
+    control.overlapMany.parentElement.hidden = value('overlap') !== 'queue';
+    clearTimeout(gathering);
+    gathering = setTimeout(look, GATHER);
+  }
+
+  async function look() {
+    latest += 1;
+    const mine = latest;
+    const asked = whenOf();
+    if (Object.values(asked).some((part) => !part)) {
+      preview.element.hidden = true;
+      setText(about, 'Say when, and the next times show here.');
+      return;
+    }
+    try {
+      const occurrences = await call('POST', '/v1/preview', { body: { when: asked, count: MANY } });
+      if (mine !== latest) return;
+      blame([], '', 'when');
+      preview.draw(occurrences);
+      preview.element.hidden = !occurrences.length;
+      setText(about, occurrences.length ? 'It would fire:' : 'It would never fire.');
+    } catch (error) {
+      if (mine !== latest) return;
+      preview.element.hidden = true;
+      setText(about, 'Nothing to show for that.');
+      blame(error.errors ?? [], error.errors?.length ? '' : error.message, 'when');
+    }
+  }
+
+  async function submit(event) {
+    event.preventDefault();
+    latest += 1;
+    clearTimeout(gathering);
+    save.disabled = true;
+    try {
+      const app = value('app');
+      const body = definition();
+      const kept = old
+        ? await call('PUT', path(['apps', app, 'schedules', old.key]),
+          { body, headers: { 'If-Match': `${old.version}` } })
+        : await call('POST', path(['apps', app, 'schedules']),
+          { body: { ...body, key: value('key') || undefined } });
+      frame.say(`${kept.key} is ${old ? 'saved' : 'created'}.`);
+      frame.go(frame.link(['schedules', kept.app ?? app, kept.key]));
+    } catch (error) {
+      blame(error.errors ?? [], error.message);
+      (element.querySelector('[aria-invalid]') ?? save).focus();
+    } finally {
+      save.disabled = false;
+    }
+  }
+
+  typed();
+  return {
+    close() {
+      latest += 1;
+      clearTimeout(gathering);
+    },
+  };
+}

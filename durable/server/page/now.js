@@ -1,0 +1,266 @@
+/** @file What happens now: overdue, running, failing, late; the next hour; the nodes. */
+
+import { badge, button, h, row, section, setText, svg, sync, table } from './dom.js';
+import { canRetry, retry, runLink, scheduleLink, stateOf, why } from './runs.js';
+import { clock, count, counted, HERE, now, span, timeElement } from './time.js';
+
+/** How many ended attempts are kept in sight. */
+const LAST = 8;
+const MINUTE = 60_000;
+
+/** Shows the view; told of overviews and of runs. */
+export function show(holder, frame) {
+  const figures = makeFigures();
+  const hour = makeHour();
+  const lateness = makeLateness();
+  const failing = makeFailing(frame);
+  const nodes = makeNodes();
+  const lastRuns = makeLast(frame);
+  holder.append(
+    h('h1', {}, 'Now'),
+    figures.element, hour.element,
+    h('div', { class: 'columns' },
+      h('div', {}, failing.element, nodes.element),
+      h('div', {}, lastRuns.element, lateness.element)),
+  );
+  const parts = [figures, hour, lateness, failing, nodes];
+  return {
+    overview: (overview) => parts.forEach((part) => part.update(overview)),
+    run: lastRuns.add,
+  };
+}
+
+/** The figures that are looked at first. */
+function makeFigures() {
+  const list = h('dl', { class: 'figures' });
+  const figure = (name, words) => {
+    const number = h('dd', { class: 'number', 'data-figure': name }, '–');
+    const note = h('dd', { class: 'note' });
+    const box = h('div', {}, h('dt', {}, words), number, note);
+    list.append(box);
+    return (value, text = '', tone = '') => {
+      setText(number, value === undefined || value === null ? '–' : count(value));
+      setText(note, text);
+      box.className = tone;
+    };
+  };
+  const overdue = figure('overdue', 'Overdue');
+  const running = figure('running', 'Running');
+  const failing = figure('failing', 'Failing');
+  const hour = figure('hour', 'Due, next hour');
+  const ended = figure('ended', 'Succeeded, last hour');
+  const enabled = figure('enabled', 'Schedules');
+  return {
+    element: h('section', { 'aria-label': 'Figures' }, list),
+    update(overview) {
+      const { dead = 0, succeeded = 0 } = overview.outcomes;
+      const due = overview.pending_next_hour.reduce((sum, each) => sum + each, 0);
+      overdue(overview.overdue, overview.overdue ? 'due and not started' : 'all on time',
+        overview.overdue ? 'warn' : '');
+      running(overview.running, 'at this moment');
+      const many = overview.failing.length;
+      failing(many, many >= 10 ? 'or more, last ones below' : many ? 'see below' : 'none',
+        many ? 'bad' : '');
+      const next = overview.pending_next_hour[0];
+      hour(due, `${count(next)} in the next minute`);
+      ended(succeeded, `${counted(dead, 'dead letter')}`, '');
+      enabled(overview.enabled, `enabled, ${count(overview.disabled)} disabled`);
+    },
+  };
+}
+
+/** The next hour, a bar a minute. One minute at a time is read, by pointer, arrow keys or ear. */
+function makeHour() {
+  const minutes = 60;
+  const [width, height] = [600, 96];
+  let counts = new Array(minutes).fill(0);
+  let from = now();
+  let at = 0;
+  const bars = counts.map((_, index) =>
+    svg('rect', { x: index * 10 + 1, width: 8, y: height, height: 0, rx: 1 }));
+  const mark = svg('rect', { class: 'mark', x: 0, y: 0, width: 10, height });
+  const most = h('span', {});
+  const hours = [0, 15, 30, 45, 60].map(() => h('span', {}));
+  const readout = h('p', { class: 'readout', 'aria-hidden': 'true' });
+  const slider = h('div', {
+    class: 'chart', role: 'slider', tabindex: 0, 'aria-label': 'Minute of the next hour',
+    'aria-valuemin': 0, 'aria-valuemax': minutes - 1, 'aria-describedby': 'hour-how',
+    onkeydown: key, onpointermove: point, onpointerdown: point,
+  }, svg('svg', {
+    viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true',
+  }, mark, bars));
+  const details = table('Calls due in each minute of the next hour', ['Minute', 'Due']);
+
+  function words(index) {
+    const start = from + index * MINUTE;
+    const minute = `${clock(start, { seconds: false })}–${clock(start + MINUTE, { seconds: false })}`;
+    return [minute, counted(counts[index], 'call')];
+  }
+  function read() {
+    const [minute, calls] = words(at);
+    setText(readout, `${minute}: ${calls}`);
+    slider.setAttribute('aria-valuenow', at);
+    slider.setAttribute('aria-valuetext', `${minute}, ${calls}`);
+    mark.setAttribute('x', at * 10);
+  }
+  function key(event) {
+    const steps = {
+      ArrowRight: at + 1, ArrowUp: at + 1, ArrowLeft: at - 1, ArrowDown: at - 1,
+      PageUp: at + 10, PageDown: at - 10, Home: 0, End: minutes - 1,
+    };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    at = Math.max(0, Math.min(minutes - 1, steps[event.key]));
+    read();
+  }
+  function point(event) {
+    const box = slider.getBoundingClientRect();
+    const share = (event.clientX - box.left) / box.width;
+    at = Math.max(0, Math.min(minutes - 1, Math.floor(share * minutes)));
+    read();
+  }
+  function drawTable() {
+    if (!details.table.parentElement.open) return;
+    sync(details.body, counts.map((_, index) => [index, ...words(index)]), ([index]) => `${index}`,
+      ([, minute, calls]) => row([['Minute', minute], ['Due', calls]]));
+  }
+  return {
+    element: section('hour', 'The next hour',
+      h('p', { class: 'hint', id: 'hour-how' },
+        'One bar is one minute. Arrow keys or a pointer read the exact figure.'),
+      h('div', { class: 'scale' }, most, readout),
+      slider,
+      h('div', { class: 'axis', 'aria-hidden': 'true' }, hours),
+      h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
+    update(overview) {
+      counts = overview.pending_next_hour;
+      from = Date.parse(overview.now);
+      const top = Math.max(1, ...counts);
+      bars.forEach((bar, index) => {
+        const tall = counts[index] && Math.max(2, Math.round(counts[index] / top * height));
+        bar.setAttribute('y', height - tall);
+        bar.setAttribute('height', tall);
+      });
+      setText(most, `at most ${counted(Math.max(...counts), 'call')} a minute`);
+      hours.forEach((label, index) =>
+        setText(label, clock(from + index * 15 * MINUTE, { seconds: false })));
+      read();
+      drawTable();
+    },
+  };
+}
+
+/** How late attempts began: percentiles, and a bar for each bucket. */
+function makeLateness() {
+  const percentiles = h('dl', { class: 'percentiles' });
+  const buckets = table('Attempts by how late they began', ['Late by', 'Attempts', 'Share']);
+  const none = h('p', { class: 'empty' }, 'Nothing has fired yet.');
+  return {
+    element: section('lateness', 'Lateness',
+      h('p', { class: 'hint' }, 'From due to the start of the attempt, on this node.'),
+      percentiles, buckets.table, none),
+    update({ lateness }) {
+      const all = lateness.histogram.filter(({ count: many }) => many);
+      none.hidden = all.length > 0;
+      buckets.table.hidden = !all.length;
+      percentiles.hidden = !all.length;
+      const shown = ['p50', 'p90', 'p99', 'p9999'].map((name) => [name, lateness[name]]);
+      sync(percentiles, shown, ([name]) => name, ([name, ms]) => h('div', {},
+        h('dt', {}, name.replace('9999', '99.99')),
+        h('dd', {}, typeof ms === 'number' ? span(ms) : '–')));
+      const sum = all.reduce((total, { count: many }) => total + many, 0);
+      const top = Math.max(...all.map(({ count: many }) => many));
+      sync(buckets.body, all, ({ le_ms: ms }) => `${ms}`, ({ le_ms: ms, count: many }) => row([
+        ['Late by', typeof ms === 'number' ? `≤ ${span(ms)}` : 'more'],
+        ['Attempts', count(many)],
+        ['Share', [
+          svg('svg', {
+            class: 'share', viewBox: '0 0 100 8', preserveAspectRatio: 'none', 'aria-hidden': 'true',
+          }, svg('rect', { width: Math.max(1, many / top * 100), height: 8 })),
+          h('span', { class: 'unseen' }, `${(many / sum * 100).toFixed(1)} %`),
+        ]],
+      ]));
+    },
+  };
+}
+
+/** What fails now: retried, or given up. */
+function makeFailing(frame) {
+  const list = table('Failing', ['State', 'Schedule', 'Failures', 'Last answer', 'Next']);
+  const none = h('p', { class: 'empty' }, 'Nothing fails.');
+  return {
+    element: section('failing', 'Failing', list.table, none),
+    update({ failing }) {
+      none.hidden = failing.length > 0;
+      list.table.hidden = !failing.length;
+      sync(list.body, failing, ({ id }) => id, (run) => row([
+        ['State', runLink(frame, run, stateOf(run))],
+        ['Schedule', scheduleLink(frame, run)],
+        ['Failures', count(run.failures)],
+        ['Last answer', why(run)],
+        ['Next', canRetry(frame, run)
+          ? button('Retry', () => retry(frame, run), { about: run.key })
+          : run.due ? timeElement(run.due) : '–'],
+      ]));
+    },
+  };
+}
+
+/** The nodes, how long their leases hold, and how far off their clocks are. */
+function makeNodes() {
+  const list = table('Nodes', ['Node', 'Lease', 'Last beat', 'Clock']);
+  const none = h('p', { class: 'empty' }, 'No node has a lease: nothing is called.');
+  const lease = (node) => {
+    const left = Date.parse(node.expires) - now();
+    if (left <= 0) return badge('lost', 'expired');
+    const quiet = now() - Date.parse(node.beat);
+    return badge(quiet > 2_500 ? 'late' : 'live', `${Math.ceil(left / 1000)} s left`);
+  };
+  const offset = (ms) => {
+    if (typeof ms !== 'number') return '–';
+    const word = `${ms < 0 ? '−' : '+'}${span(Math.abs(ms))}`;
+    return Math.abs(ms) > 1000 ? badge('late', word) : word;
+  };
+  return {
+    element: section('nodes', 'Nodes',
+      h('p', { class: 'hint' }, 'A clock is compared with the store’s, which alone decides.'),
+      list.table, none),
+    update({ nodes }) {
+      none.hidden = nodes.length > 0;
+      list.table.hidden = !nodes.length;
+      // A lease is drawn anew each second, whether or not it was renewed.
+      const second = Math.floor(now() / 1000);
+      sync(list.body, nodes.map((node) => ({ ...node, second })), ({ id }) => id, (node) => row([
+        ['Node', [h('code', { title: node.id }, node.id.slice(0, 8)),
+          node.this && h('span', { class: 'tag' }, 'this one')]],
+        ['Lease', lease(node)],
+        ['Last beat', timeElement(node.beat)],
+        ['Clock', offset(node.clock_offset_ms)],
+      ]));
+    },
+  };
+}
+
+/** The attempts that ended while one looked on. */
+function makeLast(frame) {
+  const list = table('Attempts that ended', ['State', 'Schedule', 'Ended', 'Answer']);
+  const none = h('p', { class: 'empty' }, 'Attempts show here as they end.');
+  let seen = [];
+  list.table.hidden = true;
+  return {
+    element: section('last', 'Ended just now', list.table, none),
+    add(run) {
+      const ended = new Date(now()).toISOString();
+      seen = [{ ...run, ended }, ...seen].slice(0, LAST);
+      none.hidden = true;
+      list.table.hidden = false;
+      sync(list.body, seen, ({ id, attempts, ended: time }) => `${id}/${attempts}/${time}`,
+        (each) => row([
+          ['State', runLink(frame, each, stateOf(each))],
+          ['Schedule', scheduleLink(frame, each)],
+          ['Ended', h('time', { datetime: each.ended }, clock(each.ended, { zone: HERE }))],
+          ['Answer', why(each)],
+        ]));
+    },
+  };
+}

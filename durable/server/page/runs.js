@@ -1,0 +1,251 @@
+/** @file Runs: by schedule, state and time; attempts and answers; dead letters with retry. */
+
+import { call, lists, path } from './api.js';
+import { badge, button, field, h, row, section, select, setText, sync, table } from './dom.js';
+import { clock, count, counted, dated, now, span, timeElement } from './time.js';
+
+/** How many runs are read at a time. */
+const PAGE = 50;
+/** How long changes gather before a list is read again, in milliseconds. */
+const GATHER = 700;
+
+const STATES = ['pending', 'running', 'succeeded', 'dead', 'skipped', 'cancelled'];
+const HOUR = 3_600_000;
+const SPANS = [['', 'Any time'], ['1', 'Last hour'], ['24', 'Last day'], ['168', 'Last week']];
+
+/** The state as it is shown: what waits for another attempt is retrying. */
+export function stateOf(run) {
+  return run.state === 'pending' && run.failures ? 'retrying' : run.state;
+}
+
+/** The state, as a link to the run. */
+export function runLink(frame, run, state = stateOf(run)) {
+  return h('a', { href: frame.link(['runs', run.app, run.id]), class: 'state', 'data-act': 'run' },
+    badge(state));
+}
+
+/** The key, as a link to the schedule; with its app if several are shown. */
+export function scheduleLink(frame, { app, key }) {
+  return h('a', { href: frame.link(['schedules', app, key]), class: 'key', 'data-act': 'schedule' },
+    !frame.chosen && frame.allApps.length > 1 && h('span', { class: 'in-app' }, `${app}/`), key);
+}
+
+/** In a line: what the last attempt was answered, or why there was none. */
+export function why(run) {
+  const last = run.tries.at(-1);
+  if (!last) return run.reason ?? '–';
+  return h('span', { class: 'why' }, [
+    last.status && h('b', {}, `${last.status}`), last.error ?? (last.status ? '' : '–'),
+  ].filter(Boolean).flatMap((part, index) => index ? [' ', part] : [part]));
+}
+
+/** Whether there is a button for it. */
+export function canRetry(frame, run) {
+  return run.can_retry && frame.canChange(run.app);
+}
+
+/** Makes a new run of a dead one. */
+export async function retry(frame, run) {
+  try {
+    await call('POST', path(['apps', run.app, 'runs', run.id, 'retry']));
+    frame.say(`${run.key} is tried again.`);
+    return true;
+  } catch (error) {
+    frame.say(`${run.key} is not tried again. ${error.message}`);
+    return false;
+  }
+}
+
+/** The order of the API's lists: what is over, newest first; what is not, as it is due. */
+function order(a, b) {
+  if (a.recorded) return Date.parse(b.recorded) - Date.parse(a.recorded);
+  return Date.parse(a.due ?? a.scheduled_for) - Date.parse(b.due ?? b.scheduled_for);
+}
+
+/** Shows all runs. */
+export function show(holder, frame, { parameters }) {
+  return list(holder, frame, parameters, { head: 'Runs', none: 'No such runs.' });
+}
+
+/** Shows what was given up. */
+export function showDead(holder, frame, { parameters }) {
+  return list(holder, frame, parameters, {
+    head: 'Dead letters', state: 'dead', none: 'No dead letters.',
+    hint: 'All attempts failed. A retry makes a new run of what was to be called.',
+  });
+}
+
+function list(holder, frame, parameters, { head, hint, none, state }) {
+  const chosen = {
+    key: parameters.get('key') ?? '',
+    state: state ?? parameters.get('state') ?? '',
+    hours: parameters.get('hours') ?? '',
+  };
+  const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Do']);
+  const empty = h('p', { class: 'empty' }, 'Reading …');
+  const status = h('p', { class: 'hint' });
+  const more = button('Show more', () => read(shown.length + PAGE), { act: 'more' });
+  const all = button('Retry all of these', retryAll, { act: 'all' });
+  more.hidden = true;
+  all.hidden = true;
+  runs.table.hidden = true;
+  const isRetried = (run) => canRetry(frame, run);
+  let shown = [];
+  let latest = 0;
+  let gathering;
+
+  const key = field('Schedule', h('input', {
+    type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'its whole key',
+    autocomplete: 'off', spellcheck: 'false',
+  }));
+  const states = field('State', select(
+    [['', 'over'], ...STATES.map((each) => [each, each])], chosen.state, { id: 'runs-state' }));
+  const hours = field('When', select(SPANS, chosen.hours, { id: 'runs-hours' }));
+  const filters = h('form', { class: 'filters', role: 'search', 'aria-label': head,
+    onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
+  key, !state && states, hours);
+
+  holder.append(h('h1', {}, head), hint && h('p', { class: 'hint' }, hint), filters,
+    h('div', { class: 'over' }, status, all), runs.table, empty, h('p', {}, more));
+
+  function filter() {
+    chosen.key = key.querySelector('input').value.trim();
+    if (!state) chosen.state = states.querySelector('select').value;
+    chosen.hours = hours.querySelector('select').value;
+    const { key: ofKey, hours: ofHours } = chosen;
+    frame.go(frame.link([state ? 'dead' : 'runs'],
+      { key: ofKey, hours: ofHours, state: state ? '' : chosen.state }), { replace: true });
+    read(PAGE);
+  }
+
+  async function read(wanted) {
+    latest += 1;
+    const mine = latest;
+    const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
+    try {
+      const next = lists(frame.apps, 'runs',
+        { key: chosen.key, state: chosen.state, since }, order);
+      const { items, more: isMore } = await next(wanted);
+      if (mine !== latest) return;
+      shown = items;
+      more.hidden = !isMore;
+      all.hidden = state !== 'dead' || items.filter(isRetried).length < 2;
+      runs.table.hidden = !items.length;
+      empty.hidden = items.length > 0;
+      setText(empty, none);
+      setText(status, `${counted(items.length, 'run')}${isMore ? ' and more' : ''}, ` +
+        `as of ${clock(now())}.`);
+      sync(runs.body, items, (run) => `${run.app}/${run.id}`, draw);
+    } catch (error) {
+      if (mine !== latest) return;
+      setText(status, `Not read: ${error.message} ${shown.length ? 'What follows is older.' : ''}`);
+      empty.hidden = true;
+    }
+  }
+
+  function draw(run) {
+    return row([
+      ['State', runLink(frame, run)],
+      ['Schedule', scheduleLink(frame, run)],
+      ['Scheduled for', [dated(run.scheduled_for), ' ',
+        h('span', { class: 'soft' }, timeElement(run.scheduled_for))]],
+      ['Attempts', count(run.attempts)],
+      ['Answer', why(run)],
+      ['Do', canRetry(frame, run) && button('Retry', () => again(run), { about: run.key })],
+    ], { class: stateOf(run) });
+  }
+
+  async function again(run) {
+    if (await retry(frame, run)) read(shown.length);
+  }
+
+  async function retryAll() {
+    const those = shown.filter(isRetried);
+    const text = 'Each is called again as soon as limits allow, ' +
+      'with what was to be sent at the time.';
+    if (!await frame.sure(`Retry ${counted(those.length, 'dead letter')}?`, text, 'Retry')) return;
+    let done = 0;
+    for (const run of those) {
+      try {
+        await call('POST', path(['apps', run.app, 'runs', run.id, 'retry']));
+        done += 1;
+      } catch (error) {
+        frame.say(`${run.key} is not tried again. ${error.message}`);
+        break;
+      }
+    }
+    if (done === those.length) frame.say(`${counted(done, 'dead letter')} tried again.`);
+    read(shown.length);
+  }
+
+  read(PAGE);
+  return {
+    refresh: () => read(Math.max(PAGE, shown.length)),
+    run(run) {
+      if (chosen.key && run.key !== chosen.key) return;
+      gathering ??= setTimeout(() => {
+        gathering = undefined;
+        read(Math.max(PAGE, shown.length));
+      }, GATHER);
+    },
+    close() {
+      latest += 1;
+      clearTimeout(gathering);
+    },
+  };
+}
+
+/** Shows one run, with all attempts that are kept. */
+export function showOne(holder, frame, { app, id }) {
+  const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
+  holder.append(h('h1', {}, 'Run'), inside);
+  let latest = 0;
+
+  async function read() {
+    latest += 1;
+    const mine = latest;
+    try {
+      const run = await call('GET', path(['apps', app, 'runs', id]));
+      if (mine === latest) draw(run);
+    } catch (error) {
+      if (mine === latest) inside.replaceChildren(h('p', { class: 'error' }, error.message));
+    }
+  }
+
+  function draw(run) {
+    setText(holder.querySelector('h1'), `Run of ${run.key}`);
+    const facts = [
+      ['State', badge(stateOf(run))],
+      run.reason && ['Reason', run.reason],
+      ['Schedule', scheduleLink(frame, run)],
+      ['Scheduled for', [dated(run.scheduled_for), ' ', timeElement(run.scheduled_for)]],
+      run.due && ['Due', [dated(run.due), ' ', timeElement(run.due)]],
+      run.recorded && ['Ended', [dated(run.recorded), ' ', timeElement(run.recorded)]],
+      ['Attempts', `${count(run.attempts)}, of which ${count(run.failures)} failed`],
+      run.node && ['Node', h('code', {}, run.node)],
+      ['Identity', h('code', {}, run.id)],
+    ].filter(Boolean);
+    const tries = run.tries.map((each) => h('li', { class: 'try' },
+      h('p', {},
+        badge(each.error ? 'dead' : 'succeeded', `Attempt ${each.attempt}`), ' ',
+        each.status && h('b', {}, `${each.status}`), ' ', each.error),
+      h('p', { class: 'hint' }, `${dated(each.started)}, took ${span(each.ms)}`),
+      each.answer && h('pre', { tabindex: 0, 'aria-label': `Answer to attempt ${each.attempt}` },
+        each.answer)));
+    inside.replaceChildren(
+      h('p', { class: 'buttons' },
+        canRetry(frame, run) && button('Retry', async () => { await retry(frame, run); read(); },
+          { kind: 'main' })),
+      section('about-it', 'What became of it', h('dl', { class: 'facts' },
+        facts.map(([term, what]) => h('div', {}, h('dt', {}, term), h('dd', {}, what))))),
+      section('tries', 'Attempts', tries.length
+        ? h('ol', { class: 'tries' }, tries) : h('p', { class: 'empty' }, 'None has ended yet.')));
+  }
+
+  read();
+  return {
+    refresh: read,
+    run: (run) => { if (run.id === id) read(); },
+    close: () => { latest += 1; },
+  };
+}

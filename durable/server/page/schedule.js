@@ -1,0 +1,125 @@
+/** @file One schedule: what it is, when it fires next, what became of it. */
+
+import { call, path } from './api.js';
+import { badge, button, h, row, section, setText, sync, table } from './dom.js';
+import { makePreview } from './preview.js';
+import { runLink, why } from './runs.js';
+import { actions, canSwitch, target, when } from './schedules.js';
+import { counted, dated, timeElement } from './time.js';
+
+/** How many occurrences to come, and how many runs, are shown. */
+const MANY = 10;
+
+/** A policy in words. */
+function words(policy, missing) {
+  if (policy === undefined || policy === null) return missing;
+  if (typeof policy === 'string') return policy;
+  const [[name, many]] = Object.entries(policy);
+  return `${name.replace('_', ' ')}, ${many} at most`;
+}
+
+/** Shows the view. */
+export function show(holder, frame, { app, key }) {
+  const parts = ['apps', app, 'schedules', key];
+  const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
+  const preview = makePreview();
+  const nothing = h('p', { class: 'empty' });
+  const runs = table('Last runs', ['State', 'Scheduled for', 'Answer']);
+  const noRuns = h('p', { class: 'empty' }, 'None yet.');
+  const facts = h('div', {});
+  const about = section('about-it', 'What it is', facts);
+  let latest = 0;
+  holder.append(h('h1', {}, key), inside);
+
+  async function read() {
+    latest += 1;
+    const mine = latest;
+    try {
+      const schedule = await call('GET', path(parts));
+      if (mine !== latest) return;
+      if (!facts.isConnected) {
+        inside.replaceChildren(about,
+          h('div', { class: 'columns' },
+            section('next', 'Next', preview.element, nothing),
+            section('last-runs', 'Last runs', runs.table, noRuns,
+              h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))));
+      }
+      const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
+      sync(facts, [schedule], () => 'facts', draw);
+      const [occurrences, { items }] = await Promise.all([
+        !isToCome ? []
+          : call('GET', path([...parts, 'preview'], { count: MANY })),
+        call('GET', path(['apps', app, 'runs'], { key, limit: MANY })),
+      ]);
+      if (mine !== latest) return;
+      preview.draw(occurrences);
+      preview.element.hidden = !occurrences.length;
+      nothing.hidden = occurrences.length > 0;
+      setText(nothing, schedule.state === 'disabled'
+        ? 'Disabled: nothing fires until it is enabled.' : 'Nothing is to come.');
+      runs.table.hidden = !items.length;
+      noRuns.hidden = items.length > 0;
+      sync(runs.body, items, ({ id }) => id, (run) => row([
+        ['State', runLink(frame, run)],
+        ['Scheduled for', [dated(run.scheduled_for), ' ',
+          h('span', { class: 'soft' }, timeElement(run.scheduled_for))]],
+        ['Answer', why(run)],
+      ]));
+    } catch (error) {
+      if (mine !== latest) return;
+      inside.replaceChildren(h('p', { class: 'error' }, error.message),
+        h('p', {}, button('Read again', read)));
+    }
+  }
+
+  function draw(schedule) {
+    const { callback = {}, retry } = schedule;
+    const headers = Object.entries(callback.headers ?? {});
+    const repeats = schedule.when.cron || schedule.when.every;
+    const list = [
+      ['State', badge(schedule.state)],
+      ['App', app],
+      ['When', when(schedule)],
+      ['Calls', h('span', { class: 'url' }, target(schedule))],
+      headers.length && ['Headers', headers.map(([name, value]) =>
+        h('div', {}, h('code', {}, `${name}: ${value}`)))],
+      callback.body && ['Body', h('pre', { tabindex: 0, 'aria-label': 'Body' }, callback.body)],
+      ['Timeout', callback.timeout ?? '10s'],
+      ['Retry', retry
+        ? `${counted(retry.attempts, 'attempt')}, pauses from ${retry.first} to ${retry.longest}`
+        : 'five attempts within a few minutes'],
+      repeats && ['Missed', words(schedule.missed, 'coalesce')],
+      repeats && ['Overlap', words(schedule.overlap, 'allow')],
+      schedule.jitter && ['Jitter', schedule.jitter],
+      ['Version', `${schedule.version}`],
+    ].filter(Boolean);
+    return h('div', { class: 'gap' },
+      h('p', { class: 'buttons' },
+        actions(frame, schedule, read),
+        frame.canChange(app) && canSwitch(schedule) && [
+          h('a', { href: frame.link(['edit', app, key]), class: 'button', 'data-act': 'edit' }, 'Edit'),
+          button('Delete', remove, { kind: 'bad' }),
+        ]),
+      h('dl', { class: 'facts' }, list.map(([term, what]) =>
+        h('div', {}, h('dt', {}, term), h('dd', {}, what)))));
+  }
+
+  async function remove() {
+    const text = 'No new callback starts once it is deleted. Its runs stay in the history.';
+    if (!await frame.sure(`Delete ${key}?`, text, 'Delete')) return;
+    try {
+      await call('DELETE', path(parts));
+      frame.say(`${key} is deleted.`);
+      frame.go(frame.link(['schedules']));
+    } catch (error) {
+      frame.say(`${key} is not deleted. ${error.message}`);
+    }
+  }
+
+  read();
+  return {
+    refresh: read,
+    run: (run) => { if (run.app === app && run.key === key) read(); },
+    close: () => { latest += 1; },
+  };
+}

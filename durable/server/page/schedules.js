@@ -1,0 +1,186 @@
+/** @file Schedules: search, filter, enable, disable, fire now. */
+
+import { call, lists, path } from './api.js';
+import { badge, button, field, h, row, select, setText, sync, table } from './dom.js';
+import { scheduleLink } from './runs.js';
+import { clock, counted, dated, HERE, now, timeElement } from './time.js';
+
+/** How many schedules are read at a time. */
+const PAGE = 50;
+/** How long typing and changes gather before the list is read again, in milliseconds. */
+const GATHER = 300;
+/** How often the list is read again while it is looked at, in milliseconds. */
+const AGAIN = 10_000;
+
+/** Those that are listed: a one-shot that is over is among the runs. */
+const STATES = ['enabled', 'disabled', 'pending', 'running'];
+const KINDS = [['', 'Any'], ['repeated', 'Repeated'], ['once', 'Once']];
+
+/** When it happens, in a line. */
+export function when(schedule) {
+  const { cron, zone = 'UTC', every, at, after } = schedule.when;
+  if (cron) return [h('code', {}, cron), ' ', h('span', { class: 'soft' }, zone)];
+  if (every) return ['every ', h('code', {}, every)];
+  if (at) return `once, ${dated(at)}`;
+  return ['once, after ', h('code', {}, after)];
+}
+
+/** The zone in which a schedule is meant. */
+export function zoneOf(schedule) {
+  return schedule.when.cron ? schedule.when.zone ?? 'UTC' : HERE;
+}
+
+/** Whether it can be switched off and on: what is over cannot. */
+export function canSwitch({ state }) {
+  return ['enabled', 'disabled', 'pending', 'running'].includes(state);
+}
+
+/** What a schedule calls, in a line; of a one-shot that is over it may not be kept. */
+export function target({ callback }) {
+  return callback ? `${callback.method ?? 'POST'} ${callback.url}` : 'not kept';
+}
+
+/**
+ * The buttons for a schedule; none if the token does not let change it.
+ *
+ * @param {Object} frame
+ * @param {Object} schedule
+ * @param {() => void} done What is to happen after each.
+ */
+export function actions(frame, schedule, done) {
+  const { app, key, state } = schedule;
+  const about = key;
+  const ask = async (what, said) => {
+    try {
+      const answer = await call('POST', path(['apps', app, 'schedules', key, what]));
+      frame.say(said(answer ?? {}));
+    } catch (error) {
+      frame.say(`Nothing was done: ${error.message}`);
+    }
+    done();
+  };
+  const still = ({ running = [] }) => {
+    const many = Array.isArray(running) ? running.length : running;
+    return many ? `${counted(many, 'attempt')} of before still running.` : 'None is running.';
+  };
+  if (!frame.canChange(app) || !canSwitch(schedule)) return [];
+  return [
+    state === 'disabled'
+      ? button('Enable', () => ask('enable', () => `${key} is enabled.`), { about, act: 'switch' })
+      : button('Disable', () => ask('disable',
+        (answer) => `${key} is disabled: no new callback starts. ${still(answer)}`),
+      { about, act: 'switch' }),
+    state !== 'disabled' && button('Fire now', async () => {
+      const text = `${target(schedule)}, at once, ${state === 'enabled' ? 'beside its times' : 'instead of at its time'}.`;
+      if (await frame.sure(`Fire ${key} now?`, text, 'Fire')) {
+        await ask('fire', () => `${key} fires.`);
+      }
+    }, { about, act: 'fire' }),
+  ];
+}
+
+/** Shows the view. */
+export function show(holder, frame, { parameters }) {
+  const chosen = {
+    prefix: parameters.get('prefix') ?? '',
+    state: parameters.get('state') ?? '',
+    kind: parameters.get('kind') ?? '',
+  };
+  const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Calls', 'Do']);
+  const empty = h('p', { class: 'empty' }, 'Reading …');
+  const status = h('p', { class: 'hint' });
+  const more = button('Show more', () => read(shown.length + PAGE), { act: 'more' });
+  more.hidden = true;
+  list.table.hidden = true;
+  let shown = [];
+  let latest = 0;
+  let gathering;
+
+  const search = field('Search', h('input', {
+    type: 'search', id: 'search', value: chosen.prefix, placeholder: 'key begins with',
+    autocomplete: 'off', spellcheck: 'false', oninput: gather,
+  }));
+  const states = field('State', select(
+    [['', 'Any'], ...STATES.map((each) => [each, each])], chosen.state, { id: 'state' }));
+  const kinds = field('Kind', select(KINDS, chosen.kind, { id: 'kind' }));
+  holder.append(
+    h('div', { class: 'over' }, h('h1', {}, 'Schedules'),
+      frame.apps.some(frame.canChange) && h('a', { href: frame.link(['edit']), class: 'button main' }, 'New schedule')),
+    h('form', { class: 'filters', role: 'search', 'aria-label': 'Schedules',
+      onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
+    search, states, kinds),
+    status, list.table, empty, h('p', {}, more));
+
+  function gather() {
+    clearTimeout(gathering);
+    gathering = setTimeout(filter, GATHER);
+  }
+
+  function filter() {
+    clearTimeout(gathering);
+    chosen.prefix = search.querySelector('input').value.trim();
+    chosen.state = states.querySelector('select').value;
+    chosen.kind = kinds.querySelector('select').value;
+    frame.go(frame.link(['schedules'], chosen), { replace: true });
+    read(PAGE);
+  }
+
+  async function read(wanted) {
+    latest += 1;
+    const mine = latest;
+    try {
+      const byName = (a, b) => a.app === b.app ? 0 : a.app < b.app ? -1 : 1;
+      const { items, more: isMore } = await lists(frame.apps, 'schedules', chosen, byName)(wanted);
+      if (mine !== latest) return;
+      shown = items;
+      more.hidden = !isMore;
+      list.table.hidden = !items.length;
+      empty.hidden = items.length > 0;
+      setText(empty, Object.values(chosen).some(Boolean)
+        ? 'No such schedules.' : 'No schedules yet. Create one above.');
+      setText(status, `${counted(items.length, 'schedule')}${isMore ? ' and more' : ''}, ` +
+        `as of ${clock(now())}.`);
+      sync(list.body, items, ({ app, key }) => `${app}/${key}`, draw);
+    } catch (error) {
+      if (mine !== latest) return;
+      setText(status, `Not read: ${error.message} ${shown.length ? 'What follows is older.' : ''}`);
+      empty.hidden = true;
+    }
+  }
+
+  function draw(schedule) {
+    const { next = [] } = schedule;
+    return row([
+      ['Schedule', scheduleLink(frame, schedule)],
+      ['State', badge(schedule.state)],
+      ['When', when(schedule)],
+      ['Next', next.length ? nextRun(schedule, next[0]) : '–'],
+      ['Calls', h('span', { class: 'url' }, target(schedule))],
+      ['Do', h('div', { class: 'buttons' },
+        actions(frame, schedule, () => read(Math.max(PAGE, shown.length))))],
+    ], { class: schedule.state });
+  }
+
+  read(PAGE);
+  const again = () => { if (!document.hidden) read(Math.max(PAGE, shown.length)); };
+  const timer = setInterval(again, AGAIN);
+  return {
+    refresh: again,
+    run: () => { gathering ??= setTimeout(() => { gathering = undefined; again(); }, GATHER); },
+    close() {
+      latest += 1;
+      clearTimeout(gathering);
+      clearInterval(timer);
+    },
+  };
+}
+
+/** A run to come, by its own zone's clock and the viewer's. */
+function nextRun(schedule, time) {
+  const zone = zoneOf(schedule);
+  const own = dated(time, zone);
+  const here = dated(time);
+  return [h('span', { class: 'first' }, timeElement(time)), ' ',
+    h('span', {}, own),
+    own !== here && h('span', { class: 'soft here' }, ` ${here} here`)];
+}
