@@ -88,9 +88,28 @@ impl Client {
 
     /// Gives a timer that no attempt runs of, and that belongs to no schedule, another time. Once
     /// this says [`Withdrawn::Done`], no attempt can start for the old one.
+    ///
+    /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time.
     pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<Withdrawn> {
         let to = to.into();
-        self.call(move |store| repeat(|| store.reschedule(timer, to))).await
+        self.call(move |store| repeat(|| store.reschedule(timer, to, None))).await
+    }
+
+    /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and another payload
+    /// with it: an attempt sees both as they were, or both as they are now.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB.
+    pub async fn replace(
+        &self,
+        timer: TimerId,
+        to: impl Into<Time>,
+        payload: impl Into<Vec<u8>>,
+    ) -> Result<Withdrawn> {
+        let (to, payload) = (to.into(), payload.into());
+        once::check_payload(&payload)?;
+        self.call(move |store| repeat(|| store.reschedule(timer, to, Some(&payload)))).await
     }
 
     /// The timer without a schedule that has this name.
@@ -99,17 +118,17 @@ impl Client {
         self.call(move |store| store.find(&name)).await
     }
 
-    /// Timers that are not over.
+    /// Timers that are not over, the one that is due first at the beginning.
     pub async fn timers(&self, filter: Filter) -> Result<Vec<Timer>> {
         self.call(move |store| store.timers(&filter)).await
     }
 
-    /// Schedules.
+    /// Schedules, in the order of their names.
     pub async fn schedules(&self, filter: Filter) -> Result<Vec<ScheduleRow>> {
         self.call(move |store| store.schedules(&filter)).await
     }
 
-    /// What became of timers and occurrences, oldest first.
+    /// What became of timers and occurrences, oldest first unless the filter says otherwise.
     pub async fn records(&self, filter: Filter) -> Result<Vec<Record>> {
         self.call(move |store| store.records(&filter)).await
     }

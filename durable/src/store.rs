@@ -18,13 +18,14 @@
 //! running  --finish HandBack (fenced)----------------> pending, due unchanged
 //! running  --tend, leave (its lease is gone)---------> pending, due unchanged
 //! pending  --cancel----------------------------------> (absent), one record
-//! pending  --reschedule------------------------------> pending, other times
+//! pending  --reschedule------------------------------> pending, other times or payload
 //! pending  --change with Withdraw--------------------> (absent), one record or none
-//! pending, due at NEVER --tend (nothing unfinished before it)--> pending, due = now
+//! pending in a queue --tend (nothing unfinished before it)--> pending, due = now
 //! ```
 //!
-//! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule. A timer
-//! of a schedule is *unfinished* if it is running, or pending and due before [`Time::NEVER`].
+//! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule, or is
+//! held if it has none. A timer of a schedule is *unfinished* if it is running, or pending and due
+//! before [`Time::NEVER`].
 //!
 //! Every transition is one atomic step. Two calls that both apply to a timer are in some order, and
 //! the second sees what the first left.
@@ -67,7 +68,7 @@ use crate::record::Record;
 use crate::time::Time;
 pub use types::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, How, Inserted,
-    NewTimer, Occupied, Scan, ScheduleRow, Skip, Tended, Timer, Upcoming, Waiting, Window,
+    NewTimer, Occupied, Scan, ScheduleRow, Skip, State, Tended, Timer, Upcoming, Waiting, Window,
     Withdrawn,
 };
 
@@ -183,13 +184,19 @@ pub trait Store: Send {
     fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
 
     /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and
-    /// due then, or now if that is past. Timers of schedules are [`Gone`](Withdrawn::Gone) to it.
-    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn>;
+    /// due then, or now if that is past; and another payload, if there is one. Timers of schedules
+    /// are [`Gone`](Withdrawn::Gone) to it.
+    ///
+    /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`tend`](Self::tend) leaves it
+    /// alone, until it is given another time.
+    fn reschedule(&mut self, timer: TimerId, to: Time, payload: Option<&[u8]>)
+    -> Result<Withdrawn>;
 
     /// The timer without a schedule that has this name.
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;
 
-    /// Timers by `filter`, in the order of their ids.
+    /// Timers by `filter`, in the order of `(due, id)`; with a [`prefix`](Filter::prefix), in that
+    /// of their names.
     fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
 
     // Schedules.
@@ -197,7 +204,7 @@ pub trait Store: Send {
     /// The schedule of this name, and the time.
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;
 
-    /// Schedules by `filter`, in the order of their ids.
+    /// Schedules by `filter`, in the order of their names.
     fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>>;
 
     /// The enabled schedules of `shards` whose `next` comes until `ahead` from now, in the order of
@@ -235,7 +242,8 @@ pub trait Store: Send {
 
     // The history.
 
-    /// Records by `filter`, in the order of `(recorded, timer)`.
+    /// Records by `filter`, in the order of `(recorded, timer)`, or in the reverse if it asks for
+    /// the newest first.
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
 
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that

@@ -231,8 +231,13 @@ impl Store for Tap {
         self.store().cancel(timer)
     }
 
-    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
-        self.store().reschedule(timer, to)
+    fn reschedule(
+        &mut self,
+        timer: TimerId,
+        to: Time,
+        payload: Option<&[u8]>,
+    ) -> Result<Withdrawn> {
+        self.store().reschedule(timer, to, payload)
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {

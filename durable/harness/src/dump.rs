@@ -39,7 +39,7 @@ pub(crate) fn each_timer(store: &mut dyn Store, mut f: impl FnMut(Line)) -> Resu
     loop {
         let timers = store.timers(&filter)?;
         let Some(last) = timers.last() else { return Ok(()) };
-        filter.after = Some(last.new.id.bits());
+        filter.after_timer = Some((last.new.due, last.new.id));
         for timer in timers {
             f(Line::Timer {
                 timer: timer.new.id,

@@ -107,8 +107,14 @@ pub(super) fn check(kind: &str, name: Option<&str>, payload: &[u8]) -> Result<()
     if !name.is_none_or(is_good) {
         return invalid("a name is empty, too long, or has a NUL");
     }
+    check_payload(payload)
+}
+
+/// Refuses a payload that no store takes.
+pub(super) fn check_payload(payload: &[u8]) -> Result<()> {
     if payload.len() > PAYLOAD_MAX {
-        return invalid("a payload has more than 64 KiB");
+        let what = "a payload has more than 64 KiB";
+        return Err(StoreError::new(StoreErrorKind::Invalid, what));
     }
     Ok(())
 }

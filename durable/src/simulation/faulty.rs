@@ -167,8 +167,14 @@ impl Store for Faulty {
         self.call(move |db| db.cancel(timer))
     }
 
-    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
-        self.call(move |db| db.reschedule(timer, to))
+    fn reschedule(
+        &mut self,
+        timer: TimerId,
+        to: Time,
+        payload: Option<&[u8]>,
+    ) -> Result<Withdrawn> {
+        let payload = payload.map(<[u8]>::to_vec);
+        self.call(move |db| db.reschedule(timer, to, payload.as_deref()))
     }
 
     fn find(&mut self, _: &str) -> Result<Option<Timer>> {

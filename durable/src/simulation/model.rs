@@ -13,7 +13,7 @@ use crate::id::{Fence, ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
 use crate::schedule::Schedule;
-use crate::store::{Filter, NewTimer, Store, Withdrawn};
+use crate::store::{Filter, NewTimer, State, Store, Withdrawn};
 use crate::time::Time;
 
 /// The number of the clients' connection, which never dies.
@@ -137,7 +137,7 @@ impl Model {
             once.open += 1;
             (once.calls, once.open == 1)
         };
-        let answer = (Faulty { number: CLIENT }).reschedule(timer, to);
+        let answer = (Faulty { number: CLIENT }).reschedule(timer, to, None);
         let mut model = world.model.borrow_mut();
         let once = model.once(timer);
         once.open -= 1;
@@ -349,8 +349,9 @@ fn occurrences((schedule, after, until): &(Schedule, Time, Option<Time>)) -> Vec
 
 /// What runs of the schedule of that name.
 fn running(world: &World, name: &str) -> Vec<TimerId> {
-    let filter = Filter { name: Some(name.to_owned()), limit: u32::MAX, ..Filter::default() };
+    // A schedule that was removed is not found by its name.
+    let filter = Filter { state: Some(State::Running), limit: u32::MAX, ..Filter::default() };
     let timers = world.db().timers(&filter).unwrap().into_iter();
-    let running = timers.filter(|timer| timer.running.is_some());
+    let running = timers.filter(|timer| timer.new.name.as_deref() == Some(name));
     running.map(|timer| timer.new.id).collect()
 }

@@ -4,6 +4,7 @@
 //! each case. The rig that it is given makes an empty database for each.
 
 mod history;
+mod lists;
 mod nodes;
 mod rivals;
 mod schedules;
@@ -74,7 +75,17 @@ cases! {
         a_cancelled_timer_is_never_claimed
         a_running_timer_is_not_cancelled
         a_rescheduled_timer_keeps_to_its_new_time
-        a_list_comes_in_pages;
+        a_replaced_timer_has_its_new_payload
+        a_timer_is_held_until_it_is_given_a_time;
+    lists:
+        timers_come_in_pages
+        timers_are_found_by_what_they_are
+        timers_are_found_by_how_their_names_start
+        timers_are_found_by_the_name_of_their_schedule
+        schedules_come_in_pages
+        schedules_are_found_by_what_they_are
+        records_come_newest_first
+        records_are_found_by_how_they_ended_and_when;
     nodes:
         a_node_without_a_life_claims_nothing
         a_beat_keeps_a_node_alive

@@ -10,7 +10,7 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+    Result, Scan, ScheduleRow, State, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
 };
 use crate::canary::{Bug, seeded};
 use crate::id::{Lease, Shards, TimerId};
@@ -198,7 +198,12 @@ impl Store for Memory {
         }
     }
 
-    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
+    fn reschedule(
+        &mut self,
+        timer: TimerId,
+        to: Time,
+        payload: Option<&[u8]>,
+    ) -> Result<Withdrawn> {
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
             Some(Timer { running: Some(_), attempt, .. }) => {
@@ -206,6 +211,9 @@ impl Store for Memory {
             }
             Some(row) if row.new.schedule.is_none() => {
                 row.new.scheduled_for = to;
+                if let Some(payload) = payload {
+                    row.new.payload = payload.to_vec();
+                }
                 tables.free(timer, Some(to.max(now)));
                 Ok(Withdrawn::Done)
             }
@@ -220,11 +228,28 @@ impl Store for Memory {
 
     fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
         let (_, tables) = self.begin();
-        let rows = tables.timers.values().filter(|timer| {
+        let is_meant = |timer: &&Timer| {
             let new = &timer.new;
+            let state = if timer.running.is_some() { State::Running } else { State::Pending };
             filter.takes(&new.kind, new.name.as_deref(), new.schedule, Some(new.id))
-                && filter.after.is_none_or(|after| new.id.bits() > after)
-        });
+                && filter.state.is_none_or(|wanted| wanted == state)
+                && filter.spans(new.due)
+        };
+        let timer = |id: &TimerId| &tables.timers[id];
+        if let Some(prefix) = &filter.prefix {
+            let names = tables.by_name.range(prefix.clone()..);
+            let names = names.filter(|(name, _)| filter.after_name.as_ref() < Some(*name));
+            let rows = names.map(|(_, id)| timer(id)).filter(is_meant);
+            return Ok(rows.take(filter.limit()).cloned().collect());
+        }
+        let schedule = filter.name.as_ref().and_then(|name| tables.schedules.get(name));
+        let is_of_it = |timer: &&Timer| {
+            let of = timer.new.schedule;
+            filter.name.is_none() || of.is_none() || of == schedule.map(|row| row.id)
+        };
+        let places =
+            tables.by_due.iter().filter(|place| filter.after_timer.as_ref() < Some(*place));
+        let rows = places.map(|(_, id)| timer(id)).filter(is_meant).filter(is_of_it);
         Ok(rows.take(filter.limit()).cloned().collect())
     }
 
@@ -237,12 +262,10 @@ impl Store for Memory {
         let (_, tables) = self.begin();
         let rows = tables.schedules.values().filter(|row| {
             filter.takes(&row.kind, Some(&row.name), filter.schedule, filter.timer)
-                && filter.after.is_none_or(|after| row.id.bits() > after)
+                && filter.enabled.is_none_or(|wanted| wanted == row.enabled)
+                && filter.after_name.as_ref() < Some(&row.name)
         });
-        let mut rows: Vec<_> = rows.cloned().collect();
-        rows.sort_by_key(|row| row.id);
-        rows.truncate(filter.limit());
-        Ok(rows)
+        Ok(rows.take(filter.limit()).cloned().collect())
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
@@ -321,12 +344,23 @@ impl Store for Memory {
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
         let (_, tables) = self.begin();
-        let rows = tables.records.iter().filter(|(place, record)| {
+        let is_after = |place: (Time, TimerId)| match filter.after_record {
+            Some(after) if filter.newest_first => place < after,
+            Some(after) => place > after,
+            None => true,
+        };
+        let is_meant = |(place, record): &(&(Time, TimerId), &Record)| {
             let (schedule, timer) = (record.schedule, Some(record.timer));
             filter.takes(&record.kind, record.name.as_deref(), schedule, timer)
-                && filter.after_record.is_none_or(|after| **place > after)
-        });
-        Ok(rows.map(|(_, record)| record.clone()).take(filter.limit()).collect())
+                && filter.outcome.is_none_or(|wanted| wanted == record.outcome)
+                && filter.spans(record.recorded)
+                && is_after(**place)
+        };
+        let mut rows: Vec<_> = tables.records.iter().filter(is_meant).collect();
+        if filter.newest_first {
+            rows.reverse();
+        }
+        Ok(rows.into_iter().map(|(_, record)| record.clone()).take(filter.limit()).collect())
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {

@@ -47,7 +47,7 @@ use crate::time::Time;
 const PAUSE: Duration = Duration::from_millis(32);
 
 /// How long it may take to make the tables, or to wait for another process to make them.
-const MIGRATION: Duration = Duration::from_secs(60);
+const MIGRATION: Duration = Duration::from_secs(600);
 
 /// One connection to a PostgreSQL database of timers.
 ///
@@ -289,8 +289,13 @@ impl Store for Postgres {
         self.call(async |session, _| timers::cancel(session, timer).await)
     }
 
-    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
-        self.call(async |session, _| timers::reschedule(session, timer, to).await)
+    fn reschedule(
+        &mut self,
+        timer: TimerId,
+        to: Time,
+        payload: Option<&[u8]>,
+    ) -> Result<Withdrawn> {
+        self.call(async |session, _| timers::reschedule(session, timer, to, payload).await)
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {
@@ -306,7 +311,7 @@ impl Store for Postgres {
     }
 
     fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.call(async |session, _| schedules::schedules(session, filter).await)
+        self.call(async |session, _| lists::schedules(session, filter).await)
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {

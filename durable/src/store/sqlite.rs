@@ -182,8 +182,13 @@ impl Store for Sqlite {
         self.link.write(|file, now| timers::cancel(file, now, timer))
     }
 
-    fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn> {
-        self.link.write(|file, now| timers::reschedule(file, now, timer, to))
+    fn reschedule(
+        &mut self,
+        timer: TimerId,
+        to: Time,
+        payload: Option<&[u8]>,
+    ) -> Result<Withdrawn> {
+        self.link.write(|file, now| timers::reschedule(file, now, timer, to, payload))
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {
@@ -191,7 +196,7 @@ impl Store for Sqlite {
     }
 
     fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
-        self.link.read(|file, _| lists::timers(file, filter))
+        self.link.read(|file, _| lists::timers(filter).get(file, values::timer))
     }
 
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
@@ -199,7 +204,7 @@ impl Store for Sqlite {
     }
 
     fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.link.read(|file, _| lists::schedules(file, filter))
+        self.link.read(|file, _| lists::schedules(filter).get(file, values::schedule))
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
@@ -215,7 +220,7 @@ impl Store for Sqlite {
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
-        self.link.read(|file, _| lists::records(file, filter))
+        self.link.read(|file, _| lists::records(filter).get(file, values::record))
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {

@@ -151,7 +151,7 @@ pub enum Finished {
     Fenced,
 }
 
-/// What became of a cancel or a reschedule.
+/// What became of a cancel, a reschedule or a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawn {
     /// It was pending, and it is done.
@@ -165,29 +165,84 @@ pub enum Withdrawn {
     Gone,
 }
 
-/// Which rows of a list.
+/// Which rows of a list: those that everything holds for that is asked for.
+///
+/// Lists come in an order in which a page says where the next begins:
+///
+/// | list | order | the next page |
+/// |---|---|---|
+/// | schedules | name | `after_name` |
+/// | timers | due, id | `after_timer` |
+/// | timers by `prefix` | name | `after_name` |
+/// | records | recorded, timer; or the reverse | `after_record` |
+///
+/// Names are in the order of their bytes. With a `kind`, a `name` or a `timer` a page is answered
+/// from an index, however long the table is; so are schedules and timers by `prefix`. What is asked
+/// for beside that is looked for row by row, but for `since`, `until`, `enabled` and an `outcome`
+/// other than [`Succeeded`](Outcome::Succeeded) beside a `kind`. What is running is looked for in
+/// what is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Those of this kind.
     pub kind: Option<String>,
-    /// Those of this name: of the schedule, or of the timer itself.
+    /// Those of this name: of the schedule, or of the timer itself. What still runs of a schedule
+    /// that was removed is not found by it.
     pub name: Option<String>,
-    /// Those of this schedule. No matter to a list of schedules.
+    /// Those whose name starts so; of timers, only those without a schedule.
+    pub prefix: Option<String>,
+    /// Those of this schedule. No matter to a list of schedules. Records are found sooner by name.
     pub schedule: Option<ScheduleId>,
     /// The one with this timer. No matter to a list of schedules.
     pub timer: Option<TimerId>,
-    /// Those whose id comes after this one's bits. No matter to a list of records.
-    pub after: Option<u128>,
-    /// The records that come after this in their order. No matter to other lists.
+    /// The timers in this state. No matter to other lists.
+    pub state: Option<State>,
+    /// The schedules that are enabled, or those that are not. No matter to other lists.
+    pub enabled: Option<bool>,
+    /// The records with this outcome. No matter to other lists.
+    pub outcome: Option<Outcome>,
+    /// The timers that are due then or later; the records that were written then or later.
+    pub since: Option<Time>,
+    /// The timers that are due before; the records that were written before.
+    pub until: Option<Time>,
+    /// Whether records come in the reverse of their order. No matter to other lists.
+    pub newest_first: bool,
+    /// The timers that come after this, `due` and id, in their order.
+    pub after_timer: Option<(Time, TimerId)>,
+    /// The schedules, and timers by `prefix`, whose names come after this.
+    pub after_name: Option<String>,
+    /// The records that come after this, `recorded` and timer, in the order that is asked for.
     pub after_record: Option<(Time, TimerId)>,
     /// How many at most; 0 for a thousand.
     pub limit: u32,
+}
+
+/// Whether an attempt of a timer runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// None does: the timer waits for its time, for a node, or for its schedule's queue.
+    Pending,
+    /// One does.
+    Running,
 }
 
 impl Filter {
     /// How many rows at most.
     pub(super) fn limit(&self) -> usize {
         if self.limit == 0 { 1_000 } else { self.limit as usize }
+    }
+
+    /// What comes right after all that starts with `prefix`, in the order of bytes; `None` if
+    /// nothing does.
+    pub(super) fn prefix_end(&self) -> Option<String> {
+        let mut end: Vec<char> = self.prefix.as_ref()?.chars().collect();
+        while let Some(last) = end.pop() {
+            // Characters and their bytes are in the same order.
+            if let Some(next) = (last..=char::MAX).nth(1) {
+                end.push(next);
+                return Some(end.into_iter().collect());
+            }
+        }
+        None
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{
-    Advance, Advanced, Change, End, How, NewTimer, Postgres, Scan, ScheduleRow, Skip, Store,
-    Withdrawn,
+    Advance, Advanced, Change, End, Filter, How, NewTimer, Postgres, Scan, ScheduleRow, Skip,
+    Store, Withdrawn,
 };
 use tourbillon_durable::{Lease, Outcome, Reason, ScheduleId, Shards, Time, TimerId};
 
@@ -166,7 +166,7 @@ fn everything(store: &mut Postgres, name: &str) {
     store.finish(lease, &end(first, done())).unwrap();
     store.finish(lease, &end(retried, How::Retry(LONG))).unwrap();
     store.cancel(third).unwrap();
-    store.reschedule(fourth, now).unwrap();
+    store.reschedule(fourth, now, None).unwrap();
     let row = ScheduleRow {
         id: ScheduleId::new(now),
         name: name.to_owned(),
@@ -255,3 +255,109 @@ fn a_claim_of_whole_pages_changes_no_index() {
 
 const UPDATES: &str = "
     SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'timer'";
+
+/// How many rows of each kind, and how many kinds.
+const ROWS: i64 = 20_000;
+const KINDS: i64 = 10;
+
+/// Tables with much in them, of which each list wants little.
+fn filled(database: &Database) -> Client {
+    let mut client = database.client();
+    let all = ROWS * KINDS;
+    let fill = format!(
+        "INSERT INTO tourbillon.timer (id, kind, name, scheduled_for, due, shard, payload, retry)
+         SELECT gen_random_uuid(), 'kind ' || n % {KINDS}, n % {KINDS} || '/' || n,
+                now(),
+                CASE WHEN n % 2 = 0 THEN 'infinity' ELSE now() + make_interval(secs => n) END,
+                0, '', ''
+         FROM generate_series(1, {all}) AS n;
+         INSERT INTO tourbillon.schedule
+             (id, name, kind, spec, policies, payload, shard, enabled, version, next)
+         SELECT gen_random_uuid(), n % {KINDS} || '/' || n, 'kind ' || n % {KINDS}, '', '', '', 0,
+                n % 100 >= {KINDS}, 1, NULL
+         FROM generate_series(1, {all}) AS n;
+         INSERT INTO tourbillon.history
+             (timer, name, kind, scheduled_for, attempts, failures, outcome, detail, recorded)
+         SELECT gen_random_uuid(), n % {KINDS} || '/' || n / 100, 'kind ' || n % {KINDS}, now(),
+                1, 0, CASE WHEN n % 1000 < {KINDS} THEN 2 ELSE 1 END, '',
+                now() - make_interval(secs => n)
+         FROM generate_series(1, {all}) AS n"
+    );
+    client.batch_execute(&fill).unwrap();
+    client
+}
+
+/// What the server has read of all tables.
+const ALL_READS: &str = "
+    SELECT sum(coalesce(seq_tup_read, 0))::int8,
+           (SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int8
+            FROM pg_statio_user_tables)
+    FROM pg_stat_user_tables WHERE schemaname = 'tourbillon' AND relname <> 'version'";
+
+/// How many blocks `work` reads by a new connection; it reads no table from end to end.
+fn blocks<T>(
+    database: &Database,
+    client: &mut Client,
+    work: impl FnOnce(&mut Postgres) -> T,
+) -> i64 {
+    let mut settle = |count: i64| {
+        while client.query_one(CONNECTIONS, &[]).unwrap().get::<_, i64>(0) > count {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let row = client.query_one(ALL_READS, &[]).unwrap();
+        (row.get::<_, i64>(0), row.get::<_, i64>(1))
+    };
+    let before = settle(0);
+    let mut store = database.connect();
+    work(&mut store);
+    drop(store);
+    let after = settle(0);
+    assert_eq!(after.0, before.0, "a table was read from end to end");
+    after.1 - before.1
+}
+
+#[test]
+fn a_page_of_a_list_reads_what_it_returns() {
+    let database = Database::new();
+    drop(database.connect());
+    let mut client = filled(&database);
+    let kind = || Filter { kind: Some("kind 3".to_owned()), limit: 50, ..Filter::default() };
+    let enabled = |enabled| Filter { enabled: Some(enabled), ..kind() };
+    let prefix = || Filter { prefix: Some("3/7".to_owned()), ..kind() };
+    let newest = || Filter { newest_first: true, ..kind() };
+    let dead = Filter { outcome: Some(Outcome::Dead), ..newest() };
+    let named = Filter { name: Some("3/77".to_owned()), kind: None, ..newest() };
+    let analyze = "ANALYZE tourbillon.timer, tourbillon.schedule, tourbillon.history";
+    for is_analyzed in [false, true] {
+        if is_analyzed {
+            client.batch_execute(analyze).unwrap();
+        }
+        // The server writes down a connection's counts once a second at most.
+        thread::sleep(Duration::from_millis(1_100));
+        client.query_one("SELECT 1", &[]).unwrap();
+        let connecting = blocks(&database, &mut client, |_| {});
+        let mut page = |what: &str,
+                        expected: usize,
+                        list: &mut dyn FnMut(&mut Postgres) -> usize| {
+            let read = blocks(&database, &mut client, |store| assert_eq!(list(store), expected));
+            assert!(read - connecting < 250, "{what}, {is_analyzed}: {read} blocks");
+        };
+        for filter in [kind(), prefix()] {
+            let what = format!("{filter:?}");
+            page(&what, 50, &mut |store| store.timers(&filter).unwrap().len());
+        }
+        for filter in [kind(), prefix(), enabled(true), enabled(false)] {
+            let what = format!("{filter:?}");
+            page(&what, 50, &mut |store| store.schedules(&filter).unwrap().len());
+        }
+        let all = Filter { kind: None, ..newest() };
+        for (filter, expected) in [(&newest(), 50), (&dead, 50), (&named, 10), (&all, 50)] {
+            let what = format!("{filter:?}");
+            page(&what, expected, &mut |store| store.records(filter).unwrap().len());
+        }
+        // What is held is passed over.
+        page("tend", 0, &mut |store| store.tend().unwrap().promoted as usize);
+        let past = Time::from_micros(0);
+        page("prune", 0, &mut |store| store.prune(past, 50).unwrap() as usize);
+    }
+}

@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
+use tourbillon_durable::store::postgres::SCHEMA;
 use tourbillon_durable::store::{Postgres, Store};
 use tourbillon_durable::{StoreError, StoreErrorKind};
 
@@ -22,7 +23,7 @@ fn processes_that_start_at_once_make_the_tables_once() {
     });
     let found = database.client().query("SELECT version FROM tourbillon.version", &[]).unwrap();
     let versions: Vec<i32> = found.iter().map(|row| row.get(0)).collect();
-    assert_eq!(versions, [1]);
+    assert_eq!(versions, [SCHEMA as i32]);
 }
 
 fn refusal(database: &Database) -> StoreError {
@@ -40,14 +41,15 @@ fn a_build_works_with_newer_tables_that_say_so_and_refuses_others() {
     set(7, 1);
     database.connect().now().unwrap();
 
-    set(8, 2);
+    set(8, SCHEMA as i32 + 1);
     let error = refusal(&database);
     assert_eq!(error.kind(), StoreErrorKind::Schema);
-    assert_eq!(
-        error.to_string(),
+    let expected = format!(
         "the database's tables are of another version: they have version 8, which works with \
-         builds from version 2 on; this build has 1"
+         builds from version {} on; this build has {SCHEMA}",
+        SCHEMA + 1
     );
+    assert_eq!(error.to_string(), expected);
     // Neither do connections made later by a store that was there before.
     assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
 }

@@ -57,7 +57,12 @@ impl Store for Picky {
         fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
         fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>>;
         fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed>;
-        fn reschedule(&mut self, timer: TimerId, to: Time) -> Result<Withdrawn>;
+        fn reschedule(
+            &mut self,
+            timer: TimerId,
+            to: Time,
+            payload: Option<&[u8]>
+        ) -> Result<Withdrawn>;
         fn find(&mut self, name: &str) -> Result<Option<Timer>>;
         fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
         fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;

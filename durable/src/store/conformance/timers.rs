@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds};
 use crate::id::{Shards, TimerId};
 use crate::record::{Outcome, Reason};
-use crate::store::{End, Filter, Finished, How, Inserted, NewTimer, Scan, Withdrawn};
+use crate::store::{End, Finished, How, Inserted, NewTimer, Scan, Timer, Withdrawn};
 use crate::time::Time;
 
 pub(super) fn a_claim_is_never_early(rig: &dyn Rig) {
@@ -288,7 +288,7 @@ pub(super) fn a_running_timer_is_not_cancelled(rig: &dyn Rig) {
     let running = Withdrawn::Running { attempt: 1 };
     assert_eq!(bench.store.cancel(id).unwrap(), running);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(id, to).unwrap(), running);
+    assert_eq!(bench.store.reschedule(id, to, None).unwrap(), running);
     assert_eq!(bench.finish(id, 1, How::Retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
 }
@@ -297,34 +297,58 @@ pub(super) fn a_rescheduled_timer_keeps_to_its_new_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(id, to).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, None).unwrap(), Withdrawn::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, row.new.scheduled_for), (to, to));
     assert_eq!(bench.claim(id), None);
     assert_eq!(bench.scan(LONG / 2, None).timers, []);
 
     let (past, before) = (to - LONG * 2, bench.now());
-    assert_eq!(bench.store.reschedule(id, past).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, past, None).unwrap(), Withdrawn::Done);
     let row = bench.row(id).unwrap();
     assert!(row.new.due >= before && row.new.scheduled_for == past);
     assert!(bench.claim(id).is_some());
-    assert_eq!(bench.store.reschedule(TimerId::from_bits(5), to).unwrap(), Withdrawn::Gone);
+    assert_eq!(bench.store.reschedule(TimerId::from_bits(5), to, None).unwrap(), Withdrawn::Gone);
 }
 
-pub(super) fn a_list_comes_in_pages(rig: &dyn Rig) {
+pub(super) fn a_replaced_timer_has_its_new_payload(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let mut ids: Vec<TimerId> = (0..5).map(|n| bench.insert(LONG * n)).collect();
-    ids.sort();
-    let mut filter = Filter { kind: Some("mail".to_owned()), limit: 2, ..Filter::default() };
-    let mut found = Vec::new();
-    loop {
-        let page = bench.store.timers(&filter).unwrap();
-        let Some(last) = page.last() else { break };
-        assert!(page.len() <= 2);
-        filter.after = Some(last.new.id.bits());
-        found.extend(page.iter().map(|timer| timer.new.id));
+    let id = bench.insert(LONG);
+    let (to, payload) = (bench.now() + LONG * 2, Some(&b"other"[..]));
+    assert_eq!(bench.store.reschedule(id, to, payload).unwrap(), Withdrawn::Done);
+    let row = bench.row(id).unwrap();
+    assert_eq!((row.new.due, &row.new.payload[..]), (to, &b"other"[..]));
+    assert_eq!(bench.store.reschedule(id, to, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.row(id).unwrap().new.payload, b"other");
+
+    let now = bench.now();
+    assert_eq!(bench.store.reschedule(id, now, Some(&[])).unwrap(), Withdrawn::Done);
+    assert!(bench.claim(id).unwrap().new.payload.is_empty());
+    let running = Withdrawn::Running { attempt: 1 };
+    assert_eq!(bench.store.reschedule(id, to, payload).unwrap(), running);
+    assert!(bench.row(id).unwrap().new.payload.is_empty());
+}
+
+pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.insert(Duration::ZERO);
+    assert_eq!(bench.store.reschedule(id, Time::NEVER, None).unwrap(), Withdrawn::Done);
+    let due = |row: Timer| (row.new.due, row.new.scheduled_for, row.running);
+    let held = (Time::NEVER, Time::NEVER, None);
+    for _ in 0..2 {
+        assert_eq!(bench.claim(id), None);
+        assert_eq!(bench.pending(), []);
+        assert_eq!(bench.store.tend().unwrap().promoted, 0);
+        assert_eq!(bench.row(id).map(due), Some(held));
     }
-    assert_eq!(found, ids);
-    let none = Filter { kind: Some("bill".to_owned()), ..Filter::default() };
-    assert_eq!(bench.store.timers(&none).unwrap(), []);
+    let now = bench.now();
+    assert_eq!(bench.store.reschedule(id, now, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.claim(id).unwrap().attempt, 1);
+
+    // Also from the beginning.
+    let timer = NewTimer { due: Time::NEVER, ..bench.timer(LONG) };
+    assert_eq!(bench.store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
+    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!(bench.claim(timer.id), None);
+    assert_eq!(bench.store.cancel(timer.id).unwrap(), Withdrawn::Done);
 }

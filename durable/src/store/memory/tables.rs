@@ -15,7 +15,7 @@ pub(super) struct Tables {
     /// All timers, running ones too.
     pub(super) by_due: BTreeSet<(Time, TimerId)>,
     /// Timers with a name and no schedule.
-    pub(super) by_name: HashMap<String, TimerId>,
+    pub(super) by_name: BTreeMap<String, TimerId>,
     /// The timers of each schedule, in their order.
     pub(super) by_schedule: BTreeMap<ScheduleId, BTreeMap<Time, TimerId>>,
     pub(super) schedules: BTreeMap<String, ScheduleRow>,
@@ -220,9 +220,16 @@ impl Filter {
         schedule: Option<ScheduleId>,
         timer: Option<TimerId>,
     ) -> bool {
+        let starts_so = |prefix: &str| name.is_some_and(|name| name.starts_with(prefix));
         self.kind.as_deref().is_none_or(|wanted| wanted == kind)
             && self.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
+            && self.prefix.as_deref().is_none_or(starts_so)
             && self.schedule.is_none_or(|wanted| Some(wanted) == schedule)
             && self.timer.is_none_or(|wanted| Some(wanted) == timer)
+    }
+
+    /// Whether `time` is one that is asked for.
+    pub(super) fn spans(&self, time: Time) -> bool {
+        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
     }
 }

@@ -7,26 +7,27 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::link::{Answer, Failure, Query, Session};
+use super::schedules::{schedule_columns, schedule_row};
 use super::timers::{columns, timer};
 use super::values::{Id, Stamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::record::{Outcome, Reason, Record};
-use crate::store::{Filter, Timer};
+use crate::store::{Filter, ScheduleRow, State, Timer};
 use crate::time::Time;
 
 /// A statement and its parameters.
-pub(super) struct List<'a> {
+struct List<'a> {
     sql: String,
     params: Vec<&'a (dyn ToSql + Sync)>,
 }
 
 impl<'a> List<'a> {
-    pub(super) fn new(select: &str) -> Self {
-        Self { sql: format!("{select} WHERE true"), params: Vec::new() }
+    fn new(sql: String) -> Self {
+        Self { sql, params: Vec::new() }
     }
 
-    /// Adds a condition; `$` in it stands for `value`.
-    pub(super) fn only(&mut self, condition: &str, value: Option<&'a (impl ToSql + Sync)>) {
+    /// Adds a condition for an index; `$` in it stands for `value`.
+    fn by(&mut self, condition: &str, value: Option<&'a (impl ToSql + Sync)>) {
         if let Some(value) = value {
             self.params.push(value);
             let place = format!("${}", self.params.len());
@@ -34,53 +35,177 @@ impl<'a> List<'a> {
         }
     }
 
-    pub(super) async fn read(
-        mut self,
-        session: &Session,
-        order: &str,
-        limit: &'a i64,
-    ) -> Answer<Vec<Row>> {
-        self.params.push(limit);
-        let _ = write!(self.sql, " ORDER BY {order} LIMIT ${}", self.params.len());
+    /// Adds a condition that is for no index.
+    fn only(&mut self, condition: &str, value: Option<&'a (impl ToSql + Sync)>) {
+        self.by(&format!("({condition}) IS TRUE"), value);
+    }
+
+    /// Adds one or the other.
+    fn add(&mut self, is_by: bool, condition: &str, value: Option<&'a (impl ToSql + Sync)>) {
+        if is_by { self.by(condition, value) } else { self.only(condition, value) }
+    }
+
+    /// Adds a condition on a time and an id, which `($, $)` in it stands for.
+    fn after(&mut self, condition: &str, place: Option<&'a (Stamp, Id)>) {
+        if let Some((time, id)) = place {
+            self.params.extend([time as &(dyn ToSql + Sync), id]);
+            let last = self.params.len();
+            let places = format!("(${}, ${last})", last - 1);
+            let _ = write!(self.sql, " AND {}", condition.replace("($, $)", &places));
+        }
+    }
+
+    async fn read(&self, session: &Session) -> Answer<Vec<Row>> {
         session.read_once(&self.sql, &self.params).await
     }
 }
 
+/// Whether a timer has a name of its own, or that of its schedule.
+const IS_NAMED: &str = "id = ANY(ARRAY(
+    SELECT id FROM tourbillon.timer WHERE schedule IS NULL AND name = $
+    UNION ALL
+    SELECT id FROM tourbillon.timer
+    WHERE schedule = (SELECT id FROM tourbillon.schedule WHERE name = $)
+))";
+
 pub(super) async fn timers(session: &Session, filter: &Filter) -> Answer<Vec<Timer>> {
     let schedule = filter.schedule.map(Id::from);
-    let (id, after) = (filter.timer.map(Id::from), filter.after.map(Id));
-    let limit = filter.limit() as i64;
-    let mut list = List::new(concat!("SELECT ", columns!(), " FROM tourbillon.timer"));
-    list.only("kind = $", filter.kind.as_ref());
-    list.only("name = $", filter.name.as_ref());
-    list.only("schedule = $", schedule.as_ref());
-    list.only("id = $", id.as_ref());
-    list.only("id > $", after.as_ref());
-    list.read(session, "id", &limit).await?.iter().map(|row| timer(row, 0)).collect()
+    let id = filter.timer.map(Id::from);
+    let (since, until) = (filter.since.map(Stamp), filter.until.map(Stamp));
+    let after = filter.after_timer.map(|(due, id)| (Stamp(due), Id::from(id)));
+    let end = filter.prefix_end();
+    let is_by_name = filter.prefix.is_some();
+    let is_by_id = !is_by_name && (id.is_some() || filter.name.is_some());
+    let is_by_schedule = !is_by_name && !is_by_id && schedule.is_some();
+    let is_by_due = !is_by_name && !is_by_id && !is_by_schedule;
+
+    let columns = columns!();
+    let mut list = List::new(format!("SELECT {columns} FROM tourbillon.timer WHERE true"));
+    list.add(is_by_id, "id = $", id.as_ref());
+    list.add(is_by_id, IS_NAMED, filter.name.as_ref());
+    list.add(is_by_schedule, "schedule = $", schedule.as_ref());
+    list.add(is_by_due, "kind = $", filter.kind.as_ref());
+    list.add(is_by_due, "due >= $", since.as_ref());
+    list.add(is_by_due, "due < $", until.as_ref());
+    match filter.state {
+        // What runs was due.
+        Some(State::Running) if is_by_due => list.sql += " AND due <= now() AND node IS NOT NULL",
+        Some(State::Running) => list.sql += " AND node IS NOT NULL",
+        Some(State::Pending) => list.sql += " AND node IS NULL",
+        None => {}
+    }
+    if is_by_name {
+        list.sql += " AND schedule IS NULL AND name IS NOT NULL";
+        list.by("name >= $", filter.prefix.as_ref());
+        list.by("name < $", end.as_ref());
+        list.by("name > $", filter.after_name.as_ref());
+        list.sql += " ORDER BY name";
+    } else {
+        list.after("(due, id) > ($, $)", after.as_ref());
+        list.sql += " ORDER BY due, id";
+    }
+    let _ = write!(list.sql, " LIMIT {}", filter.limit());
+    list.read(session).await?.iter().map(|row| timer(row, 0)).collect()
 }
 
-const RECORDS: &str = "
-    SELECT timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason, detail,
-           node, recorded
-    FROM tourbillon.history";
+pub(super) async fn schedules(session: &Session, filter: &Filter) -> Answer<Vec<ScheduleRow>> {
+    let end = filter.prefix_end();
+    let columns = schedule_columns!();
+    let mut list = List::new(String::from("SELECT * FROM ("));
+    let parts: &[_] = match (filter.enabled, &filter.kind) {
+        (None, None) => &["true"],
+        (Some(true), _) => &["s.enabled"],
+        (Some(false), _) => &["NOT s.enabled"],
+        (None, Some(_)) => &["s.enabled", "NOT s.enabled"],
+    };
+    let end_of_list = format!("ORDER BY name LIMIT {}", filter.limit());
+    for (n, part) in parts.iter().enumerate() {
+        // The first of each part, and of those the first.
+        list.sql += if n > 0 { " UNION ALL (" } else { "(" };
+        let _ = write!(list.sql, "SELECT {columns} FROM tourbillon.schedule AS s WHERE {part}");
+        list.by("s.kind = $", filter.kind.as_ref());
+        list.by("s.name = $", filter.name.as_ref());
+        list.by("s.name >= $", filter.prefix.as_ref());
+        list.by("s.name < $", end.as_ref());
+        list.by("s.name > $", filter.after_name.as_ref());
+        let _ = write!(list.sql, " {end_of_list})");
+    }
+    let _ = write!(list.sql, ") AS s {end_of_list}");
+    list.read(session).await?.iter().map(|row| schedule_row(row, 0)).collect()
+}
+
+/// Every kind that has a record, as `k`: each by one look at an index.
+macro_rules! kinds {
+    () => {
+        "WITH RECURSIVE k (kind) AS (
+             (SELECT kind FROM tourbillon.history ORDER BY kind LIMIT 1)
+             UNION ALL
+             SELECT (
+                 SELECT h.kind FROM tourbillon.history AS h
+                 WHERE h.kind > k.kind ORDER BY h.kind LIMIT 1
+             )
+             FROM k WHERE k.kind IS NOT NULL
+         ) "
+    };
+}
 
 pub(super) async fn records(session: &Session, filter: &Filter) -> Answer<Vec<Record>> {
     let schedule = filter.schedule.map(Id::from);
     let id = filter.timer.map(Id::from);
+    let outcome = filter.outcome.map(Outcome::code);
+    let (since, until) = (filter.since.map(Stamp), filter.until.map(Stamp));
     let after = filter.after_record.map(|(time, id)| (Stamp(time), Id::from(id)));
-    let limit = filter.limit() as i64;
-    let mut list = List::new(RECORDS);
-    list.only("kind = $", filter.kind.as_ref());
-    list.only("name = $", filter.name.as_ref());
-    list.only("schedule = $", schedule.as_ref());
-    list.only("timer = $", id.as_ref());
-    if let Some((time, id)) = &after {
-        list.params.extend([time as &(dyn ToSql + Sync), id]);
-        let last = list.params.len();
-        let _ = write!(list.sql, " AND (recorded, timer) > (${}, ${last})", last - 1);
+    let is_by_id = id.is_some();
+    let is_by_name = !is_by_id && filter.name.is_some();
+    let is_by_schedule = !is_by_id && !is_by_name && schedule.is_some();
+    let is_by_kind = !is_by_id && !is_by_name && !is_by_schedule;
+    let is_by_outcome = filter.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
+    let is_by_time = is_by_name || is_by_kind;
+
+    let mut list = List::new(format!("SELECT {RECORD} FROM tourbillon.history AS h WHERE true"));
+    list.add(is_by_id, "timer = $", id.as_ref());
+    list.add(is_by_name, "name = $", filter.name.as_ref());
+    list.add(is_by_schedule, "schedule = $", schedule.as_ref());
+    match &filter.kind {
+        None if is_by_kind => list.sql += " AND h.kind = k.kind",
+        kind => list.add(is_by_kind, "kind = $", kind.as_ref()),
     }
-    list.read(session, "recorded, timer", &limit).await?.iter().map(record).collect()
+    if is_by_kind && is_by_outcome {
+        list.sql += " AND outcome <> 1";
+    }
+    list.add(is_by_kind && is_by_outcome, "outcome = $", outcome.as_ref());
+    list.only("starts_with(name, $)", filter.prefix.as_ref());
+    list.add(is_by_time, "recorded >= $", since.as_ref());
+    list.add(is_by_time, "recorded < $", until.as_ref());
+    let order = if filter.newest_first {
+        list.after("(recorded, timer) < ($, $)", after.as_ref());
+        "recorded DESC, timer DESC"
+    } else {
+        list.after("(recorded, timer) > ($, $)", after.as_ref());
+        "recorded, timer"
+    };
+    let _ = write!(list.sql, " ORDER BY {order} LIMIT {}", filter.limit());
+    if filter.kind.is_none() && is_by_kind {
+        // The first of each kind, and of those the first.
+        list.sql = format!(
+            concat!(
+                kinds!(),
+                "SELECT r.* FROM k CROSS JOIN LATERAL ({}) AS r ORDER BY {} LIMIT {}"
+            ),
+            list.sql,
+            order,
+            filter.limit()
+        );
+    }
+    list.read(session).await?.iter().map(record).collect()
 }
+
+/// The columns of a record, in the order that [`record`] reads them in.
+const RECORD: &str = "timer, schedule, name, h.kind, scheduled_for, attempts, failures, outcome, \
+    reason, detail, node, recorded";
+
+// A statement above has this number in it.
+const _: () = assert!(Outcome::Succeeded.code() == 1);
 
 fn record(row: &Row) -> Answer<Record> {
     let schedule: Option<Id> = row.try_get(1)?;
@@ -112,12 +237,18 @@ fn unknown() -> Failure {
     Failure::Other(StoreError::new(StoreErrorKind::Schema, why))
 }
 
-const PRUNE: &str = "
-    DELETE FROM tourbillon.history
+const PRUNE: &str = concat!(
+    kinds!(),
+    "DELETE FROM tourbillon.history
     WHERE timer = ANY(ARRAY(
-        SELECT timer FROM tourbillon.history WHERE recorded < $1 ORDER BY recorded, timer LIMIT $2
+        SELECT old.timer FROM k CROSS JOIN LATERAL (
+            SELECT h.timer FROM tourbillon.history AS h
+            WHERE h.kind = k.kind AND h.recorded < $1 ORDER BY h.recorded, h.timer LIMIT $2
+        ) AS old
+        LIMIT $2
     ))
-    RETURNING timer";
+    RETURNING timer"
+);
 
 /// How many records one statement deletes: the server gives a statement a few seconds.
 pub(super) const PRUNED: u32 = 5_000;

@@ -154,12 +154,24 @@ const FREE: &str = "
     ))
     RETURNING id";
 
-/// The schedules whose queue may go on. As in a claim, each condition is for one index.
+/// The schedules whose queue may go on: those that have one, by one look at an index each, however
+/// long it is. As in a claim, each condition is for one index.
 const STUCK: &str = "
-    WITH queued AS MATERIALIZED (SELECT schedule FROM tourbillon.timer WHERE due = 'infinity')
-    SELECT q.schedule
-    FROM (SELECT DISTINCT schedule FROM queued WHERE schedule IS NOT NULL) AS q
-    WHERE NOT EXISTS (
+    WITH RECURSIVE q (schedule) AS (
+        (
+            SELECT schedule FROM tourbillon.timer
+            WHERE due = 'infinity' AND schedule IS NOT NULL ORDER BY schedule LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+            SELECT t.schedule FROM tourbillon.timer AS t
+            WHERE t.due = 'infinity' AND t.schedule IS NOT NULL AND t.schedule > q.schedule
+            ORDER BY t.schedule LIMIT 1
+        )
+        FROM q WHERE q.schedule IS NOT NULL
+    )
+    SELECT q.schedule FROM q
+    WHERE q.schedule IS NOT NULL AND NOT EXISTS (
         SELECT FROM tourbillon.timer AS t
         WHERE t.schedule = q.schedule AND (t.due < 'infinity') IS TRUE
     )

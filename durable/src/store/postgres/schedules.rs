@@ -3,14 +3,11 @@
 use tokio_postgres::Row;
 
 use super::link::{Answer, Query, Session};
-use super::lists::List;
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, mask};
 use crate::id::{Shards, TimerId};
 use crate::record::{Outcome, Reason};
-use crate::store::{
-    Advance, Advanced, Change, Changed, Filter, Occupied, ScheduleRow, Skip, Upcoming,
-};
+use crate::store::{Advance, Advanced, Change, Changed, Occupied, ScheduleRow, Skip, Upcoming};
 use crate::time::Time;
 
 macro_rules! schedule_columns {
@@ -18,8 +15,9 @@ macro_rules! schedule_columns {
         "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next"
     };
 }
+pub(super) use schedule_columns;
 
-fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
+pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
     let next: Option<Stamp> = row.try_get(at + 8)?;
     Ok(ScheduleRow {
         id: row.try_get::<_, Id>(at)?.into(),
@@ -48,16 +46,6 @@ pub(super) async fn schedule(
     let Stamp(now) = rows[0].try_get(0)?;
     let is_there = rows[0].try_get::<_, Option<Id>>(1)?.is_some();
     Ok((now, if is_there { Some(schedule_row(&rows[0], 1)?) } else { None }))
-}
-
-pub(super) async fn schedules(session: &Session, filter: &Filter) -> Answer<Vec<ScheduleRow>> {
-    let (after, limit) = (filter.after.map(Id), filter.limit() as i64);
-    let mut list =
-        List::new(concat!("SELECT ", schedule_columns!(), " FROM tourbillon.schedule AS s"));
-    list.only("s.kind = $", filter.kind.as_ref());
-    list.only("s.name = $", filter.name.as_ref());
-    list.only("s.id > $", after.as_ref());
-    list.read(session, "s.id", &limit).await?.iter().map(|row| schedule_row(row, 0)).collect()
 }
 
 const UPCOMING: &str = concat!(

@@ -225,7 +225,8 @@ macro_rules! scan {
                  FROM tourbillon.timer
                  WHERE due <= now() + $1::interval AND due < 'infinity' ",
             $floor,
-            "      AND node IS NULL AND ($2::int8 >> shard) & 1 = 1 AND kind = ANY($4)
+            "      AND node IS NULL AND ($2::int8 >> shard) & 1 = 1
+                     AND (kind = ANY($4)) IS TRUE
                  ORDER BY due, id
                  LIMIT $3
              ) AS w"
@@ -281,7 +282,8 @@ const CANCEL: &str = concat!(
 );
 
 const RESCHEDULE: &str = "
-    UPDATE tourbillon.timer SET scheduled_for = $2, due = greatest($2, now())
+    UPDATE tourbillon.timer
+    SET scheduled_for = $2, due = greatest($2, now()), payload = coalesce($3, payload)
     WHERE id = $1 AND node IS NULL AND schedule IS NULL
     RETURNING id";
 
@@ -306,9 +308,14 @@ pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<Withdra
     Err(restless())
 }
 
-pub(super) async fn reschedule(session: &mut Session, id: TimerId, to: Time) -> Answer<Withdrawn> {
+pub(super) async fn reschedule(
+    session: &mut Session,
+    id: TimerId,
+    to: Time,
+    payload: Option<&[u8]>,
+) -> Answer<Withdrawn> {
     for _ in 0..ROUNDS {
-        if !session.write(RESCHEDULE, &[&Id::from(id), &Stamp(to)]).await?.is_empty() {
+        if !session.write(RESCHEDULE, &[&Id::from(id), &Stamp(to), &payload]).await?.is_empty() {
             return Ok(Withdrawn::Done);
         }
         if let Some(withdrawn) = state(session, id, true).await? {

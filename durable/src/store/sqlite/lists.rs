@@ -4,19 +4,11 @@ use rusqlite::types::ToSql;
 use rusqlite::{Connection, Row, params};
 
 use super::failure::Answer;
-use super::values::{
-    Id, Stamp, record, record_columns, schedule, schedule_columns, timer, timer_columns,
-};
-use crate::record::Record;
-use crate::store::{Filter, ScheduleRow, Timer};
+use super::values::{Id, Stamp, record_columns, schedule_columns, timer_columns};
+use crate::id::TimerId;
+use crate::record::Outcome;
+use crate::store::{Filter, State};
 use crate::time::Time;
-
-const TIMERS: &str = concat!("SELECT ", timer_columns!(), " FROM tourbillon_timer WHERE true");
-
-const SCHEDULES: &str =
-    concat!("SELECT ", schedule_columns!(), " FROM tourbillon_schedule WHERE true");
-
-const RECORDS: &str = concat!("SELECT ", record_columns!(), " FROM tourbillon_history WHERE true");
 
 pub(super) const PRUNE: &str = "
     DELETE FROM tourbillon_history WHERE (recorded, timer) IN (
@@ -24,15 +16,23 @@ pub(super) const PRUNE: &str = "
         WHERE recorded < ?1 ORDER BY recorded, timer LIMIT ?2
     )";
 
-/// A list with those conditions that its filter has, so that an index can serve it.
-struct List {
+/// Whether a timer has a name of its own, or that of its schedule.
+const IS_NAMED: &str = "id IN (
+    SELECT id FROM tourbillon_timer WHERE schedule IS NULL AND name IS NOT NULL AND name = ?
+    UNION ALL
+    SELECT id FROM tourbillon_timer
+    WHERE schedule IS NOT NULL AND schedule = (SELECT id FROM tourbillon_schedule WHERE name = ?)
+)";
+
+/// A list with those conditions that its filter has, by the index that serves them best.
+pub(super) struct List {
     sql: String,
     values: Vec<Box<dyn ToSql>>,
 }
 
 impl List {
-    fn new(sql: &str) -> Self {
-        Self { sql: sql.to_owned(), values: Vec::new() }
+    fn new(sql: String) -> Self {
+        Self { sql, values: Vec::new() }
     }
 
     fn and<T: ToSql + 'static>(&mut self, condition: &str, value: Option<T>) -> &mut Self {
@@ -44,57 +44,142 @@ impl List {
         self
     }
 
-    /// What all lists can be asked for.
-    fn of(&mut self, filter: &Filter) -> &mut Self {
-        self.and("kind = ?", filter.kind.clone()).and("name = ?", filter.name.clone())
+    fn after(&mut self, condition: &str, place: Option<(Time, TimerId)>) -> &mut Self {
+        if let Some((time, id)) = place {
+            self.and(condition, Some(Stamp(time)));
+            self.values.push(Box::new(Id::from(id)));
+        }
+        self
     }
 
-    fn get<T>(
-        &mut self,
+    fn starts_so(&mut self, filter: &Filter) -> &mut Self {
+        self.and("name >= ?", filter.prefix.clone()).and("name < ?", filter.prefix_end())
+    }
+
+    fn order(&mut self, order: &str, filter: &Filter) {
+        self.sql = format!("{} ORDER BY {order} LIMIT {}", self.sql, filter.limit());
+    }
+
+    pub(super) fn get<T>(
+        &self,
         connection: &Connection,
-        order: &str,
-        limit: usize,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Answer<Vec<T>> {
-        self.sql += order;
-        self.sql += " LIMIT ?";
-        self.values.push(Box::new(limit as i64));
         let mut statement = connection.prepare_cached(&self.sql)?;
         let values: Vec<&dyn ToSql> = self.values.iter().map(|value| &**value).collect();
         let rows = statement.query_map(&values[..], read)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
-}
 
-pub(super) fn timers(connection: &Connection, filter: &Filter) -> Answer<Vec<Timer>> {
-    List::new(TIMERS)
-        .of(filter)
-        .and("schedule = ?", filter.schedule.map(Id::from))
-        .and("id = ?", filter.timer.map(Id::from))
-        .and("id > ?", filter.after.map(Id::from))
-        .get(connection, " ORDER BY id", filter.limit(), timer)
-}
-
-pub(super) fn schedules(connection: &Connection, filter: &Filter) -> Answer<Vec<ScheduleRow>> {
-    List::new(SCHEDULES).of(filter).and("id > ?", filter.after.map(Id::from)).get(
-        connection,
-        " ORDER BY id",
-        filter.limit(),
-        schedule,
-    )
-}
-
-pub(super) fn records(connection: &Connection, filter: &Filter) -> Answer<Vec<Record>> {
-    let mut list = List::new(RECORDS);
-    list.of(filter)
-        .and("schedule = ?", filter.schedule.map(Id::from))
-        .and("timer = ?", filter.timer.map(Id::from));
-    if let Some((recorded, timer)) = filter.after_record {
-        list.sql += " AND (recorded, timer) > (?, ?)";
-        list.values.extend([Box::new(Stamp(recorded)) as _, Box::new(Id::from(timer)) as _]);
+    #[cfg(test)]
+    pub(super) fn sql(&self) -> &str {
+        &self.sql
     }
-    list.get(connection, " ORDER BY recorded, timer", filter.limit(), record)
 }
+
+pub(super) fn timers(filter: &Filter) -> List {
+    let by = if filter.prefix.is_some() {
+        "INDEXED BY tourbillon_timer_name WHERE schedule IS NULL AND name IS NOT NULL"
+    } else if filter.timer.is_some() || filter.name.is_some() {
+        "WHERE true"
+    } else if filter.schedule.is_some() {
+        "INDEXED BY tourbillon_timer_occurrence WHERE schedule IS NOT NULL"
+    } else if filter.state == Some(State::Running) {
+        "INDEXED BY tourbillon_timer_running WHERE true"
+    } else if filter.kind.is_some() {
+        "INDEXED BY tourbillon_timer_kind WHERE true"
+    } else {
+        "INDEXED BY tourbillon_timer_due WHERE true"
+    };
+    let columns = timer_columns!();
+    let mut list = List::new(format!("SELECT {columns} FROM tourbillon_timer {by}"));
+    if let Some(name) = &filter.name {
+        list.and(IS_NAMED, Some(name.clone())).values.push(Box::new(name.clone()));
+    }
+    match filter.state {
+        Some(State::Pending) => list.sql += " AND node IS NULL",
+        Some(State::Running) => list.sql += " AND node IS NOT NULL",
+        None => {}
+    }
+    list.and("id = ?", filter.timer.map(Id::from))
+        .and("kind = ?", filter.kind.clone())
+        .and("schedule = ?", filter.schedule.map(Id::from))
+        .and("due >= ?", filter.since.map(Stamp))
+        .and("due < ?", filter.until.map(Stamp));
+    if filter.prefix.is_some() {
+        list.starts_so(filter).and("name > ?", filter.after_name.clone()).order("name", filter);
+    } else {
+        list.after("(due, id) > (?, ?)", filter.after_timer).order("due, id", filter);
+    }
+    list
+}
+
+pub(super) fn schedules(filter: &Filter) -> List {
+    let part = |from: &str| {
+        let columns = schedule_columns!();
+        let mut list = List::new(format!("SELECT {columns} FROM tourbillon_schedule {from}"));
+        list.and("kind = ?", filter.kind.clone())
+            .and("name = ?", filter.name.clone())
+            .starts_so(filter)
+            .and("name > ?", filter.after_name.clone());
+        list
+    };
+    const ENABLED: &str = "INDEXED BY tourbillon_schedule_enabled WHERE enabled";
+    const DISABLED: &str = "INDEXED BY tourbillon_schedule_disabled WHERE NOT enabled";
+    let mut list = match (filter.enabled, &filter.kind) {
+        (None, None) => part("WHERE true"),
+        (Some(true), None) => part("WHERE enabled"),
+        (Some(false), None) => part("WHERE NOT enabled"),
+        (Some(true), Some(_)) => part(ENABLED),
+        (Some(false), Some(_)) => part(DISABLED),
+        (None, Some(_)) => {
+            let (mut list, more) = (part(ENABLED), part(DISABLED));
+            list.sql = format!("{} UNION ALL {}", list.sql, more.sql);
+            list.values.extend(more.values);
+            list
+        }
+    };
+    list.order("name", filter);
+    list
+}
+
+pub(super) fn records(filter: &Filter) -> List {
+    let failed = filter.outcome.filter(|outcome| *outcome != Outcome::Succeeded);
+    let by = if filter.timer.is_some() {
+        "INDEXED BY tourbillon_history_timer WHERE true"
+    } else if filter.name.is_some() {
+        "INDEXED BY tourbillon_history_name WHERE true"
+    } else if filter.schedule.is_some() {
+        "INDEXED BY tourbillon_history_occurrence WHERE schedule IS NOT NULL"
+    } else if filter.kind.is_some() && failed.is_some() {
+        "INDEXED BY tourbillon_history_outcome WHERE outcome <> 1"
+    } else if filter.kind.is_some() {
+        "INDEXED BY tourbillon_history_kind WHERE true"
+    } else {
+        "WHERE true"
+    };
+    let columns = record_columns!();
+    let mut list = List::new(format!("SELECT {columns} FROM tourbillon_history {by}"));
+    list.and("timer = ?", filter.timer.map(Id::from))
+        .and("kind = ?", filter.kind.clone())
+        .and("name = ?", filter.name.clone())
+        .starts_so(filter)
+        .and("schedule = ?", filter.schedule.map(Id::from))
+        .and("outcome = ?", filter.outcome.map(Outcome::code))
+        .and("recorded >= ?", filter.since.map(Stamp))
+        .and("recorded < ?", filter.until.map(Stamp));
+    if filter.newest_first {
+        list.after("(recorded, timer) < (?, ?)", filter.after_record)
+            .order("recorded DESC, timer DESC", filter);
+    } else {
+        list.after("(recorded, timer) > (?, ?)", filter.after_record)
+            .order("recorded, timer", filter);
+    }
+    list
+}
+
+// A statement above has this number in it.
+const _: () = assert!(Outcome::Succeeded.code() == 1);
 
 /// Deletes the first `limit` records from before `before`.
 pub(super) fn prune(connection: &Connection, before: Time, limit: u32) -> Answer<u64> {

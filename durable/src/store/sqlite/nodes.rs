@@ -60,8 +60,8 @@ pub(super) const PROMOTE: &str = "
             WHERE first.schedule = queue.schedule ORDER BY first.scheduled_for LIMIT 1
         )
         FROM (
-            SELECT DISTINCT schedule FROM tourbillon_timer
-            WHERE due = ?2 AND schedule IS NOT NULL
+            SELECT DISTINCT schedule FROM tourbillon_timer INDEXED BY tourbillon_timer_queue
+            WHERE due = 9223372036854775807 AND schedule IS NOT NULL
         ) AS queue
         WHERE NOT EXISTS (
             SELECT 1 FROM tourbillon_timer AS other

@@ -3,6 +3,10 @@
 use rusqlite::Connection;
 
 use super::{lists, nodes, schedules, schema, timers};
+use crate::id::TimerId;
+use crate::record::Outcome;
+use crate::store::Filter;
+use crate::time::Time;
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -60,6 +64,42 @@ fn no_statement_walks_a_table() {
             let is_walk = step.starts_with("SCAN") && !is_found || step.contains("AUTOMATIC");
             assert!(!is_walk, "{sql}: {step}");
             assert!(!step.contains("TEMP B-TREE FOR ORDER BY"), "{sql}: {step}");
+        }
+    }
+}
+
+#[test]
+fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
+    let connection = tables();
+    let kind = Filter { kind: Some("mail".to_owned()), ..Filter::default() };
+    let prefix = Filter { prefix: Some("a/".to_owned()), ..kind.clone() };
+    let name = Filter { name: Some("a/1".to_owned()), ..kind.clone() };
+    let (time, id) = (Time::from_micros(1), TimerId::from_bits(1));
+    let span = Filter { since: Some(time), until: Some(time), ..kind.clone() };
+    let newest = Filter { newest_first: true, after_record: Some((time, id)), ..span.clone() };
+    let dead = Filter { outcome: Some(Outcome::Dead), ..newest.clone() };
+    let timer = "SEARCH tourbillon_timer USING INDEX tourbillon_timer_";
+    let history = "SEARCH tourbillon_history USING INDEX tourbillon_history_";
+    let later = Filter { after_timer: Some((time, id)), ..kind.clone() };
+    for (list, expected) in [
+        (lists::timers(&kind), format!("{timer}kind (kind=?)")),
+        (lists::timers(&span), format!("{timer}kind (kind=? AND due>? AND due<?)")),
+        (lists::timers(&later), format!("{timer}kind (kind=? AND (due,id)>(?,?))")),
+        (lists::timers(&prefix), format!("{timer}name (name>? AND name<?)")),
+        (lists::records(&span), format!("{history}kind (kind=? AND recorded>? AND recorded<?)")),
+        (lists::records(&newest), format!("{history}kind (kind=? AND recorded>? AND recorded<?)")),
+        (
+            lists::records(&dead),
+            format!("{history}outcome (kind=? AND outcome=? AND recorded>? AND recorded<?)"),
+        ),
+        (lists::records(&name), format!("{history}name (name=?)")),
+    ] {
+        assert_eq!(plan(&connection, list.sql()), [expected], "{}", list.sql());
+    }
+    for filter in [kind.clone(), prefix, name, Filter { enabled: Some(true), ..kind }] {
+        for step in plan(&connection, lists::schedules(&filter).sql()) {
+            let is_bad = step.starts_with("SCAN") || step.contains("TEMP B-TREE");
+            assert!(!is_bad, "{filter:?}: {step}");
         }
     }
 }

@@ -18,7 +18,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration { version: 1, oldest: 1, sql: include_str!("1.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, oldest: 1, sql: include_str!("1.sql") },
+    Migration { version: 2, oldest: 1, sql: include_str!("2.sql") },
+];
 
 /// The version of the tables that this build makes, and the lowest that it works with.
 ///

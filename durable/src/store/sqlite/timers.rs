@@ -73,8 +73,9 @@ pub(super) const WITHDRAW: &str = "
 
 pub(super) const DELETE: &str = "DELETE FROM tourbillon_timer WHERE id = ?";
 
-pub(super) const RESCHEDULE: &str =
-    "UPDATE tourbillon_timer SET scheduled_for = ?2, due = ?3 WHERE id = ?1";
+pub(super) const RESCHEDULE: &str = "
+    UPDATE tourbillon_timer SET scheduled_for = ?2, due = ?3, payload = coalesce(?4, payload)
+    WHERE id = ?1";
 
 pub(super) const GET: &str =
     concat!("SELECT ", timer_columns!(), " FROM tourbillon_timer WHERE id = ?");
@@ -254,11 +255,12 @@ pub(super) fn reschedule(
     now: Time,
     id: TimerId,
     to: Time,
+    payload: Option<&[u8]>,
 ) -> Answer<Withdrawn> {
     Ok(match get(connection, id)? {
         Some(Timer { running: Some(_), attempt, .. }) => Withdrawn::Running { attempt },
         Some(timer) if timer.new.schedule.is_none() => {
-            let values = params![Id::from(id), Stamp(to), Stamp(to.max(now))];
+            let values = params![Id::from(id), Stamp(to), Stamp(to.max(now)), payload];
             connection.prepare_cached(RESCHEDULE)?.execute(values)?;
             Withdrawn::Done
         }

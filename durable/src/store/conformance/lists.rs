@@ -1,0 +1,264 @@
+//! Lists: what is in them, in which order, page after page.
+
+use std::time::Duration;
+
+use super::{Bench, LONG, MOMENT, Rig, done};
+use crate::id::TimerId;
+use crate::record::{Outcome, Reason};
+use crate::store::{Change, Filter, How, NewTimer, State, Withdrawn};
+use crate::time::Time;
+
+/// Names beside which a prefix has to be told from another one, in their order.
+const NAMES: [&str; 6] = ["a", "b/1", "b/2", "b/\u{10ffff}", "b0", "c%_"];
+
+fn kind(kind: &str) -> Filter {
+    Filter { kind: Some(kind.to_owned()), ..Filter::default() }
+}
+
+fn prefix(prefix: &str) -> Filter {
+    Filter { prefix: Some(prefix.to_owned()), ..Filter::default() }
+}
+
+fn timers(bench: &mut Bench<'_>, filter: &Filter) -> Vec<TimerId> {
+    bench.store.timers(filter).unwrap().iter().map(|timer| timer.new.id).collect()
+}
+
+fn schedules(bench: &mut Bench<'_>, filter: &Filter) -> Vec<String> {
+    bench.store.schedules(filter).unwrap().into_iter().map(|row| row.name).collect()
+}
+
+fn records(bench: &mut Bench<'_>, filter: &Filter) -> Vec<TimerId> {
+    bench.store.records(filter).unwrap().iter().map(|record| record.timer).collect()
+}
+
+pub(super) fn timers_come_in_pages(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let later = bench.timer(LONG);
+    let same = [later.clone(), NewTimer { id: TimerId::from_bits(7), ..later.clone() }];
+    bench.store.insert(&same).unwrap();
+    let [last, sooner] = [LONG * 2, Duration::ZERO].map(|ahead| bench.insert(ahead));
+    bench.pass(MOMENT);
+    let running = bench.running();
+    let expected = [sooner, running, TimerId::from_bits(7), later.id, last];
+    for mut filter in [Filter::default(), kind("mail")] {
+        filter.limit = 2;
+        let mut found = Vec::new();
+        loop {
+            let page = bench.store.timers(&filter).unwrap();
+            let Some(last) = page.last() else { break };
+            assert!(page.len() <= 2);
+            filter.after_timer = Some((last.new.due, last.new.id));
+            found.extend(page.iter().map(|timer| timer.new.id));
+        }
+        assert_eq!(found, expected);
+    }
+    assert_eq!(timers(&mut bench, &kind("bill")), []);
+}
+
+pub(super) fn timers_are_found_by_what_they_are(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let running = bench.running();
+    let bill = NewTimer { kind: "bill".to_owned(), ..bench.timer(LONG) };
+    bench.store.insert(std::slice::from_ref(&bill)).unwrap();
+    let mail = bench.insert(LONG * 2);
+    let state = |state| Filter { state: Some(state), ..Filter::default() };
+    let pending = state(State::Pending);
+    assert_eq!(timers(&mut bench, &state(State::Running)), [running]);
+    assert_eq!(timers(&mut bench, &pending), [bill.id, mail]);
+    assert_eq!(timers(&mut bench, &Filter { state: pending.state, ..kind("mail") }), [mail]);
+    let running_mail = Filter { state: Some(State::Running), ..kind("mail") };
+    assert_eq!(timers(&mut bench, &running_mail), [running]);
+    assert_eq!(timers(&mut bench, &Filter { kind: kind("bill").kind, ..running_mail }), []);
+    let one = Filter { timer: Some(mail), ..Filter::default() };
+    assert_eq!(timers(&mut bench, &one), [mail]);
+    assert_eq!(timers(&mut bench, &Filter { kind: kind("bill").kind, ..one }), []);
+
+    // From the one moment, and until before the other.
+    let span = |since, until| Filter { since, until, ..Filter::default() };
+    let last = bench.row(mail).unwrap().new.due;
+    assert_eq!(timers(&mut bench, &span(Some(bill.due), Some(last))), [bill.id]);
+    let of_mail = Filter { kind: kind("mail").kind, ..span(Some(last), None) };
+    assert_eq!(timers(&mut bench, &of_mail), [mail]);
+    assert_eq!(timers(&mut bench, &span(None, Some(bill.due))), [running]);
+}
+
+pub(super) fn timers_are_found_by_how_their_names_start(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut all = Vec::new();
+    for (n, name) in NAMES.iter().enumerate() {
+        // Their names are not in the order that they are due in.
+        let ahead = LONG * (NAMES.len() - n) as u32;
+        all.push(NewTimer { name: Some((*name).to_owned()), ..bench.timer(ahead) });
+    }
+    bench.store.insert(&all).unwrap();
+    bench.insert(Duration::ZERO);
+    let row = bench.scheduled("b/3", Duration::ZERO);
+    let of_schedule = bench.occurrence(&row, Time::from_micros(1), Time::from_micros(1));
+    bench.store.insert(&[of_schedule]).unwrap();
+
+    let ids: Vec<TimerId> = all.iter().map(|new| new.id).collect();
+    assert_eq!(timers(&mut bench, &prefix("b/")), ids[1..4]);
+    assert_eq!(timers(&mut bench, &prefix("")), ids);
+    assert_eq!(timers(&mut bench, &prefix("c%")), ids[5..]);
+    assert_eq!(timers(&mut bench, &prefix("b%")), []);
+    assert_eq!(timers(&mut bench, &prefix("b/\u{10ffff}")), ids[3..4]);
+    let mut page = Filter { limit: 2, ..prefix("b") };
+    assert_eq!(timers(&mut bench, &page), ids[1..3]);
+    page.after_name = Some(NAMES[2].to_owned());
+    assert_eq!(timers(&mut bench, &page), ids[3..5]);
+    let until = Filter { until: Some(all[1].due), ..prefix("b/") };
+    assert_eq!(timers(&mut bench, &until), ids[2..4]);
+    assert_eq!(timers(&mut bench, &Filter { kind: kind("bill").kind, ..prefix("b/") }), []);
+}
+
+pub(super) fn timers_are_found_by_the_name_of_their_schedule(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("one", LONG);
+    let now = bench.now();
+    let later = bench.occurrence(&row, now + LONG * 3, now + LONG * 3);
+    let sooner = bench.occurrence(&row, now + LONG, now + LONG);
+    let own = NewTimer { name: Some("one".to_owned()), ..bench.timer(LONG * 2) };
+    let other = NewTimer { name: Some("two".to_owned()), ..bench.timer(LONG) };
+    bench.store.insert(&[later.clone(), sooner.clone(), own.clone(), other.clone()]).unwrap();
+    let name = Filter { name: Some("one".to_owned()), ..Filter::default() };
+    assert_eq!(timers(&mut bench, &name), [sooner.id, own.id, later.id]);
+    assert_eq!(
+        timers(&mut bench, &Filter { kind: kind("bill").kind, ..name }),
+        [sooner.id, later.id]
+    );
+    let schedule = Filter { schedule: Some(row.id), ..Filter::default() };
+    assert_eq!(timers(&mut bench, &schedule), [sooner.id, later.id]);
+    let name = Filter { name: Some("three".to_owned()), ..Filter::default() };
+    assert_eq!(timers(&mut bench, &name), []);
+}
+
+/// Makes a schedule of each name; every other is disabled.
+fn make_schedules(bench: &mut Bench<'_>) {
+    for (n, name) in NAMES.iter().enumerate().rev() {
+        let row = bench.scheduled(name, LONG);
+        if n % 2 == 1 {
+            let row = crate::store::ScheduleRow { enabled: false, ..row };
+            let as_of = bench.now();
+            let change = Change {
+                name,
+                expect: Some(1),
+                row: Some(&row),
+                as_of,
+                withdraw: None,
+                skipped: &[],
+            };
+            bench.store.change(&change).unwrap();
+        }
+    }
+}
+
+pub(super) fn schedules_come_in_pages(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    make_schedules(&mut bench);
+    for mut filter in [Filter::default(), kind("bill"), prefix("")] {
+        filter.limit = 2;
+        let mut found = Vec::new();
+        loop {
+            let page = schedules(&mut bench, &filter);
+            assert!(page.len() <= 2);
+            let Some(last) = page.last() else { break };
+            filter.after_name = Some(last.clone());
+            found.extend(page);
+        }
+        assert_eq!(found, NAMES);
+    }
+}
+
+pub(super) fn schedules_are_found_by_what_they_are(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    make_schedules(&mut bench);
+    assert_eq!(schedules(&mut bench, &kind("mail")), [""; 0]);
+    for all in [Filter::default(), kind("bill")] {
+        let starts = Filter { prefix: Some("b/".to_owned()), ..all.clone() };
+        assert_eq!(schedules(&mut bench, &starts), NAMES[1..4]);
+        let starts = Filter { enabled: Some(false), ..starts };
+        assert_eq!(schedules(&mut bench, &starts), [NAMES[1], NAMES[3]]);
+        let enabled = Filter { enabled: Some(true), ..all.clone() };
+        assert_eq!(schedules(&mut bench, &enabled), [NAMES[0], NAMES[2], NAMES[4]]);
+        let named = Filter { name: Some("b0".to_owned()), ..all };
+        assert_eq!(schedules(&mut bench, &named), ["b0"]);
+        assert_eq!(schedules(&mut bench, &Filter { enabled: Some(false), ..named }), [""; 0]);
+    }
+}
+
+/// Ends a timer in one of two kinds, each at a time of its own. Returns when.
+fn ended(bench: &mut Bench<'_>, kind: &str, name: Option<&str>, how: How) -> (Time, TimerId) {
+    let (kind, name) = (kind.to_owned(), name.map(str::to_owned));
+    let timer = NewTimer { kind, name, ..bench.timer(Duration::ZERO) };
+    bench.store.insert(std::slice::from_ref(&timer)).unwrap();
+    bench.claim(timer.id).unwrap();
+    bench.finish(timer.id, 1, how);
+    bench.pass(MOMENT);
+    let record = Filter { timer: Some(timer.id), ..Filter::default() };
+    (bench.store.records(&record).unwrap()[0].recorded, timer.id)
+}
+
+pub(super) fn records_come_newest_first(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let kinds = ["mail", "bill", "mail", "call", "bill"];
+    let all: Vec<_> =
+        kinds.iter().map(|kind| ended(&mut bench, kind, Some("one"), done())).collect();
+    let of = |wanted: &str| -> Vec<TimerId> {
+        let those = kinds.iter().zip(&all).filter(|(kind, _)| **kind == wanted);
+        those.map(|(_, (_, id))| *id).collect()
+    };
+    let every: Vec<TimerId> = all.iter().map(|(_, id)| *id).collect();
+    let named = Filter { name: Some("one".to_owned()), ..Filter::default() };
+    let cases = [
+        (Filter::default(), every.clone()),
+        (named, every),
+        (kind("mail"), of("mail")),
+        (kind("bill"), of("bill")),
+    ];
+    for (filter, mut expected) in cases {
+        for newest_first in [false, true] {
+            let mut filter = Filter { newest_first, limit: 2, ..filter.clone() };
+            let mut found = Vec::new();
+            loop {
+                let page = bench.store.records(&filter).unwrap();
+                let Some(last) = page.last() else { break };
+                assert!(page.len() <= 2);
+                filter.after_record = Some((last.recorded, last.timer));
+                found.extend(page.iter().map(|record| record.timer));
+            }
+            assert_eq!(found, expected, "{filter:?}");
+            expected.reverse();
+        }
+    }
+}
+
+pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let dead = || How::Done(Outcome::Dead, Some(Reason::Failed), String::new());
+    let (first, one) = ended(&mut bench, "mail", Some("a/1"), done());
+    let (second, two) = ended(&mut bench, "mail", Some("a/2"), dead());
+    let (third, three) = ended(&mut bench, "bill", Some("a/2"), dead());
+    let four = bench.insert(LONG);
+    assert_eq!(bench.store.cancel(four).unwrap(), Withdrawn::Done);
+
+    let outcome = |outcome, filter: Filter| Filter { outcome: Some(outcome), ..filter };
+    let all = Filter::default;
+    for (filter, expected) in [
+        (outcome(Outcome::Dead, all()), vec![two, three]),
+        (outcome(Outcome::Dead, kind("mail")), vec![two]),
+        (outcome(Outcome::Succeeded, kind("mail")), vec![one]),
+        (outcome(Outcome::Succeeded, all()), vec![one]),
+        (outcome(Outcome::Cancelled, all()), vec![four]),
+        (outcome(Outcome::Skipped, kind("mail")), vec![]),
+        (outcome(Outcome::Dead, Filter { timer: Some(one), ..all() }), vec![]),
+        (outcome(Outcome::Dead, Filter { name: Some("a/1".to_owned()), ..all() }), vec![]),
+        (prefix("a/"), vec![one, two, three]),
+        (Filter { kind: kind("mail").kind, ..prefix("a/2") }, vec![two]),
+        (Filter { since: Some(second), until: Some(third), ..all() }, vec![two]),
+        (Filter { since: Some(first), until: Some(third), ..kind("mail") }, vec![one, two]),
+        (Filter { until: Some(third), ..outcome(Outcome::Dead, kind("mail")) }, vec![two]),
+        (Filter { since: Some(third), newest_first: true, ..all() }, vec![four, three]),
+    ] {
+        assert_eq!(records(&mut bench, &filter), expected, "{filter:?}");
+    }
+}
