@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
 
+use crate::callback::Destination;
 use crate::model;
 
 /// Where the service listens unless told otherwise.
@@ -153,11 +154,11 @@ pub struct App {
     pub limits: Limits,
     /// Hosts that may be called: `hooks.example.com`, `*.example.com`, each with a port or without.
     /// Any if there is none.
-    pub destinations: Vec<String>,
+    pub destinations: Vec<Destination>,
     /// Networks that may be called although they are private, such as `10.1.0.0/16`.
     pub networks: Vec<Network>,
-    /// What callbacks are signed with; unsigned if there is none.
-    pub secret: Option<Secret>,
+    /// What callbacks are signed with, by each of them; unsigned if there is none.
+    pub secrets: Vec<Secret>,
 }
 
 /// How much an app may have.

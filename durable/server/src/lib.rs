@@ -23,6 +23,7 @@ pub mod callback;
 pub mod config;
 pub mod ctl;
 pub mod http;
+pub mod metrics;
 pub mod model;
 pub mod page;
 mod service;

@@ -49,7 +49,7 @@ A file:
   limits = { schedules = 10000, due_per_second = 1000, concurrent = 256, per_host = 64 }
   destinations = [\"*.example.com\"]  # hosts that may be called; any if there is none
   networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
-  secret = \"signs callbacks\"
+  secrets = [\"signs callbacks\"]
 
 SIGHUP has apps and tokens read again; if the file is wrong, the old ones stay in force.
 SIGTERM and SIGINT stop in good order: no further callback starts, and those that run finish.";

@@ -43,7 +43,7 @@ fn apps_have_tokens_limits_and_destinations() {
     let text = format!(
         "[admin]\ntokens = [{{ sha256 = '{SHA}' }}]\n\
          [apps.mail]\ntokens = [{{ sha256 = '{SHA}', scope = 'write' }}]\n\
-         destinations = ['*.example.com']\nnetworks = ['10.0.0.0/8']\nsecret = 's'\n\
+         destinations = ['*.example.com']\nnetworks = ['10.0.0.0/8']\nsecrets = ['s']\n\
          limits = {{ schedules = 5 }}"
     );
     let (_file, flags) = file(&text);

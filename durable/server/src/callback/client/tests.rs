@@ -1,0 +1,208 @@
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use hyper::header::HeaderValue;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::config::App;
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(100);
+
+/// A receiver: what it does with each connection, and how many there were.
+async fn receiver<F>(handle: impl Fn(TcpStream) -> F + Send + 'static) -> (String, Arc<AtomicUsize>)
+where
+    F: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, SeqCst);
+            tokio::spawn(handle(stream));
+        }
+    });
+    (url, count)
+}
+
+/// Reads the head of a request that has no body.
+async fn head(stream: &mut TcpStream) -> io::Result<String> {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(stream.read_u8().await?);
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn client(network: &str) -> Client {
+    let app = App { networks: vec![network.parse().unwrap()], ..App::default() };
+    Client::new(Guard::new(&app), &Timer::global()).unwrap()
+}
+
+fn get(url: &str) -> Request<Full<Bytes>> {
+    Request::get(url).body(Full::default()).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
+    let (url, connections) = receiver(async |mut stream: TcpStream| {
+        loop {
+            head(&mut stream).await?;
+            let answer = "HTTP/1.1 503 No\r\nRetry-After: 7\r\nContent-Length: 1000\r\n\r\n";
+            stream.write_all(answer.as_bytes()).await?;
+            stream.write_all(&[b'x'; 1_000]).await?;
+        }
+    })
+    .await;
+    let client = client("127.0.0.0/8");
+    for _ in 0..2 {
+        let answer = client.send(get(&url), LONG).await.unwrap();
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(answer.body, [b'x'; BODY_KEPT]);
+    }
+    assert_eq!(connections.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_allowed_gets_no_connection() {
+    let (url, connections) = receiver(async |_| Ok(())).await;
+    let named = url.replace("127.0.0.1", "localhost");
+    for url in [&url, &named] {
+        let error = client("10.0.0.0/8").send(get(url), LONG).await.unwrap_err();
+        assert!(error.contains("is loopback"), "{error}");
+    }
+    assert_eq!(connections.load(SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_name_is_called_by_an_address_that_it_resolves_to() {
+    let (url, _) = receiver(async |mut stream: TcpStream| {
+        let request = head(&mut stream).await?;
+        assert!(request.contains("host: localhost:"), "{request}");
+        stream.write_all(b"HTTP/1.1 204 Done\r\n\r\n").await
+    })
+    .await;
+    let url = url.replace("127.0.0.1", "localhost");
+    assert_eq!(client("127.0.0.0/8").send(get(&url), LONG).await.unwrap().status, 204);
+}
+
+#[test]
+fn of_the_addresses_of_a_name_only_those_that_are_allowed_are_tried() {
+    let guard = Guard::default();
+    let [inner, outer] = ["10.0.0.1:80", "8.8.8.8:80"].map(|text| text.parse().unwrap());
+    assert_eq!(permitted(&guard, &[inner, outer]).unwrap(), [outer]);
+    let error = permitted(&guard, &[inner]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let (target, connections) = receiver(async |_| Ok(())).await;
+    let (url, _) = receiver(move |mut stream: TcpStream| {
+        let answer = format!("HTTP/1.1 307 Go\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n");
+        async move {
+            head(&mut stream).await?;
+            stream.write_all(answer.as_bytes()).await
+        }
+    })
+    .await;
+    assert_eq!(client("127.0.0.0/8").send(get(&url), LONG).await.unwrap().status, 307);
+    assert_eq!(connections.load(SeqCst), 0);
+}
+
+/// Sends a request to a receiver, and waits until the receiver has noticed that it was cut.
+async fn is_cut(answer: &'static str, dribble: bool) {
+    let (cut, noticed) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (url, _) = receiver(move |mut stream: TcpStream| {
+        let cut = cut.clone();
+        async move {
+            head(&mut stream).await?;
+            stream.write_all(answer.as_bytes()).await?;
+            if dribble {
+                while stream.write_all(b"x").await.is_ok() {
+                    tourbillon::sleep(Duration::from_millis(1)).await;
+                }
+            } else {
+                assert_eq!(stream.read(&mut [0]).await?, 0);
+            }
+            let _ = cut.send(());
+            Ok(())
+        }
+    })
+    .await;
+    let mut noticed = noticed;
+    let limit = Duration::from_millis(100);
+    let error = client("127.0.0.0/8").send(get(&url), limit).await.unwrap_err();
+    assert!(error.contains("within 100ms"), "{error}");
+    noticed.recv().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_answer_is_cut() {
+    is_cut("", false).await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_end_its_head_is_cut() {
+    is_cut("HTTP/1.1 200 OK\r\nX: ", true).await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_dribbles_its_body_is_cut() {
+    is_cut("HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", true).await;
+}
+
+#[tokio::test]
+async fn of_an_endless_body_no_more_is_read_than_the_limit() {
+    let (url, _) = receiver(async |mut stream: TcpStream| {
+        head(&mut stream).await?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+        loop {
+            stream.write_all(&[b'x'; 4_096]).await?;
+        }
+    })
+    .await;
+    let answer = client("127.0.0.0/8").send(get(&url), LONG).await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.body.len()), (200, BODY_KEPT));
+}
+
+#[tokio::test]
+async fn an_answer_with_too_long_a_head_is_an_error() {
+    let (url, _) = receiver(async |mut stream: TcpStream| {
+        head(&mut stream).await?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nX: ").await?;
+        loop {
+            stream.write_all(&[b'x'; 4_096]).await?;
+        }
+    })
+    .await;
+    assert!(client("127.0.0.0/8").send(get(&url), LONG).await.is_err());
+}
+
+#[tokio::test]
+async fn an_error_names_its_cause() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let error = client("127.0.0.0/8").send(get(&url), LONG).await.unwrap_err();
+    assert!(error.contains("refused"), "{error}");
+}
+
+#[test]
+fn retry_after_is_seconds_or_a_date() {
+    let of = |text: &str| {
+        let value = HeaderValue::from_str(text).unwrap();
+        retry_after(&HeaderMap::from_iter([(RETRY_AFTER, value)]))
+    };
+    assert_eq!(of("120"), Some(Duration::from_secs(120)));
+    assert_eq!(of("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+    assert!(of("Tue, 31 Dec 2199 23:59:59 GMT").unwrap() > Duration::from_secs(1_000_000));
+    for text in ["", "-1", "1.5", "soon", "99999999999999999999999"] {
+        assert_eq!(of(text), None, "{text}");
+    }
+}

@@ -1,0 +1,335 @@
+//! The attempts of one app: from the worker, through the gate, to the receiver.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+use tokio::task::{Id, JoinSet};
+use tourbillon_durable::{Fire, Retry, Worker};
+use tracing::{debug, error, info, warn};
+
+use super::client::{Answer, Client};
+use super::ends::Ends as _;
+use super::gate::{Full, Gate, Limits, Offered};
+use super::outcome::{Verdict, judge, retry, share};
+use super::request::{self, Attempt, Trace};
+use super::tries;
+use crate::Service;
+use crate::config::{App, Secret};
+use crate::metrics::Meters;
+use crate::model::{self, Run, RunState, Stored, Try};
+
+/// How many wait for each that may run.
+const WAITING: usize = 4;
+
+/// How many attempts a worker has in hand beyond those that run and wait: on their way to the gate,
+/// or back to the database.
+const IN_PASSING: usize = 256;
+
+/// What the attempts of an app share.
+struct Shared {
+    service: Arc<Service>,
+    app: String,
+    client: Client,
+    secrets: Vec<Secret>,
+    meters: Meters,
+}
+
+/// An attempt, and what its payload says.
+struct Job {
+    fire: Fire,
+    key: String,
+    /// Its host, by which it is counted.
+    host: Arc<str>,
+    stored: Stored,
+    retry: Retry,
+    /// When it came from the worker.
+    since: Instant,
+}
+
+/// The attempts of one app, until it is [retired](Self::retire) or the engine stops.
+pub(super) struct Dispatcher {
+    stop: oneshot::Sender<()>,
+    released: oneshot::Receiver<()>,
+}
+
+impl Dispatcher {
+    /// Starts a worker; `None` once the service is stopped.
+    pub(super) fn start(
+        service: &Arc<Service>,
+        name: &str,
+        app: &App,
+        client: Client,
+    ) -> Option<Self> {
+        let count = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
+        let running = count(app.limits.concurrent);
+        let waiting = running.saturating_mul(WAITING);
+        let limits = Limits {
+            running,
+            per_host: count(app.limits.per_host),
+            waiting,
+            per_second: app.limits.due_per_second,
+        };
+        let prefetch = running.saturating_add(waiting).saturating_add(IN_PASSING);
+        let fires = service.worker(&model::kind(name), prefetch)?;
+        let shared = Shared {
+            service: service.clone(),
+            app: name.to_owned(),
+            client,
+            secrets: app.secrets.clone(),
+            meters: Meters::new(name),
+        };
+        let (stop, stopped) = oneshot::channel();
+        let (release, released) = oneshot::channel();
+        tokio::spawn(run(Arc::new(shared), limits, fires, stopped, release));
+        Some(Self { stop, released })
+    }
+
+    /// Has it take no further attempt, and waits until it has given back the worker and what
+    /// waited. What runs goes on.
+    pub(super) async fn retire(self) {
+        drop(self.stop);
+        // Never sent to, but dropped.
+        let _ = self.released.await;
+    }
+}
+
+/// Takes attempts until the worker ends or `stopped`, then waits for those that run.
+async fn run(
+    shared: Arc<Shared>,
+    limits: Limits,
+    mut fires: Worker,
+    mut stopped: oneshot::Receiver<()>,
+    release: oneshot::Sender<()>,
+) {
+    let timer = shared.service.timer.clone();
+    let mut gate = Gate::new(limits, timer.now());
+    let mut calls =
+        Calls { shared: shared.clone(), running: JoinSet::new(), hosts: HashMap::new() };
+    loop {
+        tokio::select! {
+            Some(ended) = calls.running.join_next_with_id() => {
+                let (host, since) = calls.ended(ended);
+                let now = timer.now();
+                gate.ended(&host, now.duration_since(since), now);
+                while let Some((_, job)) = gate.next(now) {
+                    calls.start(job, now);
+                }
+            }
+            fire = fires.next() => {
+                let Some(fire) = fire else { break };
+                let now = timer.now();
+                let Some(job) = understood(&shared, fire, now) else { continue };
+                match gate.offer(&job.host.clone(), job, now) {
+                    Offered::Starts(job) => calls.start(job, now),
+                    Offered::Waits => {}
+                    Offered::Postponed(job, pause, full) => postpone(&shared, job, pause, full),
+                }
+            }
+            _ = &mut stopped => break,
+        }
+    }
+    drop((fires, gate, release));
+    while let Some(ended) = calls.running.join_next_with_id().await {
+        calls.ended(ended);
+    }
+}
+
+/// What a timer's payload says; ends the attempt if it cannot be understood.
+fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
+    let read = || {
+        let (_, key) = fire.name().and_then(model::app_and_key).ok_or("the name has no app")?;
+        let stored: Stored =
+            serde_json::from_slice(fire.payload()).map_err(|error| error.to_string())?;
+        let url = request::target(&stored.definition.callback.url)?;
+        let host = url.host_str().unwrap_or_default().into();
+        let retry = retry(stored.definition.retry.as_ref()).map_err(|_| "the retry is none")?;
+        Ok::<_, String>((key.to_owned(), host, stored, retry))
+    };
+    match read() {
+        Ok((key, host, stored, retry)) => Some(Job { fire, key, host, stored, retry, since: now }),
+        // Another node may be of a later version, and understand it.
+        Err(why) => {
+            let (app, timer) = (&shared.app, fire.id());
+            error!(app, %timer, why, "a payload is not understood");
+            let ended = Try {
+                attempt: fire.attempt(),
+                started: Timestamp::now().to_string(),
+                ms: 0,
+                status: None,
+                error: Some(format!("not understood: {why}")),
+                answer: String::new(),
+            };
+            let detail = tries::append(fire.detail(), &ended);
+            fire.fail(detail);
+            None
+        }
+    }
+}
+
+fn postpone(shared: &Shared, job: Job, pause: Duration, full: Full) {
+    match full {
+        Full::Host => shared.meters.postponed_by_host.increment(1),
+        Full::Rate => shared.meters.postponed_by_rate.increment(1),
+    }
+    let (app, key, attempt) = (&shared.app, &job.key, job.fire.attempt());
+    debug!(app, key, attempt, host = &*job.host, ?pause, limit = ?full, "postponed");
+    // What was postponed together does not come back together.
+    job.fire.postpone(pause + share(pause / 4, super::random()));
+}
+
+/// The calls that run.
+struct Calls {
+    shared: Arc<Shared>,
+    running: JoinSet<()>,
+    hosts: HashMap<Id, (Arc<str>, Instant)>,
+}
+
+impl Calls {
+    fn start(&mut self, job: Job, now: Instant) {
+        let host = job.host.clone();
+        let task = self.running.spawn(attempt(self.shared.clone(), job));
+        self.hosts.insert(task.id(), (host, now));
+        self.shared.meters.running.increment(1);
+    }
+
+    /// The host of a call that is over, and when it started.
+    fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) -> (Arc<str>, Instant) {
+        self.shared.meters.running.decrement(1);
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                error!(app = &self.shared.app, %error, "a callback was not finished");
+                error.id()
+            }
+        };
+        self.hosts.remove(&id).expect("each call that runs has a host")
+    }
+}
+
+/// One attempt, from its start to its end.
+async fn attempt(shared: Arc<Shared>, job: Job) {
+    let timer = &shared.service.timer;
+    // After a wait the node may have lost it. Dropped, it is handed back.
+    if !job.fire.is_current() {
+        return;
+    }
+    let (start, started) = (timer.now(), Timestamp::now());
+    let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
+    shared.meters.starts(late);
+    let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
+    let answer = send(&shared, &job, trace.clone(), started).await;
+    let took = timer.now().duration_since(start);
+    shared.meters.took(took);
+
+    let Job { fire, key, stored: _, retry, .. } = job;
+    let verdict = judge(&answer, &retry, fire.failures(), super::random());
+    let error = match &verdict {
+        Verdict::Succeeded => None,
+        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(why.clone()),
+    };
+    let ended = Try {
+        attempt: fire.attempt(),
+        started: started.to_string(),
+        ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        status: answer.as_ref().ok().map(|answer| answer.status.as_u16()),
+        error,
+        answer: answer.map(|answer| tries::shown(&answer.body)).unwrap_or_default(),
+    };
+    let detail = tries::append(fire.detail(), &ended);
+    let is_last = fire.failures() + 1 >= retry.attempts;
+    let (state, reason) = match &verdict {
+        Verdict::Succeeded => (RunState::Succeeded, None),
+        Verdict::Failed(..) if !is_last => (RunState::Pending, None),
+        Verdict::Failed(..) => (RunState::Dead, Some(tourbillon_durable::Reason::Failed)),
+        Verdict::GivenUp(_) => (RunState::Dead, Some(tourbillon_durable::Reason::GivenUp)),
+    };
+    report(&shared, &key, &ended, state, trace.as_ref());
+    publish(&shared, &fire, key, state, reason, &detail);
+    let meters = &shared.meters;
+    match verdict {
+        Verdict::Succeeded => {
+            meters.succeeded.increment(1);
+            fire.complete_with(&detail);
+        }
+        Verdict::Failed(_, pause) => {
+            let counter = if is_last { &meters.dead } else { &meters.retried };
+            counter.increment(1);
+            fire.fail_after(&detail, pause);
+        }
+        Verdict::GivenUp(_) => {
+            meters.given_up.increment(1);
+            fire.give_up(&detail);
+        }
+    }
+}
+
+/// Sends the request of an attempt, and reads the answer.
+async fn send(
+    shared: &Shared,
+    job: &Job,
+    trace: Option<Trace>,
+    now: Timestamp,
+) -> Result<Answer, String> {
+    let callback = &job.stored.definition.callback;
+    let attempt = Attempt {
+        app: &shared.app,
+        schedule: &job.key,
+        key: job.fire.key().to_string(),
+        scheduled_for: job.fire.scheduled_for(),
+        number: job.fire.attempt(),
+        trace,
+    };
+    let request = request::build(callback, &attempt, &shared.secrets, now)?;
+    let limit = request::limit(callback).map_err(|why| format!("the timeout {why}"))?;
+    shared.client.send(request, limit).await
+}
+
+/// Writes a line into the log.
+fn report(shared: &Shared, key: &str, ended: &Try, state: RunState, trace: Option<&Trace>) {
+    let (app, trace) = (&shared.app, trace.map(Trace::id));
+    let Try { attempt, ms, status, error, .. } = ended;
+    let error = error.as_deref();
+    match state {
+        RunState::Succeeded => debug!(app, key, attempt, ms, status, trace, "called back"),
+        RunState::Dead => warn!(app, key, attempt, ms, status, error, trace, "dead"),
+        _ => info!(app, key, attempt, ms, status, error, trace, "failed, and will be tried again"),
+    }
+}
+
+/// Tells those who watch.
+fn publish(
+    shared: &Shared,
+    fire: &Fire,
+    key: String,
+    state: RunState,
+    reason: Option<tourbillon_durable::Reason>,
+    detail: &str,
+) {
+    let runs = &shared.service.runs;
+    if runs.receiver_count() == 0 {
+        return;
+    }
+    let run = Run {
+        id: fire.id().to_string(),
+        app: shared.app.clone(),
+        key,
+        scheduled_for: model::rfc3339(fire.scheduled_for()),
+        state,
+        reason: reason.map(|reason| reason.to_string()),
+        due: None,
+        recorded: (state != RunState::Pending).then(|| Timestamp::now().to_string()),
+        attempts: fire.attempt(),
+        failures: fire.failures() + u32::from(state != RunState::Succeeded),
+        node: Some(shared.service.node().to_string()),
+        tries: tries::read(detail),
+        can_retry: state == RunState::Dead,
+    };
+    // Nobody may listen any more.
+    let _ = runs.send(Arc::new(run));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! Which addresses may be called.
+//!
+//! A name is resolved once, its addresses are judged, and the connection is made to one of those
+//! that were judged: a name that resolves to something else a moment later changes nothing.
+//!
+//! Refused are addresses that are not on the public internet: this host, this network, private and
+//! reserved ranges; in whatever notation, and also where IPv4 is written within IPv6. What a
+//! network of the app has is called all the same. If an app has destinations, it calls no other
+//! host. No port is refused, unless a destination names one.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use url::{Host, Url};
+
+use crate::config::{App, Network};
+
+/// What is refused, by the registries of special-purpose addresses of IANA.
+static REFUSED: LazyLock<Vec<(Network, &str)>> = LazyLock::new(|| {
+    let refused = [
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared by a carrier"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "for documentation"),
+        ("192.88.99.0/24", "reserved"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "for benchmarks"),
+        ("198.51.100.0/24", "for documentation"),
+        ("203.0.113.0/24", "for documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("::1/128", "loopback"),
+        // The first address, and the oldest way to write IPv4 within IPv6.
+        ("::/96", "unspecified"),
+        // Translations that a network sets up for itself.
+        ("64:ff9b:1::/48", "private"),
+        ("100::/64", "reserved"),
+        // Teredo, which is IPv4 within IPv6, among others.
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "for documentation"),
+        // 6to4, which is IPv4 within IPv6.
+        ("2002::/16", "reserved"),
+        ("3fff::/20", "for documentation"),
+        ("5f00::/16", "reserved"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "private"),
+        ("ff00::/8", "multicast"),
+    ];
+    refused.map(|(text, why)| (text.parse().expect("a network"), why)).into()
+});
+
+/// The address that is reached by `address`: IPv4 may be written within IPv6.
+fn reached(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(outer) => match outer.segments() {
+            // By the translator of a network that has no IPv4.
+            [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
+                let [.., a, b, c, d] = outer.octets();
+                Ipv4Addr::new(a, b, c, d).into()
+            }
+            _ => outer.to_canonical(),
+        },
+    }
+}
+
+/// A host that may be called, as an operator writes it: `hooks.example.com`, `*.example.com` for
+/// what is below it, each with a port or without.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Destination {
+    host: Host,
+    is_below: bool,
+    port: Option<u16>,
+}
+
+impl Destination {
+    fn has(&self, host: &Host<&str>, port: Option<u16>) -> bool {
+        let is_host = match (&self.host, host) {
+            (Host::Domain(own), Host::Domain(other)) => {
+                let other = other.strip_suffix('.').unwrap_or(other);
+                match other.strip_suffix(own.as_str()) {
+                    Some("") => !self.is_below,
+                    Some(before) => self.is_below && before.ends_with('.'),
+                    None => false,
+                }
+            }
+            (Host::Ipv4(own), Host::Ipv4(other)) => own == other,
+            (Host::Ipv6(own), Host::Ipv6(other)) => own == other,
+            _ => false,
+        };
+        is_host && (self.port.is_none() || self.port == port)
+    }
+}
+
+impl FromStr for Destination {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || format!("`{text}` is no host such as `*.example.com` or `example.com:8080`");
+        let (host, is_below) = match text.strip_prefix("*.") {
+            Some(host) => (host, true),
+            None => (text, false),
+        };
+        let (host, port) = match host.rsplit_once(':') {
+            // Not one within an address of IPv6.
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, Some(port.parse().map_err(|_| error())?))
+            }
+            _ => (host, None),
+        };
+        let host = Host::parse(host).map_err(|_| error())?;
+        if is_below && !matches!(host, Host::Domain(_)) {
+            return Err(error());
+        }
+        Ok(Self { host, is_below, port })
+    }
+}
+
+impl TryFrom<String> for Destination {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+/// Why an address is not called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    address: IpAddr,
+    why: &'static str,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, why } = self;
+        write!(f, "{address} is {why}, and in none of the app's networks")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What an app may call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Guard {
+    destinations: Vec<Destination>,
+    networks: Vec<Network>,
+}
+
+impl Guard {
+    pub(super) fn new(app: &App) -> Self {
+        Self { destinations: app.destinations.clone(), networks: app.networks.clone() }
+    }
+
+    /// Whether an address may be called.
+    pub(super) fn judge(&self, address: IpAddr) -> Result<(), Refused> {
+        if self.networks.iter().any(|network| network.contains(address)) {
+            return Ok(());
+        }
+        let reached = reached(address);
+        match REFUSED.iter().find(|(network, _)| network.contains(reached)) {
+            Some(&(_, why)) if reached == address => Err(Refused { address, why }),
+            Some(_) => self.judge(reached),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a URL may be called, as far as it says: its host, and its address if it has one.
+    pub(super) fn judge_url(&self, url: &Url) -> Result<(), String> {
+        let Some(host) = url.host() else { return Err("has no host".into()) };
+        let port = url.port_or_known_default();
+        let is_any = self.destinations.is_empty();
+        if !is_any && !self.destinations.iter().any(|known| known.has(&host, port)) {
+            return Err("leads to none of the app's destinations".into());
+        }
+        let judged = match host {
+            Host::Ipv4(address) => self.judge(address.into()),
+            Host::Ipv6(address) => self.judge(address.into()),
+            Host::Domain(_) => Ok(()),
+        };
+        judged.map_err(|refused| format!("cannot be called: {refused}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(destinations: &[&str], networks: &[&str]) -> Guard {
+        Guard {
+            destinations: destinations.iter().map(|text| text.parse().unwrap()).collect(),
+            networks: networks.iter().map(|text| text.parse().unwrap()).collect(),
+        }
+    }
+
+    fn refuses(guard: &Guard, address: &str) -> bool {
+        guard.judge(address.parse().unwrap()).is_err()
+    }
+
+    fn leads(guard: &Guard, url: &str) -> bool {
+        guard.judge_url(&Url::parse(url).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn what_is_not_public_is_refused_from_its_first_address_to_its_last() {
+        let ranges = [
+            ("0.0.0.0", "0.255.255.255"),
+            ("10.0.0.0", "10.255.255.255"),
+            ("100.64.0.0", "100.127.255.255"),
+            ("127.0.0.0", "127.255.255.255"),
+            ("169.254.0.0", "169.254.255.255"),
+            ("172.16.0.0", "172.31.255.255"),
+            ("192.0.2.0", "192.0.2.255"),
+            ("192.168.0.0", "192.168.255.255"),
+            ("198.18.0.0", "198.19.255.255"),
+            ("224.0.0.0", "255.255.255.255"),
+            ("::", "::ffff:ffff"),
+            ("::ffff:127.0.0.0", "::ffff:127.255.255.255"),
+            ("64:ff9b::7f00:0", "64:ff9b::7fff:ffff"),
+            ("64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff"),
+            ("2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("fe80::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ];
+        let guard = Guard::default();
+        for (first, last) in ranges {
+            assert!(refuses(&guard, first), "{first}");
+            assert!(refuses(&guard, last), "{last}");
+        }
+    }
+
+    #[test]
+    fn what_is_beside_a_refused_range_is_public() {
+        let public = [
+            "1.0.0.0",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.255.255",
+            "192.169.0.0",
+            "223.255.255.255",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+            "2001:200::",
+            "2606:4700::1111",
+            "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff",
+        ];
+        for address in public {
+            assert!(!refuses(&Guard::default(), address), "{address}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_judged_however_a_url_spells_it() {
+        let spellings = [
+            "http://127.1",
+            "http://0x7f.0.0.1",
+            "http://0177.0.0.1",
+            "http://2130706433",
+            "http://127.0.0.1.",
+            "http://%31%32%37.0.0.1",
+            "http://１２７.0.0.1",
+            "http://0/",
+            "http://[::1]",
+            "http://[::ffff:7f00:1]",
+            "http://[::ffff:169.254.169.254]",
+            "http://[64:ff9b::a9fe:a9fe]",
+        ];
+        for spelling in spellings {
+            assert!(!leads(&Guard::default(), spelling), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn a_network_of_the_app_may_be_called() {
+        let guard = guard(&[], &["10.1.0.0/16", "fd00::/8"]);
+        assert!(!refuses(&guard, "10.1.255.255") && refuses(&guard, "10.2.0.0"));
+        assert!(!refuses(&guard, "::ffff:10.1.0.1") && !refuses(&guard, "64:ff9b::a01:1"));
+        assert!(!refuses(&guard, "fd12::1") && refuses(&guard, "fc12::1"));
+        assert!(leads(&guard, "http://10.1.2.3:8080") && !leads(&guard, "http://10.2.2.3:8080"));
+        assert!(!leads(&guard, "http://[::1]"));
+    }
+
+    #[test]
+    fn an_app_with_destinations_calls_no_other() {
+        let guard = guard(&["Hooks.Example", "*.corp.example", "8.8.8.8", "one.example:81"], &[]);
+        for url in [
+            "http://hooks.example",
+            "https://HOOKS.example.:8443/path",
+            "https://a.b.corp.example",
+            "http://8.8.8.8",
+            "http://one.example:81",
+        ] {
+            assert!(leads(&guard, url), "{url}");
+        }
+        for url in [
+            "http://more.hooks.example",
+            "http://corp.example",
+            "http://evilcorp.example",
+            "http://8.8.4.4",
+            "http://one.example",
+            "http://hooks.example.evil.example",
+        ] {
+            assert!(!leads(&guard, url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_that_of_the_scheme_if_a_url_has_none() {
+        let guard = guard(&["a.example:443", "[2606:4700::1111]:80", "[2606:4700::1001]"], &[]);
+        assert!(leads(&guard, "https://a.example") && !leads(&guard, "http://a.example"));
+        assert!(leads(&guard, "http://[2606:4700::1111]"));
+        assert!(!leads(&guard, "https://[2606:4700::1111]"));
+        assert!(leads(&guard, "https://[2606:4700::1001]:9"));
+    }
+
+    #[test]
+    fn what_is_no_destination_is_refused() {
+        for text in ["", "*.", "*.1.2.3.4", "a b", "a:x", "a:70000", "http://a", "a/8"] {
+            assert!(text.parse::<Destination>().is_err(), "{text}");
+        }
+    }
+}

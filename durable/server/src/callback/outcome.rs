@@ -1,0 +1,167 @@
+//! What an answer means, and when the next attempt is due.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use tourbillon_durable::Retry;
+
+use super::client::Answer;
+use super::request::Fault;
+use crate::model::{self, RetryPolicy};
+
+/// The most attempts that an occurrence may have.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// The longest pause between two attempts that a definition may ask for.
+const PAUSE_MAX: Duration = Duration::from_secs(86_400);
+
+/// The longest that a receiver may ask to be left alone, by `Retry-After`.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
+
+/// What is done if a definition does not say: five attempts in two and a half minutes.
+const DEFAULT: Retry =
+    Retry { attempts: 5, first: Duration::from_secs(10), longest: Duration::from_secs(120) };
+
+/// What becomes of attempts that fail.
+///
+/// # Errors
+///
+/// Every field that is wrong, with the reason.
+pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
+    let Some(policy) = policy else { return Ok(DEFAULT) };
+    let mut faults = Vec::new();
+    let mut span = |field: &str, text: &str| match model::span(text) {
+        Ok(span) if span <= PAUSE_MAX => span,
+        Ok(_) => {
+            faults.push((format!("retry.{field}"), "is longer than a day".to_owned()));
+            Duration::ZERO
+        }
+        Err(why) => {
+            faults.push((format!("retry.{field}"), why));
+            Duration::ZERO
+        }
+    };
+    let (first, longest) = (span("first", &policy.first), span("longest", &policy.longest));
+    if first > longest {
+        faults.push(("retry.first".to_owned(), "is longer than `longest`".to_owned()));
+    }
+    if !(1..=ATTEMPTS_MAX).contains(&policy.attempts) {
+        faults.push(("retry.attempts".to_owned(), format!("is not between 1 and {ATTEMPTS_MAX}")));
+    }
+    if faults.is_empty() {
+        Ok(Retry { attempts: policy.attempts, first, longest })
+    } else {
+        Err(faults)
+    }
+}
+
+/// What becomes of an occurrence after an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Succeeded,
+    /// It is due again after the pause, unless this was the last attempt.
+    Failed(String, Duration),
+    /// The receiver wants it no more.
+    GivenUp(String),
+}
+
+/// What an answer, or the lack of one, means after so many earlier failures. `random` is any
+/// number.
+///
+/// An answer of 2xx is success, and 410 (gone) ends the occurrence; any other is a failure, also a
+/// redirect. The pause is between half of what the policy says and all of it, so that what failed
+/// together does not come back together, and at least what the receiver asks for.
+pub(super) fn judge(
+    answer: &Result<Answer, String>,
+    retry: &Retry,
+    failures: u32,
+    random: u64,
+) -> Verdict {
+    let (why, asked) = match answer {
+        Ok(answer) if answer.status.is_success() => return Verdict::Succeeded,
+        Ok(answer) if answer.status == StatusCode::GONE => {
+            return Verdict::GivenUp(format!("answered {}", answer.status));
+        }
+        Ok(answer) => (format!("answered {}", answer.status), answer.retry_after),
+        Err(why) => (why.clone(), None),
+    };
+    let whole = retry.pause(failures + 1).unwrap_or_default();
+    let pause = whole / 2 + share(whole / 2, random);
+    Verdict::Failed(why, pause.max(asked.unwrap_or_default().min(RETRY_AFTER_MAX)))
+}
+
+/// A part of a span, by any number.
+pub(super) fn share(span: Duration, random: u64) -> Duration {
+    span.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn answer(status: u16, retry_after: Option<Duration>) -> Result<Answer, String> {
+        let status = StatusCode::from_u16(status).unwrap();
+        Ok(Answer { status, retry_after, body: Vec::new() })
+    }
+
+    fn pause(answer: &Result<Answer, String>, failures: u32, random: u64) -> Duration {
+        match judge(answer, &DEFAULT, failures, random) {
+            Verdict::Failed(_, pause) => pause,
+            verdict => panic!("{verdict:?}"),
+        }
+    }
+
+    #[test]
+    fn only_2xx_is_success_and_410_is_the_end() {
+        for status in [200, 201, 204, 299] {
+            assert_eq!(judge(&answer(status, None), &DEFAULT, 0, 0), Verdict::Succeeded);
+        }
+        for status in [301, 307, 400, 404, 408, 429, 500, 503] {
+            let verdict = judge(&answer(status, None), &DEFAULT, 0, 0);
+            assert!(matches!(verdict, Verdict::Failed(..)), "{status}");
+        }
+        let verdict = judge(&answer(410, None), &DEFAULT, 0, 0);
+        assert_eq!(verdict, Verdict::GivenUp("answered 410 Gone".into()));
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_differ() {
+        let error = Err("no answer".to_owned());
+        for (failures, seconds) in [(0, 10), (1, 20), (2, 40), (3, 80)] {
+            assert_eq!(pause(&error, failures, 0), SECOND * seconds / 2);
+            let most = pause(&error, failures, u64::MAX);
+            assert!(most <= SECOND * seconds && most > SECOND * seconds * 99 / 100);
+        }
+    }
+
+    #[test]
+    fn a_receiver_may_ask_for_a_longer_pause_of_an_hour_at_most() {
+        assert_eq!(pause(&answer(503, Some(30 * SECOND)), 0, 0), 30 * SECOND);
+        assert_eq!(pause(&answer(503, Some(SECOND)), 0, 0), 5 * SECOND);
+        assert_eq!(pause(&answer(429, Some(Duration::MAX)), 0, 0), RETRY_AFTER_MAX);
+    }
+
+    #[test]
+    fn a_policy_is_bounded() {
+        assert_eq!(retry(None), Ok(DEFAULT));
+        let policy = |attempts, first: &str, longest: &str| RetryPolicy {
+            attempts,
+            first: first.into(),
+            longest: longest.into(),
+        };
+        let good = Retry { attempts: 3, first: SECOND, longest: 60 * SECOND };
+        assert_eq!(retry(Some(&policy(3, "1s", "1m"))), Ok(good));
+        for (wrong, field) in [
+            (policy(0, "1s", "1m"), "retry.attempts"),
+            (policy(1_001, "1s", "1m"), "retry.attempts"),
+            (policy(3, "soon", "1m"), "retry.first"),
+            (policy(3, "2m", "1m"), "retry.first"),
+            (policy(3, "1s", "25h"), "retry.longest"),
+        ] {
+            let faults = retry(Some(&wrong)).unwrap_err();
+            assert!(faults.iter().any(|(name, _)| name == field), "{wrong:?}: {faults:?}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The request of one attempt: headers, a body from a template, a signature.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use hmac::{Hmac, Mac as _};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, Uri};
+use jiff::Timestamp;
+use sha2::Sha256;
+use tourbillon_durable::Time;
+use url::Url;
+
+use super::guard::Guard;
+use crate::config::{App, Secret};
+use crate::model::{self, Callback};
+
+/// How long an attempt may take if its definition does not say.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest that an attempt may take.
+const TIMEOUT_MAX: Duration = Duration::from_secs(300);
+
+/// How long a URL, and a header's value, may be, in bytes.
+const TEXT_MAX: usize = 8 * 1024;
+
+/// How many headers there may be.
+const HEADERS_MAX: usize = 64;
+
+/// How long a body may be before its names are replaced, in bytes.
+const BODY_MAX: usize = 64 * 1024;
+
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// Headers that belong to the connection, or that the service sets.
+const REFUSED: [&str; 14] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "idempotency-key",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "traceparent",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What begins so is the service's.
+const OURS: &str = "tourbillon-";
+
+/// What a template may name.
+const NAMES: [&str; 5] = ["app", "attempt", "key", "schedule", "scheduled_for"];
+
+/// What is wrong with a part of a definition: its field, and why.
+pub type Fault = (String, String);
+
+/// Whether an app can call this.
+///
+/// # Errors
+///
+/// Every field that is wrong, with the reason.
+pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut fault = |field: &str, why: String| faults.push((format!("callback.{field}"), why));
+    if !METHODS.contains(&callback.method.as_str()) {
+        fault("method", format!("is none of {}", METHODS.join(", ")));
+    }
+    let target = target(&callback.url);
+    if let Err(why) = target.and_then(|url| Guard::new(app).judge_url(&url)) {
+        fault("url", why);
+    }
+    if callback.headers.len() > HEADERS_MAX {
+        fault("headers", format!("are more than {HEADERS_MAX}"));
+    }
+    let mut names = BTreeSet::new();
+    for (name, value) in &callback.headers {
+        let field = format!("headers.{name}");
+        match header(name, value) {
+            Ok((name, _)) if names.insert(name.as_str().to_owned()) => {}
+            Ok(_) => fault(&field, "is there twice, in large and small letters".into()),
+            Err(why) => fault(&field, why),
+        }
+    }
+    if callback.body.len() > BODY_MAX {
+        fault("body", format!("is longer than {BODY_MAX} bytes"));
+    }
+    if let Err(error) = render(&callback.body, |_| String::new()) {
+        fault("body", error.to_string());
+    }
+    if let Err(why) = limit(callback) {
+        fault("timeout", why);
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// How long an attempt may take.
+pub(super) fn limit(callback: &Callback) -> Result<Duration, String> {
+    let Some(text) = &callback.timeout else { return Ok(TIMEOUT) };
+    let span = model::span(text)?;
+    if span.is_zero() || span > TIMEOUT_MAX {
+        return Err(format!("is not between 0 and {} s", TIMEOUT_MAX.as_secs()));
+    }
+    Ok(span)
+}
+
+/// Where a URL leads: in the one spelling that is judged and sent.
+pub(super) fn target(url: &str) -> Result<Url, String> {
+    let mut url = match Url::parse(url) {
+        Ok(url) if url.as_str().len() <= TEXT_MAX => url,
+        Ok(_) => return Err(format!("is longer than {TEXT_MAX} bytes")),
+        Err(error) => return Err(format!("is no URL: {error}")),
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("begins with neither http:// nor https://".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("has a user or a password: put them into a header".into());
+    }
+    url.set_fragment(None);
+    url.as_str().parse::<Uri>().map_err(|error| format!("cannot be sent: {error}"))?;
+    Ok(url)
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let name: HeaderName = name.parse().map_err(|_| "has a name that no header can have")?;
+    if REFUSED.contains(&name.as_str()) || name.as_str().starts_with(OURS) {
+        return Err("is set by the service, or belongs to the connection".into());
+    }
+    if value.len() > TEXT_MAX {
+        return Err(format!("is longer than {TEXT_MAX} bytes"));
+    }
+    match HeaderValue::from_str(value) {
+        Ok(header) if value.is_ascii() => Ok((name, header)),
+        _ => Err("has a line break, or another sign that is not visible ASCII".into()),
+    }
+}
+
+/// Why a template is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TemplateError(String);
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The template with each `{{name}}` replaced; `{{{{` stands for `{{`.
+fn render(template: &str, value: impl Fn(&str) -> String) -> Result<String, TemplateError> {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        text.push_str(before);
+        if let Some(after) = after.strip_prefix("{{") {
+            text.push_str("{{");
+            rest = after;
+            continue;
+        }
+        let Some((name, after)) = after.split_once("}}") else {
+            let error = "has {{ without }}; write {{{{ where {{ is meant";
+            return Err(TemplateError(error.into()));
+        };
+        let name = name.trim();
+        if !NAMES.contains(&name) {
+            let known = NAMES.join(", ");
+            let error =
+                format!("names `{name}`, which is none of {known}; {{{{{{{{ stands for {{{{");
+            return Err(TemplateError(error));
+        }
+        text.push_str(&value(name));
+        rest = after;
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+/// Which attempt a request is for.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt<'a> {
+    pub(super) app: &'a str,
+    /// The key of the schedule or one-shot.
+    pub(super) schedule: &'a str,
+    /// What tells the occurrence, the same for each attempt.
+    pub(super) key: String,
+    pub(super) scheduled_for: Time,
+    /// From 1.
+    pub(super) number: u32,
+    pub(super) trace: Option<Trace>,
+}
+
+/// The request of an attempt. It is signed with each of `secrets`, at `now`.
+///
+/// # Errors
+///
+/// What is wrong with the callback, though it was checked: another version may have checked it.
+pub(super) fn build(
+    callback: &Callback,
+    attempt: &Attempt<'_>,
+    secrets: &[Secret],
+    now: Timestamp,
+) -> Result<Request<Full<Bytes>>, String> {
+    let scheduled_for = model::rfc3339(attempt.scheduled_for);
+    let body = render(&callback.body, |name| match name {
+        "app" => attempt.app.to_owned(),
+        "attempt" => attempt.number.to_string(),
+        "key" => attempt.key.clone(),
+        "schedule" => attempt.schedule.to_owned(),
+        _ => scheduled_for.clone(),
+    });
+    let body = body.map_err(|error| format!("the body {error}"))?;
+    let mut headers = HeaderMap::new();
+    let agent = concat!("tourbillond/", env!("CARGO_PKG_VERSION"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+    for (name, value) in &callback.headers {
+        let (name, value) = header(name, value).map_err(|why| format!("header {name} {why}"))?;
+        headers.insert(name, value);
+    }
+    let mut set = |name: &'static str, value: String| match HeaderValue::try_from(value) {
+        Ok(value) => {
+            headers.insert(name, value);
+            Ok(())
+        }
+        Err(_) => Err(format!("header {name} cannot be sent")),
+    };
+    set("idempotency-key", attempt.key.clone())?;
+    set("tourbillon-scheduled-for", scheduled_for)?;
+    set("tourbillon-attempt", attempt.number.to_string())?;
+    if let Some(trace) = &attempt.trace {
+        set("traceparent", trace.child())?;
+    }
+    if !secrets.is_empty() {
+        set("tourbillon-signature", signature(secrets, now, body.as_bytes()))?;
+    }
+    let url = target(&callback.url).map_err(|why| format!("the URL {why}"))?;
+    let method = Method::from_bytes(callback.method.as_bytes());
+    let mut request = Request::new(Full::new(Bytes::from(body)));
+    *request.method_mut() = method.map_err(|_| "the method is none")?;
+    *request.uri_mut() = url.as_str().parse().map_err(|_| "the URL cannot be sent")?;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// `t=SECONDS,v1=HEX`, with a further `v1` for each further secret. What is signed is the time, a
+/// dot, and the body.
+fn signature(secrets: &[Secret], now: Timestamp, body: &[u8]) -> String {
+    let seconds = now.as_second().to_string();
+    let mut text = format!("t={seconds}");
+    for secret in secrets {
+        let mac = Hmac::<Sha256>::new_from_slice(secret.0.as_bytes());
+        let mac = mac.expect("a secret of any length is a key");
+        let mac = mac.chain_update(&seconds).chain_update(".").chain_update(body);
+        text += ",v1=";
+        text += &hex::encode(mac.finalize().into_bytes());
+    }
+    text
+}
+
+/// The context that a client gave with its request, by W3C Trace Context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// 32 hexadecimal digits.
+    id: String,
+    /// Two of them.
+    flags: String,
+}
+
+impl Trace {
+    /// Reads a header `traceparent`; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.trim().split('-');
+        let (version, id, span) = (parts.next()?, parts.next()?, parts.next()?);
+        let flags = parts.next()?;
+        let is_hex = |text: &str, digits: usize| {
+            text.len() == digits && text.bytes().all(|byte| b"0123456789abcdef".contains(&byte))
+        };
+        let is_some = |text: &str| text.bytes().any(|byte| byte != b'0');
+        let is_known = is_hex(version, 2) && version != "ff";
+        let is_whole = version != "00" || parts.next().is_none();
+        let is_trace = is_hex(id, 32) && is_hex(span, 16) && is_hex(flags, 2);
+        (is_known && is_whole && is_trace && is_some(id) && is_some(span))
+            .then(|| Self { id: id.to_owned(), flags: flags.to_owned() })
+    }
+
+    /// The trace's identity.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// A header `traceparent` for a new span of the trace.
+    fn child(&self) -> String {
+        // Zero would be no span.
+        let span = super::random().max(1);
+        format!("00-{}-{span:016x}-{}", self.id, self.flags)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::model::Callback;
+
+fn callback() -> Callback {
+    Callback {
+        method: "POST".into(),
+        url: "https://example.com/hook?a=b#part".into(),
+        headers: BTreeMap::from([("X-Team".into(), "ops".into())]),
+        body: r#"["{{app}}/{{ schedule }}","{{key}}",{{attempt}},"{{scheduled_for}}"]"#.into(),
+        timeout: None,
+    }
+}
+
+fn attempt() -> Attempt<'static> {
+    let trace = Trace::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    Attempt {
+        app: "shop",
+        schedule: "nightly",
+        key: "shop/nightly@1.000002".into(),
+        scheduled_for: Time::from_micros(1_000_002),
+        number: 3,
+        trace,
+    }
+}
+
+fn built(callback: &Callback, secrets: &[&str]) -> Request<Full<Bytes>> {
+    let secrets = secrets.iter().map(|secret| Secret((*secret).into())).collect::<Vec<_>>();
+    let now = Timestamp::from_second(1_700_000_000).unwrap();
+    build(callback, &attempt(), &secrets, now).unwrap()
+}
+
+fn body(request: Request<Full<Bytes>>) -> String {
+    let body = http_body_util::BodyExt::collect(request.into_body());
+    let body = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(body);
+    String::from_utf8(body.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+fn faults(change: impl FnOnce(&mut Callback)) -> Vec<String> {
+    let mut callback = callback();
+    change(&mut callback);
+    let faults = check(&App::default(), &callback).err().unwrap_or_default();
+    faults.into_iter().map(|(field, _)| field).collect()
+}
+
+#[test]
+fn a_request_says_what_it_is_for() {
+    let request = built(&callback(), &[]);
+    assert_eq!(request.method(), "POST");
+    assert_eq!(request.uri(), "https://example.com/hook?a=b");
+    let header = |name: &str| request.headers()[name].to_str().unwrap();
+    assert_eq!(header("x-team"), "ops");
+    assert_eq!(header("idempotency-key"), "shop/nightly@1.000002");
+    assert_eq!(header("tourbillon-scheduled-for"), "1970-01-01T00:00:01.000002Z");
+    assert_eq!(header("tourbillon-attempt"), "3");
+    assert!(header("user-agent").starts_with("tourbillond/"));
+    assert!(!request.headers().contains_key("tourbillon-signature"));
+    let trace = header("traceparent");
+    assert!(trace.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && trace.ends_with("-01"));
+    assert!(!trace.contains("b7ad6b7169203331"));
+    assert_ne!(built(&callback(), &[]).headers()["traceparent"], trace);
+    let expected = r#"["shop/nightly","shop/nightly@1.000002",3,"1970-01-01T00:00:01.000002Z"]"#;
+    assert_eq!(body(request), expected);
+}
+
+#[test]
+fn a_body_is_signed_with_the_time_by_each_secret() {
+    let mut callback = callback();
+    callback.body = "hello".into();
+    let request = built(&callback, &["new", "old"]);
+    // printf '1700000000.hello' | openssl dgst -sha256 -hmac new
+    let expected = "t=1700000000,\
+        v1=aafbca2442fcda34456d76735a2afa64e4f2d397dee5b83f9072a3ce8fbe2340,\
+        v1=c0d6590df4783154554bdd431196f9c6d8061f1ae151e38b336093226e20efde";
+    assert_eq!(request.headers()["tourbillon-signature"], expected);
+}
+
+#[test]
+fn two_braces_stand_for_a_name_and_four_for_two() {
+    let value = |name: &str| name.to_uppercase();
+    assert_eq!(render("a {{key}}{{app}} } }}", value).unwrap(), "a KEYAPP } }}");
+    assert_eq!(render("{{{{key}} {{{{{{key}}", value).unwrap(), "{{key}} {{KEY");
+    assert_eq!(render(r#"{"a":{"b":{{key}}}}"#, value).unwrap(), r#"{"a":{"b":KEY}}"#);
+    for wrong in ["{{", "{{key", "{{}}", "{{keys}}", "{{{key}}}"] {
+        assert!(render(wrong, value).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_definition_that_can_be_called_passes() {
+    assert_eq!(faults(|_| ()), [""; 0]);
+    assert_eq!(faults(|callback| callback.timeout = Some("1m 30s".into())), [""; 0]);
+    assert_eq!(faults(|callback| callback.url = "http://[2606:4700::1111]:8080".into()), [""; 0]);
+}
+
+#[test]
+fn each_field_that_is_wrong_is_named() {
+    assert_eq!(faults(|callback| callback.method = "CONNECT".into()), ["callback.method"]);
+    assert_eq!(faults(|callback| callback.method = "GET / HTTP/1.1\r\nA".into()).len(), 1);
+    for url in [
+        "",
+        "/hook",
+        "ftp://example.com",
+        "http://",
+        "https://me:pw@example.com",
+        "file:///",
+        "http://127.1",
+    ] {
+        assert_eq!(faults(|callback| callback.url = url.into()), ["callback.url"], "{url}");
+    }
+    for body in ["{{secret}}", "{{"] {
+        assert_eq!(faults(|callback| callback.body = body.into()), ["callback.body"]);
+    }
+    for timeout in ["0s", "6m", "-1s", "soon"] {
+        let faults = faults(|callback| callback.timeout = Some(timeout.into()));
+        assert_eq!(faults, ["callback.timeout"], "{timeout}");
+    }
+    let all = faults(|callback| {
+        callback.method = "x".into();
+        callback.url = "x".into();
+        callback.body = "x".repeat(BODY_MAX + 1);
+    });
+    assert_eq!(all, ["callback.method", "callback.url", "callback.body"]);
+}
+
+#[test]
+fn a_header_cannot_speak_for_the_connection_or_the_service_or_begin_another() {
+    let names = REFUSED.into_iter().chain(["Tourbillon-Signature", "Host", "a b", "", "X\r\nY"]);
+    for name in names {
+        let faults = faults(|callback| {
+            callback.headers.insert(name.into(), "value".into());
+        });
+        assert_eq!(faults, [format!("callback.headers.{name}")]);
+    }
+    for value in ["a\r\nHost: b", "a\nb", "a\0", "\u{7f}", "é"] {
+        let faults = faults(|callback| {
+            callback.headers.insert("X-Value".into(), value.into());
+        });
+        assert_eq!(faults, ["callback.headers.X-Value"], "{value:?}");
+    }
+    let twice = faults(|callback| {
+        callback.headers.insert("x-team".into(), "dev".into());
+    });
+    assert_eq!(twice, ["callback.headers.x-team"]);
+}
+
+#[test]
+fn what_is_no_trace_context_is_not_carried_on() {
+    let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    assert_eq!(Trace::parse(good).unwrap().id(), "0af7651916cd43dd8448eb211c80319c");
+    assert!(Trace::parse(&good.replacen("00", "01", 1)).is_some());
+    assert!(Trace::parse(&(good.replacen("00", "01", 1) + "-more")).is_some());
+    let bad = [
+        "",
+        "00",
+        &good.replacen("00", "ff", 1),
+        &good.to_uppercase(),
+        &format!("{good}-more"),
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
+    ];
+    for text in bad {
+        assert!(Trace::parse(text).is_none(), "{text}");
+    }
+}

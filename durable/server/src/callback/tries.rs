@@ -1,0 +1,93 @@
+//! What is kept of attempts that have ended: JSON lines, one a [`Try`], the first and the last.
+
+use crate::model::Try;
+
+/// How much is kept of them, in bytes.
+const KEPT_MAX: usize = 8 * 1024;
+
+/// How much is kept of why one failed, in characters.
+const ERROR_MAX: usize = 200;
+
+/// How much is kept of an answer, in characters.
+const ANSWER_MAX: usize = 512;
+
+/// An answer's body as text that can be shown: what is no text becomes U+FFFD.
+pub(super) fn shown(body: &[u8]) -> String {
+    cut(&String::from_utf8_lossy(body), ANSWER_MAX)
+}
+
+/// Of a text what can be shown, so many characters at most.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    let shown = |char: char| match char {
+        '\n' | '\t' => char,
+        char if char.is_control() => char::REPLACEMENT_CHARACTER,
+        char => char,
+    };
+    text.chars().take(most).map(shown).collect()
+}
+
+/// The tries, and one more. If that is too much, those after the first go, the oldest first.
+pub(super) fn append(kept: &str, last: &Try) -> String {
+    let mut last = last.clone();
+    last.error = last.error.map(|error| cut(&error, ERROR_MAX));
+    let line = serde_json::to_string(&last).expect("a try is written as JSON");
+    let mut lines = kept.lines().collect::<Vec<_>>();
+    lines.push(&line);
+    let size = |lines: &[&str]| lines.iter().map(|line| line.len() + 1).sum::<usize>();
+    while size(&lines) > KEPT_MAX && lines.len() > 1 {
+        lines.remove(if lines.len() > 2 { 1 } else { 0 });
+    }
+    lines.join("\n")
+}
+
+/// Reads what was kept; what is no try is left out.
+pub fn read(kept: &str) -> Vec<Try> {
+    kept.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn try_of(attempt: u32, answer: &str) -> Try {
+        Try {
+            attempt,
+            started: "2026-11-22T05:00:00.000001Z".into(),
+            ms: 12,
+            status: Some(503),
+            error: Some("answered 503".into()),
+            answer: answer.into(),
+        }
+    }
+
+    #[test]
+    fn tries_are_read_as_they_were_kept() {
+        let (first, second) = (try_of(1, "no\n\"way\""), try_of(2, ""));
+        let kept = append(&append("", &first), &second);
+        assert_eq!(read(&kept), [first, second]);
+        assert_eq!(read("not JSON\n{}"), []);
+    }
+
+    #[test]
+    fn the_first_and_the_last_are_kept() {
+        let worst = shown(&[0; 4 * ANSWER_MAX]);
+        let mut kept = String::new();
+        for attempt in 1..=100 {
+            let mut last = try_of(attempt, &worst);
+            last.error = Some("\u{10ffff}".repeat(1_000));
+            kept = append(&kept, &last);
+            assert!(kept.len() <= KEPT_MAX, "{}", kept.len());
+            let tries = read(&kept);
+            assert_eq!(tries[0].attempt, 1);
+            assert_eq!(tries.last().unwrap().attempt, attempt);
+        }
+        let numbers = read(&kept).iter().map(|kept| kept.attempt).collect::<Vec<_>>();
+        assert!(numbers.len() > 2 && numbers.is_sorted(), "{numbers:?}");
+    }
+
+    #[test]
+    fn an_answer_is_text_without_what_terminals_obey() {
+        assert_eq!(shown(b"a\x1b[2J\xff\n"), "a\u{fffd}[2J\u{fffd}\n");
+        assert_eq!(shown("é".repeat(600).as_bytes()).chars().count(), ANSWER_MAX);
+    }
+}
