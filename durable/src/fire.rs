@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_channel::{Receiver, Sender};
 
@@ -45,8 +46,9 @@ fn clean(detail: &str) -> String {
 
 /// One attempt at one occurrence.
 ///
-/// It ends with [`complete`](Self::complete), [`fail`](Self::fail) or [`give_up`](Self::give_up).
-/// Dropped, it is handed back: another attempt follows at once, on any node.
+/// It ends with [`complete`](Self::complete), [`fail`](Self::fail), [`give_up`](Self::give_up) or
+/// [`postpone`](Self::postpone). Dropped, it is handed back: another attempt follows at once, on
+/// any node.
 pub struct Fire {
     shared: Arc<Shared>,
     kind: u32,
@@ -169,6 +171,14 @@ impl Fire {
             None => How::Done(Outcome::Dead, Some(Reason::Failed), clean(&why.into())),
         };
         self.end(how)
+    }
+
+    /// Ends the attempt, as if it had not taken place: the timer is due again `pause` from now, for
+    /// any node, and no failure is counted. For a handler that is not ready for it.
+    ///
+    /// It takes effect whether or not the answer is waited for.
+    pub fn postpone(self, pause: Duration) -> Ended {
+        self.end(How::Postpone(pause))
     }
 
     /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense. Its

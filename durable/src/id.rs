@@ -57,8 +57,8 @@ macro_rules! id {
 
 id!(
     /// A timer, which is one occurrence. Chosen by the client that makes it, so that an insert
-    /// whose answer was lost can be sent again. Ids made later sort after ids made earlier, to the
-    /// millisecond, as UUIDs of version 7 do.
+    /// whose answer was lost can be sent again. Those that are drawn later sort after those drawn
+    /// earlier, to the millisecond, as UUIDs of version 7 do; nothing rests on it.
     TimerId
 );
 id!(

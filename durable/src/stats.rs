@@ -55,6 +55,8 @@ counters! {
     retried,
     /// Timers whose last attempt failed.
     dead,
+    /// Attempts postponed.
+    postponed,
     /// Attempts handed back.
     handed_back,
     /// Ends that did not count, as the attempt was not this node's any more.
@@ -92,6 +94,7 @@ impl Counters {
             (Finished::Accepted, How::Done(Outcome::Succeeded, ..)) => &self.succeeded,
             (Finished::Accepted, How::Done(..)) => &self.dead,
             (Finished::Accepted, How::Retry(_)) => &self.retried,
+            (Finished::Accepted, How::Postpone(_)) => &self.postponed,
             (Finished::Accepted, How::HandBack) => &self.handed_back,
         };
         counter.fetch_add(1, Relaxed);

@@ -15,6 +15,7 @@
 //! pending  --claim (due <= now, the lease lives)-----> running under that lease, attempt + 1
 //! running  --finish Done (fenced)--------------------> (absent), one record
 //! running  --finish Retry (fenced)-------------------> pending, failures + 1, due = now + pause
+//! running  --finish Postpone (fenced)----------------> pending, due = now + pause
 //! running  --finish HandBack (fenced)----------------> pending, due unchanged
 //! running  --tend, leave (its lease is gone)---------> pending, due unchanged
 //! pending  --cancel----------------------------------> (absent), one record

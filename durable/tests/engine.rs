@@ -6,7 +6,7 @@ use tourbillon::Timer;
 use tourbillon_durable::store::{Filter, Memory, Store, Withdrawn};
 use tourbillon_durable::{
     Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Schedule, Switched,
-    Upserted,
+    TimerId, Upserted,
 };
 
 fn memory() -> Memory {
@@ -110,6 +110,45 @@ fn a_failed_attempt_is_followed_by_another_until_the_last() {
         mails.next().await.unwrap().give_up("moved").await.unwrap();
         let records = records(&client, 2).await;
         assert_eq!(records[1].reason, Some(Reason::GivenUp));
+    });
+}
+
+#[test]
+fn a_postponed_attempt_is_followed_by_another_and_counts_as_no_failure() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 1);
+        let retry = Retry::NEVER;
+        client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
+        let first = mails.next().await.unwrap();
+        let postponed = first.claimed();
+        first.postpone(MOMENT).await.unwrap();
+        let second = mails.next().await.unwrap();
+        assert!(second.claimed() >= postponed + MOMENT);
+        assert_eq!((second.attempt(), second.failures()), (2, 0));
+        second.complete().await.unwrap();
+        assert_eq!((engine.stats().postponed, engine.stats().retried), (1, 0));
+    });
+}
+
+#[test]
+fn an_id_of_ones_own_is_used_once() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 1);
+        let id = TimerId::from_bits(7 << 100 | 42);
+        let create = || client.once("mail", at(Duration::ZERO)).id(id).create();
+        assert_eq!(create().await.unwrap(), Created::Created(id));
+        assert_eq!(create().await.unwrap(), Created::Exists(id));
+        let fire = mails.next().await.unwrap();
+        assert_eq!(fire.id(), id);
+        fire.complete().await.unwrap();
+        assert_eq!(create().await.unwrap(), Created::Exists(id));
+        assert_eq!(client.timers(Filter::default()).await.unwrap(), []);
     });
 }
 

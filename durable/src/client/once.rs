@@ -28,7 +28,7 @@ pub struct Once {
 pub enum Created {
     /// It is there; its id.
     Created(TimerId),
-    /// A timer of its name is there; the id of that one.
+    /// A timer of its name or id is there, or one with its id was; the id of that one.
     Exists(TimerId),
 }
 
@@ -45,6 +45,19 @@ impl Once {
             retry: Retry::default().to_string(),
         };
         Self { client: client.clone(), timer }
+    }
+
+    /// An id of one's own, in place of one that is drawn.
+    ///
+    /// A second timer with the id is not made, also once the first is over, as long as its record
+    /// is kept: it [exists](Created::Exists). If the answer to an insert was lost and it was sent
+    /// again, a timer that was there before may be said to be [created](Created::Created).
+    ///
+    /// Timers are dealt out to nodes by the lowest six bits of their ids, so these should be as
+    /// random as those of a hash.
+    pub fn id(mut self, id: TimerId) -> Self {
+        self.timer.id = id;
+        self
     }
 
     /// A name that no other timer without a schedule has until this one is over.

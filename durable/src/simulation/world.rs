@@ -318,6 +318,7 @@ impl World {
             0 => drop(fire.fail("simulated")),
             1 => drop(fire.give_up("simulated")),
             2 => drop(fire),
+            3 => drop(fire.postpone(self.millis(3_000))),
             _ => self.complete(fire),
         }
     }

@@ -70,6 +70,7 @@ cases! {
         a_finish_is_fenced_by_its_epoch
         a_repeated_finish_is_accepted_again
         a_retry_is_due_after_its_pause
+        a_postponed_timer_is_due_after_its_pause_and_has_not_failed
         a_handed_back_timer_is_due_at_once
         a_finish_and_a_claim_go_together
         a_cancelled_timer_is_never_claimed

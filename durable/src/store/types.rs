@@ -138,6 +138,8 @@ pub enum How {
     Done(Outcome, Option<Reason>, String),
     /// It failed, and there is to be another: due this long from now.
     Retry(Duration),
+    /// It did not take place, and it is to be due this long from now. No failure is counted.
+    Postpone(Duration),
     /// It did not take place: due as before, for anybody.
     HandBack,
 }

@@ -198,7 +198,8 @@ pub(super) fn a_finish_is_fenced_by_its_attempt(rig: &dyn Rig) {
     assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Accepted);
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
-    for how in [done(), How::HandBack, How::Retry(Duration::ZERO)] {
+    let again = [How::Retry(Duration::ZERO), How::Postpone(Duration::ZERO), How::HandBack];
+    for how in again.into_iter().chain([done()]) {
         assert_eq!(bench.finish(id, 1, how), Finished::Fenced);
     }
     assert_eq!(bench.finish(id, 2, done()), Finished::Accepted);
@@ -243,6 +244,22 @@ pub(super) fn a_retry_is_due_after_its_pause(rig: &dyn Rig) {
     bench.pass(MOMENT * 2);
     let again = bench.claim(id).unwrap();
     assert_eq!((again.attempt, again.failures), (2, 1));
+    assert_eq!(bench.records(), []);
+}
+
+pub(super) fn a_postponed_timer_is_due_after_its_pause_and_has_not_failed(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let scheduled_for = bench.row(id).unwrap().new.scheduled_for;
+    let before = bench.now();
+    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT)), Finished::Accepted);
+    let row = bench.row(id).unwrap();
+    assert!(row.new.due >= before + MOMENT && row.new.due <= bench.now() + MOMENT);
+    assert_eq!((row.running, row.attempt, row.failures), (None, 1, 0));
+    assert_eq!(row.new.scheduled_for, scheduled_for);
+    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT)), Finished::Fenced);
+    bench.pass(MOMENT * 2);
+    assert_eq!(bench.claim(id).unwrap().attempt, 2);
     assert_eq!(bench.records(), []);
 }
 

@@ -184,6 +184,7 @@ impl Tables {
                 timer.failures += 1;
                 self.free(end.timer, Some(now + *pause));
             }
+            How::Postpone(pause) => self.free(end.timer, Some(now + *pause)),
             How::HandBack => self.free(end.timer, None),
         }
         Finished::Accepted

@@ -105,12 +105,13 @@ const END_AND_CLAIM: &str = concat!(
     and_rows!("ARRAY(SELECT timer FROM recorded)")
 );
 
-/// Attempts that are followed by others: pending again, some after a pause.
+/// Attempts that are followed by others: pending again, some after a pause, some as a failure.
 const RETURN: &str = "
     UPDATE tourbillon.timer AS t
-    SET node = NULL, epoch = NULL, failures = t.failures + (e.pause IS NOT NULL)::int4,
+    SET node = NULL, epoch = NULL, failures = t.failures + e.failed::int4,
         due = coalesce(now() + e.pause, t.due)
-    FROM unnest($3::uuid[], $4::int4[], $5::interval[]) AS e (timer, attempt, pause)
+    FROM unnest($3::uuid[], $4::int4[], $5::interval[], $6::bool[])
+        AS e (timer, attempt, pause, failed)
     WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
     RETURNING t.id";
 
@@ -161,13 +162,14 @@ struct Returns {
     timers: Vec<Id>,
     attempts: Vec<i32>,
     pauses: Vec<Option<Span>>,
+    failed: Vec<bool>,
 }
 
 fn split(ends: &[End]) -> (Ends<'_>, Returns) {
     let (mut last, mut returns) = (Ends::default(), Returns::default());
     for end in ends {
         let (timer, attempt) = (end.timer.into(), int(end.attempt));
-        let pause = match &end.how {
+        let (pause, failed) = match &end.how {
             How::Done(outcome, reason, detail) => {
                 last.timers.push(timer);
                 last.attempts.push(attempt);
@@ -176,12 +178,14 @@ fn split(ends: &[End]) -> (Ends<'_>, Returns) {
                 last.details.push(detail);
                 continue;
             }
-            How::Retry(pause) => Some(Span(*pause)),
-            How::HandBack => None,
+            How::Retry(pause) => (Some(Span(*pause)), true),
+            How::Postpone(pause) => (Some(Span(*pause)), false),
+            How::HandBack => (None, false),
         };
         returns.timers.push(timer);
         returns.attempts.push(attempt);
         returns.pauses.push(pause);
+        returns.failed.push(failed);
     }
     (last, returns)
 }
@@ -207,7 +211,7 @@ pub(super) async fn finish(
     }
     if !returns.timers.is_empty() {
         let params: Params<'_> =
-            &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses];
+            &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses, &returns.failed];
         accepted.extend(ids(query.write(RETURN, params).await?)?);
     }
     judge(query, of, ends, accepted).await

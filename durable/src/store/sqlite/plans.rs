@@ -39,6 +39,7 @@ fn no_statement_walks_a_table() {
         timers::CLAIM,
         timers::RECORD,
         timers::RETRY,
+        timers::POSTPONE,
         timers::HAND_BACK,
         timers::RECORDED,
         timers::WITHDRAW,

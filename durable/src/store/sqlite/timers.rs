@@ -57,6 +57,9 @@ pub(super) const RETRY: &str = fenced!(
     "UPDATE tourbillon_timer SET node = NULL, epoch = NULL, failures = failures + 1, due = ?5"
 );
 
+pub(super) const POSTPONE: &str =
+    fenced!("UPDATE tourbillon_timer SET node = NULL, epoch = NULL, due = ?5");
+
 pub(super) const HAND_BACK: &str = fenced!("UPDATE tourbillon_timer SET node = NULL, epoch = NULL");
 
 /// Whether a record is of this attempt by this node.
@@ -216,6 +219,10 @@ fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> An
         How::Retry(pause) => {
             let values = params![id, node, epoch, end.attempt, Stamp(now + *pause)];
             connection.prepare_cached(RETRY)?.execute(values)?
+        }
+        How::Postpone(pause) => {
+            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause)];
+            connection.prepare_cached(POSTPONE)?.execute(values)?
         }
         How::HandBack => {
             let values = params![id, node, epoch, end.attempt];
