@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # Storms of nodes that have a bug each: a fence removed, a lease ignored, a cursor for a set, a
 # notice trusted. The checker has to find each. About a minute and a half.
-. "$(dirname "$0")/lib.sh"
+#
+#   ci/durable-canaries.sh                   on SQLite
+#   ci/durable-canaries.sh postgres          on PostgreSQL
+#   ci/durable-canaries.sh --seed 7          the same choices again
+. "$(dirname "$0")/durable-lib.sh"
 
-cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillon-durable-harness
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-durable/target/debug/harness canaries --store "sqlite:$folder/" --seconds 12 "$@"
+case ${1:-} in
+postgres) on_postgres canaries --seconds 12 "${@:2}" ;;
+*) on_sqlite canaries --seconds 12 "$@" ;;
+esac

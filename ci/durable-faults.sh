@@ -5,20 +5,33 @@
 #   ci/durable-faults.sh                     15 s of faults on each
 #   ci/durable-faults.sh --seconds 600       longer
 #   ci/durable-faults.sh --seed 7            the same choices again
-. "$(dirname "$0")/lib.sh"
+#   ci/durable-faults.sh short               half a minute in all: some faults, and none
+#   ci/durable-faults.sh away                each database away for a minute; about three minutes
+. "$(dirname "$0")/durable-lib.sh"
 
-cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillon-durable-harness
-harness=durable/target/debug/harness
-if [ -z "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ]; then
-    echo "no libfaketime here: installing Debian's" >&2
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends faketime >&2
-fi
-
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-say "faults on SQLite"
-"$harness" storm --store "sqlite:$folder/timers" --seconds 15 "$@"
-say "faults on PostgreSQL"
-# The processes of the server are killed, not the machine: what was written need not be on the disk.
-FSYNC=off ci/durable-postgres.sh "$harness" storm --store {} --seconds 15 "$@"
+case ${1:-} in
+short)
+    # Fewer timers, so that they soon end once the faults are over.
+    set -- "$1" --seconds 4 --pause-us 40000 "${@:2}"
+    say "faults on SQLite"
+    on_sqlite storm "${@:2}"
+    say "no faults on SQLite"
+    on_sqlite storm --faults "" "${@:2}"
+    say "faults on PostgreSQL"
+    on_postgres storm "${@:2}"
+    say "no faults on PostgreSQL"
+    on_postgres storm --faults "" "${@:2}"
+    ;;
+away)
+    say "SQLite locked for a minute"
+    on_sqlite storm --seconds 5 --away 60 --faults hold "${@:2}"
+    say "PostgreSQL away for a minute"
+    on_postgres storm --seconds 5 --away 60 --faults server-away "${@:2}"
+    ;;
+*)
+    say "faults on SQLite"
+    on_sqlite storm --seconds 15 "$@"
+    say "faults on PostgreSQL"
+    on_postgres storm --seconds 15 "$@"
+    ;;
+esac

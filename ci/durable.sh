@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The companion crate in durable/, a workspace of its own: style, the tests of all three stores
-# with a PostgreSQL made for them, and the example on both databases. By hand: ci/durable-faults.sh.
+# with a PostgreSQL made for them, the example and short storms on both databases. By hand:
+# ci/durable-faults.sh, for longer storms.
 . "$(dirname "$0")/lib.sh"
 manifest=(--locked --manifest-path durable/Cargo.toml)
 
@@ -13,3 +14,4 @@ for features in "" sqlite postgres tls serde metrics-0_24 tracing conformance; d
 done
 ci/durable-postgres.sh cargo test --quiet "${manifest[@]}" --workspace --all-features
 ci/durable-example.sh
+ci/durable-faults.sh short --seed 7

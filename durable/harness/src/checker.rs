@@ -11,6 +11,7 @@
 mod attempts;
 mod clock;
 mod history;
+mod lateness;
 mod once;
 mod schedules;
 
@@ -58,6 +59,10 @@ verdicts! {
     AfterDisable = "after-disable",
     /// A handler started after an attempt had completed.
     AfterDone = "after-done",
+    /// A handler started after its occurrence was recorded as over.
+    AfterRecord = "after-record",
+    /// A handler started late, or its occurrence became due late, and nothing was in the way.
+    Late = "late",
     /// An attempt started after a later one, or twice.
     OutOfOrder = "out-of-order",
     /// A further attempt started, and the one before neither failed nor met a fault.
@@ -162,5 +167,11 @@ pub fn check(lines: &[Line]) -> Report {
     attempts::check(&history, &mut report);
     once::check(&history, &mut report);
     schedules::check(&history, &mut report);
+    lateness::check(&history, &mut report);
+    let (required, attempts) = (report.required, report.attempts);
+    if history.floor > required.min(attempts) as u64 {
+        let detail = format!("{required} occurrences and {attempts} attempts: too few to judge by");
+        report.add(Verdict::Unjudged, "run", detail);
+    }
     report
 }

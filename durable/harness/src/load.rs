@@ -18,7 +18,7 @@ use tourbillon_durable::{
 use crate::Result;
 use crate::database::Address;
 use crate::log::{Answer, Line, Log, Stamp};
-use crate::node::{wait_for_the_end, watch};
+use crate::node::wait_for_the_end;
 use crate::workload::{FLAKY, QUICK, RETRY, SLOW};
 
 /// How close to its time a timer is cancelled or moved.
@@ -49,7 +49,6 @@ pub struct Options {
 /// If the log or the store cannot be opened.
 pub fn run(options: &Options) -> Result<()> {
     let log = Arc::new(Log::open(&Path::new(&options.logs).join("clients.log"))?);
-    watch(&log, None);
     let over = Arc::new(AtomicBool::new(false));
     let address = Address::new(&options.store)?;
     let mut threads = Vec::new();
@@ -229,7 +228,13 @@ impl Caller {
         let every = every.overlap(overlap).on_time_within(Duration::from_secs(1)).retry(RETRY);
         let period_us = i64::try_from(own.period.as_micros()).expect("it is short");
         let name = own.name.clone();
-        let invoke = |client, number, at| Line::Every { client, number, at, name, period_us };
+        let slack_us = match own.overlap {
+            0 => Some(0),
+            1 => Some(period_us / 4),
+            _ => None,
+        };
+        let invoke =
+            |client, number, at| Line::Every { client, number, at, name, period_us, slack_us };
         let is = |done: &Upserted| match done {
             Upserted::Unchanged | Upserted::Stale => (Answer::Same, Vec::new()),
             Upserted::Created | Upserted::Changed => (Answer::Done, Vec::new()),

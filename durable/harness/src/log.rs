@@ -142,6 +142,10 @@ lines! {
         seed: u64,
         /// A node's lease, in microseconds. The effects of a fault last as much longer.
         lease_us: i64,
+        /// How late an attempt may start, in microseconds, with nothing in its way.
+        late_us: i64,
+        /// How many occurrences there have to be to judge by, and how many attempts.
+        floor: u64,
     }
     /// One reading of the database's clock. Written by the nemesis.
     Clock = "clock" {
@@ -242,6 +246,9 @@ lines! {
         name: String,
         /// Its occurrences are the multiples of this, in microseconds.
         period_us: i64,
+        /// How much later than scheduled one may be due by the schedule's policies, in
+        /// microseconds; none if it may wait for others.
+        slack_us: Option<i64>,
     }
     /// A client enables or disables a schedule.
     Enable = "enable" {
@@ -269,12 +276,26 @@ lines! {
         /// What still runs of a schedule that was disabled.
         running: Vec<TimerId>,
     }
-    /// A handler starts.
-    Start = "start" {
-        /// When.
-        at: Stamp,
+    /// A process has handlers from here on. Written by each node that starts.
+    Handlers = "handlers" {
         /// The process.
         label: Label,
+        /// Of which kind.
+        kind: String,
+        /// How many attempts they carry out at a time.
+        threads: u32,
+    }
+    /// A handler starts.
+    Start = "start" {
+        /// Before the worker was asked that yielded the attempt. So what the worker knew is no older,
+        /// also if the process was stopped right after it.
+        at: Stamp,
+        /// When the handler had the attempt.
+        began: Stamp,
+        /// The process.
+        label: Label,
+        /// The kind of the handler.
+        kind: String,
         /// The name of the timer, or of its schedule.
         name: String,
         /// Whether it is an occurrence of a schedule.

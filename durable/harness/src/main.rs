@@ -22,7 +22,7 @@ harness storm           nodes, clients and faults, and judges what comes of it
     --clients K         (4)
     --pause-us N        between two calls of a client, on average (10000)
     --lease-ms N        (2000)
-    --away SECONDS      how long the server is away
+    --away SECONDS      how long the server is away, or SQLite's file locked
     --settle SECONDS    how long what is due may need to end at last (60)
     --faults A,B        which; all that fit the store if not said, none if empty
     --logs DIR          kept there; else in a temporary folder, kept if promises were broken
@@ -187,6 +187,8 @@ fn node(options: &Options) -> Result<bool> {
         logs: options.text("logs")?.to_owned(),
         label: Label { node: node.parse()?, start: start.parse()? },
         lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
+        kinds: options.text("kinds")?.to_owned(),
+        connections: options.number("connections", 1)?,
         canary: options.optional("canary").map(Bug::named).transpose()?,
     })?;
     Ok(true)

@@ -1,7 +1,9 @@
 //! A node as a process: an engine, and handlers that log what they do.
 
+use std::future::poll_fn;
 use std::io::Read;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -30,6 +32,10 @@ pub struct Options {
     pub label: Label,
     /// Its lease.
     pub lease: Duration,
+    /// The kinds that it has handlers for, separated by commas.
+    pub kinds: String,
+    /// How many connections it claims by.
+    pub connections: usize,
     /// The bug that is switched on, if any.
     pub canary: Option<Bug>,
 }
@@ -43,7 +49,7 @@ pub fn run(options: &Options) -> Result<()> {
     let label = options.label;
     let log = Path::new(&options.logs).join(format!("node-{}.log", label.node));
     let log = Arc::new(Log::open(&log)?);
-    watch(&log, Some(label.node));
+    watch(&log, label.node);
     let bug = options.canary;
     let builder = builder(options);
     let engine = Address::new(&options.store)?.patiently(|store| {
@@ -51,7 +57,9 @@ pub fn run(options: &Options) -> Result<()> {
         Ok(builder.clone().start(store)?)
     })?;
     let mut handlers = Vec::new();
-    for kind in KINDS {
+    for kind in KINDS.iter().filter(|kind| options.kinds.split(',').any(|name| name == kind.name)) {
+        let (name, threads) = (kind.name.to_owned(), kind.threads);
+        log.write(&Line::Handlers { label, kind: name, threads });
         let worker = Arc::new(Mutex::new(engine.worker(kind.name, kind.prefetch)));
         for _ in 0..kind.threads {
             let handler = Handler { label, log: log.clone(), worker: worker.clone() };
@@ -69,13 +77,14 @@ fn builder(options: &Options) -> tourbillon_durable::Builder {
     let lease = options.canary.map_or(options.lease, |bug| bug.trust(options.lease));
     Engine::builder()
         .lease(lease)
+        .connections(options.connections)
         .beat(options.lease / 8)
         .look(Duration::from_millis(500))
         .tend(Duration::from_millis(500))
 }
 
 /// Logs when this process did not run, so that it is not taken for a breach of promise.
-pub(crate) fn watch(log: &Arc<Log>, node: Option<u32>) {
+fn watch(log: &Arc<Log>, node: u32) {
     let log = log.clone();
     thread::spawn(move || {
         let mut from = Stamp::now();
@@ -83,7 +92,7 @@ pub(crate) fn watch(log: &Arc<Log>, node: Option<u32>) {
             thread::sleep(WATCH);
             let to = Stamp::now();
             if to.0 - from.0 > STALL_US {
-                log.write(&Line::Stall { from, to, node });
+                log.write(&Line::Stall { from, to, node: Some(node) });
             }
             from = to;
         }
@@ -106,17 +115,18 @@ struct Handler {
 impl Handler {
     fn run(self) {
         loop {
-            let next = {
+            // A process can be stopped between any two instructions. So the stamp comes first, and
+            // the attempt counts as started then: the worker looks at the lease after it.
+            let (at, next) = {
                 let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-                block_on(worker.next())
+                let mut next = pin!(worker.next());
+                block_on(poll_fn(|cx| {
+                    let at = Stamp::now();
+                    next.as_mut().poll(cx).map(|next| (at, next))
+                }))
             };
             let Some(fire) = next else { return };
-            // A process can be stopped between any two instructions. So the stamp comes first, and
-            // the attempt counts as started then if the lease was good after it.
-            let at = Stamp::now();
-            if fire.is_current() {
-                self.carry_out(at, fire);
-            }
+            self.carry_out(at, fire);
         }
     }
 
@@ -125,7 +135,9 @@ impl Handler {
         let (timer, attempt) = (fence.timer, fence.attempt);
         self.log.write(&Line::Start {
             at,
+            began: Stamp::now(),
             label,
+            kind: fire.kind().to_owned(),
             name: fire.name().unwrap_or("-").to_owned(),
             scheduled: fire.schedule().is_some(),
             scheduled_for: fire.scheduled_for(),

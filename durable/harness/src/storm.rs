@@ -20,10 +20,17 @@ use crate::dump::{dump, each_timer};
 use crate::faults::Fault;
 use crate::log::{self, Line, Log, Stamp};
 use crate::proxy::Proxy;
+use crate::workload::{KINDS, Kind};
 use clock::Clock;
 
 /// How often the tables are asked whether all is over.
 const SETTLE_POLL: Duration = Duration::from_millis(200);
+
+/// How late attempts may start on a busy machine, in microseconds, if every node reads every kind.
+const LATE_US: i64 = 3_000_000;
+
+/// How much later if not: a node reads everything once in so long.
+const FULL_US: i64 = 5_000_000;
 
 /// What a storm is started with.
 #[derive(Clone, Debug)]
@@ -45,7 +52,7 @@ pub struct Options {
     pub pause: Duration,
     /// The lease of the nodes.
     pub lease: Duration,
-    /// How long the server is away; a lease or two if not said.
+    /// How long the server is away, or SQLite's file locked; a lease or two if not said.
     pub away: Option<Duration>,
     /// For how long what is due may need to end after the last fault.
     pub settle: Duration,
@@ -80,6 +87,9 @@ pub fn run(options: &Options) -> Result<Report> {
 struct Node {
     process: Option<Process>,
     starts: u32,
+    /// The kinds that it has handlers for.
+    kinds: String,
+    connections: u32,
     address: Address,
     proxy: Option<Proxy>,
     skew: Option<Skew>,
@@ -109,7 +119,11 @@ impl Storm {
         each_timer(&mut *store, |line| panic!("the database has timers: {line}"))?;
         let log = Arc::new(Log::open(&options.logs.join("nemesis.log"))?);
         let lease_us = i64::try_from(options.lease.as_micros())?;
-        log.write(&Line::Run { seed: options.seed, lease_us });
+        let kinds = kinds(&options, &mut random);
+        let is_equal = kinds.iter().all(|kinds| *kinds == kinds_of(KINDS));
+        let late_us = LATE_US + if is_equal { 0 } else { FULL_US };
+        let floor = u64::from(options.clients) * options.span.as_secs();
+        log.write(&Line::Run { seed: options.seed, lease_us, late_us, floor });
         let clock = Clock::start(&log, store)?;
         let needs_server = Fault::list(options.faults.as_deref(), address.is_postgres())?
             .iter()
@@ -122,13 +136,23 @@ impl Storm {
             Ok(Some(Proxy::start(address.server()?, random.u64(..))?))
         };
         let mut nodes = Vec::new();
-        for number in 0..options.nodes {
+        for (number, kinds) in kinds.into_iter().enumerate() {
             let proxy = proxy(&mut random)?;
             let through =
                 proxy.as_ref().map_or(address.clone(), |of| address.through(of.address()));
             let file = options.logs.join(format!("node-{number}.clock"));
             let skew = address.is_postgres().then(|| Skew::new(file)).transpose()?;
-            nodes.push(Node { process: None, starts: 0, address: through, proxy, skew });
+            let connections = random.u32(1..=3);
+            println!("node {number}: {kinds} by {connections} connections");
+            nodes.push(Node {
+                process: None,
+                starts: 0,
+                kinds,
+                connections,
+                address: through,
+                proxy,
+                skew,
+            });
         }
         let clients_proxy = proxy(&mut random)?;
         let mut storm = Self {
@@ -159,6 +183,8 @@ impl Storm {
         let label = format!("{number}.{}", node.starts);
         let mut arguments = vec!["node", "--store", node.address.as_str(), "--label", &label];
         arguments.extend(["--lease-ms", &lease, "--logs", path(&self.options.logs)?]);
+        let connections = node.connections.to_string();
+        arguments.extend(["--kinds", &node.kinds, "--connections", &connections]);
         if let Some(bug) = self.options.canary {
             arguments.extend(["--canary", bug.name()]);
         }
@@ -223,6 +249,27 @@ impl Storm {
     fn say(&self, what: &str) {
         println!("{:8.3} {what}", self.began.elapsed().as_secs_f64());
     }
+}
+
+/// The kinds that each node has handlers for: in every other storm all of them, else some, but each
+/// kind somewhere. With a bug all of them, so that it shows wherever there is a node.
+fn kinds(options: &Options, random: &mut fastrand::Rng) -> Vec<String> {
+    let mut nodes: Vec<Vec<&Kind>> = (0..options.nodes).map(|_| Vec::new()).collect();
+    let is_equal = random.bool() || options.canary.is_some();
+    for kind in KINDS {
+        let one = random.usize(..nodes.len());
+        for (number, kinds) in nodes.iter_mut().enumerate() {
+            if is_equal || number == one || random.bool() {
+                kinds.push(kind);
+            }
+        }
+    }
+    let some = |kinds: Vec<_>| if kinds.is_empty() { vec![&KINDS[0]] } else { kinds };
+    nodes.into_iter().map(some).map(kinds_of).collect()
+}
+
+fn kinds_of<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> String {
+    kinds.into_iter().map(|kind| kind.name).collect::<Vec<_>>().join(",")
 }
 
 fn path(path: &Path) -> Result<&str> {

@@ -13,7 +13,7 @@ pub(crate) struct Kind {
     /// How many attempts a node has at a time, waiting ones included.
     pub(crate) prefetch: usize,
     /// How many of them run.
-    pub(crate) threads: usize,
+    pub(crate) threads: u32,
 }
 
 /// Ends at once, most of the time.

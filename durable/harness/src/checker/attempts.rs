@@ -21,7 +21,7 @@ pub(super) fn check(history: &History, report: &mut Report) {
 fn starts(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
     for attempt in &facts.attempts {
         let wanted = attempt.due.max(attempt.scheduled_for);
-        let shown = history.clock.most(attempt.at);
+        let shown = history.clock.most(attempt.began);
         if shown < wanted {
             let early = wanted.since(shown).as_micros();
             report.add(Verdict::Early, key, format!("{early} us before {wanted}"));
@@ -34,6 +34,13 @@ fn starts(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
     let late = facts.attempts.iter().find(|attempt| completed.is_some_and(|at| attempt.at > at));
     if let Some(late) = late {
         report.add(Verdict::AfterDone, key, format!("attempt {} started", late.number));
+    }
+    for record in &facts.records {
+        let recorded = history.clock.stamps(record.recorded).1;
+        if let Some(late) = facts.attempts.iter().find(|attempt| attempt.at > recorded) {
+            let detail = format!("attempt {} started after {:?}", late.number, record.ended);
+            report.add(Verdict::AfterRecord, key, detail);
+        }
     }
 }
 

@@ -37,7 +37,9 @@ impl fmt::Display for Key {
 /// A handler that started.
 pub(super) struct Attempt {
     pub(super) at: Stamp,
+    pub(super) began: Stamp,
     pub(super) label: Label,
+    pub(super) kind: String,
     pub(super) scheduled_for: Time,
     pub(super) due: Time,
     pub(super) timer: TimerId,
@@ -122,7 +124,7 @@ struct Trouble {
     node: Option<u32>,
 }
 
-pub(super) struct History {
+pub(super) struct History<'a> {
     pub(super) clock: Clock,
     /// What is due by now has an outcome.
     pub(super) end: Stamp,
@@ -131,24 +133,40 @@ pub(super) struct History {
     pub(super) facts: BTreeMap<Key, Facts>,
     troubles: Vec<Trouble>,
     pub(super) lease_us: i64,
+    pub(super) late_us: i64,
+    pub(super) floor: u64,
+    /// How many attempts of a kind a process carries out at a time.
+    pub(super) handlers: BTreeMap<(Label, &'a str), u32>,
+    /// How much later than scheduled the occurrences of a schedule may be due.
+    pub(super) slacks: BTreeMap<&'a str, i64>,
 }
 
-impl History {
+impl<'a> History<'a> {
     /// `None` if too little is known to judge anything.
-    pub(super) fn new(lines: &[Line], report: &mut Report) -> Option<Self> {
+    pub(super) fn new(lines: &'a [Line], report: &mut Report) -> Option<Self> {
         let mut readings = Vec::new();
-        let (mut end, mut lease) = (None, None);
+        let (mut handlers, mut slacks) = (BTreeMap::new(), BTreeMap::new());
+        let (mut end, mut run) = (None, None);
         for line in lines {
             match *line {
-                Line::Run { lease_us, .. } => lease = Some(lease_us),
+                Line::Run { lease_us, late_us, floor, .. } => {
+                    run = Some((lease_us, late_us, floor));
+                }
                 Line::Clock { before, time, after } => {
                     readings.push(Reading { before, time, after });
                 }
                 Line::End { at } => end = Some(at),
+                Line::Handlers { label, ref kind, threads } => {
+                    handlers.insert((label, kind.as_str()), threads);
+                }
+                Line::Every { ref name, slack_us, .. } => {
+                    let slack = slacks.entry(name.as_str()).or_insert(0);
+                    *slack = slack_us.unwrap_or(i64::MAX).max(*slack);
+                }
                 _ => {}
             }
         }
-        let (Some(clock), Some(end), Some(lease_us)) = (Clock::new(readings), end, lease) else {
+        let (Some(clock), Some(end), Some(run)) = (Clock::new(readings), end, run) else {
             report.add(Verdict::Unjudged, "run", "no lease, no end, or no clock");
             return None;
         };
@@ -156,7 +174,19 @@ impl History {
         let calls = calls(lines, report);
         let facts = facts(lines, report);
         let troubles = troubles(lines, report);
-        Some(Self { clock, end, calls, facts, troubles, lease_us })
+        let (lease_us, late_us, floor) = run;
+        Some(Self {
+            clock,
+            end,
+            calls,
+            facts,
+            troubles,
+            lease_us,
+            late_us,
+            floor,
+            handlers,
+            slacks,
+        })
     }
 
     /// Whether anything was in the way of `node`, or of any if there is none, between the two.
@@ -229,7 +259,7 @@ fn invocation(line: &Line) -> Option<((u32, u32), Stamp, &String, Op)> {
         Line::Reschedule { client, number, at, name, to } => {
             ((*client, *number), *at, name, Op::Reschedule(*to))
         }
-        Line::Every { client, number, at, name, period_us } => {
+        Line::Every { client, number, at, name, period_us, .. } => {
             ((*client, *number), *at, name, Op::Every(*period_us))
         }
         Line::Enable { client, number, at, name, on } => {
@@ -258,7 +288,9 @@ fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
         match line {
             Line::Start {
                 at,
+                began,
                 label,
+                kind,
                 name,
                 scheduled,
                 scheduled_for,
@@ -271,7 +303,9 @@ fn facts(lines: &[Line], report: &mut Report) -> BTreeMap<Key, Facts> {
                 let id = (*label, *timer, *attempt);
                 facts.entry(key).or_default().attempts.push(Attempt {
                     at: *at,
+                    began: *began,
                     label: *label,
+                    kind: kind.clone(),
                     scheduled_for: *scheduled_for,
                     due: *due,
                     timer: *timer,

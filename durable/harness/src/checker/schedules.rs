@@ -35,6 +35,7 @@ pub(super) fn check(history: &History, report: &mut Report) {
         for (key, time, facts) in &of {
             asked(history, key, (*time, &phases), report);
             after_disable(history, (key, *time), calls, facts, report);
+            due_late(history, (key, *time), calls, facts, report);
             for record in &facts.records {
                 excused(history, (key, *time), (calls, &of), record, report);
             }
@@ -147,6 +148,39 @@ fn after_disable(
     }
 }
 
+/// Whether the schedule began near this time, for all that is known: nodes learn of its beginning
+/// when they next read the schedules.
+fn is_new(history: &History, due: (Stamp, Stamp), calls: &[Call]) -> bool {
+    calls.iter().any(|call| {
+        matches!(call.op, Op::Every(_) | Op::Enable(true))
+            && call.invoked <= due.1
+            && due.0.0 <= call.returned.0.saturating_add(history.lease_us)
+    })
+}
+
+/// An occurrence is due when it is scheduled, or as much later as its schedule allows.
+fn due_late(
+    history: &History,
+    (key, time): (&Key, Time),
+    calls: &[Call],
+    facts: &Facts,
+    report: &mut Report,
+) {
+    let Key::Occurrence(name, _) = key else { return };
+    let slack_us = history.slacks.get(name.as_str()).copied().unwrap_or(i64::MAX);
+    // A further attempt is due when the one before it has ended.
+    let Some(attempt) = facts.attempts.first().filter(|attempt| attempt.number == 1) else {
+        return;
+    };
+    let due = history.clock.stamps(time);
+    let late_us = attempt.due.as_micros() - time.as_micros();
+    let is_excused = history.troubled(None, due.0, history.clock.stamps(attempt.due).1);
+    let most_us = slack_us.saturating_add(history.late_us);
+    if late_us > most_us && !is_excused && !is_new(history, due, calls) {
+        report.add(Verdict::Late, key, format!("it became due {late_us} us late"));
+    }
+}
+
 /// An outcome without an attempt has a reason that the logs know too.
 fn excused(
     history: &History,
@@ -159,14 +193,18 @@ fn excused(
     let recorded = history.clock.stamps(record.recorded);
     match record.ended {
         Ended::Missed => {
-            // Nodes learn of a schedule's beginning when they next read the schedules.
-            let is_new = |call: &&Call| {
-                matches!(call.op, Op::Every(_) | Op::Enable(true))
-                    && call.invoked <= due.1
-                    && due.0.0 <= call.returned.0.saturating_add(history.lease_us)
-            };
-            let is_excused = history.troubled(None, due.0, recorded.1);
-            if !is_excused && !calls.iter().any(|call| is_new(&call)) {
+            let found_us = record.recorded.since(time).as_micros();
+            let periods = calls.iter().filter(|call| call.may_have()).filter_map(|call| {
+                if let Op::Every(period) = call.op { Some(period) } else { None }
+            });
+            // What is found late is missed only if the next is due too.
+            if periods.min().is_some_and(|period| found_us < u128::from(period.unsigned_abs())) {
+                report.add(Verdict::SkippedFreely, key, "missed, and the next was not due yet");
+            }
+            // Without a fault it may be found as late as an attempt may start.
+            let is_excused = found_us <= u128::from(history.late_us.unsigned_abs())
+                || history.troubled(None, due.0, recorded.1);
+            if !is_excused && !is_new(history, due, calls) {
                 report.add(Verdict::SkippedFreely, key, "missed, and no fault was there");
             }
         }

@@ -62,6 +62,9 @@ impl Storm {
                 thread::sleep(span);
                 process.thaw()?;
             }
+            Fault::Hold if !self.address.is_postgres() => {
+                self.address.hold(self.options.away.unwrap_or(span))?;
+            }
             Fault::Hold => self.address.hold(span)?,
             Fault::Terminate => self.address.terminate()?,
             Fault::ServerKilled => {

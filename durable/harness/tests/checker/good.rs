@@ -59,6 +59,8 @@ impl Run {
     pub(crate) fn start(&mut self, timer: &Timer, attempt: u32, node: u32, at: i64) {
         self.lines.push(Line::Start {
             at: Stamp(at),
+            began: Stamp(at),
+            kind: "quick".into(),
             label: Label { node, start: 1 },
             name: timer.name.clone(),
             scheduled: timer.scheduled,
@@ -106,7 +108,8 @@ impl Run {
 
     pub(crate) fn every(&mut self, name: &str, called: i64, period_us: i64) {
         let name = name.to_owned();
-        let line = |number, at| Line::Every { client: 0, number, at, name, period_us };
+        let slack_us = Some(0);
+        let line = |number, at| Line::Every { client: 0, number, at, name, period_us, slack_us };
         self.call(called, Answer::Done, line);
     }
 
@@ -192,7 +195,12 @@ pub(crate) fn schedules(run: &mut Run) {
 
 pub(crate) fn good() -> Vec<Line> {
     let mut run = Run::default();
-    run.lines.push(Line::Run { seed: 1, lease_us: 2 * SECOND });
+    let (late_us, floor) = (SECOND, 20);
+    run.lines.push(Line::Run { seed: 1, lease_us: 2 * SECOND, late_us, floor });
+    for node in 0..2 {
+        let label = Label { node, start: 1 };
+        run.lines.push(Line::Handlers { label, kind: "quick".into(), threads: 2 });
+    }
     for second in 0..=21 {
         let (before, after) = (Stamp(second * SECOND), Stamp(second * SECOND + 200));
         let time = time(second * SECOND + 100);

@@ -5,8 +5,8 @@ mod mutations;
 
 use std::collections::BTreeSet;
 
-use good::{SECOND, good};
-use mutations::{mutations, with};
+use good::{MS, SECOND, good};
+use mutations::{late, missed, mutations, with};
 use tourbillon_durable_harness::checker::Verdict::{self, *};
 use tourbillon_durable_harness::checker::check;
 use tourbillon_durable_harness::log::{Line, Stamp};
@@ -53,10 +53,21 @@ fn the_order_of_the_lines_does_not_matter() {
 }
 
 #[test]
+fn an_attempt_is_late_only_if_a_handler_was_free() {
+    assert_eq!(verdicts(&late(990 * MS, 0)), BTreeSet::new());
+    assert_eq!(verdicts(&late(2_150 * MS, 2)), BTreeSet::new());
+}
+
+#[test]
+fn an_occurrence_is_missed_if_the_next_is_due_when_it_is_found() {
+    assert_eq!(verdicts(&missed(16 * SECOND, 17 * SECOND)), BTreeSet::new());
+}
+
+#[test]
 fn a_start_is_early_only_if_no_reading_allows_it() {
     let started = |at: i64| {
         with(move |line| match line {
-            Line::Start { at: start, name, .. } if name == "plain" => *start = Stamp(at),
+            Line::Start { began, name, .. } if name == "plain" => *began = Stamp(at),
             _ => {}
         })
     };

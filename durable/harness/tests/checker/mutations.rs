@@ -82,6 +82,7 @@ fn pending(line: &mut Line) {
 pub(crate) fn mutations() -> Vec<Mutation> {
     let mut all = losses();
     all.extend(starts());
+    all.extend(lateness());
     all.extend(records());
     all
 }
@@ -154,8 +155,8 @@ fn losses() -> Vec<Mutation> {
 fn starts() -> Vec<Mutation> {
     let to = |at: i64, name: &'static str| {
         with(move |line| match line {
-            Line::Start { at: start, name: of, attempt: 1, .. } if of == name => {
-                *start = Stamp(at);
+            Line::Start { at: asked, began, name: of, attempt: 1, .. } if of == name => {
+                (*asked, *began) = (Stamp(at), Stamp(at));
             }
             _ => {}
         })
@@ -171,7 +172,7 @@ fn starts() -> Vec<Mutation> {
         (
             "a start after Cancelled",
             and(|run, find| run.start(&find("cancelled", 0), 1, 0, 5 * SECOND + MS)),
-            vec![AfterCancel],
+            vec![AfterCancel, AfterRecord],
         ),
         (
             "a start after Gone",
@@ -199,30 +200,50 @@ fn starts() -> Vec<Mutation> {
         (
             "a start after Disabled",
             and(|run, find| run.start(&find("tick", 6 * SECOND), 1, 0, 7 * SECOND)),
-            vec![AfterDisable],
+            vec![AfterDisable, AfterRecord],
         ),
         (
             "a start, once it is enabled again, of what was pending when it was disabled",
             and(|run, find| run.start(&find("tick", 6 * SECOND), 1, 0, 9 * SECOND)),
-            vec![AfterDisable],
+            vec![AfterDisable, AfterRecord],
         ),
         (
             "a start after the timer was done, beside a fault",
-            and(|run, find| run.start(&find("tick", 11 * SECOND), 2, 0, 11_100 * MS))
-                .into_iter()
-                .map(|mut line| {
-                    if let Line::Fault { node, .. } = &mut line {
-                        *node = None;
-                    }
-                    line
-                })
-                .collect(),
-            vec![AfterDone],
+            of_all(and(|run, find| run.start(&find("tick", 11 * SECOND), 2, 0, 11_100 * MS))),
+            vec![AfterDone, AfterRecord],
+        ),
+        (
+            "a start after a success whose answer was lost",
+            of_all(and(|run, find| {
+                let tick = find("tick", 11 * SECOND);
+                run.lines
+                    .retain(|line| !matches!(line, Line::Taken { timer, .. } if *timer == tick.id));
+                run.start(&tick, 2, 0, 11_100 * MS);
+            })),
+            vec![AfterRecord],
+        ),
+        (
+            "a start after the last failure",
+            and(|run, find| run.start(&find("dead", 0), 2, 1, 4 * SECOND + 50 * MS)),
+            vec![AfterRecord],
+        ),
+        (
+            "a start after another period withdrew the occurrence",
+            and(|run, _| {
+                run.every("tack", 12_050 * MS, 2 * SECOND);
+                run.every("tack", 14 * SECOND + MS, 4 * SECOND);
+                let withdrawn = run.timer("tack", true, 14 * SECOND);
+                run.record(&withdrawn, 0, None, 14 * SECOND + 2 * MS, Ended::Withdrawn);
+                run.start(&withdrawn, 1, 1, 14_500 * MS);
+                let next = run.timer("tack", true, 16 * SECOND);
+                run.succeed(&next, 1, 1, 16 * SECOND + MS);
+            }),
+            vec![AfterRecord],
         ),
         (
             "a start after the timer was done, without a fault",
             and(|run, find| run.start(&find("plain", 0), 2, 1, 4 * SECOND)),
-            vec![AfterDone, SecondStart],
+            vec![AfterDone, AfterRecord, SecondStart],
         ),
         (
             "an earlier attempt starts after a later one",
@@ -234,7 +255,7 @@ fn starts() -> Vec<Mutation> {
             and(|run, find| run.start(&find("orphan", 0), 1, 0, 11 * SECOND)),
             vec![OutOfOrder],
         ),
-        ("a second start without a fault", no_fault, vec![Unfinished, SecondStart]),
+        ("a second start without a fault", no_fault, vec![Unfinished, Late, SecondStart]),
         (
             "a second start beside a fault of another node",
             with(|line| {
@@ -265,6 +286,86 @@ fn starts() -> Vec<Mutation> {
             vec![WrongTime],
         ),
         ("a rescheduled timer starts at its old time", to(5 * SECOND + MS, "moved"), vec![Early]),
+    ]
+}
+
+/// The same with the fault striking all nodes.
+fn of_all(mut lines: Vec<Line>) -> Vec<Line> {
+    for line in &mut lines {
+        if let Line::Fault { node, .. } = line {
+            *node = None;
+        }
+    }
+    lines
+}
+
+/// The good run with an attempt that is as late as this, on a node that carries out so many others.
+pub(crate) fn late(late: i64, others: usize) -> Vec<Line> {
+    and(|run, _| {
+        for _ in 0..others {
+            let long = run.once(&format!("long-{}", run.timers), SECOND, 13_500 * MS, Answer::Done);
+            run.start(&long, 1, 1, 13_500 * MS);
+            run.finish(&long, 1, 1, 15_200 * MS, How::Ok);
+            run.record(&long, 1, Some(1), 15_200 * MS, Ended::Succeeded);
+        }
+        let slow = run.once("slow", SECOND, 14 * SECOND, Answer::Done);
+        run.succeed(&slow, 1, 1, 14 * SECOND + late);
+    })
+}
+
+/// The good run with an occurrence that was missed, and found to be at this time.
+pub(crate) fn missed(at: i64, found: i64) -> Vec<Line> {
+    and(|run, find| {
+        let tick = find("tick", at);
+        run.lines.retain(|line| match line {
+            Line::Start { timer, .. } | Line::Finish { timer, .. } => *timer != tick.id,
+            Line::Taken { timer, .. } | Line::Record { timer, .. } => *timer != tick.id,
+            _ => true,
+        });
+        run.record(&tick, 0, None, found, Ended::Missed);
+    })
+}
+
+fn lateness() -> Vec<Mutation> {
+    vec![
+        ("an attempt starts late", late(SECOND + 10 * MS, 0), vec![Late]),
+        ("an attempt starts late beside a handler that is free", late(1_500 * MS, 1), vec![Late]),
+        ("an attempt starts long after the handlers were free", late(2_500 * MS, 2), vec![Late]),
+        (
+            "an occurrence becomes due late",
+            and(|run, _| {
+                run.every("tack", 13_500 * MS, 4 * SECOND);
+                let tack = run.timer("tack", true, 16 * SECOND);
+                run.succeed(&tack, 1, 1, 17_501 * MS);
+                for line in &mut run.lines {
+                    if let Line::Start { due, timer, .. } = line
+                        && *timer == tack.id
+                    {
+                        *due = time(17_500 * MS);
+                    }
+                }
+            }),
+            vec![Late],
+        ),
+        (
+            "an occurrence is missed that was found before the next was due, beside a fault",
+            missed(10 * SECOND, 10_900 * MS),
+            vec![SkippedFreely],
+        ),
+        (
+            "an occurrence is missed that was found late without a fault",
+            missed(16 * SECOND, 17_100 * MS),
+            vec![SkippedFreely],
+        ),
+        (
+            "too little happened",
+            with(|line| {
+                if let Line::Run { floor, .. } = line {
+                    *floor = 24;
+                }
+            }),
+            vec![Unjudged],
+        ),
     ]
 }
 

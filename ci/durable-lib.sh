@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Sourced by the scripts that run the harness of durable timers.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+harness=durable/target/debug/harness
+cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillon-durable-harness
+if [ -z "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ]; then
+    echo "no libfaketime here: installing Debian's" >&2
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends faketime >&2
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# on_sqlite COMMAND..., on_postgres COMMAND...: runs the harness on a database made for it.
+on_sqlite() { "$harness" "$1" --store "sqlite:$(mktemp -d "$folder/XXXXXX")/timers" "${@:2}"; }
+# The processes of the server are killed, not the machine: what was written need not be on the disk.
+on_postgres() { FSYNC=off ci/durable-postgres.sh "$harness" "$1" --store {} "${@:2}"; }
