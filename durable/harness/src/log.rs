@@ -287,8 +287,8 @@ lines! {
     }
     /// A handler starts.
     Start = "start" {
-        /// Before the worker was asked that yielded the attempt. So what the worker knew is no older,
-        /// also if the process was stopped right after it.
+        /// Before the worker was asked that yielded the attempt. So what the worker knew is no
+        /// older, also if the process was stopped right after it.
         at: Stamp,
         /// When the handler had the attempt.
         began: Stamp,
