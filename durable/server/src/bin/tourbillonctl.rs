@@ -1,3 +1,5 @@
 //! `tourbillonctl`: the API from a terminal.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tourbillond::ctl::main()
+}

@@ -1,0 +1,164 @@
+//! Schedules kept in a file: what differs, and how it is made so.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
+
+use super::Failure;
+use super::remote::Remote;
+use super::show::{flatten, visible};
+use crate::model::{Definition, When};
+
+/// What a file says.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    pub(super) schedules: BTreeMap<String, Definition>,
+}
+
+/// What has to be done for one schedule.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Create(String, Definition),
+    /// With what differs: a field, what it is, and what it is to be.
+    Replace(String, Definition, Vec<(String, String, String)>),
+    Delete(String),
+}
+
+impl Wanted {
+    /// Understands a file.
+    ///
+    /// # Errors
+    ///
+    /// With what is wrong and where.
+    pub(super) fn parse(text: &[u8], is_toml: bool) -> Result<Self, String> {
+        let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+        let wanted: Self = if is_toml {
+            toml::from_str(text).map_err(|error| error.to_string())?
+        } else {
+            serde_json::from_str(text).map_err(|error| error.to_string())?
+        };
+        for (key, definition) in &wanted.schedules {
+            if matches!(definition.when, When::After(_)) {
+                // It would mean another time whenever the file is applied.
+                return Err(format!("`{key}`: a file says `at`, not `after`"));
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Whether all of its keys begin so.
+    pub(super) fn all_begin(&self, prefix: &str) -> bool {
+        self.schedules.keys().all(|key| key.starts_with(prefix))
+    }
+}
+
+impl Step {
+    pub(super) fn key(&self) -> &str {
+        match self {
+            Self::Create(key, _) | Self::Replace(key, ..) | Self::Delete(key) => key,
+        }
+    }
+
+    pub(super) async fn carry_out(&self, remote: &Remote, url: Url) -> Result<(), Failure> {
+        match self {
+            Self::Create(_, definition) | Self::Replace(_, definition, _) => {
+                remote.send("PUT", url, Some(&serde_json::to_value(definition)?)).await?;
+            }
+            Self::Delete(_) => {
+                remote.send("DELETE", url, None).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What has to be done so that `there`, a list of the service's, is as wanted. What is there,
+/// begins with `prune` and is not wanted goes.
+pub(super) fn plan(
+    wanted: &Wanted,
+    there: &Value,
+    prune: Option<&str>,
+) -> Result<Vec<Step>, Failure> {
+    let mut found = BTreeMap::new();
+    for item in there.as_array().into_iter().flatten() {
+        if let Some(key) = item["key"].as_str().filter(|_| is_live(item)) {
+            found.insert(key, definition(item)?);
+        }
+    }
+    let mut steps = Vec::new();
+    for (key, wanted) in &wanted.schedules {
+        match found.get(&**key) {
+            None => steps.push(Step::Create(key.clone(), wanted.clone())),
+            Some(old) if old == wanted => {}
+            Some(old) => {
+                let differs = differences(old, wanted)?;
+                steps.push(Step::Replace(key.clone(), wanted.clone(), differs));
+            }
+        }
+    }
+    for key in found.keys() {
+        let goes = prune.is_some_and(|prefix| key.starts_with(prefix));
+        if goes && !wanted.schedules.contains_key(*key) {
+            steps.push(Step::Delete((*key).to_owned()));
+        }
+    }
+    Ok(steps)
+}
+
+/// Whether it is not over.
+fn is_live(item: &Value) -> bool {
+    let state = item["state"].as_str().unwrap_or_default();
+    !matches!(state, "succeeded" | "dead" | "skipped" | "cancelled")
+}
+
+/// The part of an answer that a client has said.
+fn definition(item: &Value) -> Result<Definition, Failure> {
+    const FIELDS: [&str; 8] =
+        ["when", "callback", "missed", "on_time_within", "overlap", "jitter", "retry", "enabled"];
+    let fields = item.as_object().into_iter().flatten();
+    let fields = fields.filter(|(name, value)| FIELDS.contains(&&***name) && !value.is_null());
+    let fields: serde_json::Map<_, _> =
+        fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    Ok(serde_json::from_value(Value::Object(fields))?)
+}
+
+fn differences(
+    old: &Definition,
+    new: &Definition,
+) -> Result<Vec<(String, String, String)>, Failure> {
+    let mut sides = [Vec::new(), Vec::new()];
+    for (definition, lines) in [old, new].into_iter().zip(&mut sides) {
+        flatten("", &serde_json::to_value(definition)?, lines);
+    }
+    let [old, new] = sides.map(|lines| lines.into_iter().collect::<BTreeMap<_, _>>());
+    let names: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let of = |side: &BTreeMap<String, String>, name: &String| {
+        side.get(name).cloned().unwrap_or_else(|| "-".to_owned())
+    };
+    let all = names.into_iter().map(|name| (name.clone(), of(&old, name), of(&new, name)));
+    Ok(all.filter(|(_, old, new)| old != new).collect())
+}
+
+/// The steps as text: `+` for new, `~` for changed, `-` for gone.
+pub(super) fn shown(steps: &[Step]) -> String {
+    if steps.is_empty() {
+        return "nothing differs\n".to_owned();
+    }
+    let mut text = String::new();
+    for step in steps {
+        match step {
+            Step::Create(key, _) => text += &format!("+ {}\n", visible(key)),
+            Step::Delete(key) => text += &format!("- {}\n", visible(key)),
+            Step::Replace(key, _, differs) => {
+                text += &format!("~ {}\n", visible(key));
+                for (name, old, new) in differs {
+                    text += &format!("    {name}: {old} -> {new}\n");
+                }
+            }
+        }
+    }
+    text
+}

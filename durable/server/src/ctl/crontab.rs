@@ -1,0 +1,100 @@
+//! A crontab(5) as schedules. It is read by the parser of the example `crontab`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+
+use super::apply::Wanted;
+use crate::model::{Callback, CronWhen, Definition, MissedPolicy, When};
+
+/// What the example's parser shows faults with.
+mod log {
+    pub(super) fn visible(text: &[u8]) -> String {
+        crate::ctl::show::visible(&String::from_utf8_lossy(text))
+    }
+}
+
+#[path = "../../../../examples/crontab/table.rs"]
+mod table;
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Whose {
+    /// A user's own.
+    User,
+    /// The system's, with users before the commands.
+    System,
+}
+
+/// The system's zone by name.
+pub(super) fn local_zone() -> String {
+    let zone = jiff::tz::TimeZone::system();
+    zone.iana_name().unwrap_or("UTC").to_owned()
+}
+
+/// Reads a crontab. Each line becomes a schedule whose key is `prefix` and the line's number, which
+/// calls `to` with the command as body, and the command's input after it. Times that were missed
+/// are skipped. `SHELL`, `PATH` and `MAILTO` say nothing to a callback and are passed over.
+///
+/// # Errors
+///
+/// With every line that cannot be one: `@reboot`, and what relies on other variables.
+pub(super) fn read(
+    text: &[u8],
+    whose: Whose,
+    zone: &str,
+    prefix: &str,
+    to: &str,
+) -> Result<Wanted, String> {
+    let format = match whose {
+        Whose::User => table::Format::User,
+        Whose::System => table::Format::System,
+    };
+    let jobs = table::parse(text, format, zone)
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let mut schedules = BTreeMap::new();
+    let mut faults = String::new();
+    for job in jobs.jobs {
+        let Some(cron) = job.when else {
+            let _ = writeln!(faults, "{}: `@reboot` is no time", job.line);
+            continue;
+        };
+        let lost = job.variables.iter().map(|(name, _)| &**name);
+        let mut lost =
+            lost.filter(|name| !matches!(*name, "CRON_TZ" | "SHELL" | "PATH" | "MAILTO"));
+        if let Some(name) = lost.next() {
+            let name = super::show::visible(name);
+            let _ = writeln!(faults, "{}: a callback has no variable `{name}`", job.line);
+            continue;
+        }
+        let key = format!("{prefix}{}", job.line);
+        let line = job.line.to_string();
+        let user = job.user.unwrap_or_default();
+        let url = to.replace("{key}", &key).replace("{line}", &line).replace("{user}", &user);
+        let mut body = job.command;
+        if let Some(input) = job.input {
+            // What the command would read.
+            body = format!("{body}\n{input}");
+        }
+        // A command's braces are no names of a template.
+        let body = body.replace("{{", "{{{{");
+        let (cron, zone) = (cron.expression().to_owned(), cron.zone().to_owned());
+        let text = "text/plain; charset=utf-8".to_owned();
+        let headers = BTreeMap::from([("Content-Type".to_owned(), text)]);
+        let callback = Callback { method: "POST".to_owned(), url, headers, body, timeout: None };
+        let definition = Definition {
+            when: When::Cron(CronWhen { cron, zone }),
+            callback,
+            // As cron does.
+            missed: Some(MissedPolicy::Skip),
+            on_time_within: None,
+            overlap: None,
+            jitter: None,
+            retry: None,
+            enabled: true,
+        };
+        schedules.insert(key, definition);
+    }
+    if faults.is_empty() { Ok(Wanted { schedules }) } else { Err(faults) }
+}

@@ -1,0 +1,160 @@
+//! Requests, and what is wrong with their answers.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::Failure;
+use super::show::visible;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How large it may be.
+const ANSWER_MAX: usize = 64 << 20;
+
+/// How many items one request asks for.
+const PAGE: usize = 1_000;
+
+/// The service.
+#[derive(Debug)]
+pub(super) struct Remote {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    base: Url,
+    token: Option<String>,
+}
+
+impl Remote {
+    pub(super) fn new(url: &str, token: Option<&str>) -> Result<Self, Failure> {
+        let base = Url::parse(url).map_err(|error| Failure::Usage(format!("`{url}`: {error}")))?;
+        if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
+            return Err(Failure::Usage(format!("`{url}` is neither http:// nor https://")));
+        }
+        let builder = HttpsConnectorBuilder::new().with_webpki_roots();
+        let connector = builder.https_or_http().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { client, base, token: token.map(str::to_owned) })
+    }
+
+    /// The address of a resource. Segments may have any characters.
+    pub(super) fn url<'a>(
+        &self,
+        path: impl IntoIterator<Item = &'a str>,
+        query: &[(&str, Option<&str>)],
+    ) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        for (name, value) in query {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        url
+    }
+
+    pub(super) async fn get(&self, url: Url) -> Result<Value, Failure> {
+        self.send("GET", url, None).await
+    }
+
+    /// Sends a request. The answer of a success is its body; that of a refusal, the problem.
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let mut request = Request::builder().method(method).uri(url.as_str());
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let body = match body {
+            Some(body) => {
+                request = request.header(CONTENT_TYPE, "application/json");
+                serde_json::to_vec(body)?
+            }
+            None => Vec::new(),
+        };
+        let request = request.body(Full::from(body))?;
+        let exchange = async {
+            let unreached = |error: &dyn std::error::Error| {
+                Failure::Refused(format!("{} was not reached: {}", self.base, causes(error)))
+            };
+            let answer = self.client.request(request).await.map_err(|error| unreached(&error))?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), ANSWER_MAX).collect().await;
+            let body = body.map_err(|error| unreached(&*error))?.to_bytes();
+            if status.is_success() && body.is_empty() {
+                return Ok(json!({}));
+            }
+            let document = serde_json::from_slice(&body);
+            match document {
+                Ok(value) if status.is_success() => Ok(value),
+                Ok(problem) => Err(Failure::Refused(refusal(status.as_u16(), &problem))),
+                Err(_) => {
+                    let text = visible(&String::from_utf8_lossy(&body));
+                    Err(Failure::Refused(format!("{status}: {text}")))
+                }
+            }
+        };
+        tourbillon::timeout(PATIENCE, exchange).await.unwrap_or_else(|_| {
+            Err(Failure::Refused(format!("{} gave no answer in {PATIENCE:?}", self.base)))
+        })
+    }
+
+    /// The first `limit` items of a list.
+    pub(super) async fn list(
+        &self,
+        path: &[&str],
+        query: &[(&str, Option<&str>)],
+        limit: usize,
+    ) -> Result<Value, Failure> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        while items.len() < limit {
+            let size = (limit - items.len()).min(PAGE).to_string();
+            let page = [("limit", Some(&*size)), ("cursor", cursor.as_deref())];
+            let query: Vec<_> = query.iter().copied().chain(page).collect();
+            let mut answer = self.get(self.url(path.iter().copied(), &query)).await?;
+            match answer["items"].take() {
+                Value::Array(more) => items.extend(more),
+                _ => return Err(Failure::Refused("the answer is not a list".to_owned())),
+            }
+            cursor = answer["next"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(items.into())
+    }
+}
+
+/// An error and what caused it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// A problem document of RFC 9457 as text, a line for each field that is wrong.
+pub(super) fn refusal(status: u16, problem: &Value) -> String {
+    let title = problem["title"].as_str().unwrap_or("refused");
+    let mut text = format!("{status} {title}");
+    if let Some(detail) = problem["detail"].as_str().filter(|detail| *detail != title) {
+        text += &format!(": {detail}");
+    }
+    for error in problem["errors"].as_array().into_iter().flatten() {
+        let [field, detail] = ["field", "detail"].map(|name| error[name].as_str().unwrap_or(""));
+        text += &format!("\n  {field}: {detail}");
+    }
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}

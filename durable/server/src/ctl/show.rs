@@ -1,0 +1,188 @@
+//! Answers as tables.
+
+use serde_json::Value;
+
+/// `text` without what a terminal would act upon: names and answers are others'.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || directs(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// Whether it changes the direction of what follows.
+const fn directs(c: char) -> bool {
+    let marks = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}');
+    marks || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A value as a cell.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => visible(text),
+        Value::Array(all) if all.is_empty() => "-".to_owned(),
+        Value::Array(all) => all.iter().map(cell).collect::<Vec<_>>().join(", "),
+        other => visible(&other.to_string()),
+    }
+}
+
+/// Rows below their titles, in columns.
+pub(super) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let wide = |text: &str| text.chars().count();
+    let mut widths: Vec<usize> = titles.iter().map(|title| wide(title)).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(wide(cell));
+        }
+    }
+    let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
+    let mut text = String::new();
+    for row in std::iter::once(&titles).chain(rows) {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line += &format!("{cell:width$}  ");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn rows(items: &Value, row: impl Fn(&Value) -> Vec<String>) -> Vec<Vec<String>> {
+    items.as_array().into_iter().flatten().map(row).collect()
+}
+
+/// Some fields of each item of a list.
+fn columns(items: &Value, names: &[&str], titles: &[&str]) -> String {
+    table(titles, &rows(items, |item| names.iter().map(|name| cell(&item[*name])).collect()))
+}
+
+/// When, in a word or two.
+fn when(when: &Value) -> String {
+    let field = |name: &str| when[name].as_str();
+    let text = match (field("cron"), field("every"), field("at"), field("after")) {
+        (Some(cron), ..) => format!("{cron} {}", field("zone").unwrap_or("UTC")),
+        (_, Some(every), ..) => format!("every {every}"),
+        (_, _, Some(at), _) => format!("at {at}"),
+        (_, _, _, Some(after)) => format!("after {after}"),
+        _ => "-".to_owned(),
+    };
+    visible(&text)
+}
+
+pub(super) fn apps(answer: &Value) -> String {
+    let items = if answer.is_array() { answer } else { &answer["items"] };
+    columns(items, &["name"], &["APP"])
+}
+
+pub(super) fn schedules(items: &Value) -> String {
+    let row = |item: &Value| {
+        let next = item["next"].get(0).map_or_else(|| "-".to_owned(), cell);
+        let url = cell(&item["callback"]["url"]);
+        vec![cell(&item["key"]), cell(&item["state"]), when(&item["when"]), next, url]
+    };
+    table(&["KEY", "STATE", "WHEN", "NEXT", "CALLS"], &rows(items, row))
+}
+
+pub(super) fn schedule(answer: &Value) -> String {
+    fields(answer)
+}
+
+/// What a disable or a delete leaves running, if anything.
+pub(super) fn switched(answer: &Value) -> String {
+    match answer["running"].as_array() {
+        Some(running) if !running.is_empty() => {
+            format!("done; attempts that run still: {}\n", cell(&answer["running"]))
+        }
+        _ => "done\n".to_owned(),
+    }
+}
+
+pub(super) fn preview(answer: &Value) -> String {
+    let items = if answer.is_array() { answer } else { &answer["items"] };
+    columns(items, &["at", "local", "note"], &["AT", "LOCAL", "NOTE"])
+}
+
+pub(super) fn runs(items: &Value) -> String {
+    let row = |item: &Value| {
+        let last = item["tries"].as_array().and_then(|tries| tries.last());
+        let answer = last.map_or_else(|| "-".to_owned(), outcome);
+        let fields = ["id", "key", "scheduled_for", "state", "attempts"];
+        fields.iter().map(|name| cell(&item[*name])).chain([answer]).collect()
+    };
+    table(&["ID", "KEY", "SCHEDULED FOR", "STATE", "ATTEMPTS", "LAST ANSWER"], &rows(items, row))
+}
+
+/// What an attempt came to.
+fn outcome(one: &Value) -> String {
+    match (&one["status"], &one["error"]) {
+        (Value::Null, error) => cell(error),
+        (status, Value::Null) => cell(status),
+        (status, error) => format!("{} {}", cell(status), cell(error)),
+    }
+}
+
+pub(super) fn run(answer: &Value) -> String {
+    let row = |one: &Value| {
+        let fields = ["attempt", "started", "ms"];
+        let outcome = outcome(one);
+        fields.iter().map(|name| cell(&one[*name])).chain([outcome, cell(&one["answer"])]).collect()
+    };
+    let tries = rows(&answer["tries"], row);
+    let mut text = fields(answer);
+    if !tries.is_empty() {
+        text += &format!("\n{}", table(&["ATTEMPT", "STARTED", "MS", "CAME TO", "ANSWER"], &tries));
+    }
+    text
+}
+
+pub(super) fn overview(answer: &Value) -> String {
+    let single = ["now", "overdue", "running", "enabled", "disabled"];
+    let mut text = String::new();
+    for name in single {
+        text += &format!("{name:10}  {}\n", cell(&answer[name]));
+    }
+    for name in ["outcomes", "lateness"] {
+        let counts = answer[name].as_object().into_iter().flatten();
+        let counts = counts.filter(|(_, value)| value.is_number());
+        let counts: Vec<_> = counts.map(|(name, value)| format!("{name} {value}")).collect();
+        text += &format!("{name:10}  {}\n", visible(&counts.join(", ")));
+    }
+    let next = answer["pending_next_hour"].as_array().into_iter().flatten();
+    let next: u64 = next.filter_map(Value::as_u64).sum();
+    text += &format!("{:10}  {next}\n\n", "next hour");
+    text += &columns(
+        &answer["nodes"],
+        &["id", "beat", "expires", "clock_offset_ms"],
+        &["NODE", "BEAT", "LEASE ENDS", "CLOCK OFF BY MS"],
+    );
+    if answer["failing"].as_array().is_some_and(|failing| !failing.is_empty()) {
+        text += &format!("\n{}", runs(&answer["failing"]));
+    }
+    text
+}
+
+/// Every field, a line each; what has fields of its own with a dot between the names.
+pub(super) fn fields(answer: &Value) -> String {
+    let mut lines = Vec::new();
+    flatten("", answer, &mut lines);
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    lines.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+}
+
+/// Values by their paths.
+pub(super) fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = visible(name);
+                let path = if path.is_empty() { name } else { format!("{path}.{name}") };
+                flatten(&path, value, lines);
+            }
+        }
+        Value::Array(all) if all.iter().any(Value::is_object) => {}
+        value => lines.push((path.to_owned(), cell(value))),
+    }
+}

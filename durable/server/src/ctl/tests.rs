@@ -1,0 +1,182 @@
+use clap::{CommandFactory as _, Parser as _};
+use serde_json::{Value, json};
+
+use super::apply::{Step, Wanted, plan, shown};
+use super::crontab::{self, Whose};
+use super::remote::{Remote, refusal};
+use super::{Cli, Command, show};
+use crate::model::{MissedPolicy, OverlapPolicy, When};
+
+fn wanted(text: &str) -> Wanted {
+    Wanted::parse(text.as_bytes(), true).unwrap()
+}
+
+const TWO: &str = r#"
+    [schedules.hourly]
+    when = { every = "1h" }
+    callback = { url = "https://example.com/hourly" }
+
+    [schedules.nightly]
+    when = { cron = "0 2 * * *", zone = "Europe/Berlin" }
+    callback = { url = "https://example.com/nightly", headers = { X-Who = "me" } }
+    missed = { catch_up = 3 }
+"#;
+
+/// A list as the service answers, with what is wanted and what it adds.
+fn answered(wanted: &Wanted) -> Value {
+    let item = |(key, definition): (&String, _)| {
+        let mut item = serde_json::to_value(definition).unwrap();
+        let own =
+            json!({ "app": "shop", "key": key, "state": "enabled", "version": 3, "next": [] });
+        item.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        item
+    };
+    wanted.schedules.iter().map(item).collect()
+}
+
+#[test]
+fn the_commands_make_sense() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn flags_make_a_definition() {
+    let line = "tourbillonctl put k --cron @daily --zone Asia/Tokyo --to http://h/ --header A:b:c \
+                --missed catch-up=7 --overlap queue=2 --attempts 3 --disabled";
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let Command::Put { key, define } = cli.command else { panic!("another command") };
+    let definition = define.definition().unwrap();
+    assert_eq!(key, "k");
+    assert_eq!(definition.callback.headers["A"], "b:c");
+    assert_eq!(definition.missed, Some(MissedPolicy::CatchUp(7)));
+    assert_eq!(definition.overlap, Some(OverlapPolicy::Queue(2)));
+    assert_eq!(definition.retry.unwrap().attempts, 3);
+    assert!(!definition.enabled);
+    let When::Cron(cron) = definition.when else { panic!("another time") };
+    assert_eq!((&*cron.cron, &*cron.zone), ("@daily", "Asia/Tokyo"));
+}
+
+#[test]
+fn flags_that_contradict_are_refused() {
+    for line in [
+        "tourbillonctl put k --cron @daily --every 5s --to http://h/",
+        "tourbillonctl put k --at now --after 5s --to http://h/",
+        "tourbillonctl put k --every 5s --zone UTC --to http://h/",
+        "tourbillonctl put k --every 5s --missed sometimes --to http://h/",
+        "tourbillonctl put k --every 5s --to http://h/ --header nothing",
+        "tourbillonctl preview",
+        "tourbillonctl preview k --every 5s",
+        "tourbillonctl delete",
+    ] {
+        assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+    }
+    for line in ["tourbillonctl put k --to http://h/", "tourbillonctl put k --every 5s"] {
+        let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+        let Command::Put { define, .. } = cli.command else { panic!("another command") };
+        assert!(define.definition().is_err(), "{line}");
+    }
+}
+
+#[test]
+fn what_is_as_wanted_needs_no_step() {
+    let two = wanted(TWO);
+    assert_eq!(plan(&two, &answered(&two), Some("")).unwrap(), []);
+    assert_eq!(shown(&[]), "nothing differs\n");
+}
+
+#[test]
+fn a_plan_says_what_differs() {
+    let there = answered(&wanted(TWO));
+    let new = wanted(&TWO.replace("0 2", "30 3").replace("hourly", "half").replace("1h", "30m"));
+    let steps = plan(&new, &there, None).unwrap();
+    let [Step::Create(made, _), Step::Replace(changed, ..)] = &*steps else { panic!("{steps:?}") };
+    assert_eq!((&**made, &**changed), ("half", "nightly"));
+    let text = shown(&steps);
+    assert_eq!(text, "+ half\n~ nightly\n    when.cron: 0 2 * * * -> 30 3 * * *\n");
+    let pruned = plan(&new, &there, Some("")).unwrap();
+    assert_eq!(pruned[2..], [Step::Delete("hourly".to_owned())]);
+    assert_eq!(plan(&new, &there, Some("night")).unwrap(), steps, "only what begins so goes");
+}
+
+#[test]
+fn what_is_over_is_not_there() {
+    let two = wanted(TWO);
+    let mut there = answered(&two);
+    there[0]["state"] = json!("succeeded");
+    let steps = plan(&two, &there, Some("")).unwrap();
+    assert!(matches!(&*steps, [Step::Create(key, _)] if key == "hourly"), "{steps:?}");
+}
+
+#[test]
+fn a_file_is_refused_with_the_reason() {
+    let refused = |text: &str| Wanted::parse(text.as_bytes(), true).unwrap_err();
+    assert!(refused(&TWO.replace("missed", "mised")).contains("mised"));
+    assert!(refused(&TWO.replace("every =", "after =")).contains("`at`"));
+    assert!(Wanted::parse(b"\xff", true).is_err());
+    assert!(Wanted::parse(TWO.as_bytes(), false).is_err(), "it is no JSON");
+}
+
+#[test]
+fn a_crontab_becomes_schedules() {
+    let text = b"MAILTO=ann\nCRON_TZ=Europe/Paris\n# all is well\n0 5 * * 1 echo {{x}} 50\\%\n\
+                 @hourly cat%one%two\n";
+    let to = "https://example.com/{user}/{line}/{key}";
+    let read = crontab::read(text, Whose::User, "UTC", "tab-", to).unwrap();
+    let first = &read.schedules["tab-4"];
+    assert_eq!(first.callback.url, "https://example.com//4/tab-4");
+    assert_eq!(first.callback.body, "echo {{{{x}} 50%");
+    assert_eq!(first.missed, Some(MissedPolicy::Skip));
+    let When::Cron(cron) = &first.when else { panic!("another time") };
+    assert_eq!((&*cron.cron, &*cron.zone), ("0 5 * * 1", "Europe/Paris"));
+    assert_eq!(read.schedules["tab-5"].callback.body, "cat\none\ntwo\n");
+}
+
+#[test]
+fn a_crontab_with_faults_makes_nothing() {
+    let text = b"* * * * * root true\n@reboot root true\n61 * * * * root true\n";
+    let faults = crontab::read(text, Whose::System, "UTC", "", "http://h/").unwrap_err();
+    assert!(faults.starts_with("3:1: "), "{faults}");
+    let faults = crontab::read(b"@reboot a b\n", Whose::System, "UTC", "", "h").unwrap_err();
+    assert_eq!(faults, "1: `@reboot` is no time\n");
+    let faults = crontab::read(b"A=b\n@daily a\n", Whose::User, "UTC", "", "h").unwrap_err();
+    assert_eq!(faults, "2: a callback has no variable `A`\n");
+}
+
+#[test]
+fn a_problem_names_its_fields_and_moves_no_cursor() {
+    let problem = json!({
+        "title": "Unprocessable Content",
+        "detail": "the definition cannot be kept",
+        "errors": [{ "field": "when.cron", "detail": "a minute is 0 to 59\u{1b}[2J" }],
+    });
+    assert_eq!(
+        refusal(422, &problem),
+        "422 Unprocessable Content: the definition cannot be kept\n  \
+         when.cron: a minute is 0 to 59\\u{1b}[2J",
+    );
+}
+
+#[test]
+fn a_key_is_one_segment_of_an_address() {
+    let remote = Remote::new("https://example.com/base/", None).unwrap();
+    let url = remote.url(["v1", "a/b ?#", "enable"], &[("state", Some("a&b")), ("key", None)]);
+    assert_eq!(url.as_str(), "https://example.com/base/v1/a%2Fb%20%3F%23/enable?state=a%26b");
+    assert!(Remote::new("ftp://example.com", None).is_err());
+    assert!(Remote::new("example", None).is_err());
+}
+
+#[test]
+fn columns_are_as_wide_as_what_is_in_them() {
+    let items = json!([
+        { "key": "a", "state": "enabled", "when": { "every": "5s" }, "next": ["t"],
+          "callback": { "url": "u" } },
+        { "key": "long\u{202e}", "state": "disabled", "when": { "cron": "@daily", "zone": "UTC" },
+          "next": [], "callback": { "url": "u" } },
+    ]);
+    let expected = "\
+KEY           STATE     WHEN        NEXT  CALLS
+a             enabled   every 5s    t     u
+long\\u{202e}  disabled  @daily UTC  -     u
+";
+    assert_eq!(show::schedules(&items), expected);
+}
