@@ -26,6 +26,7 @@ pub mod http;
 pub mod metrics;
 pub mod model;
 pub mod page;
+mod quota;
 mod service;
 
 pub use service::{Service, open};

@@ -130,8 +130,10 @@ async fn serve(flags: &Flags, settings: &Settings, config: Config) -> Result<(),
             _ = interrupt.recv() => {}
         }
         tracing::info!("stopping");
+        service.begin_stop();
     };
-    http::serve(listener, api::router(Arc::clone(&service)), stop).await;
+    let limits = http::Limits { connections: settings.connections, ..http::Limits::default() };
+    http::serve(listener, api::router(Arc::clone(&service)), &timer, limits, stop).await;
     service.stop().await;
     tracing::info!("stopped");
     Ok(())

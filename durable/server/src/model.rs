@@ -8,13 +8,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 use tourbillon_durable::{Time, TimerId};
 use utoipa::ToSchema;
 
+use crate::config::Limits;
+
 /// When something is to happen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum When {
     /// The times of a crontab(5) expression in a named zone.
@@ -60,6 +63,34 @@ pub struct AtWhen {
 pub struct AfterWhen {
     /// A span, from when the database has the request.
     pub after: String,
+}
+
+impl<'de> Deserialize<'de> for When {
+    /// By hand, as an error of serde's own for an enum without a tag names no field.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            cron: Option<String>,
+            zone: Option<String>,
+            every: Option<String>,
+            at: Option<String>,
+            after: Option<String>,
+        }
+        let Fields { cron, zone, every, at, after } = Fields::deserialize(deserializer)?;
+        if zone.is_some() && cron.is_none() {
+            return Err(D::Error::custom("`zone` goes with `cron`"));
+        }
+        match (cron, every, at, after) {
+            (Some(cron), None, None, None) => {
+                Ok(Self::Cron(CronWhen { cron, zone: zone.unwrap_or_else(utc) }))
+            }
+            (None, Some(every), None, None) => Ok(Self::Every(EveryWhen { every })),
+            (None, None, Some(at), None) => Ok(Self::At(AtWhen { at })),
+            (None, None, None, Some(after)) => Ok(Self::After(AfterWhen { after })),
+            _ => Err(D::Error::custom("it has one of `cron`, `every`, `at` and `after`")),
+        }
+    }
 }
 
 fn utc() -> String {
@@ -209,6 +240,196 @@ pub struct XTimer {
     /// The headers, as they came.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<String, Vec<String>>,
+}
+
+/// The state of a schedule or of a one-shot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It repeats, and goes on.
+    Enabled,
+    /// It does not happen until it is enabled.
+    Disabled,
+    /// It happens once, and waits for its time, or for another attempt.
+    Pending,
+    /// It happens once, and an attempt runs.
+    Running,
+    /// It happened once, and an attempt succeeded.
+    Succeeded,
+    /// It happened once, and its last attempt failed.
+    Dead,
+    /// It was to happen once, and never did.
+    Skipped,
+    /// It was to happen once, and was taken back.
+    Cancelled,
+}
+
+/// A definition, and how it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Schedule {
+    /// Whose it is.
+    pub app: String,
+    /// Its key in the app.
+    pub key: String,
+    /// Its identity in the database.
+    pub id: String,
+    /// Changes with each change; for `If-Match`.
+    pub version: u64,
+    /// How it stands.
+    pub state: State,
+    /// The next times, five at most.
+    pub next: Vec<String>,
+    /// When it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// When it happens.
+    pub when: When,
+    /// What is called; not kept of a one-shot that is over, unless it is dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<Callback>,
+    /// As in the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<MissedPolicy>,
+    /// As in the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_time_within: Option<String>,
+    /// As in the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<OverlapPolicy>,
+    /// As in the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    /// As in the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// Whether it is to happen, now.
+    pub enabled: bool,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    /// What is on it.
+    pub items: Vec<T>,
+    /// The `cursor` of the next; without one this was the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// An occurrence that is to come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Occurrence {
+    /// When, RFC 3339.
+    pub at: String,
+    /// What the clock on the wall shows then.
+    pub local: String,
+    /// How far that clock is from UTC.
+    pub offset: String,
+    /// What the change of that clock has to do with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
+}
+
+/// What daylight saving does to an occurrence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// It stands for times that the clock skips.
+    Gap,
+    /// The clock shows this time twice.
+    Fold,
+}
+
+/// What a token may see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppView {
+    /// The app.
+    pub name: String,
+    /// How much it may have.
+    pub limits: Limits,
+    /// Whether the token lets change it.
+    pub write: bool,
+}
+
+/// An attempt that runs still, and is not interrupted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    /// The run.
+    pub run: String,
+    /// Which attempt.
+    pub attempt: u32,
+}
+
+/// What was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stopped {
+    /// Attempts that run still. No other starts.
+    pub running: Vec<Attempt>,
+}
+
+/// What was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Made {
+    /// The run.
+    pub id: String,
+}
+
+/// How many runs ended in each way within the last hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Outcomes {
+    /// An attempt succeeded.
+    pub succeeded: u64,
+    /// The last attempt failed.
+    pub dead: u64,
+    /// Never to run, for a reason.
+    pub skipped: u64,
+    /// Taken back.
+    pub cancelled: u64,
+}
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its identity, which is another after each start.
+    pub id: String,
+    /// Whether it is the one that answers.
+    pub this: bool,
+    /// How often it joined.
+    pub epoch: u64,
+    /// When it last said that it lives, RFC 3339.
+    pub beat: String,
+    /// When its lease ends if it says so no more, RFC 3339.
+    pub expires: String,
+    /// How far its clock is ahead of the database's, in milliseconds; of the node that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offset_ms: Option<i64>,
+}
+
+/// How the service stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Overview {
+    /// The database's clock, RFC 3339.
+    pub now: String,
+    /// How many runs are due and not running.
+    pub overdue: u64,
+    /// How many run.
+    pub running: u64,
+    /// How many are due in each minute of the next hour.
+    pub pending_next_hour: Vec<u64>,
+    /// How many schedules go on.
+    pub enabled: u64,
+    /// How many do not.
+    pub disabled: u64,
+    /// Whether there is more than was counted, so that counts are the least there is.
+    pub cut: bool,
+    /// The newest runs that died within the last hour.
+    pub failing: Vec<Run>,
+    /// What became of runs within the last hour.
+    pub outcomes: Outcomes,
+    /// How late this node's callbacks start.
+    pub lateness: Lateness,
+    /// The nodes that live.
+    pub nodes: Vec<Node>,
 }
 
 /// The state of a run.

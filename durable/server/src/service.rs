@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tourbillon::Timer;
 use tourbillon_durable::store::{Postgres, Sqlite};
 use tourbillon_durable::{Client, Engine, NodeId, Stats, Store, StoreError, Worker};
 
+use crate::api::{LIVE, Overviews};
 use crate::config::{Config, StoreAt};
 use crate::model::Run;
+use crate::quota::Quota;
 
 /// How many runs a slow reader of [`Service::runs`] may be behind before it misses some.
 const RUNS: usize = 1_024;
@@ -24,7 +26,12 @@ pub struct Service {
     pub reader: Client,
     /// Each attempt that ends. With nobody who listens it costs nothing.
     pub runs: broadcast::Sender<Arc<Run>>,
+    pub(crate) quota: Quota,
+    pub(crate) overviews: Overviews,
+    /// A permit for each client that follows what happens.
+    pub(crate) live: Arc<Semaphore>,
     config: watch::Sender<Arc<Config>>,
+    stopping: watch::Sender<bool>,
     node: NodeId,
     /// `None` once the service is stopped.
     engine: Mutex<Option<Engine>>,
@@ -47,7 +54,11 @@ impl Service {
             client: engine.client()?,
             reader: engine.client()?,
             runs: broadcast::channel(RUNS).0,
+            quota: Quota::default(),
+            overviews: Overviews::default(),
+            live: Arc::new(Semaphore::new(LIVE)),
             config: watch::Sender::new(Arc::new(config)),
+            stopping: watch::Sender::new(false),
             node: engine.node(),
             engine: Mutex::new(Some(engine)),
         }))
@@ -85,6 +96,16 @@ impl Service {
     /// What the node has done so far; `None` once the service is stopped.
     pub fn stats(&self) -> Option<Stats> {
         self.engine().as_ref().map(Engine::stats)
+    }
+
+    /// Says that the service is about to stop, so that what never ends by itself does.
+    pub fn begin_stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Waits until the service is about to stop.
+    pub(crate) async fn stopping(&self) {
+        let _ = self.stopping.subscribe().wait_for(|is| *is).await;
     }
 
     /// Stops the engine: it claims nothing more, hands back what no handler has taken, and waits

@@ -1,0 +1,206 @@
+//! From a definition to what the store is given, with each field that is wrong.
+
+use std::time::Duration;
+
+use tourbillon_durable::{Every, Missed, Overlap, Retry, Schedule, Time};
+
+use super::problem::Problem;
+use crate::callback;
+use crate::config::App;
+use crate::model::{self, Definition, MissedPolicy, OverlapPolicy, Stored, When};
+
+/// The largest definition, with all that is kept beside it, in bytes.
+pub(crate) const STORED_MAX: usize = 48 * 1024;
+
+/// The longest key, in bytes.
+const KEY_MAX: usize = 120;
+
+/// The shortest period.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+
+/// The longest period or pause.
+const YEAR: Duration = Duration::from_secs(366 * 86_400);
+
+/// How many occurrences may be made up for, or wait in a queue.
+const COUNT_MAX: u32 = 10_000;
+
+/// When something is to happen, once the texts are read.
+#[derive(Clone, Debug)]
+pub(crate) enum Times {
+    /// Again and again.
+    Repeated(Schedule),
+    /// Once, then.
+    At(Time),
+    /// Once, so long from when the database has it.
+    After(Duration),
+}
+
+/// A definition that makes sense.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) times: Times,
+    pub(crate) retry: Retry,
+    missed: Missed,
+    on_time_within: Duration,
+    overlap: Overlap,
+    jitter: Duration,
+}
+
+/// Which fields are wrong, and why.
+#[derive(Default)]
+struct Faults(Vec<(String, String)>);
+
+impl Faults {
+    fn add(&mut self, field: &str, why: impl Into<String>) {
+        self.0.push((field.to_owned(), why.into()));
+    }
+
+    /// The value, or a fault in its place.
+    fn take<T>(&mut self, field: &str, value: Result<T, String>) -> Option<T> {
+        value.map_err(|why| self.add(field, why)).ok()
+    }
+
+    fn span(&mut self, field: &str, text: Option<&String>, default: Duration) -> Duration {
+        let Some(text) = text else { return default };
+        let span = model::span(text).and_then(|span| {
+            if span > YEAR { Err("it is longer than a year".to_owned()) } else { Ok(span) }
+        });
+        self.take(field, span).unwrap_or(default)
+    }
+
+    fn count(&mut self, field: &str, count: u32, max: u32) {
+        if !(1..=max).contains(&count) {
+            self.add(field, format!("it is not within 1 to {max}"));
+        }
+    }
+}
+
+impl Plan {
+    /// # Errors
+    ///
+    /// Each field that is wrong.
+    pub(crate) fn new(app: &App, definition: &Definition) -> Result<Self, Problem> {
+        let mut faults = Faults::default();
+        let times = times(&mut faults, &definition.when);
+        if !matches!(times, None | Some(Times::Repeated(_))) {
+            for (field, is_there) in [
+                ("missed", definition.missed.is_some()),
+                ("on_time_within", definition.on_time_within.is_some()),
+                ("overlap", definition.overlap.is_some()),
+                ("jitter", definition.jitter.is_some()),
+            ] {
+                if is_there {
+                    faults.add(field, "it is for what repeats, and this happens once");
+                }
+            }
+        }
+        let missed = match definition.missed {
+            Some(MissedPolicy::Skip) => Missed::Skip,
+            None | Some(MissedPolicy::Coalesce) => Missed::Coalesce,
+            Some(MissedPolicy::CatchUp(count)) => {
+                faults.count("missed.catch_up", count, COUNT_MAX);
+                Missed::CatchUp { max_count: count.into(), max_age: YEAR * 10 }
+            }
+        };
+        let overlap = match definition.overlap {
+            None | Some(OverlapPolicy::Allow) => Overlap::Allow,
+            Some(OverlapPolicy::Skip) => Overlap::Skip,
+            Some(OverlapPolicy::Queue(at_most)) => {
+                faults.count("overlap.queue", at_most, COUNT_MAX);
+                Overlap::Queue { at_most }
+            }
+        };
+        let minute = Duration::from_secs(60);
+        let on_time_within =
+            faults.span("on_time_within", definition.on_time_within.as_ref(), minute);
+        let jitter = faults.span("jitter", definition.jitter.as_ref(), Duration::ZERO);
+        let retry = match callback::retry(definition.retry.as_ref()) {
+            Ok(retry) => Some(retry),
+            Err(more) => {
+                faults.0.extend(more);
+                None
+            }
+        };
+        if let Err(more) = callback::check(app, &definition.callback) {
+            faults.0.extend(more);
+        }
+        match (times, retry) {
+            (Some(times), Some(retry)) if faults.0.is_empty() => {
+                Ok(Self { times, retry, missed, on_time_within, overlap, jitter })
+            }
+            _ => Err(Problem::fields(faults.0)),
+        }
+    }
+
+    /// Gives a schedule its policies.
+    pub(crate) fn policies(&self, every: Every) -> Every {
+        every
+            .missed(self.missed)
+            .on_time_within(self.on_time_within)
+            .overlap(self.overlap)
+            .jitter(self.jitter)
+            .retry(self.retry)
+    }
+}
+
+/// Reads when something is to happen.
+///
+/// # Errors
+///
+/// The field that is wrong.
+pub(crate) fn read_times(when: &When) -> Result<Times, Problem> {
+    let mut faults = Faults::default();
+    times(&mut faults, when).ok_or_else(|| Problem::fields(faults.0))
+}
+
+fn times(faults: &mut Faults, when: &When) -> Option<Times> {
+    match when {
+        When::Cron(when) => match Schedule::cron(&when.cron, &when.zone) {
+            Ok(schedule) => Some(Times::Repeated(schedule)),
+            Err(error) => {
+                let is_zone = error.field() == Some(tourbillon::cron::Field::Zone);
+                faults.add(if is_zone { "when.zone" } else { "when.cron" }, error.to_string());
+                None
+            }
+        },
+        When::Every(when) => {
+            let period = model::span(&when.every).and_then(|period| match period {
+                period if period < PERIOD_MIN => Err("it is shorter than a second".to_owned()),
+                period if period > YEAR => Err("it is longer than a year".to_owned()),
+                period => Ok(period),
+            });
+            faults.take("when.every", period).map(|period| Times::Repeated(Schedule::every(period)))
+        }
+        When::At(when) => faults.take("when.at", model::time(&when.at)).map(Times::At),
+        When::After(when) => {
+            let after = model::span(&when.after).and_then(|after| {
+                let is_long = after > YEAR * 100;
+                if is_long { Err("it is longer than 100 years".to_owned()) } else { Ok(after) }
+            });
+            faults.take("when.after", after).map(Times::After)
+        }
+    }
+}
+
+/// Whether a key can be one.
+pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@+~".contains(&byte);
+    if !key.is_empty() && key.len() <= KEY_MAX && key.bytes().all(is_good) {
+        return Ok(());
+    }
+    let why = format!("a key has 1 to {KEY_MAX} characters of `A-Z a-z 0-9 - _ . : @ + ~`");
+    Err(Problem::field("key", why))
+}
+
+/// What is kept, as the store is given it.
+pub(crate) fn payload(stored: &Stored) -> Result<Vec<u8>, Problem> {
+    let payload = serde_json::to_vec(stored).expect("a definition is JSON");
+    if payload.len() <= STORED_MAX {
+        return Ok(payload);
+    }
+    let why = format!(
+        "the definition has {} bytes with it, and {STORED_MAX} are the most",
+        payload.len()
+    );
+    Err(Problem::field("callback.body", why))
+}

@@ -1,0 +1,117 @@
+//! [`Problem`]: an error, as RFC 9457 has it.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use tourbillon_durable::{StoreError, StoreErrorKind};
+use utoipa::ToSchema;
+
+/// After how many seconds a request may be repeated that found the database away.
+const RETRY_S: u32 = 2;
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// What kind of problem it is; `about:blank` for what the status says.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The status, in words.
+    pub title: String,
+    /// The status.
+    pub status: u16,
+    /// What is wrong this time.
+    pub detail: String,
+    /// What is wrong with each field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// Its path, such as `when.cron`.
+    pub field: String,
+    /// What is wrong.
+    pub detail: String,
+}
+
+impl Problem {
+    /// A problem that the status names.
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: "about:blank".to_owned(),
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// Fields that are wrong.
+    pub(crate) fn fields(errors: Vec<(String, String)>) -> Self {
+        let errors = errors.into_iter().map(|(field, detail)| FieldError { field, detail });
+        let errors: Vec<_> = errors.collect();
+        let detail = match &errors[..] {
+            [one] => format!("`{}`: {}", one.field, one.detail),
+            more => format!("{} fields are wrong", more.len()),
+        };
+        Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
+    }
+
+    /// One field that is wrong.
+    pub(crate) fn field(field: &str, detail: impl Into<String>) -> Self {
+        Self::fields(vec![(field.to_owned(), detail.into())])
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("there is no such {what}"))
+    }
+
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, detail)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "the store did not answer a request");
+        let detail = match error.kind() {
+            StoreErrorKind::Uncertain => {
+                "the database's answer was lost: the request may have been carried out"
+            }
+            StoreErrorKind::Invalid => {
+                let why = "the database refused what it was given";
+                return Self::new(StatusCode::UNPROCESSABLE_ENTITY, why);
+            }
+            StoreErrorKind::Schema => "the database's tables are of another version",
+            _ => "the database is not available, and nothing was done",
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).expect("it was made of a status");
+        let body = serde_json::to_vec(&self).expect("a problem is JSON");
+        let mut answer = (status, body).into_response();
+        let headers = answer.headers_mut();
+        let kind = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, kind);
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(header::RETRY_AFTER, RETRY_S.into());
+            }
+            StatusCode::UNAUTHORIZED => {
+                let scheme = HeaderValue::from_static("Bearer");
+                headers.insert(header::WWW_AUTHENTICATE, scheme);
+            }
+            // What is left of the body is not read.
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        answer
+    }
+}

@@ -1,0 +1,204 @@
+//! Runs: what is to be called, is being called, and was.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use tourbillon_durable::store::{Filter, State as Stands, Timer};
+use tourbillon_durable::{Outcome, Record, Time, TimerId};
+use utoipa::{IntoParams, ToSchema};
+
+use super::access::Access;
+use super::problem::Problem;
+use super::request::{Params, limit};
+use crate::Service;
+use crate::callback::read_tries;
+use crate::config::Scope;
+use crate::model::{self, Page, Run, RunState};
+
+/// Which runs are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Listed {
+    /// Those of this schedule or one-shot.
+    key: Option<String>,
+    /// Those in this state. Without one, those that are over.
+    state: Option<RunState>,
+    /// Those that were recorded, or are due, then or later; RFC 3339.
+    since: Option<String>,
+    /// Those that were recorded, or are due, before; RFC 3339.
+    until: Option<String>,
+    /// `newest` first, the default, or `oldest`. What is not over comes as it is due.
+    #[param(inline)]
+    order: Option<Order>,
+    /// How many; 100 by default, 1000 at most.
+    limit: Option<u32>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// In which order runs are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    #[default]
+    Newest,
+    Oldest,
+}
+
+/// Lists runs.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/runs", tag = "runs",
+    params(("app" = String, Path, description = "The app"), Listed),
+    responses(
+        (status = 200, body = Page<Run>, description = "A page"),
+        (status = "default", body = Problem, description = "Why not"),
+    ),
+)]
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    Path(app): Path<String>,
+    access: Access,
+    Params(listed): Params<Listed>,
+) -> Result<axum::Json<Page<Run>>, Problem> {
+    access.to(&app, Scope::Read)?;
+    let limit = limit(listed.limit)?;
+    let time = |field: &str, text: Option<String>| {
+        let time = text.map(|text| model::time(&text)).transpose();
+        time.map_err(|why| Problem::field(field, why))
+    };
+    let cursor = listed.cursor.as_deref().map(read_cursor).transpose()?;
+    let filter = Filter {
+        kind: Some(model::kind(&app)),
+        name: listed.key.map(|key| model::name(&app, &key)),
+        since: time("since", listed.since)?,
+        until: time("until", listed.until)?,
+        newest_first: listed.order.unwrap_or_default() == Order::Newest,
+        // One more says whether there is a next page.
+        limit: limit + 1,
+        ..Filter::default()
+    };
+    let unfinished = match listed.state {
+        Some(RunState::Pending) => Some(Stands::Pending),
+        Some(RunState::Running) => Some(Stands::Running),
+        _ => None,
+    };
+    let mut found: Vec<((Time, TimerId), Run)> = if unfinished.is_some() {
+        let filter = Filter { state: unfinished, after_timer: cursor, ..filter };
+        let timers = service.reader.timers(filter).await?;
+        timers.iter().map(|timer| ((timer.new.due, timer.new.id), of_timer(timer))).collect()
+    } else {
+        let outcome = listed.state.and_then(outcome_of);
+        let filter = Filter { outcome, after_record: cursor, ..filter };
+        let records = service.reader.records(filter).await?;
+        records.iter().map(|record| ((record.recorded, record.timer), of_record(record))).collect()
+    };
+    let more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let next =
+        found.last().filter(|_| more).map(|((time, id), _)| format!("{}.{id}", time.as_micros()));
+    Ok(axum::Json(Page { items: found.into_iter().map(|(_, run)| run).collect(), next }))
+}
+
+fn read_cursor(text: &str) -> Result<(Time, TimerId), Problem> {
+    let cursor = text
+        .split_once('.')
+        .and_then(|(time, id)| Some((Time::from_micros(time.parse().ok()?), id.parse().ok()?)));
+    cursor.ok_or_else(|| Problem::field("cursor", "it is not one that a list gave"))
+}
+
+fn outcome_of(state: RunState) -> Option<Outcome> {
+    match state {
+        RunState::Succeeded => Some(Outcome::Succeeded),
+        RunState::Dead => Some(Outcome::Dead),
+        RunState::Skipped => Some(Outcome::Skipped),
+        RunState::Cancelled => Some(Outcome::Cancelled),
+        RunState::Pending | RunState::Running => None,
+    }
+}
+
+fn app_and_key(name: Option<&str>) -> (String, String) {
+    let (app, key) = name.and_then(model::app_and_key).unwrap_or_default();
+    (app.to_owned(), key.to_owned())
+}
+
+/// A run that is not over.
+pub(crate) fn of_timer(timer: &Timer) -> Run {
+    let new = &timer.new;
+    let (app, key) = app_and_key(new.name.as_deref());
+    let (scheduled_for, due) = (new.scheduled_for, new.due);
+    Run {
+        id: new.id.to_string(),
+        app,
+        key,
+        scheduled_for: model::rfc3339(scheduled_for),
+        state: if timer.running.is_some() { RunState::Running } else { RunState::Pending },
+        reason: None,
+        due: (due != Time::NEVER).then(|| model::rfc3339(due)),
+        recorded: None,
+        attempts: timer.attempt,
+        failures: timer.failures,
+        node: timer.running.map(|lease| lease.node.to_string()),
+        tries: Vec::new(),
+        can_retry: false,
+    }
+}
+
+/// A run that is over.
+pub(crate) fn of_record(record: &Record) -> Run {
+    let (app, key) = app_and_key(record.name.as_deref());
+    Run {
+        id: record.timer.to_string(),
+        app,
+        key,
+        scheduled_for: model::rfc3339(record.scheduled_for),
+        state: match record.outcome {
+            Outcome::Succeeded => RunState::Succeeded,
+            Outcome::Dead => RunState::Dead,
+            Outcome::Skipped => RunState::Skipped,
+            _ => RunState::Cancelled,
+        },
+        reason: record.reason.map(|reason| reason.to_string()),
+        due: None,
+        recorded: Some(model::rfc3339(record.recorded)),
+        attempts: record.attempts,
+        failures: record.failures,
+        node: record.node.map(|node| node.to_string()),
+        tries: read_tries(&record.detail),
+        can_retry: false,
+    }
+}
+
+/// Finds a run of the app.
+async fn find(service: &Service, app: &str, id: &str) -> Result<Run, Problem> {
+    let not_found = || Problem::not_found("run");
+    let timer = id.parse().map_err(|_| not_found())?;
+    let filter = Filter { timer: Some(timer), limit: 1, ..Filter::default() };
+    let run = match service.client.timers(filter.clone()).await?.first() {
+        Some(timer) => Some(of_timer(timer)),
+        None => service.client.records(filter).await?.first().map(of_record),
+    };
+    run.filter(|run| run.app == app).ok_or_else(not_found)
+}
+
+/// Shows a run.
+#[utoipa::path(
+    get, path = "/v1/apps/{app}/runs/{id}", tag = "runs",
+    params(
+        ("app" = String, Path, description = "The app"),
+        ("id" = String, Path, description = "The run"),
+    ),
+    responses(
+        (status = 200, body = Run, description = "It"),
+        (status = "default", body = Problem, description = "Why not"),
+    ),
+)]
+pub(super) async fn get(
+    State(service): State<Arc<Service>>,
+    Path((app, id)): Path<(String, String)>,
+    access: Access,
+) -> Result<axum::Json<Run>, Problem> {
+    access.to(&app, Scope::Read)?;
+    find(&service, &app, &id).await.map(axum::Json)
+}

@@ -1,0 +1,98 @@
+//! A connection as hyper wants it, which tells its [`Watch`] what happens on it.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::limits::Watch;
+
+/// How many bytes are read at a time.
+const CHUNK: usize = 8 * 1024;
+
+/// How many bytes of a body that nobody wants are read.
+const UNWANTED: usize = 1 << 20;
+
+pub(super) struct Socket<S> {
+    stream: S,
+    watch: Arc<Watch>,
+    /// What came with the end of a head or of a body, and is passed on with the next read. Without
+    /// memory while there is nothing, as most connections are idle.
+    rest: Vec<u8>,
+    /// How many more bytes are read of a body that nobody wants.
+    unwanted: usize,
+}
+
+impl<S> Socket<S> {
+    pub(super) fn new(stream: S, watch: Arc<Watch>) -> Self {
+        Self { stream, watch, rest: Vec::new(), unwanted: UNWANTED }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Read for Socket<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { stream, watch, rest, .. } = self.get_mut();
+        if rest.is_empty() {
+            let mut chunk = [MaybeUninit::uninit(); CHUNK];
+            let mut bytes = ReadBuf::uninit(&mut chunk);
+            ready!(Pin::new(stream).poll_read(cx, &mut bytes))?;
+            let bytes = bytes.filled();
+            let taken = watch.read(&bytes[..bytes.len().min(buffer.remaining())]);
+            buffer.put_slice(&bytes[..taken]);
+            *rest = bytes[taken..].to_vec();
+        } else {
+            let room = rest.len().min(buffer.remaining());
+            let taken = watch.read(&rest[..room]);
+            buffer.put_slice(&rest[..taken]);
+            *rest = rest[taken..].to_vec();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Write for Socket<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        match written {
+            Poll::Pending => self.watch.cannot_write(),
+            Poll::Ready(_) => self.watch.wrote(),
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// After an answer that came before the end of a body, reads on for a while: to close with
+    /// something unread resets the connection, and may take the answer from the client.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, watch, unwanted, .. } = self.get_mut();
+        ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+        if !watch.closes() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut chunk = [MaybeUninit::uninit(); CHUNK];
+        while *unwanted > 0 {
+            let mut bytes = ReadBuf::uninit(&mut chunk);
+            ready!(Pin::new(&mut *stream).poll_read(cx, &mut bytes))?;
+            if bytes.filled().is_empty() {
+                break;
+            }
+            *unwanted = unwanted.saturating_sub(bytes.filled().len());
+        }
+        Poll::Ready(Ok(()))
+    }
+}

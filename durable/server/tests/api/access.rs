@@ -1,0 +1,133 @@
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use serde_json::json;
+use tourbillon::Timer;
+use tourbillon_durable::store::Memory;
+use tourbillond::config::{App, Config, Limits, Token, hash};
+
+use super::{Answer, Api, SCHEDULES, keyed, nightly};
+
+fn token(word: &str, scope: &str) -> Token {
+    let sha256 = hex::encode(hash(word));
+    serde_json::from_value(json!({ "sha256": sha256, "scope": scope })).unwrap()
+}
+
+/// Two apps, each with tokens, and tokens for both.
+fn config() -> Config {
+    let app = |tokens| App { tokens, ..App::default() };
+    let apps = BTreeMap::from([
+        ("default".to_owned(), app(vec![token("see", "read"), token("change", "write")])),
+        ("other".to_owned(), app(vec![token("other", "write")])),
+    ]);
+    let admin = vec![token("see-all", "read"), token("change-all", "write")];
+    Config { apps, admin, xtimer_zone: "UTC".to_owned() }
+}
+
+async fn send(api: &Api, token: &str, method: Method, path: &str) -> Answer {
+    let request = Request::builder().method(&method).uri(path);
+    let request = request.header("content-type", "application/json");
+    let request = match token {
+        "" => request,
+        token => request.header("authorization", format!("Bearer {token}")),
+    };
+    let body = match method {
+        Method::POST => keyed("a", nightly()).to_string(),
+        _ => String::new(),
+    };
+    api.send(request.body(Body::from(body)).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_its_app_and_its_scope() {
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    let get = async |token: &str, path: &str| send(&api, token, Method::GET, path).await;
+    let nobody = get("", SCHEDULES).await;
+    assert_eq!(nobody.headers["www-authenticate"], "Bearer");
+    nobody.expect(401);
+    get("unknown", SCHEDULES).await.expect(401);
+    get("see ", SCHEDULES).await.expect(200);
+    get("other", SCHEDULES).await.expect(403);
+    get("other", "/v1/apps/nothing/schedules").await.expect(403);
+    get("see-all", "/v1/apps/nothing/schedules").await.expect(404);
+    for token in ["see", "change", "see-all", "change-all"] {
+        get(token, SCHEDULES).await.expect(200);
+    }
+    let post = async |token: &str| send(&api, token, Method::POST, SCHEDULES).await;
+    post("see").await.expect(403);
+    post("see-all").await.expect(403);
+    post("other").await.expect(403);
+    post("change").await.expect(201);
+    post("change-all").await.expect(200);
+    let names = async |token: &str| {
+        let apps = get(token, "/v1/apps").await.expect(200);
+        let apps = apps.as_array().unwrap().iter();
+        apps.map(|app| app["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("see").await, ["default"]);
+    assert_eq!(names("see-all").await, ["default", "other"]);
+    get("other", "/v1/overview?app=default").await.expect(403);
+    assert_eq!(get("other", "/v1/overview").await.expect(200)["enabled"], 0);
+    assert_eq!(get("see-all", "/v1/overview").await.expect(200)["enabled"], 1);
+}
+
+#[tokio::test]
+async fn what_needs_no_token_and_what_needs_one() {
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    for path in ["/healthz", "/readyz", "/v1/openapi.json"] {
+        send(&api, "", Method::GET, path).await.expect(200);
+    }
+    for path in [
+        "/metrics",
+        "/v1/apps",
+        "/v1/overview",
+        "/v1/live",
+        "/api/timer/v1/defs?app=default",
+        "/api/timer/v1/def?id=1",
+        "/api/task/v1/records?timerID=1",
+    ] {
+        send(&api, "", Method::GET, path).await.expect(401);
+    }
+    send(&api, "see", Method::GET, "/metrics").await.expect(403);
+    send(&api, "see-all", Method::GET, "/metrics").await.expect(200);
+}
+
+#[tokio::test]
+async fn an_authorization_of_another_kind_is_refused() {
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    for value in ["see", "Basic see", "Bearer", "Bearer see more", ""] {
+        let request = Request::get(SCHEDULES).header("authorization", value);
+        api.send(request.body(Body::empty()).unwrap()).await.expect(401);
+    }
+    let request = Request::get(SCHEDULES).header("authorization", "bearer see");
+    api.send(request.body(Body::empty()).unwrap()).await.expect(200);
+}
+
+#[tokio::test]
+async fn tokens_that_are_taken_back_are_refused_at_once() {
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    send(&api, "see", Method::GET, SCHEDULES).await.expect(200);
+    let mut less = config();
+    less.apps.get_mut("default").unwrap().tokens.remove(0);
+    api.service.reload(less);
+    send(&api, "see", Method::GET, SCHEDULES).await.expect(401);
+}
+
+#[tokio::test]
+async fn an_app_has_no_more_schedules_than_it_may() {
+    let mut config = super::open();
+    let app = config.apps.get_mut("default").unwrap();
+    app.limits = Limits { schedules: 2, ..Limits::default() };
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
+    api.post(SCHEDULES, keyed("b", json!({ "after": "1h" }))).await.expect(201);
+    let full = api.post(SCHEDULES, keyed("c", nightly())).await;
+    assert!(full.headers.contains_key("retry-after"));
+    full.expect(429);
+    api.put(&super::one("c"), super::definition(nightly())).await.expect(429);
+    // What is there can be sent again, and what is removed makes room.
+    api.post(SCHEDULES, keyed("a", nightly())).await.expect(200);
+    api.delete(&super::one("b")).await.expect(200);
+    api.post(SCHEDULES, keyed("c", nightly())).await.expect(201);
+}

@@ -1,0 +1,149 @@
+use std::io;
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Bytes, Frame};
+use serde_json::{Value, json};
+use tourbillon_durable::store::Sqlite;
+
+use super::{Api, SCHEDULES, definition, keyed, nightly, one, open};
+
+/// A definition that is refused, and the fields that are named.
+fn wrong() -> Vec<(Value, Vec<&'static str>)> {
+    let with = |field: &str, value: Value| {
+        let mut definition = definition(nightly());
+        definition[field] = value;
+        definition
+    };
+    let when = |when: Value| definition(when);
+    let callback = |callback: Value| with("callback", callback);
+    vec![
+        (when(json!({ "cron": "* * *" })), vec!["when.cron"]),
+        (when(json!({ "cron": "0 0 31 2 *" })), vec!["when.cron"]),
+        (when(json!({ "cron": "0 26 * * *" })), vec!["when.cron"]),
+        (when(json!({ "cron": "@reboot" })), vec!["when.cron"]),
+        (when(json!({ "cron": "0 0 * * *", "zone": "Mars/Olympus" })), vec!["when.zone"]),
+        (when(json!({ "cron": "0 0 * * *", "when": "now" })), vec!["when.when"]),
+        (when(json!({ "cron": 5 })), vec!["when.cron"]),
+        (when(json!({ "zone": "UTC", "every": "1h" })), vec!["when"]),
+        (when(json!({})), vec!["when"]),
+        (when(json!({ "every": "1h", "after": "1h" })), vec!["when"]),
+        (when(json!({ "every": "0.5s" })), vec!["when.every"]),
+        (when(json!({ "every": "-1h" })), vec!["when.every"]),
+        (when(json!({ "every": "often" })), vec!["when.every"]),
+        (when(json!({ "every": "2 months" })), vec!["when.every"]),
+        (when(json!({ "at": "tomorrow" })), vec!["when.at"]),
+        (when(json!({ "at": "2030-01-01T00:00:00" })), vec!["when.at"]),
+        (when(json!({ "after": "999999 h 1 fortnight" })), vec!["when.after"]),
+        (with("color", json!("red")), vec!["color"]),
+        (with("missed", json!("never")), vec!["missed"]),
+        (with("missed", json!({ "catch_up": 0 })), vec!["missed.catch_up"]),
+        (with("overlap", json!({ "queue": 0 })), vec!["overlap.queue"]),
+        (with("jitter", json!("2 years")), vec!["jitter"]),
+        (with("jitter", json!("400 d")), vec!["jitter"]),
+        (with("on_time_within", json!("soon")), vec!["on_time_within"]),
+        (
+            with("retry", json!({ "attempts": 0, "first": "2s", "longest": "1s" })),
+            vec!["retry.first", "retry.attempts"],
+        ),
+        (with("retry", json!({ "attempts": 3 })), vec!["retry"]),
+        (with("enabled", json!("yes")), vec!["enabled"]),
+        (callback(json!({})), vec!["callback"]),
+        (callback(json!({ "url": 7 })), vec!["callback.url"]),
+        (callback(json!({ "url": "ftp://example.com" })), vec!["callback.url"]),
+        (callback(json!({ "url": "http://169.254.169.254/" })), vec!["callback.url"]),
+        (with("key", json!("a/b")), vec!["key"]),
+        (with("key", json!(7)), vec!["key"]),
+        (with("key", json!("k".repeat(121))), vec!["key"]),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_definition_is_said_by_field() {
+    let api = Api::new();
+    for (definition, fields) in wrong() {
+        let answer = api.post(SCHEDULES, definition.clone()).await;
+        assert_eq!(answer.status, 422, "{definition}: {answer:?}");
+        assert_eq!(answer.headers["content-type"], "application/problem+json");
+        assert_eq!(answer.fields(), fields, "{definition}: {}", answer.body);
+    }
+    let mut once = definition(json!({ "after": "1h" }));
+    once["overlap"] = json!("skip");
+    once["jitter"] = json!("1s");
+    assert_eq!(api.post(SCHEDULES, once).await.fields(), ["overlap", "jitter"]);
+    let missing = api.post(SCHEDULES, json!({ "when": nightly() })).await.expect(422);
+    assert!(missing["detail"].as_str().unwrap().contains("callback"), "{missing}");
+    assert_eq!(api.get(SCHEDULES).await.expect(200), json!({ "items": [] }));
+}
+
+#[tokio::test]
+async fn a_body_is_json_and_complete() {
+    let api = Api::new();
+    let send = async |kind: &str, body: &str| {
+        let request = Request::post(SCHEDULES).header("content-type", kind);
+        api.send(request.body(Body::from(body.to_owned())).unwrap()).await
+    };
+    send("text/plain", "{}").await.expect(415);
+    for body in ["", "{", "{\"a\": 1,", "nul", "{} {}", "\u{1}"] {
+        let problem = send("application/json; charset=utf-8", body).await.expect(400);
+        assert_eq!(problem["status"], 400, "{body}");
+    }
+    send("application/json", "[]").await.expect(422);
+    let deep = "{\"a\":".repeat(10_000);
+    send("application/json", &deep).await.expect(400);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+    let api = Api::new();
+    let mut large = keyed("a", nightly());
+    large["callback"]["body"] = "x".repeat(100_000).into();
+    let answer = api.post(SCHEDULES, large.clone()).await;
+    assert_eq!(answer.headers["connection"], "close");
+    answer.expect(413);
+    // One that is large only once all is put together.
+    large["callback"]["body"] = "x".repeat(49_000).into();
+    let answer = api.post(SCHEDULES, large).await;
+    assert_eq!(answer.status, 422);
+    assert_eq!(answer.fields(), ["callback.body"]);
+    // One that never ends, of unknown length: reading stops.
+    let piece = || Ok::<_, io::Error>(Frame::data(Bytes::from(vec![b' '; 4096])));
+    let endless = StreamBody::new(futures_util::stream::repeat_with(piece));
+    let request = Request::post(SCHEDULES).header("content-type", "application/json");
+    api.send(request.body(Body::new(endless.boxed_unsync())).unwrap()).await.expect(413);
+}
+
+#[tokio::test]
+async fn a_route_or_a_query_that_is_not_known_is_a_problem() {
+    let api = Api::new();
+    let problem = api.get("/v1/nothing").await;
+    assert_eq!(problem.headers["content-type"], "application/problem+json");
+    problem.expect(404);
+    api.delete("/v1/apps").await.expect(405);
+    api.get("/v1/apps/other/schedules").await.expect(404);
+    api.get(&one("a")).await.expect(404);
+    api.get(&format!("{SCHEDULES}?limitt=3")).await.expect(400);
+    assert_eq!(api.get(&format!("{SCHEDULES}?limit=0")).await.fields(), ["limit"]);
+    assert_eq!(api.get(&format!("{SCHEDULES}?limit=1001")).await.fields(), ["limit"]);
+    api.get("/v1/apps/default/runs?cursor=x").await.expect(422);
+    api.get("/v1/apps/default/runs?since=x").await.expect(422);
+    api.get("/v1/apps/default/runs/7").await.expect(404);
+    api.get("/v1/apps/default/runs/x").await.expect(404);
+}
+
+#[tokio::test]
+async fn with_the_store_away_requests_can_be_repeated_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("timers.db");
+    let api = Api::with(Box::new(Sqlite::open(&file).unwrap()), open());
+    api.get("/readyz").await.expect(200);
+    // Another process has it all to itself.
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let answer = api.post(SCHEDULES, keyed("a", nightly())).await;
+    assert_eq!(answer.headers["retry-after"], "2");
+    assert_eq!(answer.expect(503)["status"], 503);
+    other.execute_batch("ROLLBACK").unwrap();
+    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
+}

@@ -1,0 +1,124 @@
+//! The API, in process, on the store in memory and on SQLite.
+
+mod access;
+mod document;
+mod errors;
+mod lists;
+mod schedules;
+mod xtimer;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tourbillon::Timer;
+use tourbillon_durable::Store;
+use tourbillon_durable::store::Memory;
+use tourbillond::config::{App, Config};
+use tourbillond::{Service, api};
+use tower::ServiceExt as _;
+
+/// A service, and its routes.
+struct Api {
+    service: Arc<Service>,
+    router: Router,
+}
+
+/// What was answered.
+#[derive(Debug)]
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Value,
+}
+
+impl Answer {
+    /// The problem's fields, each with what is wrong.
+    fn fields(&self) -> Vec<&str> {
+        let errors = self.body["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+        errors.iter().filter_map(|error| error["field"].as_str()).collect()
+    }
+
+    /// What was answered, if the status was this.
+    #[track_caller]
+    fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{:#}", self.body);
+        self.body
+    }
+}
+
+/// The configuration with one app of its own, without tokens.
+fn open() -> Config {
+    let apps = BTreeMap::from([("default".to_owned(), App::default())]);
+    Config { apps, admin: Vec::new(), xtimer_zone: "UTC".to_owned() }
+}
+
+impl Api {
+    fn new() -> Self {
+        Self::with(Box::new(Memory::new(&Timer::global())), open())
+    }
+
+    fn with(store: Box<dyn Store>, config: Config) -> Self {
+        let service = Service::start(store, config, &Timer::global()).unwrap();
+        let router = api::router(Arc::clone(&service));
+        Self { service, router }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| text());
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Value) -> Answer {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        self.send(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Answer {
+        self.call(Method::POST, path, body).await
+    }
+
+    async fn put(&self, path: &str, body: Value) -> Answer {
+        self.call(Method::PUT, path, body).await
+    }
+
+    async fn delete(&self, path: &str) -> Answer {
+        self.call(Method::DELETE, path, Value::Null).await
+    }
+}
+
+const SCHEDULES: &str = "/v1/apps/default/schedules";
+
+fn one(key: &str) -> String {
+    format!("{SCHEDULES}/{key}")
+}
+
+/// A definition that calls a public host at these times.
+fn definition(when: Value) -> Value {
+    json!({ "when": when, "callback": { "url": "https://hooks.example.com/x" } })
+}
+
+/// The same, with a key.
+fn keyed(key: &str, when: Value) -> Value {
+    let mut definition = definition(when);
+    definition["key"] = key.into();
+    definition
+}
+
+/// Something that is far off.
+fn nightly() -> Value {
+    json!({ "cron": "0 2 * * *", "zone": "Europe/Berlin" })
+}
