@@ -18,7 +18,10 @@ use crate::engine::{Shared, spawn};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::record::Record;
-use crate::store::{Filter, Inserted, NewTimer, Result, ScheduleRow, Store, Timer, Withdrawn};
+use crate::store::{
+    Filter, Inserted, NewTimer, NodeInfo, Overview, OverviewOf, Result, ScheduleRow, Store, Timer,
+    Withdrawn,
+};
 use crate::time::Time;
 
 /// How many inserts go into one statement.
@@ -131,6 +134,17 @@ impl Client {
     /// What became of timers and occurrences, oldest first unless the filter says otherwise.
     pub async fn records(&self, filter: Filter) -> Result<Vec<Record>> {
         self.call(move |store| store.records(&filter)).await
+    }
+
+    /// The nodes that live.
+    pub async fn nodes(&self) -> Result<Vec<NodeInfo>> {
+        self.call(|store| store.nodes()).await
+    }
+
+    /// How much there is of what, of some kinds. Each count stops at a limit and says so.
+    pub async fn overview(&self, of: &OverviewOf) -> Result<Overview> {
+        let of = of.clone();
+        self.call(move |store| store.overview(&of)).await
     }
 
     /// Deletes records from before `before`, in parts. Returns how many. After an error, or

@@ -49,6 +49,7 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod memory;
+mod overview;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]
@@ -67,10 +68,11 @@ use crate::error::StoreError;
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
+pub use overview::{Count, Overview, OverviewOf};
 pub use types::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, How, Inserted,
-    NewTimer, Occupied, Scan, ScheduleRow, Skip, State, Tended, Timer, Upcoming, Waiting, Window,
-    Withdrawn,
+    NewTimer, NodeInfo, Occupied, Scan, ScheduleRow, Skip, State, Tended, Timer, Upcoming, Waiting,
+    Window, Withdrawn,
 };
 
 /// What every call returns.
@@ -119,6 +121,9 @@ pub trait Store: Send {
     /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
     /// if there may be more, `more` says so.
     fn tend(&mut self) -> Result<Tended>;
+
+    /// The nodes that live, in the order of their ids.
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
 
     // Timers.
 
@@ -246,6 +251,10 @@ pub trait Store: Send {
     /// Records by `filter`, in the order of `(recorded, timer)`, or in the reverse if it asks for
     /// the newest first.
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
+
+    /// How much there is of what, of some kinds, at one moment. Each count stops at a limit and
+    /// says so: what it costs does not depend on how much there is.
+    fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
 
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that
     /// costs something. Returns how many.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tourbillon_durable::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+    NodeInfo, Overview, OverviewOf, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Waiting,
+    Window, Withdrawn,
 };
 use tourbillon_durable::{Lease, Record, Shards, StoreError, Time, TimerId};
 
@@ -238,6 +239,14 @@ impl Store for Tap {
         payload: Option<&[u8]>,
     ) -> Result<Withdrawn> {
         self.store().reschedule(timer, to, payload)
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
+        self.store().nodes()
+    }
+
+    fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {
+        self.store().overview(of)
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {

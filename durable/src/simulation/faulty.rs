@@ -10,7 +10,8 @@ use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Memory,
-    NewTimer, Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
+    NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer,
+    Upcoming, Window, Withdrawn,
 };
 use crate::time::Time;
 
@@ -175,6 +176,14 @@ impl Store for Faulty {
     ) -> Result<Withdrawn> {
         let payload = payload.map(<[u8]>::to_vec);
         self.call(move |db| db.reschedule(timer, to, payload.as_deref()))
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
+        unimplemented!("no node asks for it")
+    }
+
+    fn overview(&mut self, _: &OverviewOf) -> Result<Overview> {
+        unimplemented!("no node asks for it")
     }
 
     fn find(&mut self, _: &str) -> Result<Option<Timer>> {

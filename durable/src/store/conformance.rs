@@ -86,7 +86,10 @@ cases! {
         schedules_come_in_pages
         schedules_are_found_by_what_they_are
         records_come_newest_first
-        records_are_found_by_how_they_ended_and_when;
+        records_are_found_by_how_they_ended_and_when
+        an_overview_counts_what_there_is
+        an_overview_says_where_it_stopped
+        nodes_says_who_lives_and_how_long;
     nodes:
         a_node_without_a_life_claims_nothing
         a_beat_keeps_a_node_alive

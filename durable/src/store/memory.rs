@@ -10,10 +10,11 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    Result, Scan, ScheduleRow, State, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+    NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, State, Store, Tended, Timer,
+    Upcoming, Waiting, Window, Withdrawn,
 };
 use crate::canary::{Bug, seeded};
-use crate::id::{Lease, Shards, TimerId};
+use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
 use crate::time::Time;
 
@@ -123,6 +124,15 @@ impl Store for Memory {
             }
         }
         Ok(tended)
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
+        let (_, tables) = self.begin();
+        let info = |(id, node): (&NodeId, &Node)| {
+            let life = node.life.as_ref()?;
+            Some(NodeInfo { id: *id, epoch: node.epoch, beat: life.beat, expires: life.expires })
+        };
+        Ok(tables.nodes.iter().filter_map(info).collect())
     }
 
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
@@ -361,6 +371,16 @@ impl Store for Memory {
             rows.reverse();
         }
         Ok(rows.into_iter().map(|(_, record)| record.clone()).take(filter.limit()).collect())
+    }
+
+    fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {
+        let (now, tables) = self.begin();
+        let mut overview = Overview::new(now);
+        let part = of.part();
+        for kind in &of.kinds {
+            tables.count(kind, part, &mut overview);
+        }
+        Ok(overview)
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {

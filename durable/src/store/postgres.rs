@@ -15,6 +15,7 @@ mod attempts;
 mod link;
 mod lists;
 mod nodes;
+mod overview;
 #[cfg(not(feature = "tls"))]
 mod plain;
 mod schedules;
@@ -36,7 +37,8 @@ use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
+    NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming,
+    Window, Withdrawn,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -225,6 +227,10 @@ impl Store for Postgres {
         tended
     }
 
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
+        self.call(async |session, _| overview::nodes(session).await)
+    }
+
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
         if timers.is_empty() {
             return Ok(Vec::new());
@@ -328,6 +334,10 @@ impl Store for Postgres {
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
         self.call(async |session, _| lists::records(session, filter).await)
+    }
+
+    fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {
+        self.call(async |session, _| overview::overview(session, of).await)
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {

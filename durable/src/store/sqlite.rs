@@ -11,6 +11,7 @@ mod gate;
 mod link;
 mod lists;
 mod nodes;
+mod overview;
 #[cfg(test)]
 mod plans;
 mod schedules;
@@ -27,7 +28,8 @@ use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
+    NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming,
+    Window, Withdrawn,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -146,6 +148,10 @@ impl Store for Sqlite {
         self.link.write(nodes::tend)
     }
 
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
+        self.link.read(|file, _| overview::nodes(file))
+    }
+
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
         self.link.write(|file, now| timers::insert(file, now, timers))
     }
@@ -221,6 +227,10 @@ impl Store for Sqlite {
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
         self.link.read(|file, _| lists::records(filter).get(file, values::record))
+    }
+
+    fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {
+        self.link.read(|file, now| overview::overview(file, now, of))
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {

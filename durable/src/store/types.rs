@@ -17,6 +17,19 @@ pub struct Beat {
     pub nodes: Vec<(NodeId, Time)>,
 }
 
+/// A node that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// The node.
+    pub id: NodeId,
+    /// Which of its lives it is.
+    pub epoch: u64,
+    /// When it last joined or beat.
+    pub beat: Time,
+    /// When its lease ends, unless it beats before.
+    pub expires: Time,
+}
+
 /// The answer to [`Store::tend`](super::Store::tend).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tended {

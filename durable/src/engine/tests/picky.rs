@@ -9,7 +9,8 @@ use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Memory,
-    NewTimer, Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
+    NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer,
+    Upcoming, Window, Withdrawn,
 };
 use crate::time::Time;
 
@@ -63,6 +64,8 @@ impl Store for Picky {
             to: Time,
             payload: Option<&[u8]>
         ) -> Result<Withdrawn>;
+        fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
+        fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
         fn find(&mut self, name: &str) -> Result<Option<Timer>>;
         fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
         fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done};
+use super::{Bench, LONG, MOMENT, Rig, done, join_again};
 use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
-use crate::store::{Change, Filter, How, NewTimer, State, Withdrawn};
+use crate::store::{Change, Count, Filter, How, NewTimer, NodeInfo, OverviewOf, State, Withdrawn};
 use crate::time::Time;
 
 /// Names beside which a prefix has to be told from another one, in their order.
@@ -261,4 +261,111 @@ pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
     ] {
         assert_eq!(records(&mut bench, &filter), expected, "{filter:?}");
     }
+}
+
+fn overview(bench: &mut Bench<'_>, kinds: &[&str], most: u32) -> crate::store::Overview {
+    let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    bench.store.overview(&OverviewOf { kinds, most }).unwrap()
+}
+
+fn whole(count: u64) -> Count {
+    Count { count, is_cut: false }
+}
+
+/// Timers of two kinds: one that runs, three that are due, and later ones.
+fn fill(bench: &mut Bench<'_>) -> Time {
+    let oldest = bench.timer(Duration::ZERO);
+    bench.store.insert(std::slice::from_ref(&oldest)).unwrap();
+    bench.pass(MOMENT);
+    bench.running();
+    let minute = Duration::from_secs(60);
+    let mut all = Vec::new();
+    for (kind, ahead) in [
+        ("mail", Duration::ZERO),
+        ("bill", Duration::ZERO),
+        ("mail", minute * 5 + minute / 2),
+        ("bill", minute * 5 + minute / 2),
+        ("bill", minute * 59 + minute / 2),
+        ("bill", minute * 62),
+        ("call", Duration::ZERO),
+        ("call", minute),
+    ] {
+        all.push(NewTimer { kind: kind.to_owned(), ..bench.timer(ahead) });
+    }
+    all.push(NewTimer { due: Time::NEVER, ..bench.timer(LONG) });
+    bench.store.insert(&all).unwrap();
+    bench.pass(MOMENT);
+    bench.row(oldest.id).unwrap().new.due
+}
+
+pub(super) fn an_overview_counts_what_there_is(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let oldest = fill(&mut bench);
+    make_schedules(&mut bench);
+    let dead = || How::Done(Outcome::Dead, Some(Reason::Failed), String::new());
+    for (kind, how) in [("mail", done()), ("mail", dead()), ("bill", done()), ("call", done())] {
+        ended(&mut bench, kind, None, how);
+    }
+    let before = bench.now();
+    let found = overview(&mut bench, &["mail", "bill"], 1_000);
+    let hour = Duration::from_secs(3_600);
+    assert!(found.now >= before && found.now <= bench.now());
+    assert_eq!((found.overdue, found.running), (whole(3), whole(1)));
+    assert_eq!(found.oldest_due, Some(oldest));
+    let mut minutes = vec![0; 60];
+    (minutes[5], minutes[59]) = (2, 1);
+    assert_eq!((found.next_hour, found.next_hour_until), (minutes, found.now + hour));
+    assert_eq!((found.enabled, found.disabled), (whole(3), whole(3)));
+    assert_eq!(found.outcomes, [(Outcome::Succeeded, 2), (Outcome::Dead, 1)]);
+    assert_eq!(found.outcomes_since, found.now - hour);
+
+    let mail = overview(&mut bench, &["mail"], 1_000);
+    assert_eq!((mail.overdue, mail.enabled), (whole(2), whole(0)));
+    assert_eq!(mail.outcomes, [(Outcome::Succeeded, 1), (Outcome::Dead, 1)]);
+    let none = overview(&mut bench, &[], 1_000);
+    assert_eq!((none.overdue, none.oldest_due, none.outcomes), (whole(0), None, Vec::new()));
+}
+
+pub(super) fn an_overview_says_where_it_stopped(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    fill(&mut bench);
+    make_schedules(&mut bench);
+    ended(&mut bench, "bill", None, done());
+    let (last, _) = ended(&mut bench, "bill", None, done());
+    let found = overview(&mut bench, &["bill"], 1);
+    let cut = Count { count: 1, is_cut: true };
+    assert_eq!((found.overdue.count, found.overdue.is_cut), (1, true));
+    assert_eq!(found.running, Count { count: 0, is_cut: true });
+    assert_eq!((found.enabled, found.disabled), (cut, cut));
+    assert_eq!(found.next_hour.iter().sum::<u64>(), 1);
+    assert_eq!(found.next_hour[5], 1);
+    let minute = Duration::from_secs(60);
+    assert!(found.next_hour_until > found.now + minute * 5);
+    assert!(found.next_hour_until < found.now + minute * 6);
+    assert_eq!((found.outcomes, found.outcomes_since), (vec![(Outcome::Succeeded, 1)], last));
+    // Each kind has its part.
+    let found = overview(&mut bench, &["mail", "bill"], 8);
+    assert_eq!((found.overdue, found.next_hour[5]), (whole(3), 2));
+    assert!(!found.running.is_cut);
+}
+
+pub(super) fn nodes_says_who_lives_and_how_long(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let first = bench.lease;
+    let second = super::join(&mut *bench.store, LONG).lease;
+    let second = join_again(&mut *bench.store, second, LONG * 2);
+    let beats = bench.store.beat(first, LONG).unwrap().unwrap();
+    let beat =
+        |lease: crate::id::Lease| beats.nodes.iter().find(|(id, _)| *id == lease.node).unwrap().1;
+    let mut expected = [(first, LONG), (second, LONG * 2)].map(|(lease, span)| NodeInfo {
+        id: lease.node,
+        epoch: lease.epoch,
+        beat: beat(lease),
+        expires: beat(lease) + span,
+    });
+    expected.sort_by_key(|node| node.id);
+    assert_eq!(bench.store.nodes().unwrap(), expected);
+    bench.store.leave(first).unwrap();
+    bench.store.leave(second).unwrap();
+    assert_eq!(bench.store.nodes().unwrap(), []);
 }

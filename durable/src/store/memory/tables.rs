@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record};
-use crate::store::{End, Filter, Finished, How, NewTimer, Occupied, ScheduleRow, Skip, Timer};
+use crate::store::overview::HOUR;
+use crate::store::{
+    End, Filter, Finished, How, NewTimer, Occupied, Overview, ScheduleRow, Skip, Timer,
+};
 use crate::time::Time;
 
 #[derive(Default)]
@@ -157,6 +160,34 @@ impl Tables {
                 });
             }
         }
+    }
+
+    /// Counts what there is of a kind, of `part` rows at most for each count.
+    pub(super) fn count(&self, kind: &str, part: u32, overview: &mut Overview) {
+        let most = part as usize;
+        let timers = self.by_due.iter().map(|(_, id)| &self.timers[id]);
+        let timers = timers.filter(|timer| timer.new.kind == kind);
+        let due = timers.clone().take_while(|timer| timer.new.due <= overview.now).take(most);
+        let (running, pending): (Vec<_>, Vec<_>) = due.partition(|timer| timer.running.is_some());
+        let oldest = pending.first().map(|timer| timer.new.due);
+        overview.add_due(pending.len() as u64, oldest, running.len() as u64, part);
+
+        let next = timers.map(|timer| timer.new.due).skip_while(|due| *due <= overview.now);
+        let next = next.take_while(|due| *due <= overview.now + HOUR).take(most);
+        let minute = |due: Time| (due.since(overview.now).as_micros() as u64 - 1) / 60_000_000;
+        let minutes: Vec<_> = next.map(|due| (minute(due) as u32, 1, due)).collect();
+        overview.add_next(&minutes, part);
+
+        let schedules = |enabled| {
+            let rows = self.schedules.values();
+            rows.filter(|row| row.kind == kind && row.enabled == enabled).take(most).count() as u64
+        };
+        overview.add_schedules(schedules(true), schedules(false), part);
+
+        let records = self.records.values().rev().filter(|record| record.kind == kind).take(most);
+        let records = records.take_while(|record| record.recorded >= overview.now - HOUR);
+        let outcomes: Vec<_> = records.map(|record| (record.outcome, 1, record.recorded)).collect();
+        overview.add_outcomes(&outcomes, part);
     }
 
     pub(super) fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {

@@ -211,7 +211,7 @@ fn record(row: &Row) -> Answer<Record> {
     let schedule: Option<Id> = row.try_get(1)?;
     let node: Option<Id> = row.try_get(10)?;
     let (Stamp(scheduled_for), Stamp(recorded)) = (row.try_get(4)?, row.try_get(11)?);
-    let outcome = Outcome::from_code(row.try_get(7)?).ok_or_else(unknown)?;
+    let outcome = outcome(row.try_get(7)?)?;
     let reason = match row.try_get(8)? {
         None => None,
         Some(code) => Some(Reason::from_code(code).ok_or_else(unknown)?),
@@ -230,6 +230,10 @@ fn record(row: &Row) -> Answer<Record> {
         node: node.map(Into::into),
         recorded,
     })
+}
+
+pub(super) fn outcome(code: i16) -> Answer<Outcome> {
+    Outcome::from_code(code).ok_or_else(unknown)
 }
 
 fn unknown() -> Failure {

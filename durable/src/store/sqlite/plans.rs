@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{lists, nodes, schedules, schema, timers};
+use super::{lists, nodes, overview, schedules, schema, timers};
 use crate::id::TimerId;
 use crate::record::Outcome;
 use crate::store::Filter;
@@ -58,6 +58,11 @@ fn no_statement_walks_a_table() {
         schedules::OF_SCHEDULE,
         schedules::IS_TAKEN,
         lists::PRUNE,
+        overview::DUE,
+        overview::NEXT,
+        overview::ENABLED,
+        overview::DISABLED,
+        overview::OUTCOMES,
     ] {
         for step in plan(&connection, sql) {
             // `queue` is what another step has found by an index.

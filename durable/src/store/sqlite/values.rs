@@ -141,7 +141,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record> {
         scheduled_for: row.get::<_, Stamp>(4)?.0,
         attempts: row.get(5)?,
         failures: row.get(6)?,
-        outcome: known(row.get(7)?, 7, Outcome::from_code)?,
+        outcome: outcome(row, 7)?,
         reason: reason.map(|code| known(code, 8, Reason::from_code)).transpose()?,
         detail: row.get(9)?,
         node: row.get::<_, Option<Id>>(10)?.map(NodeId::from),
@@ -149,11 +149,15 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record> {
     })
 }
 
+pub(super) fn outcome(row: &Row<'_>, column: usize) -> Result<Outcome> {
+    known(row.get(column)?, column, Outcome::from_code)
+}
+
 /// What a later build may have written does not come back as something else.
 fn known<T>(code: i16, column: usize, from: impl Fn(i16) -> Option<T>) -> Result<T> {
     from(code).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, code.into()))
 }
 
-fn count(row: &Row<'_>, column: usize) -> Result<u64> {
+pub(super) fn count(row: &Row<'_>, column: usize) -> Result<u64> {
     Ok(row.get::<_, i64>(column)?.unsigned_abs())
 }
