@@ -16,9 +16,6 @@ pub(super) trait Ends: Sized {
 
     /// Fails, with that pause before the next attempt.
     fn fail_after(self, detail: &str, pause: Duration) -> Ended;
-
-    /// Hands it back after a pause.
-    fn postpone(self, pause: Duration);
 }
 
 impl Ends for Fire {
@@ -28,12 +25,5 @@ impl Ends for Fire {
 
     fn fail_after(self, detail: &str, _: Duration) -> Ended {
         self.fail(detail)
-    }
-
-    fn postpone(self, pause: Duration) {
-        tokio::spawn(async move {
-            tourbillon::sleep(pause).await;
-            drop(self);
-        });
     }
 }
