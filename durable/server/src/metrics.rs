@@ -8,6 +8,8 @@
 //! | `tourbillond_callback_seconds` | histogram | `app` | how long a callback took |
 //! | `tourbillond_lateness_seconds` | histogram | `app` | how long after it was due a callback started |
 //! | `tourbillond_lateness_quantile_seconds` | gauge | `quantile` | of this node since it started: 0.5, 0.9, 0.99, 0.9999 |
+//! | `tourbillond_schedules` | gauge | `state` | of the cluster: `enabled`, `disabled` |
+//! | `tourbillond_overdue` | gauge | | of the cluster: attempts that are due and not claimed |
 //!
 //! Lateness is by the database's clock up to the claim, and by the node's from then on.
 
@@ -62,6 +64,13 @@ pub fn text() -> String {
         gauge!("tourbillond_lateness_quantile_seconds", "quantile" => name).set(late);
     }
     handle.render()
+}
+
+/// Takes note of what the database has.
+pub fn found(enabled: u64, disabled: u64, overdue: u64) {
+    gauge!("tourbillond_schedules", "state" => "enabled").set(enabled as f64);
+    gauge!("tourbillond_schedules", "state" => "disabled").set(disabled as f64);
+    gauge!("tourbillond_overdue").set(overdue as f64);
 }
 
 /// How late this node's callbacks started, since it started.
