@@ -105,7 +105,7 @@ pub(super) async fn get(
     Ok(axum::Json(Overview::clone(&overview)))
 }
 
-async fn overview(service: &Service, apps: &[String]) -> Result<Arc<Overview>, Problem> {
+pub(super) async fn overview(service: &Service, apps: &[String]) -> Result<Arc<Overview>, Problem> {
     // Who comes meanwhile waits for what is being counted.
     let mut known = service.overviews.fast.lock().await;
     let now = service.timer.now();
