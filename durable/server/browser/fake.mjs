@@ -90,7 +90,7 @@ function night() {
 
 /** Starts it on a port of its own. `world` is what it knows; tests change it. */
 export async function start() {
-  const world = { ...night(), token: null, away: null };
+  const world = { ...night(), token: null, write: true, away: null };
   const began = Date.now();
   const streams = new Set();
   const sockets = new Set();
@@ -234,7 +234,7 @@ export async function start() {
 
   function api(request, path, query, body) {
     const [area, app, ...rest] = path.slice('/v1/'.length).split('/').map(decodeURIComponent);
-    if (area === 'apps' && !app) return world.apps.map((name) => ({ name }));
+    if (area === 'apps' && !app) return world.apps.map((name) => ({ name, write: world.write }));
     if (area === 'apps') return ofApp(request.method, app, rest, query, body, request);
     if (area === 'preview') return preview(body.when, body.count);
     if (area === 'overview') return overview(query.get('app'));

@@ -103,6 +103,12 @@ onUnauthorized(async (refused) => {
   return value.value.trim();
 });
 
+// Not by its address, which is that of a view.
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  main.focus();
+});
+
 by('sign-out').addEventListener('click', () => {
   token.forget();
   location.reload();

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# The service's page in a headless Chromium: with a real server and a receiver, and with a scripted
+# server for states that are hard to produce. No errors, no breach of its policy, nothing that axe
+# finds, all of it by keyboard.
+#
+#   ci/durable-page.sh                 the tests
+#   ci/durable-page.sh --screenshots   and the pictures in durable/server/docs
+. "$(dirname "$0")/lib.sh"
+
+if [ "${1:-}" = --screenshots ]; then
+    export SCREENSHOTS=$PWD/durable/server/docs
+fi
+node=$(node --version 2>/dev/null | grep -oE '[0-9]+' | head -n 1) || node=0
+if [ "$node" -lt 20 ]; then
+    not_checked "the page in a browser" "there is no Node.js of version 20 or later"
+    exit
+fi
+export CHROMIUM=${CHROMIUM:-$(command -v chromium || true)}
+if [ -z "$CHROMIUM" ]; then
+    echo "no Chromium here: installing Debian's" >&2
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >&2
+    CHROMIUM=$(command -v chromium)
+fi
+
+cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillond
+target=${CARGO_TARGET_DIR:-durable/target}
+TOURBILLOND=$(realpath "$target/debug/tourbillond")
+export TOURBILLOND
+cd durable/server/browser
+npm ci --ignore-scripts --no-audit --no-fund --silent
+# One at a time: each has a browser of its own.
+timeout 900 node --test --test-concurrency=1

@@ -1,0 +1,259 @@
+/** @file The page against the script: what it shows, and what it says when it cannot know. */
+
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { mkdirSync } from 'node:fs';
+import { accessible, fits, go, isLive, launch, open, tabTo } from './browser.mjs';
+import { start } from './fake.mjs';
+
+/** Each view, with what it has to show once it is there. */
+const VIEWS = [
+  ['/now', 'Now', 'no answer within 10s'],
+  ['/schedules', 'Schedules', 'weekly-digest'],
+  ['/schedules/reports/nightly', 'nightly', 'The clock shows this time twice'],
+  ['/edit/reports/nightly', 'Edit nightly', 'The clock shows this time twice'],
+  ['/edit', 'New schedule', 'It would fire'],
+  ['/runs', 'Runs', 'overlap'],
+  ['/dead', 'Dead letters', 'Retry all of these'],
+];
+const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
+const shots = process.env.SCREENSHOTS;
+
+let browser;
+let fake;
+let page;
+const show = async (options = {}) => {
+  page = await open(browser, fake.url, { time: fake.now(), ...options });
+  await isLive(page);
+  return page;
+};
+const says = (text) => page.getByText(text).first().waitFor();
+const shoot = (name, options = {}) => shots && page.screenshot({
+  path: `${shots}/${name}.png`, fullPage: true, ...options });
+
+before(async () => {
+  if (shots) mkdirSync(shots, { recursive: true });
+  browser = await launch();
+});
+after(() => browser.close());
+beforeEach(async () => { fake = await start(); });
+afterEach(async () => {
+  await page.context().close();
+  await fake.stop();
+});
+
+for (const [name, options] of [
+  ['light', { colorScheme: 'light' }],
+  ['dark', { colorScheme: 'dark' }],
+  ['phone', { colorScheme: 'light', ...PHONE }],
+  ['phone-dark', { colorScheme: 'dark', ...PHONE }],
+]) {
+  test(`every view is legible and fits: ${name}`, async () => {
+    await show(options);
+    for (const [hash, heading, text] of VIEWS) {
+      await go(page, hash, heading);
+      await says(text);
+      await accessible(page, `${hash}, ${name}`);
+      await fits(page, `${hash}, ${name}`);
+      if (hash === '/now' && name !== 'phone-dark') await shoot(`now-${name}`);
+      if (hash === '/schedules' && name === 'light') await shoot('schedules');
+      if (hash === '/edit/reports/nightly' && name === 'dark') await shoot('edit-dark');
+    }
+    assert.deepEqual(page.wrong, []);
+  });
+}
+
+test('a breach of the policy is heard', async () => {
+  await show();
+  await page.evaluate(() => document.body.setAttribute('style', 'color: red'));
+  await page.waitForFunction(() => true);
+  assert.match(page.wrong.join(), /Content Security Policy/);
+});
+
+test('what a receiver answers is text, and never markup', async () => {
+  await show();
+  const run = fake.world.runs.find(({ tries }) => tries.at(-1)?.answer.startsWith('<img'));
+  await go(page, `/runs/billing/${run.id}`, 'Run of invoices');
+  await says('<img src=x onerror="alert(1)">');
+  assert.equal(await page.locator('main img').count(), 0);
+  await accessible(page, 'a run');
+  assert.deepEqual(page.wrong, []);
+});
+
+test('a lost connection is said in words, and mends by itself', async () => {
+  await show();
+  fake.world.away = 'server';
+  fake.cut();
+  await page.getByRole('alert').getByText(/What you see is from \d\d:\d\d:\d\d/).waitFor();
+  await page.locator('#link').getByText('Cut off').waitFor();
+  assert.ok(await page.evaluate(() => document.body.classList.contains('old')));
+  await page.getByText(/Next try in \d+ s|Trying now/).waitFor();
+  await accessible(page, 'a lost connection');
+  await shoot('lost');
+  fake.world.away = null;
+  await isLive(page);
+  await page.getByRole('status').getByText('Connected again').waitFor();
+  assert.equal(await page.getByRole('alert').textContent(), '');
+  assert.ok(!await page.evaluate(() => document.body.classList.contains('old')));
+});
+
+test('a store that is away is said, and so is that lists are older', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  fake.world.away = 'store';
+  await page.getByRole('alert').getByText('The store does not answer.').waitFor();
+  await page.getByRole('button', { name: 'Disable ledger-sync' }).click();
+  await page.getByRole('status').getByText('Nothing was done').waitFor();
+  await page.getByText(/Not read: .* What follows is older\./).waitFor();
+  fake.world.away = null;
+  await isLive(page);
+  await page.getByText(/6 schedules, as of/).waitFor();
+});
+
+test('a token is asked for, kept for the tab, and asked for again if it is refused', async () => {
+  fake.world.token = 'open sesame';
+  page = await open(browser, fake.url, { time: fake.now() });
+  const dialog = page.getByRole('dialog', { name: 'A token, please' });
+  await dialog.getByLabel('Token').fill('guess');
+  await page.keyboard.press('Enter');
+  await dialog.getByText('does not take that token').waitFor();
+  await accessible(page, 'the prompt');
+  await dialog.getByLabel('Token').fill('open sesame');
+  await page.keyboard.press('Enter');
+  await isLive(page);
+  const kept = await page.evaluate(() =>
+    [Object.values(sessionStorage), localStorage.length, document.cookie]);
+  assert.deepEqual(kept, [['open sesame'], 0, '']);
+  await page.getByRole('button', { name: 'Forget the token' }).click();
+  await dialog.waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+});
+
+test('a token that may not write sees no button that changes something', async () => {
+  fake.world.write = false;
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  const changing = page.getByRole('button', { name: /^(Disable|Enable|Fire|Retry|Delete)/ });
+  assert.equal(await changing.count(), 0);
+  assert.equal(await page.getByText('New schedule').count(), 0);
+  await go(page, '/dead', 'Dead letters');
+  await says('the answer was 503');
+  assert.equal(await changing.count(), 0);
+});
+
+test('what is wrong shows beside its field', async () => {
+  await show();
+  await go(page, '/edit', 'New schedule');
+  await page.getByLabel('Cron expression', { exact: true }).fill('0 2 *');
+  await page.getByText('five fields are needed, not 3').waitFor();
+  const cron = page.getByLabel('Cron expression', { exact: true });
+  assert.equal(await cron.getAttribute('aria-invalid'), 'true');
+  await accessible(page, 'a form with a fault');
+  await cron.fill('0 2 * * *');
+  await says('It would fire');
+  assert.equal(await cron.getAttribute('aria-invalid'), null);
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.locator('[data-field="callback.url"]:focus').waitFor();
+});
+
+test('a change from elsewhere is not overwritten', async () => {
+  await show();
+  await go(page, '/edit/reports/nightly', 'Edit nightly');
+  await page.getByLabel('URL').fill('https://reports.internal/other');
+  fake.world.schedules.find(({ key }) => key === 'nightly').version = 9;
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('alert').getByText('It was changed since.').waitFor();
+});
+
+test('several dead letters are retried after a question', async () => {
+  await show();
+  await go(page, '/dead', 'Dead letters');
+  await page.getByRole('button', { name: 'Retry all of these' }).click();
+  await page.getByRole('dialog', { name: 'Retry 2 dead letters?' })
+    .getByRole('button', { name: 'Retry' }).click();
+  await page.getByRole('status').getByText('2 dead letters tried again.').waitFor();
+  await says('No dead letters.');
+});
+
+test('one app at a time, by the address', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  await page.getByLabel('App', { exact: true }).selectOption('billing');
+  await page.getByText(/4 schedules, as of/).waitFor();
+  assert.match(page.url(), /app=billing/);
+  await page.getByRole('link', { name: 'Dead letters' }).click();
+  await says('the answer was 503');
+  assert.match(page.url(), /dead\?app=billing/);
+});
+
+test('a long list is read on demand, and keeps the focus', async () => {
+  const [first] = fake.world.schedules;
+  fake.world.schedules = Array.from({ length: 120 }, (_, index) =>
+    ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await page.getByText(/50 schedules and more/).waitFor();
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await page.getByText(/100 schedules and more/).waitFor();
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await page.getByText(/120 schedules, as of/).waitFor();
+  await page.getByRole('button', { name: 'Enable job-007' }).press('Enter');
+  await page.locator('[data-act=switch]:focus', { hasText: 'Disable' }).waitFor();
+  await page.getByLabel('Search').fill('job-11');
+  await page.getByText(/10 schedules, as of/).waitFor();
+});
+
+test('all can be done by keyboard', async () => {
+  await show();
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent),
+    'Skip to the content');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+  await tabTo(page, '[role=slider]');
+  const slider = page.getByRole('slider', { name: 'Minute of the next hour' });
+  await page.keyboard.press('End');
+  assert.match(await slider.getAttribute('aria-valuetext'), /^20:1\d–20:1\d, 11 calls$/);
+  await page.keyboard.press('Home');
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('ArrowRight');
+  assert.match(await slider.getAttribute('aria-valuetext'), /^19:1\d–19:1\d, 33 calls$/);
+  assert.match(await page.locator('.readout').textContent(), /33 calls$/);
+  await tabTo(page, 'summary');
+  await page.keyboard.press('Enter');
+  await page.getByRole('cell', { name: '151 calls' }).waitFor();
+  await accessible(page, 'the table of minutes');
+
+  await page.keyboard.press('Control+Home');
+  await page.evaluate(() => document.querySelector('.skip').focus());
+  await tabTo(page, '[data-view=schedules]');
+  await page.keyboard.press('Enter');
+  await says('weekly-digest');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Schedules');
+  await tabTo(page, '#search');
+  await page.keyboard.type('ledger');
+  await page.getByText(/1 schedule, as of/).waitFor();
+  await tabTo(page, '[data-act=switch]');
+  await page.keyboard.press('Enter');
+  await page.getByRole('status').getByText('ledger-sync is disabled').waitFor();
+  await page.locator('[data-act=switch]:focus', { hasText: 'Enable' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('status').getByText('ledger-sync is enabled').waitFor();
+  await page.locator('[data-act=switch]:focus', { hasText: 'Disable' }).waitFor();
+  await tabTo(page, '[data-act=fire]');
+  await page.keyboard.press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'Fire ledger-sync now?' });
+  await dialog.waitFor();
+  await accessible(page, 'a question');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+  await page.locator('[data-act=fire]:focus').waitFor();
+  await page.keyboard.press('Enter');
+  await tabTo(page, '#sure-yes');
+  await page.keyboard.press('Enter');
+  await page.getByRole('status').getByText('ledger-sync fires').waitFor();
+  assert.deepEqual(page.wrong, []);
+});
