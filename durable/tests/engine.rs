@@ -26,6 +26,16 @@ fn at(ahead: Duration) -> SystemTime {
 const MOMENT: Duration = Duration::from_millis(30);
 const LONG: Duration = Duration::from_secs(600);
 
+/// Gives up on what never comes, so that no test hangs.
+async fn limited(test: impl Future<Output = ()>) {
+    let limit = Duration::from_secs(120);
+    tourbillon::timeout(limit, test).await.expect("the test waits for what does not come");
+}
+
+fn run(test: impl Future<Output = ()>) {
+    pollster::block_on(limited(test));
+}
+
 /// Waits until a record of that kind is there, and returns all.
 async fn records(client: &Client, count: usize) -> Vec<tourbillon_durable::Record> {
     loop {
@@ -63,18 +73,18 @@ async fn fires_once_and_never_early() {
 
 #[test]
 fn runs_on_smol() {
-    smol::block_on(fires_once_and_never_early());
+    smol::block_on(limited(fires_once_and_never_early()));
 }
 
 #[test]
 fn runs_on_tokio() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(fires_once_and_never_early());
+    runtime.block_on(limited(fires_once_and_never_early()));
 }
 
 #[test]
 fn a_dropped_fire_is_handed_back() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let mut mails = engine.worker("mail", 1);
@@ -88,7 +98,7 @@ fn a_dropped_fire_is_handed_back() {
 
 #[test]
 fn a_failed_attempt_is_followed_by_another_until_the_last() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();
@@ -115,7 +125,7 @@ fn a_failed_attempt_is_followed_by_another_until_the_last() {
 
 #[test]
 fn a_postponed_attempt_is_followed_by_another_and_counts_as_no_failure() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();
@@ -135,7 +145,7 @@ fn a_postponed_attempt_is_followed_by_another_and_counts_as_no_failure() {
 
 #[test]
 fn an_id_of_ones_own_is_used_once() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();
@@ -154,7 +164,7 @@ fn an_id_of_ones_own_is_used_once() {
 
 #[test]
 fn prefetch_bounds_what_is_running() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();
@@ -178,7 +188,7 @@ fn prefetch_bounds_what_is_running() {
 
 #[test]
 fn a_schedule_fires_at_each_occurrence() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();
@@ -211,7 +221,7 @@ fn a_schedule_fires_at_each_occurrence() {
 
 #[test]
 fn a_schedule_changes_only_from_what_is_expected() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let client = Client::new(Box::new(store)).unwrap();
         let every = || client.every("t", Schedule::every(MOMENT * 2)).kind("tick");
@@ -234,7 +244,7 @@ fn a_schedule_changes_only_from_what_is_expected() {
 
 #[test]
 fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();
@@ -256,7 +266,7 @@ fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
 
 #[test]
 fn queued_occurrences_run_one_after_the_other() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();
@@ -279,7 +289,7 @@ fn queued_occurrences_run_one_after_the_other() {
 
 #[test]
 fn a_node_that_is_dropped_leaves_its_timers_to_others() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let (first, second) = (start(&store), start(&store));
         let client = Client::new(store.connect().unwrap()).unwrap();
@@ -302,7 +312,7 @@ fn a_node_that_is_dropped_leaves_its_timers_to_others() {
 
 #[test]
 fn a_stopped_engine_waits_for_what_handlers_have() {
-    pollster::block_on(async {
+    run(async {
         let store = memory();
         let engine = start(&store);
         let client = engine.client().unwrap();

@@ -1,12 +1,11 @@
 //! Claims what is due, and sends what has ended; one call for both.
 
 use std::collections::{HashSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use super::shared::{Ending, Shared, State, Stopping};
+use super::shared::{Ending, Shared, State, Stopping, Vital, guarded};
 use crate::canary::{Bug, seeded};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fire::{EndError, Fire};
@@ -37,6 +36,7 @@ pub(crate) enum Next {
 
 /// Makes calls until the node ends.
 pub(crate) fn run(shared: &Arc<Shared>, number: usize, mut store: Box<dyn Store>) {
+    let _vital = Vital(shared);
     let _running = Running(shared);
     loop {
         match begin(shared) {
@@ -71,13 +71,6 @@ impl Drop for Running<'_> {
         self.0.keeper.ring();
         left.into_iter().for_each(|ending| guarded(|| drop(ending)));
     }
-}
-
-/// Runs foreign code, which is wakers, with no lock held. A panic ends there.
-///
-/// The payload is leaked: dropping it would be foreign code once more.
-fn guarded(foreign: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(foreign)).map_err(std::mem::forget);
 }
 
 /// What there is to do now.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::cache::Reach;
 use super::shards;
-use super::shared::{Ending, Shared, Stopping};
+use super::shared::{Ending, Shared, Stopping, Vital};
 use crate::canary::{Bug, seeded};
 use crate::id::{Lease, Shards, TimerId};
 use crate::plan::{Rows, Step, plan};
@@ -63,9 +63,10 @@ impl Keeper {
 
     /// Goes on until the node ends, and then gives up its life.
     pub(crate) fn run(mut self, mut store: Box<dyn Store>) {
+        let shared = self.shared.clone();
+        let _vital = Vital(&shared);
         while !self.is_over() {
             let next = self.step(&mut *store);
-            let shared = &self.shared;
             shared.keeper.wait(&shared.timer, Some(next));
         }
         let lease = self.shared.lock().lease;

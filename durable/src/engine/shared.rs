@@ -1,7 +1,9 @@
 //! [`Shared`]: what a node's threads, its fires and its workers share.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender};
@@ -26,6 +28,26 @@ pub(crate) struct Shared {
     pub(crate) claimers: Vec<Bell>,
     pub(crate) counters: Counters,
     state: Mutex<State>,
+}
+
+/// A thread that the node cannot do without: if it panics, the node ends, and leaves to others what
+/// it holds.
+#[derive(Debug)]
+pub(crate) struct Vital<'a>(pub(crate) &'a Shared);
+
+impl Drop for Vital<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            guarded(|| self.0.stop(Stopping::Now));
+        }
+    }
+}
+
+/// Runs foreign code, which is wakers, with no lock held. A panic ends there.
+///
+/// The payload is leaked: dropping it would be foreign code once more.
+pub(crate) fn guarded(foreign: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(foreign)).map_err(std::mem::forget);
 }
 
 /// What is guarded by the node's one lock, under which no store is called.

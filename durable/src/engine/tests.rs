@@ -35,7 +35,7 @@ impl Node {
 
     fn with(options: Options, timer: &Timer, store: &Memory) -> Self {
         let shared = Shared::new(options, timer.clone());
-        let store = Picky { memory: store.clone(), refused: None, tending: None };
+        let store = Picky { memory: store.clone(), refused: None, tending: None, panics: false };
         Self { keeper: Keeper::new(&shared), shared, store }
     }
 
@@ -283,6 +283,22 @@ fn a_waker_is_called_with_no_lock_held_and_may_panic() {
     // The channel does not survive its waker's panic; the node does.
     std::mem::forget(ended);
     node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_store_that_panics_ends_its_node() {
+    let (_clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1);
+    insert(&mut store, "mail", 1);
+    node.keeper.step(&mut node.store);
+    node.store.panics = true;
+    let (shared, store) = (node.shared.clone(), node.store);
+    let claimer = move || super::claimer::run(&shared, 0, Box::new(store));
+    assert!(std::thread::spawn(claimer).join().is_err());
+    assert_eq!(node.shared.lock().stopping, Stopping::Now);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(Pin::new(&mut mails).poll_next(&mut cx), Poll::Ready(None)));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! [`Picky`]: a store that refuses one timer's end, and whose queues and orphans take a while.
+//! [`Picky`]: a store that refuses one timer's end, whose queues and orphans take a while, or that
+//! panics.
 
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub(super) struct Picky {
     pub(super) refused: Option<TimerId>,
     /// How long one call of `tend` takes, of which there is always another.
     pub(super) tending: Option<(VirtualClock, Duration)>,
+    /// Whether a claim panics.
+    pub(super) panics: bool,
 }
 
 macro_rules! delegate {
@@ -48,6 +51,11 @@ impl Store for Picky {
         self.memory.finish(lease, ends)
     }
 
+    fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
+        assert!(!self.panics, "a store panics");
+        self.memory.claim(lease, timers)
+    }
+
     delegate! {
         fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
         fn now(&mut self) -> Result<Time>;
@@ -57,7 +65,6 @@ impl Store for Picky {
         fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
         fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
         fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>>;
-        fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed>;
         fn reschedule(
             &mut self,
             timer: TimerId,
