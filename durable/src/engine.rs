@@ -44,8 +44,8 @@ use shared::Stopping;
 /// It has a thread that keeps it alive and reads, and one or more that claim, each with a
 /// connection of its own. Workers and their fires are for any executor.
 ///
-/// Dropped, it ends its node: it sends the ends that wait, and leaves to others what is held. A store
-/// that panics ends the node too: its workers' streams end.
+/// Dropped, it ends its node: it sends the ends that wait, and leaves to others what is held. A
+/// store that panics ends the node too: its workers' streams end.
 ///
 /// # Examples
 ///
