@@ -23,11 +23,13 @@ pub(crate) enum Bug {
     OverlapAllowed,
     /// The last of a batch is planned twice or never.
     BatchOffByOne,
+    /// Nothing is read but what the node was told of.
+    NotifyTrusted,
 }
 
 #[cfg(test)]
 impl Bug {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::FenceRemoved,
         Self::LeaseIgnored,
         Self::EpochRepeated,
@@ -38,6 +40,7 @@ impl Bug {
         Self::EndsForgotten,
         Self::OverlapAllowed,
         Self::BatchOffByOne,
+        Self::NotifyTrusted,
     ];
 }
 

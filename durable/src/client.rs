@@ -1,11 +1,12 @@
 //! [`Client`]: makes, changes and lists timers and schedules.
 
+mod notices;
 mod once;
 mod schedules;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use async_channel::{Receiver, Sender};
 
@@ -14,6 +15,7 @@ pub use schedules::{Every, Switched, Upserted};
 #[cfg(test)]
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
+use self::notices::Notices;
 use crate::engine::{Shared, spawn};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
@@ -50,11 +52,14 @@ type Call = Box<dyn FnOnce(&mut dyn Store) + Send>;
 
 enum Request {
     Insert(NewTimer, Sender<Result<Inserted>>),
+    /// A timer was given that time.
+    Due(TimerId, Time),
     Call(Call),
 }
 
 impl Client {
-    /// A client without an engine: what it inserts is found by engines' scans.
+    /// A client without an engine. What it inserts is found by engines' scans, or at once if the
+    /// store can tell them.
     ///
     /// # Errors
     ///
@@ -95,7 +100,7 @@ impl Client {
     /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time.
     pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<Withdrawn> {
         let to = to.into();
-        self.call(move |store| repeat(|| store.reschedule(timer, to, None))).await
+        self.give(timer, to, None).await
     }
 
     /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and another payload
@@ -112,7 +117,17 @@ impl Client {
     ) -> Result<Withdrawn> {
         let (to, payload) = (to.into(), payload.into());
         once::check_payload(&payload)?;
-        self.call(move |store| repeat(|| store.reschedule(timer, to, Some(&payload)))).await
+        self.give(timer, to, Some(payload)).await
+    }
+
+    async fn give(&self, timer: TimerId, to: Time, payload: Option<Vec<u8>>) -> Result<Withdrawn> {
+        let move_to =
+            move |store: &mut dyn Store| repeat(|| store.reschedule(timer, to, payload.as_deref()));
+        let done = self.call(move_to).await?;
+        if done == Withdrawn::Done {
+            self.send(Request::Due(timer, to));
+        }
+        Ok(done)
     }
 
     /// The timer without a schedule that has this name.
@@ -205,9 +220,11 @@ fn ended() -> StoreError {
 /// Carries out requests until there are no clients.
 fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Weak<Shared>>) {
     let mut next = None;
+    let mut notices = Notices::default();
     while let Some(request) = next.take().or_else(|| queue.recv_blocking().ok()) {
         match request {
             Request::Call(call) => call(&mut *store),
+            Request::Due(timer, to) => notices.tell(&mut *store, std::iter::once((timer, to))),
             Request::Insert(timer, reply) => {
                 let (mut timers, mut replies) = (vec![timer], vec![reply]);
                 while timers.len() < BATCH {
@@ -222,34 +239,40 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
                         }
                     }
                 }
-                insert(&mut *store, &timers, &replies, node);
+                let made = insert(&mut *store, &timers, &replies);
+                let node = node.and_then(Weak::upgrade);
+                let is_unknown = |timer: &&NewTimer| {
+                    let expect = |node: &Arc<Shared>| node.expect(timer.id, &timer.kind, timer.due);
+                    !node.as_ref().is_some_and(expect)
+                };
+                let unknown = made.into_iter().filter(is_unknown);
+                notices.tell(&mut *store, unknown.map(|timer| (timer.id, timer.due)));
             }
         }
     }
 }
 
-fn insert(
+/// Inserts, and answers. Returns what was made.
+fn insert<'a>(
     store: &mut dyn Store,
-    timers: &[NewTimer],
+    timers: &'a [NewTimer],
     replies: &[Sender<Result<Inserted>>],
-    node: Option<&Weak<Shared>>,
-) {
+) -> Vec<&'a NewTimer> {
     match insert_all(store, timers) {
         Ok(inserted) => {
             for (answer, reply) in inserted.iter().zip(replies) {
                 let _ = reply.try_send(Ok(*answer));
             }
-            if let Some(node) = node.and_then(Weak::upgrade) {
-                let made = inserted.iter().zip(timers);
-                let made = made.filter(|(answer, _)| **answer == Inserted::Created);
-                made.for_each(|(_, timer)| node.expect(timer.id, &timer.kind, timer.due));
-            }
+            let made = inserted.iter().zip(timers);
+            let made = made.filter(|(answer, _)| **answer == Inserted::Created);
+            made.map(|(_, timer)| timer).collect()
         }
         Err(error) => {
             for reply in replies {
                 let copy = StoreError::new(error.kind(), error.to_string());
                 let _ = reply.try_send(Err(copy));
             }
+            Vec::new()
         }
     }
 }

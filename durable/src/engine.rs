@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use async_channel::Receiver;
 
+pub(crate) use clock::DbClock;
+pub(crate) use keeper::NOTICE;
 pub(crate) use shared::{Ending, Kind, Shared};
 #[cfg(test)]
 pub(crate) use {
@@ -31,7 +33,7 @@ use crate::client::Client;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::NodeId;
 use crate::stats::Stats;
-use crate::store::Store;
+use crate::store::{Listening, Store};
 use crate::worker::Worker;
 #[cfg(not(test))]
 use keeper::Keeper;
@@ -74,6 +76,8 @@ pub struct Engine {
     store: std::sync::Mutex<Box<dyn Store>>,
     /// Closed when the keeper has ended.
     ended: Receiver<()>,
+    /// What hears of what other processes insert, if the store has such a thing.
+    _listening: Option<Listening>,
 }
 
 impl Engine {
@@ -174,8 +178,8 @@ impl Builder {
         self
     }
 
-    /// How often it reads; each half second by default. What another process has inserted is
-    /// attempted this late at most, if it was due at once.
+    /// How often it reads; each half second by default. What another process has inserted to be due
+    /// at once is attempted this late at most, and much sooner if the store can tell.
     pub fn scan(mut self, period: Duration) -> Self {
         self.options.scan = period;
         self
@@ -246,8 +250,12 @@ impl Builder {
         for _ in 0..shared.options.connections {
             connections.push(store.connect()?);
         }
+        let of = Arc::downgrade(&shared);
+        let heard = move |shards| of.upgrade().map_or((), |shared| shared.hear(shards));
+        let _listening = store.listen(Arc::new(heard))?;
         // From here on its drop ends what was started.
-        let engine = Engine { shared: shared.clone(), store: std::sync::Mutex::new(store), ended };
+        let store = std::sync::Mutex::new(store);
+        let engine = Engine { shared: shared.clone(), store, ended, _listening };
         for (number, connection) in connections.into_iter().enumerate() {
             let of = shared.clone();
             if let Err(error) = spawn("claim", move || claimer::run(&of, number, connection)) {

@@ -172,7 +172,7 @@ pub struct Fence {
 }
 
 /// A set of shards.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Shards(u64);
 
 impl Shards {

@@ -56,6 +56,7 @@ pub mod postgres;
 pub mod sqlite;
 mod types;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use memory::Memory;
@@ -75,6 +76,12 @@ pub use types::{
     Window, Withdrawn,
 };
 
+/// Called with the shards of timers that others have put there, and that are due soon.
+pub type Heard = Arc<dyn Fn(Shards) + Send + Sync>;
+
+/// What [listens](Store::listen). Dropped, it stops.
+pub type Listening = Box<dyn Send + Sync>;
+
 /// What every call returns.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -85,6 +92,26 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 pub trait Store: Send {
     /// A further connection to the same database.
     fn connect(&self) -> Result<Box<dyn Store>>;
+
+    /// Has `heard` called when another connection calls [`notify`](Self::notify), until what this
+    /// returns is dropped; `None` if the store has no such thing.
+    ///
+    /// Does not wait for the database. Nothing may rest on it: a call may be late, made twice, made
+    /// for nothing, or never made.
+    fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
+        let _ = heard;
+        Ok(None)
+    }
+
+    /// Tells those who listen that timers of `shards` were put there that are due soon. Returns
+    /// `false` if the store has no such thing.
+    ///
+    /// It is a call of its own, after the one that put them there, and not for each: what is told
+    /// in a transaction may have transactions of others wait for its commit.
+    fn notify(&mut self, shards: Shards) -> Result<bool> {
+        let _ = shards;
+        Ok(false)
+    }
 
     /// The database's clock.
     fn now(&mut self) -> Result<Time>;

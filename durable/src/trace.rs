@@ -27,6 +27,14 @@ pub(crate) fn claimed(count: usize, lateness_max: Duration) {
     let _ = (count, lateness_max);
 }
 
+/// The server does not let anybody listen: what other processes insert is found by scans.
+#[cfg(feature = "postgres")]
+pub(crate) fn deaf(error: &tokio_postgres::Error) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "tourbillon_durable", %error, "listening refused");
+    let _ = error;
+}
+
 /// The node's life ended without its doing.
 pub(crate) fn lease_lost(lease: Lease) {
     #[cfg(feature = "tracing")]

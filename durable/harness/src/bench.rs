@@ -5,6 +5,7 @@ mod insert;
 mod node;
 mod spread;
 mod takeover;
+mod told;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -120,6 +121,14 @@ pub const BENCHES: &[Bench] = &[
         full: (500_000, 10),
         others: "graphile_worker 22.7 k (184); prototype 195-250 k (239), SQLite 267 k (169)",
         run: insert::insert,
+    },
+    Bench {
+        name: "told",
+        what: "inserted by another process to be due at once, p50 / p99 / p99.9 / max ms",
+        default: (200, 20),
+        full: (1_000, 60),
+        others: "others not measured; by scans alone 262 / 507 / - / 518",
+        run: told::told,
     },
     Bench {
         name: "takeover",

@@ -1,14 +1,14 @@
 //! [`Tap`]: a store that counts its calls, and that has a bug if it is to. A node on a store with a
 //! bug breaks a promise, and the checker is to say which.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tourbillon_durable::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    NodeInfo, Overview, OverviewOf, Scan, ScheduleRow, Store, Tended, Timer, Upcoming, Waiting,
-    Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
+    Listening, NewTimer, NodeInfo, Overview, OverviewOf, Scan, ScheduleRow, Store, Tended, Timer,
+    Upcoming, Waiting, Window, Withdrawn,
 };
 use tourbillon_durable::{Lease, Record, Shards, StoreError, Time, TimerId};
 
@@ -64,7 +64,7 @@ bugs! {
         shows OutOfOrder | SecondStart | AfterDone | AfterRecord | AfterCancel | AfterDisable,
     /// A scan goes on from where the one before ended, and does not come back.
     CursorInsteadOfSet = "cursor-instead-of-set" with "" shows Unfinished,
-    /// Nothing is read but what the node was told of: what was there when it started.
+    /// Nothing is read but what the node was told of.
     NotifyTrusted = "notify-trusted" with "" shows Unfinished,
 }
 
@@ -94,8 +94,8 @@ pub(crate) struct Marks {
     cursor: Arc<Mutex<Option<Waiting>>>,
     /// How many beats in a row were of a life that had ended.
     unnoticed: Arc<Mutex<u32>>,
-    /// Whether there has been a scan.
-    is_told: Arc<Mutex<bool>>,
+    /// Whether the node was told of something since the last scan.
+    is_told: Arc<AtomicBool>,
 }
 
 impl Marks {
@@ -147,6 +147,19 @@ impl Store for Tap {
         Ok(Box::new(Self { store, bug: self.bug, marks }))
     }
 
+    fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
+        let told = self.marks.is_told.clone();
+        self.store.listen(Arc::new(move |shards| {
+            // ORDERING: Relaxed; what was told of is in the database.
+            told.store(true, Ordering::Relaxed);
+            heard(shards);
+        }))
+    }
+
+    fn notify(&mut self, shards: Shards) -> Result<bool> {
+        self.store().notify(shards)
+    }
+
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let span = self.span(span);
         self.store().join(lease, span)
@@ -175,8 +188,8 @@ impl Store for Tap {
                 *cursor = window.timers.last().copied().or(*cursor);
             }
             Some(Bug::NotifyTrusted) => {
-                let mut told = self.marks.is_told.lock().unwrap_or_else(PoisonError::into_inner);
-                if std::mem::replace(&mut *told, true) {
+                // ORDERING: Relaxed; what was told of is in the database.
+                if !self.marks.is_told.swap(false, Ordering::Relaxed) {
                     window.timers.clear();
                 }
             }

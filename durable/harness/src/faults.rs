@@ -54,6 +54,8 @@ faults! {
     HoldAnswers = "hold-answers" on Postgres,
     /// Neither arrives.
     HoldBoth = "hold-both" on Postgres,
+    /// What the server tells does not arrive.
+    Deaf = "deaf" on Postgres,
     /// Some requests arrive, and the connection is cut in place of the answer.
     CutAnswers = "cut-answers" on Postgres,
     /// The server ends all its connections.
@@ -94,6 +96,7 @@ impl Fault {
             Self::HoldRequests => Mode::HoldRequests,
             Self::HoldAnswers => Mode::HoldAnswers,
             Self::HoldBoth => Mode::HoldBoth,
+            Self::Deaf => Mode::Deafen,
             Self::CutAnswers => Mode::CutAnswers(random.u32(4..12)),
             _ => return None,
         })

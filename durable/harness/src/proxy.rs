@@ -2,12 +2,16 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often a connection that is held up looks whether it still is.
 const POLL: Duration = Duration::from_millis(2);
+
+/// What a connection says that listens.
+const LISTEN: &[u8] = b"LISTEN ";
 
 /// How long a connection to the server may take.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -25,6 +29,8 @@ pub enum Mode {
     HoldAnswers,
     /// Keeps everything until the mode changes.
     HoldBoth,
+    /// Keeps what the server answers to those who listen until the mode changes.
+    Deafen,
     /// Closes the connections that are there, and each new one.
     Cut,
     /// Passes requests on, and closes the connection in place of one answer in this many.
@@ -32,9 +38,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn holds(self, direction: Direction) -> bool {
+    fn holds(self, direction: Direction, listens: bool) -> bool {
         match self {
             Self::HoldBoth => true,
+            Self::Deafen => listens && direction == Direction::Answer,
             Self::HoldRequests => direction == Direction::Request,
             Self::HoldAnswers => direction == Direction::Answer,
             _ => false,
@@ -115,7 +122,7 @@ impl Shared {
     }
 
     /// Waits as long as the mode has it. Whether the bytes are to be passed on.
-    fn admits(&self, direction: Direction) -> bool {
+    fn admits(&self, direction: Direction, listens: bool) -> bool {
         let came = Instant::now();
         loop {
             let mut state = self.lock();
@@ -125,7 +132,7 @@ impl Shared {
                     return state.random.u32(..of.max(1)) != 0;
                 }
                 Mode::Delay(span) if came.elapsed() < span => {}
-                mode if mode.holds(direction) => {}
+                mode if mode.holds(direction, listens) => {}
                 _ => return true,
             }
             drop(state);
@@ -141,7 +148,7 @@ fn close(client: &TcpStream, server: &TcpStream) {
 }
 
 fn connect(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
-    if !shared.admits(Direction::Request) {
+    if !shared.admits(Direction::Request, false) {
         return Ok(());
     }
     let server = TcpStream::connect_timeout(&shared.server, CONNECT)?;
@@ -157,17 +164,31 @@ fn connect(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
         state.open.retain(|(client, _)| client.peer_addr().is_ok());
         state.open.push((client.try_clone()?, server.try_clone()?));
     }
-    let of = shared.clone();
-    thread::spawn(move || pass(&of, ends.1, ends.0, Direction::Answer));
-    pass(shared, client, server, Direction::Request);
+    let (of, listens) = (shared.clone(), Arc::new(AtomicBool::new(false)));
+    let of_answers = listens.clone();
+    thread::spawn(move || pass(&of, ends.1, ends.0, Direction::Answer, &of_answers));
+    pass(shared, client, server, Direction::Request, &listens);
     Ok(())
 }
 
 /// Passes on until either side ends, then ends both.
-fn pass(shared: &Shared, mut from: TcpStream, mut to: TcpStream, direction: Direction) {
+fn pass(
+    shared: &Shared,
+    mut from: TcpStream,
+    mut to: TcpStream,
+    direction: Direction,
+    listens: &AtomicBool,
+) {
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if !shared.admits(direction) || to.write_all(&bytes[..count]).is_err() {
+        let is_listen = |part: &[u8]| part == LISTEN;
+        if direction == Direction::Request && bytes[..count].windows(LISTEN.len()).any(is_listen) {
+            // ORDERING: Relaxed; the server answers later.
+            listens.store(true, Ordering::Relaxed);
+        }
+        // ORDERING: Relaxed; as above.
+        let listens = listens.load(Ordering::Relaxed);
+        if !shared.admits(direction, listens) || to.write_all(&bytes[..count]).is_err() {
             break;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::cache::Reach;
 use super::shards;
@@ -15,6 +15,10 @@ use crate::schedule::Schedule;
 use crate::store::{Advanced, Beat, End, How, Occupied, Result, Scan, ScheduleRow, Store};
 use crate::time::Time;
 use crate::trace;
+
+/// For how long a notice is good: what is put there within that after it need not be told. It is
+/// also how often at most the node reads for notices, however many there are.
+pub(crate) const NOTICE: Duration = Duration::from_millis(50);
 
 /// How many schedules are looked at in one go.
 const SCHEDULES: u32 = 500;
@@ -35,6 +39,12 @@ pub(crate) struct Keeper {
     scans: u32,
     /// Whether the last scan has found something new or left nothing, or a period has begun.
     has_progress: bool,
+    /// When it reads what it was told of.
+    next_told: Option<Instant>,
+    /// When it last did.
+    last_told: Option<Instant>,
+    /// Whether it was told since.
+    is_told: bool,
     /// Looks made.
     looks: u32,
     next_beat: Instant,
@@ -53,6 +63,9 @@ impl Keeper {
             is_first: true,
             scans: 0,
             has_progress: false,
+            next_told: None,
+            last_told: None,
+            is_told: false,
             looks: 0,
             next_beat: now,
             next_scan: now,
@@ -122,7 +135,8 @@ impl Keeper {
             self.scans = self.scans.wrapping_add(1);
             self.allow_backlogs();
             let reach = if is_full || scan_all { Reach::All } else { Reach::Recent };
-            let scanned = self.scan(store, reach);
+            let is_blind = seeded(Bug::NotifyTrusted);
+            let scanned = if is_blind { Ok(()) } else { self.scan(store, reach) };
             let audited = scanned.and_then(|()| {
                 if (asks.audit || is_full) && !seeded(Bug::AuditLeftOut) {
                     self.audit(store, lease)
@@ -140,6 +154,18 @@ impl Keeper {
         } else if asks.audit {
             shared.lock().asks.audit = true;
         }
+        if asks.told.mask() & self.shards.mask() != 0 {
+            self.is_told = true;
+            let soonest = self.last_told.map_or(now, |last| last + NOTICE);
+            self.next_told = Some(soonest.max(now));
+        }
+        if !is_stopping && self.next_told.is_some_and(|next| next <= now) {
+            self.last_told = Some(now);
+            // A notice stands for what is put there a little later, too.
+            self.next_told = std::mem::take(&mut self.is_told).then(|| now + NOTICE);
+            let scanned = self.scan(store, Reach::Recent);
+            self.settle("scan", scanned);
+        }
         if let Some(reach) = self.backlog().filter(|_| !is_stopping) {
             let scanned = self.scan(store, reach);
             self.settle("scan", scanned);
@@ -147,7 +173,7 @@ impl Keeper {
         let next = self.next_beat.min(self.next_look).min(self.next_tend);
         match stopping {
             Stopping::No if self.backlog().is_some() => shared.now(),
-            Stopping::No => next.min(self.next_scan),
+            Stopping::No => next.min(self.next_scan).min(self.next_told.unwrap_or(next)),
             Stopping::Draining => next,
             Stopping::Now => self.next_beat,
         }

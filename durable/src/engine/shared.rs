@@ -13,7 +13,7 @@ use super::cache::{Cache, Reach};
 use super::clock::DbClock;
 use super::options::Options;
 use crate::fire::{EndError, Fire};
-use crate::id::{Lease, TimerId};
+use crate::id::{Lease, Shards, TimerId};
 use crate::stats::Counters;
 use crate::store::End;
 use crate::time::Time;
@@ -83,6 +83,8 @@ pub(crate) struct Asks {
     pub(crate) tend: bool,
     /// Look after schedules.
     pub(crate) look: bool,
+    /// Read these shards: others have put something there that is due soon.
+    pub(crate) told: Shards,
 }
 
 /// How far a node is from its end.
@@ -184,13 +186,13 @@ impl Shared {
         state.trusts(lease, self.now())
     }
 
-    /// Takes note of a timer that a client of this process has inserted. A scan finds it later if
-    /// the node knows of enough.
-    pub(crate) fn expect(&self, id: TimerId, kind: &str, due: Time) {
+    /// Takes note of a timer that a client of this process has inserted. Returns whether it did: a
+    /// scan finds it later if the node knows of enough.
+    pub(crate) fn expect(&self, id: TimerId, kind: &str, due: Time) -> bool {
         let mut state = self.lock();
-        let Some(now) = state.clock.at(self.now()) else { return };
+        let Some(now) = state.clock.at(self.now()) else { return false };
         if due > now + self.options.window || state.stopping != Stopping::No {
-            return;
+            return false;
         }
         let share = state.share(&self.options);
         let mut kinds = state.kinds.values_mut().filter(|kind| kind.cache.len() < share);
@@ -198,7 +200,14 @@ impl Shared {
             kind.cache.put(id, due);
             drop(state);
             self.ring_claimers();
+            return true;
         }
+        false
+    }
+
+    /// Takes note of what others have put into `shards`.
+    pub(crate) fn hear(&self, shards: Shards) {
+        self.ask(|asks| asks.told = Shards::from_mask(asks.told.mask() | shards.mask()));
     }
 
     /// Has the keeper do what `ask` sets.

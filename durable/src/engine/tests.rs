@@ -12,9 +12,9 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use tourbillon::{Timer, VirtualClock};
 
-use super::{Keeper, Next, Options, Shared, Stopping, begin, call};
+use super::{Keeper, NOTICE, Next, Options, Shared, Stopping, begin, call};
 use crate::fire::{EndError, Fire};
-use crate::id::TimerId;
+use crate::id::{Shards, TimerId};
 use crate::policy::Retry;
 use crate::store::{Memory, NewTimer, Store as _};
 use crate::worker::Worker;
@@ -314,4 +314,72 @@ fn a_node_expects_no_more_than_it_may_know_of() {
     }
     let state = node.shared.lock();
     assert_eq!(state.kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), known);
+}
+
+/// A node that reads seldom, has done so, and has a worker for mails.
+fn told() -> (VirtualClock, Memory, Node, Worker) {
+    let (clock, timer, store) = world();
+    let scan = Duration::from_secs(60);
+    let options = Options { scan, ..Options::default() };
+    let mut node = Node::with(options, &timer, &store);
+    let mails = Worker::new(&node.shared, "mail", 1_000);
+    node.step();
+    (clock, store, node, mails)
+}
+
+#[test]
+fn what_is_told_is_read_at_once() {
+    let (_clock, mut store, mut node, mut mails) = told();
+    let inserted = insert(&mut store, "mail", 3);
+    node.step();
+    assert_eq!(complete_all(&mut mails), []);
+    node.shared.hear(Shards::ALL);
+    node.step();
+    assert_eq!(complete_all(&mut mails).into_iter().collect::<BTreeSet<_>>(), inserted);
+}
+
+#[test]
+fn a_notice_is_good_for_what_comes_a_little_later() {
+    let (clock, mut store, mut node, mut mails) = told();
+    node.shared.hear(Shards::ALL);
+    node.step();
+    clock.advance(NOTICE / 2);
+    let inserted = insert(&mut store, "mail", 1);
+    node.step();
+    assert_eq!(complete_all(&mut mails), []);
+    clock.advance(NOTICE / 2);
+    node.step();
+    assert_eq!(complete_all(&mut mails).into_iter().collect::<BTreeSet<_>>(), inserted);
+}
+
+#[test]
+fn what_is_told_of_other_shards_is_left_to_others() {
+    let (_clock, mut store, mut node, mut mails) = told();
+    let before = node.shared.counters.snapshot().scans;
+    insert(&mut store, "mail", 1);
+    node.shared.hear(Shards::NONE);
+    node.step();
+    assert_eq!((complete_all(&mut mails), node.shared.counters.snapshot().scans), (vec![], before));
+}
+
+#[test]
+fn a_flood_of_notices_makes_few_scans() {
+    let (clock, _store, mut node, _mails) = told();
+    let before = node.shared.counters.snapshot().scans;
+    for _ in 0..1_000 {
+        node.shared.hear(Shards::ALL);
+        node.step();
+        clock.advance(Duration::from_millis(1));
+    }
+    let scans = node.shared.counters.snapshot().scans - before;
+    assert!((15..=21).contains(&scans), "{scans} scans in a second");
+    // Two more for the last of them, and then none.
+    for _ in 0..2 {
+        clock.advance(NOTICE);
+        node.step();
+    }
+    let before = node.shared.counters.snapshot().scans;
+    clock.advance(NOTICE * 3);
+    node.step();
+    assert_eq!(node.shared.counters.snapshot().scans, before);
 }

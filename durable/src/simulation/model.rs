@@ -102,6 +102,7 @@ impl Model {
         let mut store = Faulty { number: CLIENT };
         if client::insert_all(&mut store, std::slice::from_ref(&timer)).is_ok() {
             world.model.borrow_mut().once(timer.id).is_made = true;
+            world.tell();
         }
     }
 

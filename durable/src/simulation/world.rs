@@ -14,7 +14,7 @@ use super::faulty::{Fault, Faulty, bury, nobody_is_dead};
 use super::model::Model;
 use crate::engine::{Keeper, Next, Options, Shared, begin, call};
 use crate::fire::Fire;
-use crate::id::NodeId;
+use crate::id::{NodeId, Shards};
 use crate::store::{Filter, Memory, Store};
 use crate::worker::Worker;
 
@@ -184,6 +184,7 @@ impl World {
             70..82 => self.take_fire(),
             82..94 => self.end_handler(),
             94..99 => Model::act(self),
+            99 if self.chance(500) => self.tell(),
             _ => self.mishap(),
         }
         self.model.borrow_mut().see_ends();
@@ -260,6 +261,13 @@ impl World {
                 keeper.step(store);
             }
         }
+    }
+
+    /// Nodes are told of a timer that is due soon, or of none; some are not.
+    pub(super) fn tell(&self) {
+        let shards = Shards::from_mask(self.below(u64::MAX) | self.below(u64::MAX));
+        let nodes = self.nodes.borrow();
+        nodes.iter().filter(|_| self.chance(600)).for_each(|node| node.shared.hear(shards));
     }
 
     fn claim(&self) {

@@ -125,7 +125,8 @@ cases! {
         rivals_claim_each_timer_once
         rivals_advance_a_schedule_once
         a_cancel_and_a_claim_do_not_both_win
-        rivals_insert_a_name_once;
+        rivals_insert_a_name_once
+        a_listener_hears_what_another_connection_tells;
 }
 
 /// Runs the case of that name.

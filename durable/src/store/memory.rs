@@ -4,14 +4,14 @@ mod tables;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::tables::{Life, Node, Tables};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, State, Store, Tended, Timer,
-    Upcoming, Waiting, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
+    Listening, NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, State, Store,
+    Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
 };
 use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, Shards, TimerId};
@@ -67,6 +67,21 @@ impl fmt::Debug for Memory {
 impl Store for Memory {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(self.clone()))
+    }
+
+    fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
+        let (_, mut tables) = self.begin();
+        tables.listeners.push(Arc::downgrade(&heard));
+        Ok(Some(Box::new(heard)))
+    }
+
+    fn notify(&mut self, shards: Shards) -> Result<bool> {
+        let (_, mut tables) = self.begin();
+        tables.listeners.retain(|heard| heard.strong_count() > 0);
+        let listeners: Vec<_> = tables.listeners.iter().filter_map(Weak::upgrade).collect();
+        drop(tables);
+        listeners.iter().for_each(|heard| heard(shards));
+        Ok(true)
     }
 
     fn now(&mut self) -> Result<Time> {

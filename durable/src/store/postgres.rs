@@ -2,7 +2,7 @@
 //!
 //! The tables are in the schema `tourbillon` of the database that the connection is to. Correctness
 //! rests on rows and their locks alone: there are no triggers, procedures, sequences or advisory
-//! locks, and nothing listens.
+//! locks, and nobody needs to listen.
 //!
 //! # In a transaction of the caller's
 //!
@@ -13,6 +13,7 @@
 mod address;
 mod attempts;
 mod link;
+mod listen;
 mod lists;
 mod nodes;
 mod overview;
@@ -36,9 +37,9 @@ pub use self::schema::SCHEMA;
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming,
-    Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
+    Listening, NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended,
+    Timer, Upcoming, Window, Withdrawn,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -202,6 +203,15 @@ impl Store for Postgres {
         let mut store = Self { server, link: None, lost: None, search };
         blocking(|| store.ready(Instant::now() + PATIENCE))?;
         Ok(Box::new(store))
+    }
+
+    fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
+        Ok(Some(Box::new(listen::Listening::start(&self.server, heard)?)))
+    }
+
+    fn notify(&mut self, shards: Shards) -> Result<bool> {
+        self.call(async |session, _| listen::notify(session, shards).await)?;
+        Ok(true)
     }
 
     fn now(&mut self) -> Result<Time> {

@@ -1,11 +1,11 @@
 //! Several connections at once.
 
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::{Bench, LONG, Rig, join};
-use crate::id::TimerId;
+use super::{Bench, LONG, MOMENT, Rig, join};
+use crate::id::{Shards, TimerId};
 use crate::store::{Advance, Advanced, Inserted, NewTimer, Store, Withdrawn};
 
 const RIVALS: usize = 3;
@@ -126,4 +126,28 @@ pub(super) fn rivals_insert_a_name_once(rig: &dyn Rig) {
             assert_eq!(answer, expected);
         }
     }
+}
+
+pub(super) fn a_listener_hears_what_another_connection_tells(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let told = Shards::from_mask(1 << 63 | 5);
+    let (send, heard) = mpsc::channel();
+    let hear = move |shards| _ = send.send(shards);
+    let listening = bench.store.listen(Arc::new(hear)).unwrap();
+    let mut other = rig.store();
+    assert_eq!(other.notify(told).unwrap(), listening.is_some());
+    let Some(listening) = listening else { return };
+    // What was told before it listened may be lost.
+    let shards = loop {
+        match heard.recv_timeout(MOMENT) {
+            Ok(shards) => break shards,
+            Err(_) => assert!(other.notify(told).unwrap()),
+        }
+    };
+    assert_eq!(shards, told);
+    drop(listening);
+    assert!(other.notify(told).unwrap());
+    // It ends, and what it calls with it.
+    while heard.recv_timeout(LONG).is_ok() {}
+    bench.insert(Duration::ZERO);
 }

@@ -1,9 +1,10 @@
 //! Tables in memory, and what one statement does to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Weak;
 
 use crate::canary::{Bug, seeded};
-use crate::id::{Lease, NodeId, ScheduleId, TimerId};
+use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
 use crate::store::{
@@ -27,6 +28,7 @@ pub(super) struct Tables {
     pub(super) recorded: HashSet<(ScheduleId, Time)>,
     /// The timers in `records`, and where.
     pub(super) ended: HashMap<TimerId, Time>,
+    pub(super) listeners: Vec<Weak<dyn Fn(Shards) + Send + Sync>>,
 }
 
 pub(super) struct Node {

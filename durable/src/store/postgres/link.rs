@@ -10,8 +10,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Error, Row, Statement};
+use tokio_postgres::{Client, Config, Error, Row, Socket, Statement};
 
 use super::address;
 #[cfg(not(feature = "tls"))]
@@ -26,7 +27,7 @@ use crate::store::Result;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long it may take to connect.
-const CONNECT: Duration = Duration::from_secs(3);
+pub(super) const CONNECT: Duration = Duration::from_secs(3);
 
 /// What every connection is set to.
 ///
@@ -76,6 +77,10 @@ impl From<Error> for Failure {
 
 pub(super) type Answer<T> = std::result::Result<T, Failure>;
 
+/// What drives a connection.
+pub(super) type Connection =
+    tokio_postgres::Connection<Socket, <Connector as MakeTlsConnect<Socket>>::Stream>;
+
 /// Whom to connect to, and how.
 #[derive(Clone)]
 pub(super) struct Server {
@@ -90,9 +95,14 @@ impl Server {
         Ok(Self { config: limited(config), connector: connector(&encryption)? })
     }
 
+    /// Connects, and leaves it to the caller to drive the connection.
+    pub(super) async fn begin(&self) -> Answer<(Client, Connection)> {
+        Ok(self.config.connect(Connector::clone(&self.connector)).await?)
+    }
+
     /// Connects, on the runtime that is to drive the connection.
     async fn connect(&self) -> Answer<Client> {
-        let (client, connection) = self.config.connect(Connector::clone(&self.connector)).await?;
+        let (client, connection) = self.begin().await?;
         // It ends with the runtime, or with the connection, which the client then shows.
         tokio::spawn(connection);
         Ok(client)
@@ -131,15 +141,15 @@ pub(super) struct Link {
 }
 
 /// A runtime that goes without a wait: one that waits may not be dropped on another's threads.
-struct Driver(Option<Runtime>);
+pub(super) struct Driver(Option<Runtime>);
 
 impl Driver {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Self(Some(runtime.map_err(|error| unavailable(Box::new(error)))?)))
     }
 
-    fn block_on<F: Future>(&self, future: F) -> F::Output {
+    pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.0.as_ref().expect("a runtime goes when it is dropped").block_on(future)
     }
 }

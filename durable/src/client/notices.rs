@@ -1,0 +1,83 @@
+//! [`Notices`]: what nodes of other processes are told of timers that are due soon.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::{DbClock, NOTICE};
+use crate::id::{Shards, TimerId};
+use crate::store::{Result, Store};
+use crate::time::Time;
+use crate::trace;
+
+/// How soon a timer is due that nodes are told of. What is due later they read in time.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How often the database's clock is read for that, and after what time a store that failed is
+/// asked again.
+const SELDOM: Duration = Duration::from_secs(60);
+
+/// Tells nodes, seldom enough.
+///
+/// A notice is good for what is inserted into its shards within [`NOTICE`] after it, too: the first
+/// in a while names its shards, the next all of them, and others are spared.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    clock: DbClock,
+    /// When the clock was read.
+    read: Option<Instant>,
+    /// The shards for which the last notice is good.
+    told: Shards,
+    /// When it was sent.
+    sent: Option<Instant>,
+    /// Until when nothing is sent.
+    silent_until: Option<Instant>,
+    /// Whether the store has none.
+    is_off: bool,
+}
+
+impl Notices {
+    /// Has nodes told of those of `timers` that are due soon.
+    pub(super) fn tell(
+        &mut self,
+        store: &mut dyn Store,
+        timers: impl Iterator<Item = (TimerId, Time)>,
+    ) {
+        let begun = Instant::now();
+        if self.is_off || self.silent_until.is_some_and(|until| begun < until) {
+            return;
+        }
+        if let Err(error) = self.try_tell(store, timers, begun) {
+            trace::store_failed("notify", &error);
+            self.silent_until = Some(begun + SELDOM);
+        }
+    }
+
+    fn try_tell(
+        &mut self,
+        store: &mut dyn Store,
+        timers: impl Iterator<Item = (TimerId, Time)>,
+        begun: Instant,
+    ) -> Result<()> {
+        let mut timers = timers.peekable();
+        if timers.peek().is_none() {
+            return Ok(());
+        }
+        if self.read.is_none_or(|read| begun.duration_since(read) >= SELDOM) {
+            let now = store.now()?;
+            self.clock.sample(begun, Instant::now(), now);
+            self.read = Some(begun);
+        }
+        let Some(now) = self.clock.at(begun) else { return Ok(()) };
+        let soon = timers.filter(|(_, due)| *due <= now + SOON);
+        let soon = soon.fold(0, |mask, (id, _)| mask | 1 << id.shard());
+        if self.sent.is_none_or(|sent| begun.duration_since(sent) >= NOTICE) {
+            self.told = Shards::NONE;
+        }
+        if soon & !self.told.mask() == 0 {
+            return Ok(());
+        }
+        self.told = if self.told == Shards::NONE { Shards::from_mask(soon) } else { Shards::ALL };
+        self.sent = Some(begun);
+        self.is_off = !store.notify(self.told)?;
+        Ok(())
+    }
+}
