@@ -120,6 +120,8 @@ async fn serve(flags: &Flags, settings: &Settings, config: Config) -> Result<(),
     let service = Service::start(store, config, &timer)?;
     callback::start(&service);
     tokio::spawn(reload(flags.clone(), hangup, Arc::clone(&service)));
+    let (keeper, keep) = (Arc::clone(&service), settings.keep);
+    tokio::spawn(async move { keeper.forget(keep).await });
     let address = listener.local_addr()?;
     tracing::info!(%address, store = %settings.store, node = %service.node(), "started");
     println!("http://{address}");

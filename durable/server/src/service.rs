@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, broadcast, watch};
 use tourbillon::Timer;
@@ -15,6 +16,9 @@ use crate::quota::Quota;
 
 /// How many runs a slow reader of [`Service::runs`] may be behind before it misses some.
 const RUNS: usize = 1_024;
+
+/// How often old records are deleted.
+const FORGET: Duration = Duration::from_secs(600);
 
 /// What all parts of the service share.
 pub struct Service {
@@ -96,6 +100,22 @@ impl Service {
     /// What the node has done so far; `None` once the service is stopped.
     pub fn stats(&self) -> Option<Stats> {
         self.engine().as_ref().map(Engine::stats)
+    }
+
+    /// Forgets what became of runs longer ago than `keep`, again and again.
+    pub async fn forget(&self, keep: Duration) {
+        loop {
+            let forgotten = match self.reader.now().await {
+                Ok(now) => self.reader.prune(now - keep).await,
+                Err(error) => Err(error),
+            };
+            match forgotten {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, "old records were deleted"),
+                Err(error) => tracing::warn!(%error, "old records were not deleted"),
+            }
+            self.timer.sleep(FORGET).await;
+        }
     }
 
     /// Says that the service is about to stop, so that what never ends by itself does.
