@@ -15,7 +15,7 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, broadcast};
-use tourbillon_durable::store::{Filter, State as Stands};
+use tourbillon_durable::store::{Filter, NodeInfo, OverviewOf};
 use tourbillon_durable::{Outcome, Schedule, Time};
 use utoipa::IntoParams;
 
@@ -24,17 +24,20 @@ use super::problem::Problem;
 use super::request::Params;
 use super::runs;
 use crate::config::Scope;
-use crate::model::{self, Outcomes, Overview, Run};
+use crate::model::{self, Node, Outcomes, Overview, Run};
 use crate::{Service, callback};
 
 /// How old an overview may be.
 const FRESH: Duration = Duration::from_millis(900);
 
-/// How old the counts may be that take long.
-const SLOW_FRESH: Duration = Duration::from_secs(10);
+/// How old it may be what schedules come to within the hour.
+const PLANNED_FRESH: Duration = Duration::from_secs(10);
 
-/// How many rows of one kind are counted in an app.
-const COUNTED: u32 = 1_000;
+/// How many rows each count looks at.
+const COUNTED: u32 = 20_000;
+
+/// How many schedules of an app are looked at for what they come to.
+const PLANNED: u32 = 1_000;
 
 /// How many runs that died are shown.
 const FAILING: usize = 10;
@@ -60,20 +63,19 @@ pub(super) struct Asked {
 /// The latest overviews, by their apps, so that many viewers cost the database as much as one.
 #[derive(Debug, Default)]
 pub(crate) struct Overviews {
-    fast: Mutex<Known<Vec<String>, Overview>>,
-    slow: Mutex<Known<String, Slow>>,
+    whole: Mutex<Known<Vec<String>, Overview>>,
+    planned: Mutex<Known<String, Planned>>,
 }
 
 /// What was counted, and when.
 type Known<K, V> = HashMap<K, (Instant, Arc<V>)>;
 
-/// Counts of an app that take long.
+/// What an app's schedules come to.
 #[derive(Debug)]
-struct Slow {
+struct Planned {
     /// In each minute of the next hour.
     minutes: Vec<u64>,
-    enabled: u64,
-    disabled: u64,
+    /// Whether there are more schedules.
     cut: bool,
 }
 
@@ -107,7 +109,7 @@ pub(super) async fn get(
 
 pub(super) async fn overview(service: &Service, apps: &[String]) -> Result<Arc<Overview>, Problem> {
     // Who comes meanwhile waits for what is being counted.
-    let mut known = service.overviews.fast.lock().await;
+    let mut known = service.overviews.whole.lock().await;
     let now = service.timer.now();
     known.retain(|_, (at, _)| now.duration_since(*at) < FRESH);
     if let Some((_, overview)) = known.get(apps) {
@@ -119,105 +121,100 @@ pub(super) async fn overview(service: &Service, apps: &[String]) -> Result<Arc<O
 }
 
 async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> {
-    let reader = &service.reader;
-    let now = reader.now().await?;
-    let mut all = Overview {
-        now: model::rfc3339(now),
-        overdue: 0,
-        running: 0,
-        pending_next_hour: vec![0; 60],
-        enabled: 0,
-        disabled: 0,
-        cut: false,
-        failing: Vec::new(),
-        outcomes: Outcomes::default(),
-        lateness: callback::lateness(service),
-        nodes: Vec::new(),
-    };
+    let kinds = apps.iter().map(|app| model::kind(app)).collect();
+    let found = service.reader.overview(&OverviewOf { kinds, most: COUNTED }).await?;
+    let (now, counts) = (found.now, [found.overdue, found.running, found.enabled, found.disabled]);
+    let mut cut = counts.iter().any(|count| count.is_cut)
+        || found.next_hour_until < now + HOUR
+        || found.outcomes_since > now - HOUR;
+    let mut minutes = found.next_hour;
     let mut failing = Vec::new();
     for app in apps {
-        let of = |state| Filter {
+        // What is not a timer yet.
+        let planned = planned(service, app, now).await?;
+        minutes.iter_mut().zip(&planned.minutes).for_each(|(sum, minute)| *sum += minute);
+        cut |= planned.cut;
+        let dead = Filter {
             kind: Some(model::kind(app)),
-            state,
-            limit: COUNTED,
+            outcome: Some(Outcome::Dead),
+            since: Some(now - HOUR),
+            newest_first: true,
+            limit: FAILING as u32,
             ..Filter::default()
         };
-        let mut counted = |rows: usize| {
-            all.cut |= rows == COUNTED as usize;
-            rows as u64
-        };
-        let due = Filter { until: Some(now), ..of(Some(Stands::Pending)) };
-        all.overdue += counted(reader.timers(due).await?.len());
-        all.running += counted(reader.timers(of(Some(Stands::Running))).await?.len());
-        let outcomes = &mut all.outcomes;
-        for (outcome, count) in [
-            (Outcome::Succeeded, &mut outcomes.succeeded),
-            (Outcome::Dead, &mut outcomes.dead),
-            (Outcome::Skipped, &mut outcomes.skipped),
-            (Outcome::Cancelled, &mut outcomes.cancelled),
-        ] {
-            let ended = Filter {
-                outcome: Some(outcome),
-                since: Some(now - HOUR),
-                newest_first: true,
-                ..of(None)
-            };
-            let records = reader.records(ended).await?;
-            *count += counted(records.len());
-            if outcome == Outcome::Dead {
-                failing.extend(records.into_iter().take(FAILING));
-            }
-        }
-        let slow = slow(service, app, now).await?;
-        for (sum, minute) in all.pending_next_hour.iter_mut().zip(&slow.minutes) {
-            *sum += minute;
-        }
-        all.enabled += slow.enabled;
-        all.disabled += slow.disabled;
-        all.cut |= slow.cut;
+        failing.extend(service.reader.records(dead).await?);
     }
     failing.sort_by_key(|record| std::cmp::Reverse(record.recorded));
-    all.failing = failing.iter().take(FAILING).map(runs::of_record).collect();
-    Ok(all)
+    let ended = |wanted| {
+        let ended = found.outcomes.iter().filter(|(outcome, _)| *outcome == wanted);
+        ended.map(|(_, count)| count).sum()
+    };
+    Ok(Overview {
+        now: model::rfc3339(now),
+        overdue: found.overdue.count,
+        running: found.running.count,
+        pending_next_hour: minutes,
+        enabled: found.enabled.count,
+        disabled: found.disabled.count,
+        cut,
+        failing: failing.iter().take(FAILING).map(runs::of_record).collect(),
+        outcomes: Outcomes {
+            succeeded: ended(Outcome::Succeeded),
+            dead: ended(Outcome::Dead),
+            skipped: ended(Outcome::Skipped),
+            cancelled: ended(Outcome::Cancelled),
+        },
+        lateness: callback::lateness(service),
+        nodes: nodes(service, now).await?,
+    })
 }
 
-async fn slow(service: &Service, app: &str, now: Time) -> Result<Arc<Slow>, Problem> {
-    let mut known = service.overviews.slow.lock().await;
+/// Which occurrences of an app's schedules come within the hour, and are not timers yet.
+async fn planned(service: &Service, app: &str, now: Time) -> Result<Arc<Planned>, Problem> {
+    let mut known = service.overviews.planned.lock().await;
     let at = service.timer.now();
-    known.retain(|_, (counted, _)| at.duration_since(*counted) < SLOW_FRESH);
-    if let Some((_, slow)) = known.get(app) {
-        return Ok(Arc::clone(slow));
+    known.retain(|_, (counted, _)| at.duration_since(*counted) < PLANNED_FRESH);
+    if let Some((_, planned)) = known.get(app) {
+        return Ok(Arc::clone(planned));
     }
-    let of = Filter { kind: Some(model::kind(app)), limit: COUNTED, ..Filter::default() };
-    let pending = Filter { since: Some(now), until: Some(now + HOUR), ..of.clone() };
-    let timers = service.reader.timers(pending).await?;
-    let enabled = Filter { enabled: Some(true), ..of.clone() };
-    let enabled = service.reader.schedules(enabled).await?;
-    let disabled = Filter { enabled: Some(false), ..of };
-    let disabled = service.reader.schedules(disabled).await?.len() as u64;
-    let is_cut = |rows: usize| rows == COUNTED as usize;
-    let mut slow = Slow {
-        minutes: vec![0; 60],
-        enabled: enabled.len() as u64,
-        disabled,
-        cut: is_cut(timers.len()) || is_cut(enabled.len()) || is_cut(disabled as usize),
+    let enabled = Filter {
+        kind: Some(model::kind(app)),
+        enabled: Some(true),
+        limit: PLANNED,
+        ..Filter::default()
     };
-    let mut add = |time: Time| {
-        let minute = time.since(now).as_secs() / 60;
-        if let Some(count) = slow.minutes.get_mut(minute as usize) {
-            *count += 1;
-        }
-    };
-    timers.iter().for_each(|timer| add(timer.new.due));
-    // What is not a timer yet.
-    for row in &enabled {
+    let rows = service.reader.schedules(enabled).await?;
+    let mut planned = Planned { minutes: vec![0; 60], cut: rows.len() == PLANNED as usize };
+    for row in &rows {
         let Ok(schedule) = row.spec.parse::<Schedule>() else { continue };
         let times = std::iter::successors(row.next, |last| schedule.next_after(*last));
-        times.take_while(|time| *time < now + HOUR).for_each(&mut add);
+        for time in times.take_while(|time| *time < now + HOUR) {
+            let minute = time.since(now).as_secs() / 60;
+            if let Some(count) = planned.minutes.get_mut(minute as usize) {
+                *count += 1;
+            }
+        }
     }
-    let slow = Arc::new(slow);
-    known.insert(app.to_owned(), (at, Arc::clone(&slow)));
-    Ok(slow)
+    let planned = Arc::new(planned);
+    known.insert(app.to_owned(), (at, Arc::clone(&planned)));
+    Ok(planned)
+}
+
+async fn nodes(service: &Service, now: Time) -> Result<Vec<Node>, Problem> {
+    let own = Time::from(service.timer.wall_now()).as_micros() - now.as_micros();
+    let nodes = service.reader.nodes().await?.into_iter();
+    let node = |node: NodeInfo| {
+        let this = node.id == service.node();
+        Node {
+            id: node.id.to_string(),
+            this,
+            epoch: node.epoch,
+            beat: model::rfc3339(node.beat),
+            expires: model::rfc3339(node.expires),
+            clock_offset_ms: this.then_some(own / 1_000),
+        }
+    };
+    Ok(nodes.map(node).collect())
 }
 
 /// Follows how the service stands, by server-sent events: `overview` each second, and `run` for

@@ -76,6 +76,8 @@ async fn an_overview_counts_what_is_to_come() {
     let overview = api.get("/v1/overview").await.expect(200);
     assert_eq!((&overview["enabled"], &overview["disabled"]), (&json!(1), &json!(1)));
     assert_eq!((&overview["running"], &overview["cut"]), (&json!(0), &json!(false)));
+    let nodes = overview["nodes"].as_array().unwrap();
+    assert!(nodes.iter().all(|node| node["this"] == true), "{nodes:?}");
     let minutes = overview["pending_next_hour"].as_array().unwrap();
     let sum: u64 = minutes.iter().filter_map(Value::as_u64).sum();
     // The one that is due right now may be a timer already.
