@@ -14,7 +14,6 @@ pub struct OverviewOf {
     /// Of which kinds; none of them twice.
     pub kinds: Vec<String>,
     /// How many rows each count looks at, of all kinds together, each of which has an equal part.
-    /// A hundred thousand are counted in some tens of milliseconds.
     pub most: u32,
 }
 

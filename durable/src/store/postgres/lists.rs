@@ -26,12 +26,12 @@ impl<'a> List<'a> {
         Self { sql, params: Vec::new() }
     }
 
-    /// Adds a condition for an index; `$` in it stands for `value`.
+    /// Adds a condition for an index; `?` in it stands for `value`.
     fn by(&mut self, condition: &str, value: Option<&'a (impl ToSql + Sync)>) {
         if let Some(value) = value {
             self.params.push(value);
             let place = format!("${}", self.params.len());
-            let _ = write!(self.sql, " AND {}", condition.replace('$', &place));
+            let _ = write!(self.sql, " AND {}", condition.replace('?', &place));
         }
     }
 
@@ -45,13 +45,13 @@ impl<'a> List<'a> {
         if is_by { self.by(condition, value) } else { self.only(condition, value) }
     }
 
-    /// Adds a condition on a time and an id, which `($, $)` in it stands for.
+    /// Adds a condition on a time and an id, which `?, ?` in it stands for.
     fn after(&mut self, condition: &str, place: Option<&'a (Stamp, Id)>) {
         if let Some((time, id)) = place {
             self.params.extend([time as &(dyn ToSql + Sync), id]);
             let last = self.params.len();
-            let places = format!("(${}, ${last})", last - 1);
-            let _ = write!(self.sql, " AND {}", condition.replace("($, $)", &places));
+            let places = format!("${}, ${last}", last - 1);
+            let _ = write!(self.sql, " AND {}", condition.replace("?, ?", &places));
         }
     }
 
@@ -62,10 +62,10 @@ impl<'a> List<'a> {
 
 /// Whether a timer has a name of its own, or that of its schedule.
 const IS_NAMED: &str = "id = ANY(ARRAY(
-    SELECT id FROM tourbillon.timer WHERE schedule IS NULL AND name = $
+    SELECT id FROM tourbillon.timer WHERE schedule IS NULL AND name = ?
     UNION ALL
     SELECT id FROM tourbillon.timer
-    WHERE schedule = (SELECT id FROM tourbillon.schedule WHERE name = $)
+    WHERE schedule = (SELECT id FROM tourbillon.schedule WHERE name = ?)
 ))";
 
 pub(super) async fn timers(session: &Session, filter: &Filter) -> Answer<Vec<Timer>> {
@@ -81,27 +81,40 @@ pub(super) async fn timers(session: &Session, filter: &Filter) -> Answer<Vec<Tim
 
     let columns = columns!();
     let mut list = List::new(format!("SELECT {columns} FROM tourbillon.timer WHERE true"));
-    list.add(is_by_id, "id = $", id.as_ref());
+    list.add(is_by_id, "id = ?", id.as_ref());
     list.add(is_by_id, IS_NAMED, filter.name.as_ref());
-    list.add(is_by_schedule, "schedule = $", schedule.as_ref());
-    list.add(is_by_due, "kind = $", filter.kind.as_ref());
-    list.add(is_by_due, "due >= $", since.as_ref());
-    list.add(is_by_due, "due < $", until.as_ref());
+    list.add(is_by_schedule, "schedule = ?", schedule.as_ref());
     match filter.state {
-        // What runs was due.
-        Some(State::Running) if is_by_due => list.sql += " AND due <= now() AND node IS NOT NULL",
         Some(State::Running) => list.sql += " AND node IS NOT NULL",
         Some(State::Pending) => list.sql += " AND node IS NULL",
         None => {}
     }
+    // What runs was due.
+    let runs = filter.state == Some(State::Running);
+    let kind = filter.kind.as_ref().filter(|_| is_by_due);
+    if let Some(kind) = kind {
+        // Compared and ordered by kind and time together, as in an overview. It is `$1`.
+        list.by("kind >= ? AND kind <= ?", Some(kind));
+        list.by("(kind, due) >= ($1, ?)", since.as_ref());
+        list.by("(kind, due) < ($1, ?)", until.as_ref());
+        list.after("(kind, due, id) > ($1, ?, ?)", after.as_ref());
+        list.sql += if runs { " AND (kind, due) <= ($1, now())" } else { "" };
+    } else {
+        list.only("kind = ?", filter.kind.as_ref());
+        list.add(is_by_due, "due >= ?", since.as_ref());
+        list.add(is_by_due, "due < ?", until.as_ref());
+        list.sql += if runs && is_by_due { " AND due <= now()" } else { "" };
+    }
     if is_by_name {
         list.sql += " AND schedule IS NULL AND name IS NOT NULL";
-        list.by("name >= $", filter.prefix.as_ref());
-        list.by("name < $", end.as_ref());
-        list.by("name > $", filter.after_name.as_ref());
+        list.by("name >= ?", filter.prefix.as_ref());
+        list.by("name < ?", end.as_ref());
+        list.by("name > ?", filter.after_name.as_ref());
         list.sql += " ORDER BY name";
+    } else if kind.is_some() {
+        list.sql += " ORDER BY kind, due, id";
     } else {
-        list.after("(due, id) > ($, $)", after.as_ref());
+        list.after("(due, id) > (?, ?)", after.as_ref());
         list.sql += " ORDER BY due, id";
     }
     let _ = write!(list.sql, " LIMIT {}", filter.limit());
@@ -118,19 +131,28 @@ pub(super) async fn schedules(session: &Session, filter: &Filter) -> Answer<Vec<
         (Some(false), _) => &["NOT s.enabled"],
         (None, Some(_)) => &["s.enabled", "NOT s.enabled"],
     };
-    let end_of_list = format!("ORDER BY name LIMIT {}", filter.limit());
+    let limit = filter.limit();
     for (n, part) in parts.iter().enumerate() {
         // The first of each part, and of those the first.
         list.sql += if n > 0 { " UNION ALL (" } else { "(" };
         let _ = write!(list.sql, "SELECT {columns} FROM tourbillon.schedule AS s WHERE {part}");
-        list.by("s.kind = $", filter.kind.as_ref());
-        list.by("s.name = $", filter.name.as_ref());
-        list.by("s.name >= $", filter.prefix.as_ref());
-        list.by("s.name < $", end.as_ref());
-        list.by("s.name > $", filter.after_name.as_ref());
-        let _ = write!(list.sql, " {end_of_list})");
+        list.by("s.name = ?", filter.name.as_ref());
+        if let Some(kind) = &filter.kind {
+            // As in a list of timers.
+            list.by("s.kind >= ? AND s.kind <= ?", Some(kind));
+            let of_kind = format!("(s.kind, s.name) # (${}, ?)", list.params.len());
+            list.by(&of_kind.replace('#', ">="), filter.prefix.as_ref());
+            list.by(&of_kind.replace('#', "<"), end.as_ref());
+            list.by(&of_kind.replace('#', ">"), filter.after_name.as_ref());
+            let _ = write!(list.sql, " ORDER BY s.kind, s.name LIMIT {limit})");
+        } else {
+            list.by("s.name >= ?", filter.prefix.as_ref());
+            list.by("s.name < ?", end.as_ref());
+            list.by("s.name > ?", filter.after_name.as_ref());
+            let _ = write!(list.sql, " ORDER BY s.name LIMIT {limit})");
+        }
     }
-    let _ = write!(list.sql, ") AS s {end_of_list}");
+    let _ = write!(list.sql, ") AS s ORDER BY name LIMIT {limit}");
     list.read(session).await?.iter().map(|row| schedule_row(row, 0)).collect()
 }
 
@@ -163,25 +185,25 @@ pub(super) async fn records(session: &Session, filter: &Filter) -> Answer<Vec<Re
     let is_by_time = is_by_name || is_by_kind;
 
     let mut list = List::new(format!("SELECT {RECORD} FROM tourbillon.history AS h WHERE true"));
-    list.add(is_by_id, "timer = $", id.as_ref());
-    list.add(is_by_name, "name = $", filter.name.as_ref());
-    list.add(is_by_schedule, "schedule = $", schedule.as_ref());
+    list.add(is_by_id, "timer = ?", id.as_ref());
+    list.add(is_by_name, "name = ?", filter.name.as_ref());
+    list.add(is_by_schedule, "schedule = ?", schedule.as_ref());
     match &filter.kind {
         None if is_by_kind => list.sql += " AND h.kind = k.kind",
-        kind => list.add(is_by_kind, "kind = $", kind.as_ref()),
+        kind => list.add(is_by_kind, "kind = ?", kind.as_ref()),
     }
     if is_by_kind && is_by_outcome {
         list.sql += " AND outcome <> 1";
     }
-    list.add(is_by_kind && is_by_outcome, "outcome = $", outcome.as_ref());
-    list.only("starts_with(name, $)", filter.prefix.as_ref());
-    list.add(is_by_time, "recorded >= $", since.as_ref());
-    list.add(is_by_time, "recorded < $", until.as_ref());
+    list.add(is_by_kind && is_by_outcome, "outcome = ?", outcome.as_ref());
+    list.only("starts_with(name, ?)", filter.prefix.as_ref());
+    list.add(is_by_time, "recorded >= ?", since.as_ref());
+    list.add(is_by_time, "recorded < ?", until.as_ref());
     let order = if filter.newest_first {
-        list.after("(recorded, timer) < ($, $)", after.as_ref());
+        list.after("(recorded, timer) < (?, ?)", after.as_ref());
         "recorded DESC, timer DESC"
     } else {
-        list.after("(recorded, timer) > ($, $)", after.as_ref());
+        list.after("(recorded, timer) > (?, ?)", after.as_ref());
         "recorded, timer"
     };
     let _ = write!(list.sql, " ORDER BY {order} LIMIT {}", filter.limit());
