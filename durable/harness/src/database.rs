@@ -12,7 +12,7 @@ use tourbillon_durable::store::{NewTimer, Postgres, Sqlite};
 use crate::Result;
 
 /// For how long a database that is not there is tried.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const SIZES: &str = "\
     SELECT pg_total_relation_size('tourbillon.timer'), n_dead_tup, n_tup_upd, n_tup_hot_upd, \

@@ -30,6 +30,12 @@ impl Storm {
             Fault::Late => return self.late(span),
             _ => {}
         }
+        let is_away = match fault {
+            Fault::ServerAway => true,
+            Fault::Hold => !self.address.is_postgres(),
+            _ => false,
+        };
+        let span = self.options.away.filter(|_| is_away).unwrap_or(span);
         // On SQLite a node that is stopped may hold the lock that all need. Of the network, a third
         // of the faults strike everybody.
         let mode = fault.mode(&mut self.random);
@@ -62,9 +68,6 @@ impl Storm {
                 thread::sleep(span);
                 process.thaw()?;
             }
-            Fault::Hold if !self.address.is_postgres() => {
-                self.address.hold(self.options.away.unwrap_or(span))?;
-            }
             Fault::Hold => self.address.hold(span)?,
             Fault::Terminate => self.address.terminate()?,
             Fault::ServerKilled => {
@@ -75,8 +78,7 @@ impl Storm {
             Fault::ServerRestarted | Fault::ServerAway => {
                 let cluster = self.cluster.as_ref().ok_or("there is no server")?;
                 cluster.stop(if fault == Fault::ServerAway { "immediate" } else { "fast" })?;
-                let away = self.options.away.unwrap_or(span);
-                thread::sleep(if fault == Fault::ServerAway { away } else { Duration::ZERO });
+                thread::sleep(if fault == Fault::ServerAway { span } else { Duration::ZERO });
                 cluster.start()?;
             }
             other => return Err(format!("{} is done elsewhere", other.name()).into()),
