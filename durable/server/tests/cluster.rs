@@ -77,7 +77,7 @@ struct Node {
 impl Node {
     async fn start(store: &str, config: &Path) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_tourbillond"))
-            .args(["--listen", "127.0.0.1:0", "--log", "warn", "--store", store, "--config"])
+            .args(["--listen", "127.0.0.1:0", "--log", "error", "--store", store, "--config"])
             .arg(config)
             .stdout(Stdio::piped())
             .spawn()
