@@ -80,7 +80,8 @@ impl Schedule {
         }
     }
 
-    /// All occurrences later than `after`, in order.
+    /// All occurrences later than `after`, in order. They end where no count of microseconds goes
+    /// further. A day that never comes, as 31 February, is no schedule.
     pub fn occurrences(&self, after: Time) -> impl Iterator<Item = Time> {
         std::iter::successors(self.next_after(after), |last| self.next_after(*last))
     }
@@ -146,5 +147,39 @@ impl fmt::Display for ScheduleError {
 impl std::error::Error for ScheduleError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|error| error as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Schedule;
+    use crate::time::Time;
+
+    fn at(seconds: i64) -> Time {
+        Time::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_day_that_never_comes_is_refused() {
+        let error = Schedule::cron("0 0 31 2 *", "UTC").unwrap_err();
+        assert_eq!(error.to_string(), "day of month: `31 2` never comes");
+        "cron UTC 0 0 31 2 *".parse::<Schedule>().unwrap_err();
+    }
+
+    #[test]
+    fn a_day_that_seldom_comes_is_found_across_eight_years() {
+        let leap = Schedule::cron("0 0 29 2 *", "UTC").unwrap();
+        // From the first of March 2096; 2100 has no such day.
+        let next: Vec<Time> = leap.occurrences(at(3_981_398_400)).take(1).collect();
+        assert_eq!(next, [at(4_233_686_400)]);
+    }
+
+    #[test]
+    fn occurrences_end_where_times_do() {
+        let last = Time::NEVER - Duration::from_micros(1);
+        assert_eq!(Schedule::every(Duration::from_secs(1)).occurrences(last).count(), 0);
+        assert_eq!(Schedule::cron("* * * * *", "UTC").unwrap().occurrences(last).count(), 0);
     }
 }
