@@ -332,3 +332,25 @@ fn a_stopped_engine_waits_for_what_handlers_have() {
         assert_eq!((left.len(), left[0].running), (1, None));
     });
 }
+
+#[test]
+fn what_another_process_inserts_or_moves_waits_for_no_scan() {
+    run(async {
+        let store = memory();
+        let engine = Engine::builder().scan(LONG).start(Box::new(store.clone())).unwrap();
+        let mut mails = engine.worker("mail", 4);
+        // Without an engine, as in another process.
+        let client = Client::new(Box::new(store)).unwrap();
+        // The first may be found by the scan that the engine begins with.
+        for _ in 0..3 {
+            client.once("mail", at(Duration::ZERO)).create().await.unwrap();
+            mails.next().await.unwrap().complete().await.unwrap();
+        }
+        let made = client.once("mail", at(LONG)).create().await.unwrap();
+        let Created::Created(id) = made else { panic!("{made:?}") };
+        let moved = client.reschedule(id, at(Duration::ZERO)).await.unwrap();
+        assert_eq!(moved, Withdrawn::Done);
+        mails.next().await.unwrap().complete().await.unwrap();
+        engine.stop().await;
+    });
+}
