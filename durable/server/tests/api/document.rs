@@ -25,7 +25,7 @@ async fn every_route_is_described_and_everything_described_is_routed() {
     let document = api.get("/v1/openapi.json").await.expect(200);
     let described = described(&document);
     let paths: BTreeSet<_> = described.iter().map(|(path, _)| path.clone()).collect();
-    assert!(paths.len() >= 20, "{paths:?}");
+    assert!(paths.len() > 20, "{paths:?}");
     for path in &paths {
         for method in METHODS {
             let uri = path.replace("{app}", "default").replace("{key}", "k").replace("{id}", "7");
@@ -54,6 +54,7 @@ async fn the_document_has_what_was_promised() {
         "DELETE /v1/apps/{app}/schedules/{key}",
         "POST /v1/apps/{app}/schedules/{key}/enable",
         "POST /v1/apps/{app}/schedules/{key}/disable",
+        "POST /v1/apps/{app}/schedules/{key}/fire",
         "GET /v1/apps/{app}/schedules/{key}/preview",
         "POST /v1/preview",
         "GET /v1/apps/{app}/runs",

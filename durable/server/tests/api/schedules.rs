@@ -102,6 +102,41 @@ async fn a_one_shot_is_held_moved_and_taken_back() {
 }
 
 #[tokio::test]
+async fn what_is_fired_runs_now_and_is_taken_back_with_its_schedule() {
+    let api = Api::new();
+    let fire = async |key: &str| api.post(&one(&format!("{key}/fire")), json!(null)).await;
+    let runs = async |query: &str| {
+        let runs = api.get(&format!("/v1/apps/default/runs?{query}")).await.expect(200);
+        runs["items"].as_array().unwrap().clone()
+    };
+    fire("a").await.expect(404);
+    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
+    // Nobody calls back here, so it stays pending.
+    let made = fire("a").await.expect(200);
+    let pending = runs("state=pending&key=a").await;
+    assert_eq!((pending.len(), &pending[0]["id"]), (1, &made["id"]));
+    fire("a").await.expect(409);
+    let listed = api.get(SCHEDULES).await.expect(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    api.post(&one("a/disable"), json!(null)).await.expect(200);
+    assert_eq!(runs("state=pending").await.len(), 0);
+    assert_eq!(runs("state=cancelled&key=a").await[0]["id"], made["id"]);
+    fire("a").await.expect(409);
+    api.post(&one("a/enable"), json!(null)).await.expect(200);
+    fire("a").await.expect(200);
+    api.delete(&one("a")).await.expect(200);
+    assert_eq!(runs("state=pending").await.len(), 0);
+
+    let at = json!({ "at": "2100-01-01T00:00:00Z" });
+    let once = api.post(SCHEDULES, keyed("b", at)).await.expect(201);
+    assert_eq!(fire("b").await.expect(200)["id"], once["id"]);
+    let shown = api.get(&one("b")).await.expect(200);
+    assert!(shown["next"][0].as_str().unwrap() < "2100", "{shown}");
+    api.delete(&one("b")).await.expect(200);
+    fire("b").await.expect(409);
+}
+
+#[tokio::test]
 async fn a_preview_knows_the_zone() {
     let api = Api::new();
     api.post(SCHEDULES, keyed("a", json!({ "cron": "30 2 * * *", "zone": "America/New_York" })))
