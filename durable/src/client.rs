@@ -2,6 +2,7 @@
 
 mod notices;
 mod once;
+mod revive;
 mod schedules;
 
 use std::fmt;
@@ -11,6 +12,9 @@ use std::sync::{Arc, Weak};
 use async_channel::{Receiver, Sender};
 
 pub use once::{Created, Once};
+pub use revive::Revived;
+#[cfg(test)]
+pub(crate) use revive::revive;
 pub use schedules::{Every, Switched, Upserted};
 #[cfg(test)]
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
@@ -54,6 +58,8 @@ enum Request {
     Insert(NewTimer, Sender<Result<Inserted>>),
     /// A timer was given that time.
     Due(TimerId, Time),
+    /// A timer was made by a call.
+    Made(NewTimer),
     Call(Call),
 }
 
@@ -225,6 +231,7 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
         match request {
             Request::Call(call) => call(&mut *store),
             Request::Due(timer, to) => notices.tell(&mut *store, std::iter::once((timer, to))),
+            Request::Made(timer) => announce(&mut *store, node, &mut notices, vec![&timer]),
             Request::Insert(timer, reply) => {
                 let (mut timers, mut replies) = (vec![timer], vec![reply]);
                 while timers.len() < BATCH {
@@ -240,16 +247,26 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
                     }
                 }
                 let made = insert(&mut *store, &timers, &replies);
-                let node = node.and_then(Weak::upgrade);
-                let is_unknown = |timer: &&NewTimer| {
-                    let expect = |node: &Arc<Shared>| node.expect(timer.id, &timer.kind, timer.due);
-                    !node.as_ref().is_some_and(expect)
-                };
-                let unknown = made.into_iter().filter(is_unknown);
-                notices.tell(&mut *store, unknown.map(|timer| (timer.id, timer.due)));
+                announce(&mut *store, node, &mut notices, made);
             }
         }
     }
+}
+
+/// Tells the client's own node of timers that were made, or else those of other processes.
+fn announce(
+    store: &mut dyn Store,
+    node: Option<&Weak<Shared>>,
+    notices: &mut Notices,
+    made: Vec<&NewTimer>,
+) {
+    let node = node.and_then(Weak::upgrade);
+    let is_unknown = |timer: &&NewTimer| {
+        let expect = |node: &Arc<Shared>| node.expect(timer.id, &timer.kind, timer.due);
+        !node.as_ref().is_some_and(expect)
+    };
+    let unknown = made.into_iter().filter(is_unknown);
+    notices.tell(store, unknown.map(|timer| (timer.id, timer.due)));
 }
 
 /// Inserts, and answers. Returns what was made.

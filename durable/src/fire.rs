@@ -32,16 +32,23 @@ impl fmt::Display for Key {
     }
 }
 
-/// How many characters of a failure's detail are kept.
-const DETAIL_MAX: usize = 1_000;
+/// How much of a detail is kept, in bytes of UTF-8.
+const DETAIL_MAX: usize = 8 * 1024;
 
 /// Where the answer to an attempt's end goes.
 type Reply = Sender<Result<(), EndError>>;
 
-/// What every store takes as a detail.
+/// What every store takes as a detail: the first characters that fit, without a NUL.
 fn clean(detail: &str) -> String {
-    let kept = detail.chars().take(DETAIL_MAX);
-    kept.map(|char| if char == '\0' { char::REPLACEMENT_CHARACTER } else { char }).collect()
+    let mut kept = String::with_capacity(detail.len().min(DETAIL_MAX));
+    for char in detail.chars() {
+        let char = if char == '\0' { char::REPLACEMENT_CHARACTER } else { char };
+        if kept.len() + char.len_utf8() > DETAIL_MAX {
+            break;
+        }
+        kept.push(char);
+    }
+    kept
 }
 
 /// One attempt at one occurrence.
@@ -125,6 +132,12 @@ impl Fire {
         self.timer.failures
     }
 
+    /// What the last attempt that failed left, or nothing: one that was postponed or handed back
+    /// changes nothing of it.
+    pub fn detail(&self) -> &str {
+        &self.timer.detail
+    }
+
     /// What lets this attempt complete, and no other.
     pub fn fence(&self) -> Fence {
         Fence { timer: self.id(), attempt: self.attempt(), lease: self.lease }
@@ -158,19 +171,26 @@ impl Fire {
         self.end(How::Done(Outcome::Succeeded, None, String::new()))
     }
 
+    /// The same, and its record has `detail`, of which it has what [`fail`](Self::fail) keeps.
+    pub fn complete_with(self, detail: impl AsRef<str>) -> Ended {
+        self.end(How::Done(Outcome::Succeeded, None, clean(detail.as_ref())))
+    }
+
     /// Ends the attempt, which failed. Another follows after a pause, as the timer's
-    /// [`Retry`](crate::Retry) has it, or the occurrence is [dead](Outcome::Dead). Its record has
-    /// the first 1,000 characters of `why`, with U+FFFD for each NUL.
+    /// [`Retry`](crate::Retry) has it, or the occurrence is [dead](Outcome::Dead).
+    ///
+    /// The next attempt finds `detail` as [its own](Self::detail), or the record of a dead one has
+    /// it: the characters that fit in 8 KiB of UTF-8, with U+FFFD for each NUL.
     ///
     /// It takes effect whether or not the answer is waited for. If the answer to the store's call
     /// was lost, it may be [`Fenced`](EndError::Fenced) although it counted.
-    pub fn fail(self, why: impl Into<String>) -> Ended {
-        let retry = crate::plan::retry_of(&self.timer.new.retry);
-        let how = match retry.pause(self.timer.failures + 1) {
-            Some(pause) => How::Retry(pause),
-            None => How::Done(Outcome::Dead, Some(Reason::Failed), clean(&why.into())),
-        };
-        self.end(how)
+    pub fn fail(self, detail: impl AsRef<str>) -> Ended {
+        self.end_failed(detail.as_ref(), None)
+    }
+
+    /// The same, but if another attempt follows, then after `pause`.
+    pub fn fail_after(self, detail: impl AsRef<str>, pause: Duration) -> Ended {
+        self.end_failed(detail.as_ref(), Some(pause))
     }
 
     /// Ends the attempt, as if it had not taken place: the timer is due again `pause` from now, for
@@ -182,11 +202,21 @@ impl Fire {
     }
 
     /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense. Its
-    /// record has of `why` what [`fail`](Self::fail) keeps.
+    /// record has of `detail` what [`fail`](Self::fail) keeps.
     ///
     /// It takes effect whether or not the answer is waited for.
-    pub fn give_up(self, why: impl Into<String>) -> Ended {
-        self.end(How::Done(Outcome::Dead, Some(Reason::GivenUp), clean(&why.into())))
+    pub fn give_up(self, detail: impl AsRef<str>) -> Ended {
+        self.end(How::Done(Outcome::Dead, Some(Reason::GivenUp), clean(detail.as_ref())))
+    }
+
+    fn end_failed(self, detail: &str, pause: Option<Duration>) -> Ended {
+        let retry = crate::plan::retry_of(&self.timer.new.retry);
+        let detail = clean(detail);
+        let how = match retry.pause(self.timer.failures + 1) {
+            Some(usual) => How::Retry(pause.unwrap_or(usual), detail),
+            None => How::Done(Outcome::Dead, Some(Reason::Failed), detail),
+        };
+        self.end(how)
     }
 
     fn end(mut self, how: How) -> Ended {
@@ -278,6 +308,8 @@ mod tests {
     #[test]
     fn a_detail_is_cut_and_has_no_nul() {
         assert_eq!(clean("a\0b"), "a\u{fffd}b");
-        assert_eq!(clean(&"é".repeat(DETAIL_MAX + 1)), "é".repeat(DETAIL_MAX));
+        let long = format!("a{}", "é".repeat(DETAIL_MAX));
+        assert_eq!(clean(&long), &long[..DETAIL_MAX - 1]);
+        assert!(clean(&"\0".repeat(DETAIL_MAX)).len() <= DETAIL_MAX);
     }
 }

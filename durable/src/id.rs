@@ -87,6 +87,15 @@ impl TimerId {
         Self(ordered(scheduled_for, u128::from(first) << 64 | u128::from(second)))
     }
 
+    /// The identity of what a dead timer is made again as: always the same.
+    pub(crate) fn of_revival(dead: Self) -> Self {
+        let [low, high] = [dead.0 as u64, (dead.0 >> 64) as u64];
+        let first = mix(mix(high) ^ low.rotate_left(29));
+        let second = mix(first ^ high.rotate_left(13) ^ low);
+        let millis = Time::from_micros((dead.0 >> 80) as i64 * 1_000);
+        Self(ordered(millis, u128::from(first) << 64 | u128::from(second)))
+    }
+
     /// The shard of the timer: its lowest bits.
     pub const fn shard(self) -> u8 {
         (self.0 % SHARDS as u128) as u8

@@ -221,10 +221,19 @@ impl Rows {
 
 /// What the timers of a schedule carry along: how they are tried again, and whether others may wait
 /// for their end.
-fn retry_text(policies: &Policies) -> String {
+pub(crate) fn retry_text(policies: &Policies) -> String {
     match policies.overlap {
         Overlap::Queue { .. } => format!("{}{QUEUED}", policies.retry),
         Overlap::Allow | Overlap::Skip => policies.retry.to_string(),
+    }
+}
+
+/// How many occurrences may wait for one that is unfinished; `None` if they need not.
+pub(crate) fn room(overlap: Overlap) -> Option<u32> {
+    match overlap {
+        Overlap::Allow => None,
+        Overlap::Skip => Some(0),
+        Overlap::Queue { at_most } => Some(at_most.max(1)),
     }
 }
 

@@ -100,8 +100,13 @@ pub struct Record {
     pub outcome: Outcome,
     /// Why, unless it succeeded.
     pub reason: Option<Reason>,
-    /// What the handler said of its failure, or nothing.
+    /// What its last attempt left, or of a cancelled one the last that failed.
     pub detail: String,
+    /// What was for the handler, if the outcome is [`Dead`](Outcome::Dead); `None` of one that was
+    /// recorded before records kept it.
+    pub payload: Option<Vec<u8>>,
+    /// A [`Retry`](crate::Retry) as text, if there is a payload. No matter to the store.
+    pub retry: Option<String>,
     /// Who ran the last attempt, if the outcome is an attempt's.
     pub node: Option<NodeId>,
     /// When this was recorded, by the database's clock.

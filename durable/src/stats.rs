@@ -93,7 +93,7 @@ impl Counters {
             (Finished::Fenced, _) => &self.fenced,
             (Finished::Accepted, How::Done(Outcome::Succeeded, ..)) => &self.succeeded,
             (Finished::Accepted, How::Done(..)) => &self.dead,
-            (Finished::Accepted, How::Retry(_)) => &self.retried,
+            (Finished::Accepted, How::Retry(..)) => &self.retried,
             (Finished::Accepted, How::Postpone(_)) => &self.postponed,
             (Finished::Accepted, How::HandBack) => &self.handed_back,
         };

@@ -11,7 +11,7 @@
 //! # States of a timer
 //!
 //! ```text
-//! (absent) --insert, advance-------------------------> pending
+//! (absent) --insert, advance, occur------------------> pending
 //! pending  --claim (due <= now, the lease lives)-----> running under that lease, attempt + 1
 //! running  --finish Done (fenced)--------------------> (absent), one record
 //! running  --finish Retry (fenced)-------------------> pending, failures + 1, due = now + pause
@@ -27,6 +27,8 @@
 //! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule, or is
 //! held if it has none. A timer of a schedule is *unfinished* if it is running, or pending and due
 //! before [`Time::NEVER`].
+//!
+//! A retry leaves its detail in the timer, and the record of a cancelled timer has it.
 //!
 //! Every transition is one atomic step. Two calls that both apply to a timer are in some order, and
 //! the second sees what the first left.
@@ -72,8 +74,8 @@ use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use types::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, How, Inserted,
-    NewTimer, NodeInfo, Occupied, Scan, ScheduleRow, Skip, State, Tended, Timer, Upcoming, Waiting,
-    Window, Withdrawn,
+    NewTimer, NodeInfo, Occupied, Occur, Occurred, Scan, ScheduleRow, Skip, State, Tended, Timer,
+    Upcoming, Waiting, Window, Withdrawn,
 };
 
 /// Called with the shards of timers that others have put there, and that are due soon.
@@ -212,7 +214,7 @@ pub trait Store: Send {
     }
 
     /// Takes a pending timer back, queued ones included, and records it as
-    /// [cancelled](crate::Reason::Cancelled).
+    /// [cancelled](crate::Reason::Cancelled), with its detail.
     /// Once this says [`Cancelled`](Withdrawn::Done), no attempt starts.
     fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
 
@@ -251,8 +253,8 @@ pub trait Store: Send {
     /// 2. writes `row`, with the version `expect + 1` (1 for a new one) in place of its own, or
     ///    removes the schedule if there is none;
     /// 3. with `withdraw`, takes back the schedule's pending timers, queued ones included: one that
-    ///    is scheduled for later than `as_of` and was never claimed is deleted; any other is
-    ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason;
+    ///    is scheduled for later than now and was never claimed is deleted; any other is
+    ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason, with its detail;
     /// 4. writes a record for each of `skipped` that has neither timer nor record.
     ///
     /// Once it says [`Changed::Done`] with `withdraw`, no attempt of what was pending starts.
@@ -272,6 +274,20 @@ pub trait Store: Send {
     /// `(schedule, scheduled_for)` is unique over timers and records together, by this, and by
     /// constraints where the database has some that span both.
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
+
+    /// Makes an occurrence of a schedule beside its times, in one transaction:
+    ///
+    /// 1. says [`Occurred::Exists`] if a timer with its id is there or recorded;
+    /// 2. applies only if the schedule is there and enabled, with this `version`, and else says
+    ///    [`Occurred::Stale`];
+    /// 3. with `queue`, if the schedule has other timers: has it wait in the queue, or says
+    ///    [`Occurred::Busy`] if as many are queued;
+    /// 4. inserts the timer. It is scheduled for now, or for the last microsecond before that no
+    ///    other occurrence of the schedule was scheduled for. Should one of the schedule's own
+    ///    times be that microsecond, it stands for it.
+    ///
+    /// A [`change`](Self::change) that withdraws takes it back, or comes first and makes it stale.
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred>;
 
     // The history.
 

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use tourbillon::Timer;
 use tourbillon_durable::store::{Filter, Memory, Store, Withdrawn};
 use tourbillon_durable::{
-    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Schedule, Switched,
-    TimerId, Upserted,
+    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Revived, Schedule,
+    Switched, TimerId, Upserted,
 };
 
 fn memory() -> Memory {
@@ -159,6 +159,84 @@ fn an_id_of_ones_own_is_used_once() {
         fire.complete().await.unwrap();
         assert_eq!(create().await.unwrap(), Created::Exists(id));
         assert_eq!(client.timers(Filter::default()).await.unwrap(), []);
+    });
+}
+
+#[test]
+fn an_attempt_finds_what_the_one_before_left() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 1);
+        let retry = Retry { attempts: 3, first: LONG, longest: LONG };
+        client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
+        let first = mails.next().await.unwrap();
+        assert_eq!(first.detail(), "");
+        let failed = first.claimed();
+        first.fail_after("rain\0", MOMENT).await.unwrap();
+        let second = mails.next().await.unwrap();
+        assert!(second.claimed() >= failed + MOMENT);
+        assert_eq!((second.detail(), second.failures()), ("rain\u{fffd}", 1));
+        second.complete_with("sun").await.unwrap();
+        let record = &records(&client, 1).await[0];
+        assert_eq!((record.outcome, &record.detail[..]), (Outcome::Succeeded, "sun"));
+    });
+}
+
+#[test]
+fn what_died_is_made_again_once() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 1);
+        let once = client.once("mail", at(Duration::ZERO)).name("inv-42").payload("hi");
+        let Created::Created(id) = once.create().await.unwrap() else { panic!() };
+        let unknown = client.revive(TimerId::from_bits(7)).await.unwrap();
+        assert_eq!((unknown, client.revive(id).await.unwrap()), (Revived::Gone, Revived::NotDead));
+        mails.next().await.unwrap().give_up("rain").await.unwrap();
+        let Revived::Done(again) = client.revive(id).await.unwrap() else { panic!() };
+        let fire = mails.next().await.unwrap();
+        assert_eq!((fire.id(), fire.payload(), fire.name()), (again, &b"hi"[..], None));
+        assert_eq!((fire.attempt(), fire.detail()), (1, ""));
+        fire.complete().await.unwrap();
+        assert_eq!(client.revive(id).await.unwrap(), Revived::Done(again));
+        assert_eq!(client.revive(again).await.unwrap(), Revived::NotDead);
+        assert_eq!(records(&client, 2).await.len(), 2);
+    });
+}
+
+#[test]
+fn what_died_of_a_schedule_is_made_again_by_its_rules() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut ticks = engine.worker("t", 2);
+        let every = client.every("t", Schedule::every(MOMENT)).overlap(Overlap::Skip);
+        every.payload("hi").upsert().await.unwrap();
+        let fire = ticks.next().await.unwrap();
+        let dead = fire.id();
+        fire.give_up("rain").await.unwrap();
+        let other = ticks.next().await.unwrap();
+        assert_eq!(client.revive(dead).await.unwrap(), Revived::Busy);
+        client.disable("t").await.unwrap();
+        assert_eq!(client.revive(dead).await.unwrap(), Revived::Disabled);
+        other.complete().await.unwrap();
+
+        let every = client.every("t", Schedule::every(LONG * 100_000)).overlap(Overlap::Skip);
+        every.enabled(true).upsert().await.unwrap();
+        let Revived::Done(again) = client.revive(dead).await.unwrap() else { panic!() };
+        let fire = ticks.next().await.unwrap();
+        assert_eq!((fire.id(), fire.payload(), fire.name()), (again, &b"hi"[..], Some("t")));
+        assert!(fire.schedule().is_some() && fire.scheduled_for() <= fire.claimed());
+        fire.give_up("rain").await.unwrap();
+
+        client.remove("t").await.unwrap();
+        let Revived::Done(last) = client.revive(again).await.unwrap() else { panic!() };
+        let fire = ticks.next().await.unwrap();
+        assert_eq!((fire.id(), fire.schedule(), fire.name()), (last, None, None));
     });
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tourbillon_durable::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Overview, OverviewOf, Scan, ScheduleRow, Store, Tended, Timer,
-    Upcoming, Waiting, Window, Withdrawn,
+    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Scan, ScheduleRow, Store,
+    Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
 };
 use tourbillon_durable::{Lease, Record, Shards, StoreError, Time, TimerId};
 
@@ -289,6 +289,10 @@ impl Store for Tap {
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         self.store().advance(advance)
+    }
+
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+        self.store().occur(occur)
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {

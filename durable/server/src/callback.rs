@@ -9,7 +9,6 @@
 
 mod client;
 mod dispatch;
-mod ends;
 mod gate;
 mod guard;
 mod outcome;

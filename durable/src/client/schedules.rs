@@ -70,7 +70,7 @@ pub enum Switched {
 }
 
 /// What became of a try to change a schedule.
-enum Tried<T> {
+pub(super) enum Tried<T> {
     Done(T),
     /// A part of its backlog is recorded; more follows.
     Further,
@@ -226,7 +226,7 @@ fn parse(row: &ScheduleRow) -> Result<Schedule> {
 }
 
 /// Plans a change from what is there and makes it, until no other comes between.
-fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result<T> {
+pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result<T> {
     let (mut stale, mut conflicts) = (0, 0);
     loop {
         match change() {
@@ -265,7 +265,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             next: wanted.schedule.next_after(now),
         };
         let Some(old) = old else {
-            let change = Change { expect: None, row: Some(&row), ..plain(&row, now) };
+            let change = Change { expect: None, row: Some(&row), ..plain(&row) };
             return Ok(make(store, &change)?.map(|_| Upserted::Created));
         };
         // What is pending is of the old kind, whose workers may be gone.
@@ -299,7 +299,7 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
         }
         let next = parse(&old)?.next_after(now);
         let row = ScheduleRow { enabled: true, next, ..old.clone() };
-        let made = make(store, &Change { row: Some(&row), ..plain(&old, now) })?;
+        let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| Switched::Done { running }))
     })
 }
@@ -328,7 +328,7 @@ fn replace(
     now: Time,
     reason: Option<Reason>,
 ) -> Result<Tried<Vec<(TimerId, u32)>>> {
-    let plain = plain(old, now);
+    let plain = plain(old);
     let mut skipped = Vec::new();
     if let Some(reason) = reason.filter(|_| old.enabled) {
         let (due, rest) = backlog(&parse(old)?, old.next, now, reason);
@@ -346,9 +346,9 @@ fn replace(
 }
 
 /// A change of `old` that removes it and records nothing.
-fn plain(old: &ScheduleRow, as_of: Time) -> Change<'_> {
+fn plain(old: &ScheduleRow) -> Change<'_> {
     let expect = Some(old.version);
-    Change { name: &old.name, expect, row: None, as_of, withdraw: None, skipped: &[] }
+    Change { name: &old.name, expect, row: None, withdraw: None, skipped: &[] }
 }
 
 /// Makes a change, and says what runs.

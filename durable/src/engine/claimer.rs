@@ -250,7 +250,7 @@ fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) 
 /// Has a timer that is pending again asked for when it is due, without a scan between.
 fn expect_again(state: &mut State, shared: &Shared, ending: &Ending, how: &How) {
     let pause = match how {
-        How::Retry(pause) | How::Postpone(pause) if *pause <= shared.options.window => *pause,
+        How::Retry(pause, _) | How::Postpone(pause) if *pause <= shared.options.window => *pause,
         _ => return,
     };
     let (Some(now), id) = (state.clock.at(shared.now()), ending.end.timer) else { return };

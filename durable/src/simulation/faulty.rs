@@ -10,8 +10,8 @@ use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Memory,
-    NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer,
-    Upcoming, Window, Withdrawn,
+    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan, ScheduleRow, Store,
+    Tended, Timer, Upcoming, Window, Withdrawn,
 };
 use crate::time::Time;
 
@@ -217,6 +217,10 @@ impl Store for Faulty {
             let (timers, skipped) = (&timers[..], &skipped[..]);
             db.advance(&Advance { schedule, version, from, next, timers, skipped, only_idle })
         })
+    }
+
+    fn occur(&mut self, _: &Occur<'_>) -> Result<Occurred> {
+        unimplemented!("no node asks for it")
     }
 
     fn records(&mut self, _: &Filter) -> Result<Vec<Record>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::faulty::Faulty;
 use super::world::{KINDS, World};
-use crate::client::{self, Switched, Upserted, Wanted};
+use crate::client::{self, Revived, Switched, Upserted, Wanted};
 use crate::fire::{Ended, Fire};
 use crate::id::{Fence, ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
@@ -34,6 +34,8 @@ pub(super) struct Model {
     pub(super) ends: Vec<(Fence, Ended)>,
     /// Attempts whose completion was accepted.
     completed: HashMap<TimerId, Fence>,
+    /// What was made again once it was dead; of which schedule, and whether it was taken back.
+    revived: BTreeMap<TimerId, (Option<ScheduleId>, bool)>,
     /// Attempts that started.
     started: BTreeSet<(TimerId, u32)>,
 }
@@ -74,12 +76,13 @@ impl Every {
 impl Model {
     /// One call of a client.
     pub(super) fn act(world: &World) {
-        match world.below(20) {
+        match world.below(21) {
             0..8 => Self::insert(world),
             8..12 => Self::cancel(world),
             12..14 => Self::reschedule(world),
             14..18 => Self::upsert(world),
             18 => Self::stop(world, world.chance(300)),
+            19 => Self::revive(world),
             _ => Self::enable(world),
         }
     }
@@ -204,7 +207,9 @@ impl Model {
             every.periods.push((wanted.schedule.clone(), now, None));
         }
         every.now = Some((wanted.schedule, policies, is_enabled));
-        model.barriers.extend(barrier.map(|id| (id, (now, running))));
+        if let Some(id) = barrier {
+            model.take_back(id, now, running);
+        }
     }
 
     fn stop(world: &World, is_removal: bool) {
@@ -228,7 +233,9 @@ impl Model {
                     Some((_, _, enabled)) if !is_removal => *enabled = false,
                     now => *now = None,
                 }
-                model.barriers.extend(old.map(|old| (old.id, (now, running))));
+                if let Some(old) = old {
+                    model.take_back(old.id, now, running);
+                }
             }
         }
     }
@@ -247,6 +254,37 @@ impl Model {
         }
     }
 
+    /// Makes one of those that died last again.
+    fn revive(world: &World) {
+        let filter = Filter {
+            outcome: Some(Outcome::Dead),
+            newest_first: true,
+            limit: 4,
+            ..Filter::default()
+        };
+        let dead = world.db().records(&filter).unwrap();
+        let Some(record) = dead.get(world.below(4) as usize) else { return };
+        let (revived, made) = client::revive(&mut world.db(), record.timer).unwrap();
+        let mut model = world.model.borrow_mut();
+        match (revived, made) {
+            (Revived::Done(id), Some(timer)) => {
+                let known = model.revived.insert(id, (timer.schedule, false));
+                assert!(known.is_none() || timer.schedule.is_none(), "{id} was made twice");
+            }
+            (Revived::Done(id), None) => assert!(model.revived.contains_key(&id)),
+            (Revived::Disabled | Revived::Busy, None) => {}
+            other => panic!("{} died, and revived so: {other:?}", record.timer),
+        }
+    }
+
+    /// What is pending of a schedule, and scheduled until now, starts no more.
+    fn take_back(&mut self, schedule: ScheduleId, now: Time, running: Vec<TimerId>) {
+        for (timer, (of, is_taken_back)) in &mut self.revived {
+            *is_taken_back |= *of == Some(schedule) && !running.contains(timer);
+        }
+        self.barriers.insert(schedule, (now, running));
+    }
+
     pub(super) fn may_overlap(&self, name: &str) -> bool {
         self.schedules.get(name).is_some_and(|every| every.may_overlap)
     }
@@ -255,6 +293,11 @@ impl Model {
         let attempt = (fire.id(), fire.attempt());
         assert!(self.started.insert(attempt), "{attempt:?} started twice");
         assert!(!self.completed.contains_key(&fire.id()), "{fire:?} was completed before");
+        assert_eq!(fire.failures() == 0, fire.detail().is_empty(), "{fire:?}");
+        if let Some((_, is_taken_back)) = self.revived.get(&fire.id()) {
+            assert!(!is_taken_back, "{fire:?} was taken back");
+            return;
+        }
         if let Some(once) = self.onces.get(&fire.id()) {
             assert!(!once.is_cancelled, "{fire:?} was cancelled");
             let at = fire.scheduled_for();
@@ -305,9 +348,14 @@ impl Model {
         assert!(left.is_empty(), "{left:?} are left");
         let mut by_timer = BTreeMap::<TimerId, Vec<Record>>::new();
         let mut by_name = BTreeMap::<String, Vec<Time>>::new();
+        let mut beside = BTreeSet::new();
         for record in world.db().records(&all).unwrap() {
             if let (Some(_), Some(name)) = (record.schedule, &record.name) {
-                by_name.entry(name.clone()).or_default().push(record.scheduled_for);
+                if self.revived.contains_key(&record.timer) {
+                    beside.insert((name.clone(), record.scheduled_for));
+                } else {
+                    by_name.entry(name.clone()).or_default().push(record.scheduled_for);
+                }
             }
             by_timer.entry(record.timer).or_default().push(record);
         }
@@ -320,6 +368,9 @@ impl Model {
             let is_cancelled = record.is_some_and(|end| end.outcome == Outcome::Cancelled);
             assert!(is_cancelled || !once.is_cancelled, "{record:?}, but it was cancelled");
         }
+        for timer in self.revived.keys() {
+            assert!(by_timer.contains_key(timer), "{timer} was made again, and is lost");
+        }
         for (timer, fence) in &self.completed {
             let record = &by_timer[timer][0];
             let of = (record.attempts, record.node);
@@ -328,7 +379,10 @@ impl Model {
         for (name, every) in &self.schedules {
             let mut found = by_name.remove(name).unwrap_or_default();
             found.sort();
-            let expected: Vec<Time> = every.periods.iter().flat_map(occurrences).collect();
+            let mut expected: Vec<Time> = every.periods.iter().flat_map(occurrences).collect();
+            // One that was made again at the very time of an occurrence stands for it.
+            let is_beside = |at: &Time| beside.contains(&(name.clone(), *at));
+            expected.retain(|at| !is_beside(at) || found.binary_search(at).is_ok());
             assert_eq!(found, expected, "the occurrences of {name}");
         }
         assert!(by_name.is_empty(), "{by_name:?}");

@@ -323,7 +323,13 @@ impl World {
         let Handler { fire, .. } = handlers.remove(ready[self.below(ready.len() as u64) as usize]);
         drop(handlers);
         match self.below(10) {
-            0 => drop(fire.fail("simulated")),
+            0 => {
+                let detail = fire.attempt().to_string();
+                drop(match self.chance(500) {
+                    true => fire.fail(detail),
+                    false => fire.fail_after(detail, self.millis(3_000)),
+                });
+            }
             1 => drop(fire.give_up("simulated")),
             2 => drop(fire),
             3 => drop(fire.postpone(self.millis(3_000))),

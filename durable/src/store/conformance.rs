@@ -77,7 +77,10 @@ cases! {
         a_running_timer_is_not_cancelled
         a_rescheduled_timer_keeps_to_its_new_time
         a_replaced_timer_has_its_new_payload
-        a_timer_is_held_until_it_is_given_a_time;
+        a_timer_is_held_until_it_is_given_a_time
+        a_failed_attempt_leaves_its_detail
+        a_cancelled_timer_records_what_its_attempts_left
+        the_dead_keep_what_it_takes_to_run_them_again;
     lists:
         timers_come_in_pages
         timers_are_found_by_what_they_are
@@ -112,6 +115,10 @@ cases! {
         a_withdrawal_takes_back_what_is_pending
         a_withdrawal_names_what_runs
         a_withdrawal_records_what_was_attempted
+        an_occurrence_of_now_is_made_once
+        an_occurrence_of_now_needs_the_schedule_as_it_was_read
+        an_occurrence_of_now_waits_or_is_refused
+        an_occurrence_of_now_is_taken_back
         upcoming_keeps_to_time_shards_and_limit
         upcoming_counts_what_occupies_a_schedule
         a_queued_timer_is_claimed_after_those_before_it
@@ -124,6 +131,7 @@ cases! {
     rivals:
         rivals_claim_each_timer_once
         rivals_advance_a_schedule_once
+        rivals_make_one_occurrence_of_now
         a_cancel_and_a_claim_do_not_both_win
         rivals_insert_a_name_once
         a_listener_hears_what_another_connection_tells;
@@ -251,15 +259,8 @@ impl<'a> Bench<'a> {
     /// Makes a schedule that is next due `ahead` from now.
     fn scheduled(&mut self, name: &str, ahead: Duration) -> ScheduleRow {
         let row = self.schedule(name, ahead);
-        let as_of = self.now();
-        let change = super::Change {
-            name,
-            expect: None,
-            row: Some(&row),
-            as_of,
-            withdraw: None,
-            skipped: &[],
-        };
+        let change =
+            super::Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
         let changed = self.store.change(&change).unwrap();
         assert_eq!(changed, super::Changed::Done { version: 1, running: Vec::new() });
         row
@@ -291,6 +292,10 @@ fn join_again(store: &mut dyn Store, lease: Lease, span: Duration) -> Lease {
     let next = Lease { epoch: lease.epoch + 1, ..lease };
     assert_eq!(store.join(next, span).unwrap().unwrap().lease, next);
     next
+}
+
+fn retry(pause: Duration) -> How {
+    How::Retry(pause, String::new())
 }
 
 fn done() -> How {

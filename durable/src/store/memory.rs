@@ -10,8 +10,8 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, State, Store,
-    Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan,
+    ScheduleRow, State, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
 };
 use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, Shards, TimerId};
@@ -157,7 +157,7 @@ impl Store for Memory {
             if let Some(id) = named.and_then(|name| tables.by_name.get(name)) {
                 return Inserted::Exists(*id);
             }
-            if tables.timers.contains_key(&new.id) || tables.ended.contains_key(&new.id) {
+            if tables.knows(new.id) {
                 return Inserted::Exists(new.id);
             }
             tables.add(NewTimer { due: new.due.max(now), ..new.clone() });
@@ -328,7 +328,7 @@ impl Store for Memory {
         let timers: Vec<_> = tables.of_schedule(row.id).cloned().collect();
         if let Some(reason) = change.withdraw {
             for timer in timers.iter().filter(|timer| timer.running.is_none()) {
-                if timer.new.scheduled_for > change.as_of && timer.attempt == 0 {
+                if timer.new.scheduled_for > now && timer.attempt == 0 {
                     tables.take(timer.new.id);
                 } else {
                     tables.withdraw(timer.new.id, reason, now);
@@ -365,6 +365,28 @@ impl Store for Memory {
         }
         tables.skip(advance.skipped, &row, now);
         Ok(Advanced::Done)
+    }
+
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+        let (now, mut tables) = self.begin();
+        if tables.knows(occur.timer.id) {
+            return Ok(Occurred::Exists);
+        }
+        let is_as_read = |row: &&ScheduleRow| {
+            Some(row.id) == occur.timer.schedule && row.enabled && row.version == occur.version
+        };
+        let Some(schedule) = tables.schedules.values().find(is_as_read).map(|row| row.id) else {
+            return Ok(Occurred::Stale);
+        };
+        let Some(due) = occur.due(tables.occupied(schedule), now) else {
+            return Ok(Occurred::Busy);
+        };
+        let mut scheduled_for = now;
+        while tables.has(schedule, scheduled_for) {
+            scheduled_for = scheduled_for - Duration::from_micros(1);
+        }
+        tables.add(NewTimer { scheduled_for, due, ..occur.timer.clone() });
+        Ok(Occurred::Done { due })
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {

@@ -38,8 +38,8 @@ use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended,
-    Timer, Upcoming, Window, Withdrawn,
+    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan,
+    ScheduleRow, Store, Tended, Timer, Upcoming, Window, Withdrawn,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -340,6 +340,10 @@ impl Store for Postgres {
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         self.call(async |session, _| schedules::advance(session, advance).await)
+    }
+
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+        self.call(async |session, _| schedules::occur(session, occur).await)
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {

@@ -28,8 +28,8 @@ use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer, Upcoming,
-    Window, Withdrawn,
+    NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended,
+    Timer, Upcoming, Window, Withdrawn,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -223,6 +223,10 @@ impl Store for Sqlite {
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         self.link.write(|file, now| schedules::advance(file, now, advance))
+    }
+
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+        self.link.write(|file, now| schedules::occur(file, now, occur))
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {

@@ -82,6 +82,8 @@ pub struct Timer {
     pub attempt: u32,
     /// How many attempts failed.
     pub failures: u32,
+    /// What the last attempt that failed left.
+    pub detail: String,
     /// Under which lease it is running; `None` if it is pending.
     pub running: Option<Lease>,
 }
@@ -149,8 +151,9 @@ pub enum How {
     /// [`Succeeded`](Outcome::Succeeded) has no reason. With [`Dead`](Outcome::Dead) the attempt
     /// counts as a failure.
     Done(Outcome, Option<Reason>, String),
-    /// It failed, and there is to be another: due this long from now.
-    Retry(Duration),
+    /// It failed, and there is to be another: due this long from now. The text is kept in the
+    /// timer, in place of what is there.
+    Retry(Duration, String),
     /// It did not take place, and it is to be due this long from now. No failure is counted.
     Postpone(Duration),
     /// It did not take place: due as before, for anybody.
@@ -324,8 +327,6 @@ pub struct Change<'a> {
     pub expect: Option<u64>,
     /// What it becomes; `None` to remove it.
     pub row: Option<&'a ScheduleRow>,
-    /// The time that the change was planned at.
-    pub as_of: Time,
     /// Why to take back what is pending; `None` to leave it.
     pub withdraw: Option<Reason>,
     /// What is to be recorded.
@@ -373,5 +374,44 @@ pub enum Advanced {
     /// The schedule is not as it was read; nothing was written.
     Stale,
     /// Something of the schedule is unfinished; nothing was written.
+    Busy,
+}
+
+/// What [`Store::occur`](super::Store::occur) is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Occur<'a> {
+    /// The occurrence, which is a schedule's. Its `scheduled_for` and `due` are no matter.
+    pub timer: &'a NewTimer,
+    /// The version that the schedule was read with.
+    pub version: u64,
+    /// How many may wait in the schedule's queue; `None` if its occurrences may overlap.
+    pub queue: Option<u32>,
+}
+
+impl Occur<'_> {
+    /// When the timer is due, beside what is there of its schedule; `None` if it may not be made.
+    pub(super) fn due(&self, occupied: Occupied, now: Time) -> Option<Time> {
+        match self.queue {
+            Some(most) if occupied != Occupied::default() => {
+                (occupied.queued < most).then_some(Time::NEVER)
+            }
+            _ => Some(now),
+        }
+    }
+}
+
+/// What became of an [`Occur`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurred {
+    /// The timer is there.
+    Done {
+        /// When it is due: now, or [`Time::NEVER`] if it waits in the queue.
+        due: Time,
+    },
+    /// One with its id is there, or was.
+    Exists,
+    /// The schedule is not as it was read; nothing was written.
+    Stale,
+    /// Something of the schedule is unfinished, and its queue has no room; nothing was written.
     Busy,
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{
-    Advance, Advanced, Change, End, Filter, How, NewTimer, OverviewOf, Postgres, Scan, ScheduleRow,
-    Skip, Store, Withdrawn,
+    Advance, Advanced, Change, End, Filter, How, NewTimer, Occur, Occurred, OverviewOf, Postgres,
+    Scan, ScheduleRow, Skip, Store, Withdrawn,
 };
 use tourbillon_durable::{Lease, Outcome, Reason, ScheduleId, Shards, Time, TimerId};
 
@@ -164,7 +164,7 @@ fn everything(store: &mut Postgres, name: &str) {
     store.claim(lease, &[first]).unwrap();
     store.finish_and_claim(lease, &end(first, done()), &[retried]).unwrap();
     store.finish(lease, &end(first, done())).unwrap();
-    store.finish(lease, &end(retried, How::Retry(LONG))).unwrap();
+    store.finish(lease, &end(retried, How::Retry(LONG, "rain".to_owned()))).unwrap();
     store.cancel(third).unwrap();
     store.reschedule(fourth, now, None).unwrap();
     let row = ScheduleRow {
@@ -178,8 +178,7 @@ fn everything(store: &mut Postgres, name: &str) {
         version: 1,
         next: Some(now),
     };
-    let change =
-        Change { name, expect: None, row: Some(&row), as_of: now, withdraw: None, skipped: &[] };
+    let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
     store.change(&change).unwrap();
     let second = Duration::from_secs(1);
     let occurrence = |n: u32, due| NewTimer {
@@ -205,6 +204,10 @@ fn everything(store: &mut Postgres, name: &str) {
         only_idle: true,
     };
     assert_eq!(store.advance(&advance).unwrap(), Advanced::Done);
+    let extra = occurrence(4, now);
+    let occur = Occur { timer: &extra, version: 1, queue: Some(2) };
+    assert_eq!(store.occur(&occur).unwrap(), Occurred::Done { due: Time::NEVER });
+    store.cancel(extra.id).unwrap();
     store.upcoming(LONG, Shards::ALL, 9).unwrap();
     store.cancel(timers[0].id).unwrap();
     assert_eq!(store.tend().unwrap().promoted, 1);
@@ -363,5 +366,50 @@ fn a_page_of_a_list_reads_what_it_returns() {
         page("tend", 0, &mut |store| store.tend().unwrap().promoted as usize);
         let past = Time::from_micros(0);
         page("prune", 0, &mut |store| store.prune(past, 50).unwrap() as usize);
+    }
+}
+
+/// A claim's change of a timer, and how much log it writes.
+const CLAIM: &str = "
+    EXPLAIN (ANALYZE, WAL)
+    UPDATE tourbillon.timer SET attempt = attempt + 1, node = gen_random_uuid(), epoch = 1";
+
+/// A short one lies in the row, and a long one beside it.
+#[test]
+fn a_claim_does_not_log_again_what_a_failure_left() {
+    const TIMERS: usize = 200;
+    for length in [0, 1_500, 8_000] {
+        let database = Database::new();
+        let mut store = database.connect();
+        let lease = join(&mut store);
+        let now = store.now().unwrap();
+        let timers: Vec<NewTimer> = (0..TIMERS).map(|_| timer(now)).collect();
+        store.insert(&timers).unwrap();
+        let mut ids: Vec<TimerId> = timers.iter().map(|timer| timer.id).collect();
+        ids.sort();
+        assert_eq!(store.claim(lease, &ids).unwrap().timers.len(), TIMERS);
+        let detail = |id: &TimerId| {
+            // Nothing that can be compressed.
+            let mut bits = id.bits() as u64 | 1;
+            let mut char = || {
+                bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                char::from(b' ' + (bits >> 58) as u8)
+            };
+            (0..length).map(|_| char()).collect::<String>()
+        };
+        let retry = |id: &TimerId| End {
+            timer: *id,
+            attempt: 1,
+            how: How::Retry(Duration::ZERO, detail(id)),
+        };
+        let ends: Vec<End> = ids.iter().map(retry).collect();
+        store.finish(lease, &ends).unwrap();
+        let mut log = 0;
+        for row in database.client().query(CLAIM, &[]).unwrap() {
+            let line: &str = row.get(0);
+            let bytes = line.split_once("WAL: ").and_then(|(_, wal)| wal.split_once("bytes="));
+            log = bytes.map_or(log, |(_, bytes)| bytes.trim().parse::<usize>().unwrap());
+        }
+        assert!((1..TIMERS * 500).contains(&log), "{log} bytes for details of {length}");
     }
 }

@@ -11,7 +11,6 @@ use tourbillon_durable::{Fire, Retry, Worker};
 use tracing::{debug, error, info, warn};
 
 use super::client::{Answer, Client};
-use super::ends::Ends as _;
 use super::gate::{Full, Gate, Limits, Offered};
 use super::outcome::{Verdict, judge, retry, share};
 use super::request::{self, Attempt, Trace};

@@ -10,8 +10,8 @@ use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Memory,
-    NewTimer, NodeInfo, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended, Timer,
-    Upcoming, Window, Withdrawn,
+    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan, ScheduleRow, Store,
+    Tended, Timer, Upcoming, Window, Withdrawn,
 };
 use crate::time::Time;
 
@@ -80,6 +80,7 @@ impl Store for Picky {
         fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming>;
         fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
         fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
+        fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred>;
         fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
         fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
     }

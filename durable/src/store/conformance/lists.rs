@@ -138,15 +138,8 @@ fn make_schedules(bench: &mut Bench<'_>) {
         let row = bench.scheduled(name, LONG);
         if n % 2 == 1 {
             let row = crate::store::ScheduleRow { enabled: false, ..row };
-            let as_of = bench.now();
-            let change = Change {
-                name,
-                expect: Some(1),
-                row: Some(&row),
-                as_of,
-                withdraw: None,
-                skipped: &[],
-            };
+            let change =
+                Change { name, expect: Some(1), row: Some(&row), withdraw: None, skipped: &[] };
             bench.store.change(&change).unwrap();
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Bench, LONG, MOMENT, Rig, join};
 use crate::id::{Shards, TimerId};
-use crate::store::{Advance, Advanced, Inserted, NewTimer, Store, Withdrawn};
+use crate::store::{Advance, Advanced, Inserted, NewTimer, Occur, Occurred, Store, Withdrawn};
 
 const RIVALS: usize = 3;
 
@@ -85,6 +85,24 @@ pub(super) fn rivals_advance_a_schedule_once(rig: &dyn Rig) {
     }
     let filter = crate::store::Filter { schedule: Some(row.id), ..Default::default() };
     assert_eq!(bench.store.timers(&filter).unwrap().len(), 10);
+}
+
+pub(super) fn rivals_make_one_occurrence_of_now(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    for n in 0..10 {
+        let row = bench.scheduled(&format!("nightly {n}"), LONG);
+        let timer = |_| bench.occurrence(&row, row.next.unwrap(), row.next.unwrap());
+        let timers: Vec<NewTimer> = (0..RIVALS).map(timer).collect();
+        let occurred = race(&bench, |rival, store| {
+            let occur = Occur { timer: &timers[rival], version: 1, queue: Some(0) };
+            insist(|| store.occur(&occur))
+        });
+        let is_done = |one: &&Occurred| matches!(one, Occurred::Done { .. });
+        let is_busy = |one: &&Occurred| **one == Occurred::Busy;
+        let counts =
+            (occurred.iter().filter(is_done).count(), occurred.iter().filter(is_busy).count());
+        assert_eq!(counts, (1, RIVALS - 1), "{occurred:?}");
+    }
 }
 
 pub(super) fn a_cancel_and_a_claim_do_not_both_win(rig: &dyn Rig) {

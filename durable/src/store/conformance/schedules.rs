@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done};
+use super::{Bench, LONG, MOMENT, Rig, done, retry};
 use crate::id::{ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Advance, Advanced, Change, Changed, Finished, How, Occupied, ScheduleRow, Skip, Withdrawn,
+    Advance, Advanced, Change, Changed, Finished, How, NewTimer, Occupied, Occur, Occurred,
+    ScheduleRow, Skip, Withdrawn,
 };
 use crate::time::Time;
 
@@ -24,9 +25,9 @@ fn advance<'a>(row: &ScheduleRow, next: Time) -> Advance<'a> {
     }
 }
 
-fn change<'a>(row: &'a ScheduleRow, as_of: Time) -> Change<'a> {
+fn change(row: &ScheduleRow) -> Change<'_> {
     let expect = Some(row.version);
-    Change { name: &row.name, expect, row: Some(row), as_of, withdraw: None, skipped: &[] }
+    Change { name: &row.name, expect, row: Some(row), withdraw: None, skipped: &[] }
 }
 
 fn skip(scheduled_for: Time, reason: Reason) -> Skip {
@@ -49,10 +50,10 @@ fn with_occurrence(bench: &mut Bench<'_>) -> (ScheduleRow, TimerId) {
 pub(super) fn a_change_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let row = bench.scheduled("nightly", LONG);
-    let (now, found) = bench.store.schedule("nightly").unwrap();
+    let found = bench.store.schedule("nightly").unwrap().1;
     assert_eq!(found.as_ref(), Some(&row));
     let other = ScheduleRow { payload: vec![8], enabled: false, next: None, ..row.clone() };
-    let mut set = |expect| bench.store.change(&Change { expect, ..change(&other, now) }).unwrap();
+    let mut set = |expect| bench.store.change(&Change { expect, ..change(&other) }).unwrap();
     assert_eq!(
         (set(None), set(Some(2)), set(Some(0))),
         (Changed::Stale, Changed::Stale, Changed::Stale)
@@ -133,7 +134,7 @@ pub(super) fn an_advance_waits_for_what_is_unfinished(rig: &dyn Rig) {
     assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Busy);
     assert!(bench.claim(id).is_some());
     assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Busy);
-    assert_eq!(bench.finish(id, 1, How::Retry(LONG)), Finished::Accepted);
+    assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Busy);
     assert_eq!(bench.store.schedule("nightly").unwrap().1.unwrap().next, Some(next));
     assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
@@ -143,9 +144,8 @@ pub(super) fn an_advance_waits_for_what_is_unfinished(rig: &dyn Rig) {
 pub(super) fn a_disabled_schedule_does_not_advance(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let row = bench.scheduled("nightly", Duration::ZERO);
-    let as_of = bench.now();
     let mut off = ScheduleRow { enabled: false, ..row.clone() };
-    let changed = bench.store.change(&change(&off, as_of)).unwrap();
+    let changed = bench.store.change(&change(&off)).unwrap();
     assert_eq!(changed, Changed::Done { version: 2, running: Vec::new() });
     off.version = 2;
     let next = row.next.unwrap() + SECOND;
@@ -164,11 +164,10 @@ pub(super) fn a_withdrawal_takes_back_what_is_pending(rig: &dyn Rig) {
     assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
     let other = bench.insert(Duration::ZERO);
 
-    let as_of = bench.now();
     let skips = [skip(later + LONG, Reason::Disabled), skip(queued_for, Reason::Disabled)];
     let off = ScheduleRow { enabled: false, ..row.clone() };
     let withdraw = Some(Reason::Disabled);
-    let off = Change { withdraw, skipped: &skips, ..change(&off, as_of) };
+    let off = Change { withdraw, skipped: &skips, ..change(&off) };
     let changed = bench.store.change(&off).unwrap();
     assert_eq!(changed, Changed::Done { version: 2, running: Vec::new() });
     assert_eq!(bench.pending(), [other]);
@@ -186,24 +185,113 @@ pub(super) fn a_withdrawal_names_what_runs(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let (row, id) = with_occurrence(&mut bench);
     assert!(bench.claim(id).is_some());
-    let as_of = bench.now();
     let withdraw = Some(Reason::Replaced);
-    let changed = bench.store.change(&Change { withdraw, ..change(&row, as_of) }).unwrap();
+    let changed = bench.store.change(&Change { withdraw, ..change(&row) }).unwrap();
     assert_eq!(changed, Changed::Done { version: 2, running: vec![(id, 1)] });
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
 }
 
 pub(super) fn a_withdrawal_records_what_was_attempted(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let (row, id) = with_occurrence(&mut bench);
+    let (row, _) = with_occurrence(&mut bench);
+    let (at, later) = (row.next.unwrap(), row.next.unwrap() + LONG);
+    let timers = [bench.occurrence(&row, later, at - SECOND)];
+    let id = timers[0].id;
+    let more = Advance { timers: &timers, ..advance(&row, at + SECOND) };
+    assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
     assert!(bench.claim(id).is_some());
-    assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Accepted);
-    let as_of = row.next.unwrap() - LONG;
+    let rain = How::Retry(LONG, "rain".to_owned());
+    assert_eq!(bench.finish(id, 1, rain), Finished::Accepted);
     let withdraw = Some(Reason::Replaced);
-    bench.store.change(&Change { withdraw, ..change(&row, as_of) }).unwrap();
+    bench.store.change(&Change { withdraw, ..change(&row) }).unwrap();
     let records = bench.records();
-    assert_eq!(records.len(), 1);
-    assert_eq!((records[0].timer, records[0].attempts), (id, 1));
+    let record = records.iter().find(|record| record.timer == id).unwrap();
+    assert_eq!((record.attempts, &record.detail[..]), (1, "rain"));
+}
+
+/// An occurrence of `row`, to be made now.
+fn extra(bench: &mut Bench<'_>, row: &ScheduleRow) -> NewTimer {
+    let id = TimerId::new(bench.now());
+    NewTimer { id, ..bench.occurrence(row, Time::NEVER, Time::NEVER) }
+}
+
+fn occur(bench: &mut Bench<'_>, timer: &NewTimer, queue: Option<u32>) -> Occurred {
+    bench.store.occur(&Occur { timer, version: 1, queue }).unwrap()
+}
+
+pub(super) fn an_occurrence_of_now_is_made_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let [one, two] = [(); 2].map(|()| extra(&mut bench, &row));
+    let before = bench.now();
+    for timer in [&one, &two] {
+        let Occurred::Done { due } = occur(&mut bench, timer, None) else { panic!() };
+        let found = bench.row(timer.id).unwrap().new;
+        assert!(due >= before && due <= bench.now());
+        assert_eq!(found, NewTimer { due, scheduled_for: found.scheduled_for, ..timer.clone() });
+        assert!(found.scheduled_for <= due && found.scheduled_for >= before - SECOND);
+        assert_eq!(occur(&mut bench, timer, None), Occurred::Exists);
+    }
+    assert!(bench.claim(one.id).is_some());
+    assert_eq!(bench.finish(one.id, 1, done()), Finished::Accepted);
+    assert_eq!(occur(&mut bench, &one, None), Occurred::Exists);
+    assert_eq!((bench.records().len(), bench.row(one.id)), (1, None));
+    assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(row));
+}
+
+pub(super) fn an_occurrence_of_now_needs_the_schedule_as_it_was_read(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let timer = extra(&mut bench, &row);
+    let good = Occur { timer: &timer, version: 1, queue: None };
+    let other = NewTimer { schedule: Some(ScheduleId::from_bits(3)), ..timer.clone() };
+    for bad in [Occur { version: 2, ..good }, Occur { timer: &other, ..good }] {
+        assert_eq!(bench.store.occur(&bad).unwrap(), Occurred::Stale);
+    }
+    let off = ScheduleRow { enabled: false, ..row };
+    bench.store.change(&change(&off)).unwrap();
+    for version in [1, 2] {
+        assert_eq!(bench.store.occur(&Occur { version, ..good }).unwrap(), Occurred::Stale);
+    }
+    assert_eq!(bench.pending(), []);
+}
+
+pub(super) fn an_occurrence_of_now_waits_or_is_refused(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let [first, second, third] = [(); 3].map(|()| extra(&mut bench, &row));
+    assert!(matches!(occur(&mut bench, &first, Some(0)), Occurred::Done { .. }));
+    assert_eq!(occur(&mut bench, &second, Some(0)), Occurred::Busy);
+    assert!(bench.claim(first.id).is_some());
+    assert_eq!(occur(&mut bench, &second, Some(0)), Occurred::Busy);
+    assert_eq!(occur(&mut bench, &second, Some(1)), Occurred::Done { due: Time::NEVER });
+    assert_eq!(occur(&mut bench, &third, Some(1)), Occurred::Busy);
+    assert_eq!(bench.claim(second.id), None);
+    assert_eq!(bench.finish(first.id, 1, done()), Finished::Accepted);
+    assert_eq!(occur(&mut bench, &third, Some(0)), Occurred::Busy);
+    assert_eq!(bench.store.tend().unwrap().promoted, 1);
+    assert!(bench.claim(second.id).is_some());
+    assert!(matches!(occur(&mut bench, &third, None), Occurred::Done { .. }));
+}
+
+pub(super) fn an_occurrence_of_now_is_taken_back(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let [one, two] = [(); 2].map(|()| extra(&mut bench, &row));
+    for timer in [&one, &two] {
+        assert!(matches!(occur(&mut bench, timer, Some(1)), Occurred::Done { .. }));
+    }
+    let off = ScheduleRow { enabled: false, ..row };
+    let withdraw = Some(Reason::Disabled);
+    bench.store.change(&Change { withdraw, ..change(&off) }).unwrap();
+    assert_eq!((bench.claim(one.id), bench.pending()), (None, Vec::new()));
+    let records = bench.records();
+    let mut found: Vec<TimerId> = records.iter().map(|record| record.timer).collect();
+    let mut expected = [one.id, two.id];
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert!(records.iter().all(|record| record.reason == withdraw));
 }
 
 pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
@@ -211,8 +299,7 @@ pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
     let rows = [3, 1, 2].map(|n| bench.scheduled(&n.to_string(), LONG * n));
     let mut never = bench.schedule("never", LONG);
     never.next = None;
-    let as_of = bench.now();
-    let made = bench.store.change(&Change { expect: None, ..change(&never, as_of) }).unwrap();
+    let made = bench.store.change(&Change { expect: None, ..change(&never) }).unwrap();
     assert!(matches!(made, Changed::Done { version: 1, .. }));
     let mut names = |ahead: Duration, shards: Shards, limit: u32| -> String {
         let found = bench.store.upcoming(ahead, shards, limit).unwrap().schedules;
@@ -261,7 +348,7 @@ pub(super) fn a_queued_timer_is_claimed_after_those_before_it(rig: &dyn Rig) {
     assert_eq!(bench.store.tend().unwrap().promoted, 0);
     assert!(bench.claim(first).is_some());
     assert_eq!(bench.store.tend().unwrap().promoted, 0);
-    assert_eq!(bench.finish(first, 1, How::Retry(LONG)), Finished::Accepted);
+    assert_eq!(bench.finish(first, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.tend().unwrap().promoted, 0);
     assert_eq!((bench.claim(second), bench.claim(third)), (None, None));
     assert_eq!(bench.store.cancel(first).unwrap(), Withdrawn::Done);
@@ -293,8 +380,7 @@ pub(super) fn a_queued_timer_can_be_cancelled(rig: &dyn Rig) {
 pub(super) fn a_removed_schedule_is_gone(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let (row, id) = with_occurrence(&mut bench);
-    let as_of = bench.now();
-    let removal = Change { row: None, withdraw: Some(Reason::Removed), ..change(&row, as_of) };
+    let removal = Change { row: None, withdraw: Some(Reason::Removed), ..change(&row) };
     assert_eq!(bench.store.change(&Change { expect: Some(7), ..removal }).unwrap(), Changed::Stale);
     assert!(matches!(bench.store.change(&removal).unwrap(), Changed::Done { .. }));
     assert_eq!(bench.store.schedule("nightly").unwrap().1, None);

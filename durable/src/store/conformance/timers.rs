@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds};
+use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds, retry};
 use crate::id::{Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{End, Finished, How, Inserted, NewTimer, Scan, Timer, Withdrawn};
@@ -198,7 +198,7 @@ pub(super) fn a_finish_is_fenced_by_its_attempt(rig: &dyn Rig) {
     assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Accepted);
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
-    let again = [How::Retry(Duration::ZERO), How::Postpone(Duration::ZERO), How::HandBack];
+    let again = [retry(Duration::ZERO), How::Postpone(Duration::ZERO), How::HandBack];
     for how in again.into_iter().chain([done()]) {
         assert_eq!(bench.finish(id, 1, how), Finished::Fenced);
     }
@@ -236,7 +236,7 @@ pub(super) fn a_retry_is_due_after_its_pause(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.running();
     let before = bench.now();
-    assert_eq!(bench.finish(id, 1, How::Retry(MOMENT)), Finished::Accepted);
+    assert_eq!(bench.finish(id, 1, retry(MOMENT)), Finished::Accepted);
     let row = bench.row(id).unwrap();
     assert!(row.new.due >= before + MOMENT && row.new.due <= bench.now() + MOMENT);
     assert_eq!((row.running, row.attempt, row.failures), (None, 1, 1));
@@ -306,7 +306,7 @@ pub(super) fn a_running_timer_is_not_cancelled(rig: &dyn Rig) {
     assert_eq!(bench.store.cancel(id).unwrap(), running);
     let to = bench.now() + LONG;
     assert_eq!(bench.store.reschedule(id, to, None).unwrap(), running);
-    assert_eq!(bench.finish(id, 1, How::Retry(LONG)), Finished::Accepted);
+    assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
 }
 
@@ -368,4 +368,55 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     assert_eq!(bench.store.tend().unwrap().promoted, 0);
     assert_eq!(bench.claim(timer.id), None);
     assert_eq!(bench.store.cancel(timer.id).unwrap(), Withdrawn::Done);
+}
+
+pub(super) fn a_failed_attempt_leaves_its_detail(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    assert_eq!(bench.row(id).unwrap().detail, "");
+    let mut attempt = 1;
+    let mut end = |how: How| {
+        assert_eq!(bench.finish(id, attempt, how), Finished::Accepted);
+        attempt += 1;
+        let claimed = bench.claim(id).unwrap();
+        assert_eq!(bench.row(id).unwrap(), claimed);
+        claimed.detail
+    };
+    let long = "sn\u{f6}w ".repeat(1_200);
+    assert_eq!(end(How::Retry(Duration::ZERO, "rain".to_owned())), "rain");
+    assert_eq!(end(How::HandBack), "rain");
+    assert_eq!(end(How::Retry(Duration::ZERO, long.clone())), long);
+    assert_eq!(end(How::Postpone(Duration::ZERO)), long);
+    assert_eq!(end(retry(Duration::ZERO)), "");
+    let done = How::Done(Outcome::Succeeded, None, "sun".to_owned());
+    assert_eq!(bench.finish(id, 6, done), Finished::Accepted);
+    assert_eq!(bench.records()[0].detail, "sun");
+}
+
+pub(super) fn a_cancelled_timer_records_what_its_attempts_left(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let rain = How::Retry(LONG, "rain".to_owned());
+    assert_eq!(bench.finish(id, 1, rain), Finished::Accepted);
+    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    let records = bench.records();
+    assert_eq!((&records[0].detail[..], records[0].failures), ("rain", 1));
+    assert_eq!((&records[0].payload, &records[0].retry), (&None, &None));
+}
+
+pub(super) fn the_dead_keep_what_it_takes_to_run_them_again(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (good, bad) = (bench.running(), bench.running());
+    let retry = bench.row(bad).unwrap().new.retry;
+    let next = bench.insert(Duration::ZERO);
+    let dead = How::Done(Outcome::Dead, Some(Reason::GivenUp), String::new());
+    let end = |timer, how| End { timer, attempt: 1, how };
+    let ends = [end(good, done()), end(bad, dead)];
+    let finished = bench.store.finish_and_claim(bench.lease, &ends, &[next]).unwrap().0;
+    assert_eq!(finished, [Finished::Accepted; 2]);
+    for record in bench.records() {
+        let is_dead = record.timer == bad;
+        assert_eq!(record.payload, is_dead.then(|| vec![0, 1, 255]));
+        assert_eq!(record.retry, is_dead.then(|| retry.clone()));
+    }
 }

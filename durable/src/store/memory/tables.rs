@@ -64,7 +64,8 @@ impl Tables {
             }
             (None, None) => {}
         }
-        self.timers.insert(new.id, Timer { new, attempt: 0, failures: 0, running: None });
+        let detail = String::new();
+        self.timers.insert(new.id, Timer { new, attempt: 0, failures: 0, detail, running: None });
     }
 
     pub(super) fn take(&mut self, id: TimerId) -> Option<Timer> {
@@ -116,9 +117,14 @@ impl Tables {
     /// Ends a timer that is not running.
     pub(super) fn withdraw(&mut self, id: TimerId, reason: Reason, now: Time) {
         if let Some(timer) = self.take(id) {
-            let how = (Outcome::Cancelled, Some(reason), String::new());
+            let how = (Outcome::Cancelled, Some(reason), timer.detail.clone());
             self.record(record(timer, how, None, now));
         }
+    }
+
+    /// Whether a timer with this id is there, or was.
+    pub(super) fn knows(&self, id: TimerId) -> bool {
+        self.timers.contains_key(&id) || self.ended.contains_key(&id)
     }
 
     pub(super) fn has(&self, schedule: ScheduleId, scheduled_for: Time) -> bool {
@@ -157,6 +163,8 @@ impl Tables {
                     outcome: skip.outcome,
                     reason: Some(skip.reason),
                     detail: String::new(),
+                    payload: None,
+                    retry: None,
                     node: None,
                     recorded: now,
                 });
@@ -213,8 +221,9 @@ impl Tables {
                     self.record(record(timer, how, Some(lease.node), now));
                 }
             }
-            How::Retry(pause) => {
+            How::Retry(pause, detail) => {
                 timer.failures += 1;
+                timer.detail.clone_from(detail);
                 self.free(end.timer, Some(now + *pause));
             }
             How::Postpone(pause) => self.free(end.timer, Some(now + *pause)),
@@ -230,6 +239,7 @@ pub(super) fn record(
     node: Option<NodeId>,
     recorded: Time,
 ) -> Record {
+    let is_dead = outcome == Outcome::Dead;
     Record {
         timer: timer.new.id,
         schedule: timer.new.schedule,
@@ -241,6 +251,8 @@ pub(super) fn record(
         outcome,
         reason,
         detail,
+        payload: is_dead.then_some(timer.new.payload),
+        retry: is_dead.then_some(timer.new.retry),
         node,
         recorded,
     }

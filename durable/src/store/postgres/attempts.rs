@@ -45,14 +45,17 @@ macro_rules! ended {
                  AS e (timer, attempt, outcome, reason, detail)
              WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
              RETURNING t.id, t.schedule, t.name, t.kind, t.scheduled_for, t.attempt, t.failures,
-                       e.outcome, e.reason, e.detail
+                       e.outcome, e.reason, e.detail,
+                       CASE WHEN e.outcome = 2 THEN t.payload END AS payload,
+                       CASE WHEN e.outcome = 2 THEN t.retry END AS retry
          ),
          recorded AS (
              INSERT INTO tourbillon.history
                  (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
-                  detail, node, recorded)
+                  detail, node, recorded, payload, retry)
              SELECT id, schedule, name, kind, scheduled_for, attempt,
-                    failures + (outcome = 2)::int4, outcome, reason, detail, $1, now()
+                    failures + (outcome = 2)::int4, outcome, reason, detail, $1, now(), payload,
+                    retry
              FROM ended
              ON CONFLICT DO NOTHING
              RETURNING timer
@@ -67,7 +70,7 @@ macro_rules! and_rows {
             " SELECT now(), ",
             $ended,
             ", NULL::uuid, NULL::uuid, NULL, NULL, NULL::timestamptz, NULL::timestamptz,
-                 NULL::bytea, NULL, NULL::int4, NULL::int4, NULL::uuid, NULL::int8
+                 NULL::bytea, NULL, NULL::int4, NULL::int4, NULL::uuid, NULL::int8, NULL
              UNION ALL SELECT NULL, NULL, ",
             columns!(),
             " FROM claimed"
@@ -105,13 +108,14 @@ const END_AND_CLAIM: &str = concat!(
     and_rows!("ARRAY(SELECT timer FROM recorded)")
 );
 
-/// Attempts that are followed by others: pending again, some after a pause, some as a failure.
+/// Attempts that are followed by others: pending again, some after a pause. One that failed has a
+/// detail, if an empty one.
 const RETURN: &str = "
     UPDATE tourbillon.timer AS t
-    SET node = NULL, epoch = NULL, failures = t.failures + e.failed::int4,
-        due = coalesce(now() + e.pause, t.due)
-    FROM unnest($3::uuid[], $4::int4[], $5::interval[], $6::bool[])
-        AS e (timer, attempt, pause, failed)
+    SET node = NULL, epoch = NULL, failures = t.failures + (e.detail IS NOT NULL)::int4,
+        due = coalesce(now() + e.pause, t.due), detail = coalesce(e.detail, t.detail)
+    FROM unnest($3::uuid[], $4::int4[], $5::interval[], $6::text[])
+        AS e (timer, attempt, pause, detail)
     WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
     RETURNING t.id";
 
@@ -158,18 +162,18 @@ struct Ends<'a> {
 
 /// Ends that others follow.
 #[derive(Default)]
-struct Returns {
+struct Returns<'a> {
     timers: Vec<Id>,
     attempts: Vec<i32>,
     pauses: Vec<Option<Span>>,
-    failed: Vec<bool>,
+    details: Vec<Option<&'a str>>,
 }
 
-fn split(ends: &[End]) -> (Ends<'_>, Returns) {
+fn split(ends: &[End]) -> (Ends<'_>, Returns<'_>) {
     let (mut last, mut returns) = (Ends::default(), Returns::default());
     for end in ends {
         let (timer, attempt) = (end.timer.into(), int(end.attempt));
-        let (pause, failed) = match &end.how {
+        let (pause, detail) = match &end.how {
             How::Done(outcome, reason, detail) => {
                 last.timers.push(timer);
                 last.attempts.push(attempt);
@@ -178,14 +182,14 @@ fn split(ends: &[End]) -> (Ends<'_>, Returns) {
                 last.details.push(detail);
                 continue;
             }
-            How::Retry(pause) => (Some(Span(*pause)), true),
-            How::Postpone(pause) => (Some(Span(*pause)), false),
-            How::HandBack => (None, false),
+            How::Retry(pause, detail) => (Some(Span(*pause)), Some(&detail[..])),
+            How::Postpone(pause) => (Some(Span(*pause)), None),
+            How::HandBack => (None, None),
         };
         returns.timers.push(timer);
         returns.attempts.push(attempt);
         returns.pauses.push(pause);
-        returns.failed.push(failed);
+        returns.details.push(detail);
     }
     (last, returns)
 }
@@ -211,7 +215,7 @@ pub(super) async fn finish(
     }
     if !returns.timers.is_empty() {
         let params: Params<'_> =
-            &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses, &returns.failed];
+            &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses, &returns.details];
         accepted.extend(ids(query.write(RETURN, params).await?)?);
     }
     judge(query, of, ends, accepted).await

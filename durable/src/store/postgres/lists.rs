@@ -224,7 +224,7 @@ pub(super) async fn records(session: &Session, filter: &Filter) -> Answer<Vec<Re
 
 /// The columns of a record, in the order that [`record`] reads them in.
 const RECORD: &str = "timer, schedule, name, h.kind, scheduled_for, attempts, failures, outcome, \
-    reason, detail, node, recorded";
+    reason, detail, node, recorded, payload, retry";
 
 // A statement above has this number in it.
 const _: () = assert!(Outcome::Succeeded.code() == 1);
@@ -249,6 +249,8 @@ fn record(row: &Row) -> Answer<Record> {
         outcome,
         reason,
         detail: row.try_get(9)?,
+        payload: row.try_get(12)?,
+        retry: row.try_get(13)?,
         node: node.map(Into::into),
         recorded,
     })

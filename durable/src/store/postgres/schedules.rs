@@ -1,5 +1,7 @@
 //! Schedules, and how they become timers and records.
 
+use std::time::Duration;
+
 use tokio_postgres::Row;
 
 use super::link::{Answer, Query, Session};
@@ -7,7 +9,10 @@ use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, mask};
 use crate::id::{Shards, TimerId};
 use crate::record::{Outcome, Reason};
-use crate::store::{Advance, Advanced, Change, Changed, Occupied, ScheduleRow, Skip, Upcoming};
+use crate::store::{
+    Advance, Advanced, Change, Changed, NewTimer, Occupied, Occur, Occurred, ScheduleRow, Skip,
+    Upcoming,
+};
 use crate::time::Time;
 
 macro_rules! schedule_columns {
@@ -77,10 +82,7 @@ pub(super) async fn upcoming(
     let mut schedules = Vec::with_capacity(rows.len());
     for row in &rows {
         if row.try_get::<_, Option<Id>>(3)?.is_some() {
-            let count = |at| -> Answer<u32> {
-                Ok(u32::try_from(row.try_get::<_, i64>(at)?).unwrap_or(u32::MAX))
-            };
-            let occupied = Occupied { unfinished: count(1)?, queued: count(2)? };
+            let occupied = Occupied { unfinished: count(row, 1)?, queued: count(row, 2)? };
             schedules.push((schedule_row(row, 3)?, occupied));
         }
     }
@@ -118,8 +120,8 @@ const WITHDRAW: &str = concat!(
     "WITH withdrawn AS (
          DELETE FROM tourbillon.timer WHERE schedule = $1 AND node IS NULL RETURNING ",
     columns!(),
-    "), gone AS (SELECT * FROM withdrawn WHERE scheduled_for <= $2 OR attempt > 0) ",
-    record_cancelled!("$3::int2")
+    "), gone AS (SELECT * FROM withdrawn WHERE scheduled_for <= now() OR attempt > 0) ",
+    record_cancelled!("$2::int2")
 );
 
 /// What has neither timer nor record.
@@ -236,7 +238,7 @@ async fn withdraw(
 ) -> Answer<Vec<(TimerId, u32)>> {
     let rows = session.write(LOCK_TIMERS, &[&schedule]).await?;
     if let Some(reason) = change.withdraw {
-        session.write(WITHDRAW, &[&schedule, &Stamp(change.as_of), &reason.code()]).await?;
+        session.write(WITHDRAW, &[&schedule, &reason.code()]).await?;
     }
     let mut running = Vec::new();
     for row in rows {
@@ -300,25 +302,83 @@ async fn advance_within(session: &mut Session, advance: &Advance<'_>) -> Answer<
         return Ok(Advanced::Busy);
     }
     if !advance.timers.is_empty() {
-        let new: NewTimers<'_> = advance.timers.iter().collect();
-        session.write(LOCK_OCCURRENCES, &[&id, &new.scheduled_for]).await?;
-        session
-            .write(
-                INSERT,
-                &[
-                    &new.ids,
-                    &new.schedules,
-                    &new.names,
-                    &new.kinds,
-                    &new.scheduled_for,
-                    &new.due,
-                    &new.shards,
-                    &new.payloads,
-                    &new.retries,
-                ],
-            )
-            .await?;
+        let times: Vec<Stamp> = advance.timers.iter().map(|new| Stamp(new.scheduled_for)).collect();
+        session.write(LOCK_OCCURRENCES, &[&id, &times]).await?;
+        insert(session, advance.timers).await?;
     }
     skip(session, (id, name, kind), advance.skipped).await?;
     Ok(Advanced::Done)
+}
+
+/// Inserts those that have no record.
+async fn insert(session: &mut Session, timers: &[NewTimer]) -> Answer<()> {
+    let new: NewTimers<'_> = timers.iter().collect();
+    session
+        .write(
+            INSERT,
+            &[
+                &new.ids,
+                &new.schedules,
+                &new.names,
+                &new.kinds,
+                &new.scheduled_for,
+                &new.due,
+                &new.shards,
+                &new.payloads,
+                &new.retries,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+const LOCK_ENABLED: &str = "
+    SELECT id FROM tourbillon.schedule WHERE id = $1 AND version = $2 AND enabled FOR UPDATE";
+
+const IS_KNOWN: &str = "
+    SELECT EXISTS (SELECT FROM tourbillon.timer WHERE id = $1)
+        OR EXISTS (SELECT FROM tourbillon.history WHERE timer = $1)";
+
+const OCCUPIED: &str = "
+    SELECT now(), count(*) FILTER (WHERE due < 'infinity'), count(*) FILTER (WHERE due = 'infinity')
+    FROM tourbillon.timer WHERE schedule = $1";
+
+const IS_TAKEN: &str = "
+    SELECT EXISTS (SELECT FROM tourbillon.timer WHERE schedule = $1 AND scheduled_for = $2)
+        OR EXISTS (SELECT FROM tourbillon.history WHERE schedule = $1 AND scheduled_for = $2)";
+
+pub(super) async fn occur(session: &mut Session, occur: &Occur<'_>) -> Answer<Occurred> {
+    session.begin().await?;
+    let occurred = occur_within(session, occur).await?;
+    match occurred {
+        Occurred::Done { .. } => session.commit().await?,
+        Occurred::Exists | Occurred::Stale | Occurred::Busy => session.rollback().await?,
+    }
+    Ok(occurred)
+}
+
+async fn occur_within(session: &mut Session, occur: &Occur<'_>) -> Answer<Occurred> {
+    let new = occur.timer;
+    let (id, schedule) = (Id::from(new.id), new.schedule.map(Id::from));
+    let locked = session.write(LOCK_ENABLED, &[&schedule, &big(occur.version)]).await?;
+    if session.read(IS_KNOWN, &[&id]).await?[0].try_get(0)? {
+        return Ok(Occurred::Exists);
+    }
+    if locked.is_empty() {
+        return Ok(Occurred::Stale);
+    }
+    let rows = session.read(OCCUPIED, &[&schedule]).await?;
+    let Stamp(now) = rows[0].try_get(0)?;
+    let occupied = Occupied { unfinished: count(&rows[0], 1)?, queued: count(&rows[0], 2)? };
+    let Some(due) = occur.due(occupied, now) else { return Ok(Occurred::Busy) };
+    let mut scheduled_for = now;
+    while session.read(IS_TAKEN, &[&schedule, &Stamp(scheduled_for)]).await?[0].try_get(0)? {
+        scheduled_for = scheduled_for - Duration::from_micros(1);
+    }
+    insert(session, &[NewTimer { scheduled_for, due, ..new.clone() }]).await?;
+    Ok(Occurred::Done { due })
+}
+
+fn count(row: &Row, at: usize) -> Answer<u32> {
+    Ok(u32::try_from(row.try_get::<_, i64>(at)?).unwrap_or(u32::MAX))
 }

@@ -16,7 +16,7 @@ use crate::time::Time;
 macro_rules! columns {
     () => {
         "id, schedule, name, kind, scheduled_for, due, payload, retry, attempt, failures, \
-         node, epoch"
+         node, epoch, coalesce(detail, '') AS detail"
     };
 }
 pub(super) use columns;
@@ -41,6 +41,7 @@ pub(super) fn timer(row: &Row, at: usize) -> Answer<Timer> {
         },
         attempt: row.try_get::<_, i32>(at + 8)?.unsigned_abs(),
         failures: row.try_get::<_, i32>(at + 9)?.unsigned_abs(),
+        detail: row.try_get(at + 12)?,
         running: node
             .zip(epoch)
             .map(|(node, epoch)| Lease { node: node.into(), epoch: epoch.unsigned_abs() }),
@@ -267,7 +268,7 @@ macro_rules! record_cancelled {
                   detail, node, recorded)
              SELECT id, schedule, name, kind, scheduled_for, attempt, failures, 4::int2, ",
             $reason,
-            ", '', NULL, now() FROM gone ON CONFLICT DO NOTHING"
+            ", detail, NULL, now() FROM gone ON CONFLICT DO NOTHING"
         )
     };
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Answer;
-use super::timers::{self, DELETE, INSERT, exists, withdraw};
+use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
 use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
 use crate::id::{ScheduleId, Shards, TimerId};
 use crate::store::{
-    Advance, Advanced, Change, Changed, Occupied, ScheduleRow, Skip, Timer, Upcoming,
+    Advance, Advanced, Change, Changed, NewTimer, Occupied, Occur, Occurred, ScheduleRow, Skip,
+    Timer, Upcoming,
 };
 use crate::time::Time;
 
@@ -131,7 +132,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
     let timers = of_schedule(connection, row.id)?;
     if let Some(reason) = change.withdraw {
         for timer in timers.iter().filter(|timer| timer.running.is_none()) {
-            if timer.new.scheduled_for > change.as_of && timer.attempt == 0 {
+            if timer.new.scheduled_for > now && timer.attempt == 0 {
                 connection.prepare_cached(DELETE)?.execute([Id::from(timer.new.id)])?;
             } else {
                 withdraw(connection, now, timer.new.id, reason)?;
@@ -173,6 +174,28 @@ pub(super) fn advance(
     }
     skip(connection, now, advance.skipped, &row)?;
     Ok(Advanced::Done)
+}
+
+pub(super) fn occur(connection: &Connection, now: Time, occur: &Occur<'_>) -> Answer<Occurred> {
+    let new = occur.timer;
+    let is_there = connection.prepare_cached(GET)?.exists([Id::from(new.id)])?;
+    if is_there || exists(connection, ENDED, params![Id::from(new.id)])? {
+        return Ok(Occurred::Exists);
+    }
+    let id = new.schedule.map(Id::from);
+    let row = connection.prepare_cached(BY_ID)?.query_row([id], schedule).optional()?;
+    let is_as_read = |row: &ScheduleRow| row.enabled && row.version == occur.version;
+    let Some(row) = row.filter(is_as_read) else { return Ok(Occurred::Stale) };
+    let Some(due) = occur.due(occupied(connection, row.id)?, now) else {
+        return Ok(Occurred::Busy);
+    };
+    let mut scheduled_for = now;
+    while is_taken(connection, row.id, scheduled_for)? {
+        scheduled_for = scheduled_for - Duration::from_micros(1);
+    }
+    let new = NewTimer { scheduled_for, due, ..new.clone() };
+    timers::add(&mut connection.prepare_cached(INSERT)?, &new, now)?;
+    Ok(Occurred::Done { due })
 }
 
 fn is_taken(connection: &Connection, id: ScheduleId, scheduled_for: Time) -> Answer<bool> {

@@ -21,6 +21,7 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, oldest: 1, sql: include_str!("1.sql") },
     Migration { version: 2, oldest: 1, sql: include_str!("2.sql") },
+    Migration { version: 3, oldest: 1, sql: include_str!("3.sql") },
 ];
 
 /// The version of the tables that this build makes, and the lowest that it works with.
@@ -51,9 +52,13 @@ pub(super) fn migrate(connection: &Connection) -> Answer<()> {
 
 /// Fails unless this build works with the tables.
 pub(super) fn check(connection: &Connection) -> Answer<()> {
-    let found = version(connection, SCHEMA)?;
-    if found < SCHEMA {
-        return Err(refuse(format!("they have version {found}, and this build needs {SCHEMA}")));
+    check_by(connection, SCHEMA)
+}
+
+fn check_by(connection: &Connection, build: u32) -> Answer<()> {
+    let found = version(connection, build)?;
+    if found < build {
+        return Err(refuse(format!("they have version {found}, and this build needs {build}")));
     }
     Ok(())
 }
@@ -102,7 +107,7 @@ fn refuse(why: String) -> Failure {
 mod tests {
     use rusqlite::Connection;
 
-    use super::{MIGRATIONS, Migration, check, migrate_by, version};
+    use super::{MIGRATIONS, Migration, check_by, migrate_by, version};
     use crate::error::{StoreError, StoreErrorKind};
 
     const FIRST: Migration = Migration { version: 1, oldest: 1, sql: "CREATE TABLE a (x)" };
@@ -142,9 +147,9 @@ mod tests {
         let connection = empty();
         migrate_by(&connection, &[FIRST, SECOND]).unwrap();
         migrate_by(&connection, &[FIRST]).unwrap();
-        check(&connection).unwrap();
+        check_by(&connection, 1).unwrap();
         migrate_by(&connection, &[FIRST, SECOND, THIRD]).unwrap();
-        for failure in [migrate_by(&connection, &[FIRST, SECOND]), check(&connection)] {
+        for failure in [migrate_by(&connection, &[FIRST, SECOND]), check_by(&connection, 2)] {
             let error = StoreError::from(failure.unwrap_err());
             assert_eq!(error.kind(), StoreErrorKind::Schema);
             assert!(error.to_string().contains("builds from version 3 on"), "{error}");

@@ -48,13 +48,15 @@ macro_rules! fenced {
 
 pub(super) const RECORD: &str = fenced!(
     "INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
-        attempts, failures, outcome, reason, detail, node)
-    SELECT ?5, id, schedule, name, kind, scheduled_for, attempt, failures + ?9, ?6, ?7, ?8, node
+        attempts, failures, outcome, reason, detail, node, payload, retry)
+    SELECT ?5, id, schedule, name, kind, scheduled_for, attempt, failures + ?9, ?6, ?7, ?8, node,
+        CASE WHEN ?9 THEN payload END, CASE WHEN ?9 THEN retry END
     FROM tourbillon_timer"
 );
 
 pub(super) const RETRY: &str = fenced!(
-    "UPDATE tourbillon_timer SET node = NULL, epoch = NULL, failures = failures + 1, due = ?5"
+    "UPDATE tourbillon_timer
+    SET node = NULL, epoch = NULL, failures = failures + 1, due = ?5, detail = ?6"
 );
 
 pub(super) const POSTPONE: &str =
@@ -71,7 +73,7 @@ pub(super) const RECORDED: &str = "
 pub(super) const WITHDRAW: &str = "
     INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
         attempts, failures, outcome, reason, detail)
-    SELECT ?2, id, schedule, name, kind, scheduled_for, attempt, failures, ?3, ?4, ''
+    SELECT ?2, id, schedule, name, kind, scheduled_for, attempt, failures, ?3, ?4, detail
     FROM tourbillon_timer WHERE id = ?1 AND node IS NULL";
 
 pub(super) const DELETE: &str = "DELETE FROM tourbillon_timer WHERE id = ?";
@@ -197,7 +199,7 @@ fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> An
     let (id, (node, epoch)) = (Id::from(end.timer), parts(lease));
     let changed = match &end.how {
         How::Done(outcome, reason, detail) => {
-            let failures = u32::from(*outcome == Outcome::Dead);
+            let failed = u32::from(*outcome == Outcome::Dead);
             let count = connection.prepare_cached(RECORD)?.execute(params![
                 id,
                 node,
@@ -207,7 +209,7 @@ fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> An
                 outcome.code(),
                 reason.map(Reason::code),
                 detail,
-                failures,
+                failed,
             ])?;
             if count > 0 {
                 connection.prepare_cached(DELETE)?.execute([id])?;
@@ -216,8 +218,8 @@ fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> An
             }
             count
         }
-        How::Retry(pause) => {
-            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause)];
+        How::Retry(pause, detail) => {
+            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause), detail];
             connection.prepare_cached(RETRY)?.execute(values)?
         }
         How::Postpone(pause) => {

@@ -76,7 +76,7 @@ pub(super) fn big(number: u64) -> i64 {
 macro_rules! timer_columns {
     () => {
         "id, schedule, name, kind, scheduled_for, due, payload, retry, attempt, failures, \
-         node, epoch"
+         node, epoch, detail"
     };
 }
 pub(super) use timer_columns;
@@ -97,7 +97,8 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
         payload: row.get(6)?,
         retry: row.get(7)?,
     };
-    Ok(Timer { new, attempt: row.get(8)?, failures: row.get(9)?, running })
+    let (attempt, failures, detail) = (row.get(8)?, row.get(9)?, row.get(12)?);
+    Ok(Timer { new, attempt, failures, detail, running })
 }
 
 /// The columns of a schedule, as [`schedule`] reads them.
@@ -126,7 +127,7 @@ pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
 macro_rules! record_columns {
     () => {
         "timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason, detail, \
-         node, recorded"
+         node, recorded, payload, retry"
     };
 }
 pub(super) use record_columns;
@@ -144,6 +145,8 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record> {
         outcome: outcome(row, 7)?,
         reason: reason.map(|code| known(code, 8, Reason::from_code)).transpose()?,
         detail: row.get(9)?,
+        payload: row.get(12)?,
+        retry: row.get(13)?,
         node: row.get::<_, Option<Id>>(10)?.map(NodeId::from),
         recorded: row.get::<_, Stamp>(11)?.0,
     })
