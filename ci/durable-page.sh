@@ -30,4 +30,4 @@ export TOURBILLOND
 cd durable/server/browser
 npm ci --ignore-scripts --no-audit --no-fund --silent
 # One at a time: each has a browser of its own.
-timeout 900 node --test --test-concurrency=1
+timeout 900 node --test --test-concurrency=1 --test-timeout=300000

@@ -88,6 +88,7 @@ test('a lost connection is said in words, and mends by itself', async () => {
   await page.locator('#link').getByText('Cut off').waitFor();
   assert.ok(await page.evaluate(() => document.body.classList.contains('old')));
   await page.getByText(/Next try in \d+ s|Trying now/).waitFor();
+  assert.equal(await page.getByText('not known').count(), 3);
   await accessible(page, 'a lost connection');
   await shoot('lost');
   fake.world.away = null;

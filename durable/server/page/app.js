@@ -38,6 +38,7 @@ let view = {};
 /** The last overview, and when it came by this device's clock. */
 let last = null;
 let heardAt = 0;
+let isFresh = false;
 /** What is wrong: `{why, retryAt}`, without `retryAt` if it is the store. */
 let trouble = null;
 let stream = null;
@@ -49,7 +50,8 @@ const frame = {
   get allApps() { return [...apps.keys()]; },
   canChange: (app) => apps.get(app) === true,
   get chosen() { return chosen; },
-  get overview() { return last; },
+  /** Whether what was told last is how it stands. */
+  get isFresh() { return isFresh; },
   say,
   sure,
   go,
@@ -148,13 +150,16 @@ function nowhere(holder) {
 /** Draws whether what is shown is fresh, and says so in words if it is not. */
 function freshness() {
   const old = last && Date.now() - heardAt > FRESH;
+  const wasFresh = isFresh;
+  isFresh = !trouble && !old;
+  if (last && wasFresh && !isFresh) view.overview?.(last);
   const state = trouble ? 'lost' : !last ? 'connecting' : old ? 'late' : 'live';
   const words = { live: 'Live', late: 'No news', connecting: 'Connecting', lost: 'Cut off' };
   if (by('link').dataset.state !== state) {
     by('link').dataset.state = state;
     by('link').replaceChildren(badge(state, words[state]));
   }
-  document.body.classList.toggle('old', Boolean(trouble || old));
+  document.body.classList.toggle('old', !isFresh);
   if (!trouble) return;
   const seconds = Math.ceil((trouble.retryAt - Date.now()) / 1000);
   const next = trouble.retryAt === undefined ? '' : seconds > 0
@@ -204,11 +209,13 @@ function follow() {
         last = data;
         heardAt = Date.now();
         untroubled();
-        about();
         freshness();
+        about();
         view.overview?.(data);
       } else if (event === 'run') {
         view.run?.(data);
+      } else if (event === 'missed') {
+        view.refresh?.();
       } else if (event === 'problem') {
         troubled(`The store does not answer. ${data.detail ?? ''}`.trim());
       }

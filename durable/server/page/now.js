@@ -14,7 +14,7 @@ export function show(holder, frame) {
   const hour = makeHour();
   const lateness = makeLateness();
   const failing = makeFailing(frame);
-  const nodes = makeNodes();
+  const nodes = makeNodes(frame);
   const lastRuns = makeLast(frame);
   holder.append(
     h('h1', {}, 'Now'),
@@ -207,10 +207,11 @@ function makeFailing(frame) {
 }
 
 /** The nodes, how long their leases hold, and how far off their clocks are. */
-function makeNodes() {
+function makeNodes(frame) {
   const list = table('Nodes', ['Node', 'Lease', 'Last beat', 'Clock']);
   const none = h('p', { class: 'empty' }, 'No node has a lease: nothing is called.');
   const lease = (node) => {
+    if (!frame.isFresh) return badge('unknown', 'not known');
     const left = Date.parse(node.expires) - now();
     if (left <= 0) return badge('lost', 'expired');
     const quiet = now() - Date.parse(node.beat);
@@ -230,7 +231,7 @@ function makeNodes() {
       list.table.hidden = !nodes.length;
       // A lease is drawn anew each second, whether or not it was renewed.
       const second = Math.floor(now() / 1000);
-      sync(list.body, nodes.map((node) => ({ ...node, second })), ({ id }) => id, (node) => row([
+      sync(list.body, nodes.map((node) => ({ ...node, second, isFresh: frame.isFresh })), ({ id }) => id, (node) => row([
         ['Node', [h('code', { title: node.id }, node.id.slice(0, 8)),
           node.this && h('span', { class: 'tag' }, 'this one')]],
         ['Lease', lease(node)],

@@ -18,6 +18,16 @@ function words(policy, missing) {
   return `${name.replace('_', ' ')}, ${many} at most`;
 }
 
+/** Whether it is no one-shot. */
+function isRepeated({ when: { cron, every } }) {
+  return Boolean(cron || every);
+}
+
+/** A time of a one-shot, as an occurrence. */
+function inUtc(at) {
+  return { at, local: at.slice(0, 19), offset: 'UTC' };
+}
+
 /** Shows the view. */
 export function show(holder, frame, { app, key }) {
   const parts = ['apps', app, 'schedules', key];
@@ -47,8 +57,9 @@ export function show(holder, frame, { app, key }) {
       const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
       sync(facts, [schedule], () => 'facts', draw);
       const [occurrences, { items }] = await Promise.all([
-        !isToCome ? []
-          : call('GET', path([...parts, 'preview'], { count: MANY })),
+        !isToCome ? [] : isRepeated(schedule)
+          ? call('GET', path([...parts, 'preview'], { count: MANY }))
+          : schedule.next.map(inUtc),
         call('GET', path(['apps', app, 'runs'], { key, limit: MANY })),
       ]);
       if (mine !== latest) return;
@@ -75,7 +86,6 @@ export function show(holder, frame, { app, key }) {
   function draw(schedule) {
     const { callback = {}, retry } = schedule;
     const headers = Object.entries(callback.headers ?? {});
-    const repeats = schedule.when.cron || schedule.when.every;
     const list = [
       ['State', badge(schedule.state)],
       ['App', app],
@@ -88,8 +98,8 @@ export function show(holder, frame, { app, key }) {
       ['Retry', retry
         ? `${counted(retry.attempts, 'attempt')}, pauses from ${retry.first} to ${retry.longest}`
         : 'five attempts within a few minutes'],
-      repeats && ['Missed', words(schedule.missed, 'coalesce')],
-      repeats && ['Overlap', words(schedule.overlap, 'allow')],
+      isRepeated(schedule) && ['Missed', words(schedule.missed, 'coalesce')],
+      isRepeated(schedule) && ['Overlap', words(schedule.overlap, 'allow')],
       schedule.jitter && ['Jitter', schedule.jitter],
       ['Version', `${schedule.version}`],
     ].filter(Boolean);
