@@ -160,10 +160,11 @@ async fn what_is_due_is_called_and_what_was_answered_is_kept() {
     assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
     let records = records(&service, 1).await;
     assert_eq!(records[0].outcome, Outcome::Succeeded);
+    let tries = tries::read(&records[0].detail);
+    assert_eq!((tries.len(), tries[0].status, &*tries[0].answer), (1, Some(201), "this is 201"));
     let run = runs.recv().await.unwrap();
     assert_eq!((&*run.app, &*run.key, run.state), ("a", "one", RunState::Succeeded));
-    let tried = &run.tries[0];
-    assert_eq!((tried.status, &*tried.answer), (Some(201), "this is 201"));
+    assert_eq!(run.tries, tries);
     service.stop().await;
 }
 
@@ -183,7 +184,7 @@ async fn what_fails_is_tried_again_and_dead_in_the_end_with_all_tries() {
     assert_eq!((record.outcome, record.reason), (Outcome::Dead, Some(Reason::Failed)));
     assert_eq!(record.failures, 3);
     let tries = tries::read(&record.detail);
-    assert_eq!(tries.last().unwrap().attempt, 3);
+    assert_eq!(tries.iter().map(|tried| tried.attempt).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(tries.iter().all(|tried| tried.status == Some(503) && tried.error.is_some()));
     service.stop().await;
 }
