@@ -139,6 +139,7 @@ async fn insert(options: &Options, receiver: SocketAddr, count: u64) -> Result<S
         let due = Time::from(first) + Duration::from_micros(number * 1_000_000 / options.rate);
         let at = rfc3339(due);
         let stored = Stored {
+            key: format!("due-{number}"),
             definition: definition(receiver, &at),
             created: at,
             at_us: Some(due.as_micros()),

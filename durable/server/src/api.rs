@@ -63,6 +63,7 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(preview::free))
         .routes(routes!(runs::list))
         .routes(routes!(runs::get))
+        .routes(routes!(runs::retry))
         .routes(routes!(overview::get))
         .routes(routes!(overview::live))
         .routes(routes!(described))

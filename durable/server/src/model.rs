@@ -213,6 +213,9 @@ pub struct Try {
 /// What is kept as the payload of a timer or schedule, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
+    /// The key, for a one-shot that is made again, and has no name.
+    #[serde(default)]
+    pub key: String,
     /// What the client asked for.
     pub definition: Definition,
     /// When it was made, RFC 3339.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use serde::Deserialize;
 use tourbillon_durable::store::{Filter, State as Stands, Timer};
-use tourbillon_durable::{Outcome, Record, Time, TimerId};
+use tourbillon_durable::{Outcome, Record, Revived, Time, TimerId};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
@@ -14,7 +14,7 @@ use super::request::{Params, limit};
 use crate::Service;
 use crate::callback::read_tries;
 use crate::config::Scope;
-use crate::model::{self, Page, Run, RunState};
+use crate::model::{self, Made, Page, Run, RunState, Stored};
 
 /// Which runs are listed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -118,15 +118,21 @@ fn outcome_of(state: RunState) -> Option<Outcome> {
     }
 }
 
-fn app_and_key(name: Option<&str>) -> (String, String) {
-    let (app, key) = name.and_then(model::app_and_key).unwrap_or_default();
-    (app.to_owned(), key.to_owned())
+/// Whose a run is, and of which schedule. A one-shot that was made again has no name: that is the
+/// first one's.
+fn app_and_key(kind: &str, name: Option<&str>, payload: Option<&[u8]>) -> (String, String) {
+    if let Some((app, key)) = name.and_then(model::app_and_key) {
+        return (app.to_owned(), key.to_owned());
+    }
+    let app = kind.strip_prefix("http.").unwrap_or_default();
+    let stored = payload.and_then(|payload| serde_json::from_slice::<Stored>(payload).ok());
+    (app.to_owned(), stored.map(|stored| stored.key).unwrap_or_default())
 }
 
 /// A run that is not over.
 pub(crate) fn of_timer(timer: &Timer) -> Run {
     let new = &timer.new;
-    let (app, key) = app_and_key(new.name.as_deref());
+    let (app, key) = app_and_key(&new.kind, new.name.as_deref(), Some(&new.payload));
     let (scheduled_for, due) = (new.scheduled_for, new.due);
     Run {
         id: new.id.to_string(),
@@ -140,14 +146,14 @@ pub(crate) fn of_timer(timer: &Timer) -> Run {
         attempts: timer.attempt,
         failures: timer.failures,
         node: timer.running.map(|lease| lease.node.to_string()),
-        tries: Vec::new(),
+        tries: read_tries(&timer.detail),
         can_retry: false,
     }
 }
 
 /// A run that is over.
 pub(crate) fn of_record(record: &Record) -> Run {
-    let (app, key) = app_and_key(record.name.as_deref());
+    let (app, key) = app_and_key(&record.kind, record.name.as_deref(), record.payload.as_deref());
     Run {
         id: record.timer.to_string(),
         app,
@@ -166,7 +172,7 @@ pub(crate) fn of_record(record: &Record) -> Run {
         failures: record.failures,
         node: record.node.map(|node| node.to_string()),
         tries: read_tries(&record.detail),
-        can_retry: false,
+        can_retry: record.outcome == Outcome::Dead && record.payload.is_some(),
     }
 }
 
@@ -201,4 +207,36 @@ pub(super) async fn get(
 ) -> Result<axum::Json<Run>, Problem> {
     access.to(&app, Scope::Read)?;
     find(&service, &app, &id).await.map(axum::Json)
+}
+
+/// Makes a new run of one that is dead.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/runs/{id}/retry", tag = "runs",
+    params(
+        ("app" = String, Path, description = "The app"),
+        ("id" = String, Path, description = "The run"),
+    ),
+    responses(
+        (status = 200, body = Made, description = "The new run"),
+        (status = 409, body = Problem, description = "It is not dead, or its schedule is disabled"),
+        (status = "default", body = Problem, description = "Why not"),
+    ),
+)]
+pub(super) async fn retry(
+    State(service): State<Arc<Service>>,
+    Path((app, id)): Path<(String, String)>,
+    access: Access,
+) -> Result<axum::Json<Made>, Problem> {
+    access.to(&app, Scope::Write)?;
+    let run = find(&service, &app, &id).await?;
+    let timer = run.id.parse().map_err(|_| Problem::not_found("run"))?;
+    match service.client.revive(timer).await? {
+        Revived::Done(id) => Ok(axum::Json(Made { id: id.to_string() })),
+        Revived::NotDead => Err(Problem::conflict("it is not dead")),
+        Revived::Disabled => Err(Problem::conflict("its schedule is disabled")),
+        Revived::Busy => {
+            Err(Problem::conflict("another run is not over, and two must not overlap"))
+        }
+        Revived::Gone => Err(Problem::not_found("run")),
+    }
 }

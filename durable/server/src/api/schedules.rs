@@ -61,7 +61,7 @@ impl Found {
         let payload = match self {
             Self::Repeated(row) => &row.payload,
             Self::Once(timer) => &timer.new.payload,
-            Self::Over(_) => return None,
+            Self::Over(record) => record.payload.as_ref()?,
         };
         serde_json::from_slice(payload).ok()
     }
@@ -206,6 +206,7 @@ impl<'a> Wanted<'a> {
             Times::After(after) => Some(now + after),
         };
         let stored = Stored {
+            key: key.to_owned(),
             definition,
             created: model::rfc3339(now),
             at_us: at.map(Time::as_micros),

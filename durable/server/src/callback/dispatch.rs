@@ -139,13 +139,15 @@ async fn run(
 /// What a timer's payload says; ends the attempt if it cannot be understood.
 fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
     let read = || {
-        let (_, key) = fire.name().and_then(model::app_and_key).ok_or("the name has no app")?;
         let stored: Stored =
             serde_json::from_slice(fire.payload()).map_err(|error| error.to_string())?;
+        // A one-shot that was made again has no name.
+        let key = fire.name().and_then(model::app_and_key).map_or(&*stored.key, |(_, key)| key);
+        let key = key.to_owned();
         let url = request::target(&stored.definition.callback.url)?;
         let host = url.host_str().unwrap_or_default().into();
         let retry = retry(stored.definition.retry.as_ref()).map_err(|_| "the retry is none")?;
-        Ok::<_, String>((key.to_owned(), host, stored, retry))
+        Ok::<_, String>((key, host, stored, retry))
     };
     match read() {
         Ok((key, host, stored, retry)) => Some(Job { fire, key, host, stored, retry, since: now }),

@@ -67,6 +67,27 @@ async fn runs_are_listed_by_state_and_schedule() {
 }
 
 #[tokio::test]
+async fn a_dead_run_is_made_again_once() {
+    let api = Api::new();
+    let mut fires = api.service.worker("http.default", 4).unwrap();
+    api.post(SCHEDULES, keyed("a", json!({ "after": "0s" }))).await.expect(201);
+    fires.next().await.unwrap().give_up("no").await.unwrap();
+    let runs = "/v1/apps/default/runs?key=a&state=dead";
+    let dead = api.get(runs).await.expect(200)["items"][0].clone();
+    assert_eq!((&dead["reason"], &dead["can_retry"]), (&json!("given up"), &json!(true)));
+    let retry = format!("/v1/apps/default/runs/{}/retry", dead["id"].as_str().unwrap());
+    let made = api.post(&retry, json!(null)).await.expect(200);
+    let again = fires.next().await.unwrap();
+    assert_eq!(made["id"], again.id().to_string());
+    let path = format!("/v1/apps/default/runs/{}", again.id());
+    let shown = api.get(&path).await.expect(200);
+    assert_eq!((&shown["key"], &shown["state"]), (&json!("a"), &json!("running")));
+    assert_eq!(api.post(&retry, json!(null)).await.expect(200), made);
+    api.post(&format!("{path}/retry"), json!(null)).await.expect(409);
+    again.complete().await.unwrap();
+}
+
+#[tokio::test]
 async fn an_overview_counts_what_is_to_come() {
     let api = Api::new();
     api.post(SCHEDULES, keyed("a", json!({ "every": "1m" }))).await.expect(201);

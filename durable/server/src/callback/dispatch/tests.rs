@@ -109,6 +109,7 @@ fn service(apps: &[(&str, App)]) -> Arc<Service> {
 async fn once(service: &Service, app: &str, key: &str, url: &str) {
     let policy = RetryPolicy { attempts: 3, first: "1ms".to_owned(), longest: "1ms".to_owned() };
     let stored = Stored {
+        key: String::new(),
         definition: Definition {
             when: When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
             callback: Callback {
