@@ -112,6 +112,21 @@ test('a schedule is made, seen to fire, and silent once it is disabled', async (
   await page.context().close();
 });
 
+test('it fires now when it is told to', async () => {
+  const page = await open(browser, url);
+  await isLive(page);
+  await create(page, 'yearly', 'Again and again', 'Period', '8760h', '/yearly');
+  await page.getByRole('button', { name: 'Fire now' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Fire' }).click();
+  await called('/yearly');
+  await page.getByRole('table', { name: 'Last runs' }).getByText('succeeded').waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('status').getByText('yearly is deleted').waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
 test('what was given up shows with what was answered', async () => {
   broken.add('/refused');
   const page = await open(browser, url);

@@ -35,7 +35,9 @@ export function why(run) {
   const last = run.tries.at(-1);
   if (!last) return run.reason ?? '–';
   return h('span', { class: 'why' }, [
-    last.status && h('b', {}, `${last.status}`), last.error ?? (last.status ? '' : '–'),
+    // An error that is an answer names its status.
+    last.status && !last.error && h('b', {}, `${last.status}`),
+    last.error ?? (last.status ? '' : '–'),
   ].filter(Boolean).flatMap((part, index) => index ? [' ', part] : [part]));
 }
 
