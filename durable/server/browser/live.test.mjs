@@ -127,15 +127,20 @@ test('it fires now when it is told to', async () => {
   await page.context().close();
 });
 
-test('what was given up shows with what was answered', async () => {
-  broken.add('/refused');
+test('what was given up is retried', async () => {
+  broken.add('/mended');
   const page = await open(browser, url);
   await isLive(page);
-  await create(page, 'refused', 'Once, after a while', 'How long from now', '1s', '/refused', '1');
+  await create(page, 'mended', 'Once, after a while', 'How long from now', '1s', '/mended', '1');
   await go(page, '/dead', 'Dead letters');
-  const dead = page.getByRole('row').filter({ hasText: 'refused' }).filter({ hasText: '503' });
+  const dead = page.getByRole('row').filter({ hasText: 'mended' }).filter({ hasText: '503' });
   await dead.waitFor();
   await accessible(page, 'dead letters');
+  broken.delete('/mended');
+  const before = await called('/mended');
+  await dead.getByRole('button', { name: 'Retry' }).click();
+  await page.getByRole('status').getByText('mended is tried again').waitFor();
+  await called('/mended', before);
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 });
