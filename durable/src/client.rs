@@ -3,6 +3,7 @@
 mod notices;
 mod once;
 mod revive;
+mod run_now;
 mod schedules;
 
 use std::fmt;
@@ -15,6 +16,9 @@ pub use once::{Created, Once};
 pub use revive::Revived;
 #[cfg(test)]
 pub(crate) use revive::revive;
+pub use run_now::Ran;
+#[cfg(test)]
+pub(crate) use run_now::run_now;
 pub use schedules::{Every, Switched, Upserted};
 #[cfg(test)]
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
@@ -33,7 +37,7 @@ use crate::time::Time;
 /// How many inserts go into one statement.
 const BATCH: usize = 1_000;
 
-/// How often a call is made again that conflicted, or an insert whose answer was lost.
+/// How often a call is made again that conflicted, or that makes a timer and whose answer was lost.
 const REPEATS: usize = 5;
 
 /// How many records one call deletes.
@@ -296,27 +300,34 @@ fn insert<'a>(
 
 /// Inserts, and inserts again while the answer is lost.
 pub(crate) fn insert_all(store: &mut dyn Store, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
-    let mut is_repeated = false;
-    for _ in 1..REPEATS {
-        match store.insert(timers) {
-            Err(error) if error.kind() == StoreErrorKind::Uncertain => is_repeated = true,
-            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
-            // Nobody knows what became of the first.
-            Err(error) if is_repeated => {
-                return Err(StoreError::new(StoreErrorKind::Uncertain, error));
-            }
-            answer if is_repeated => {
-                // What exists under its own id is what the first call made.
-                let created = |(answer, timer): (Inserted, &NewTimer)| match answer {
-                    Inserted::Exists(id) if id == timer.id => Inserted::Created,
-                    answer => answer,
-                };
-                return answer.map(|all| all.into_iter().zip(timers).map(created).collect());
-            }
-            answer => return answer,
+    let (inserted, is_repeated) = until_answered(|| store.insert(timers))?;
+    // What exists under its own id is what the first call made.
+    let created = |(answer, timer): (Inserted, &NewTimer)| match answer {
+        Inserted::Exists(id) if is_repeated && id == timer.id => Inserted::Created,
+        answer => answer,
+    };
+    Ok(inserted.into_iter().zip(timers).map(created).collect())
+}
+
+/// Makes a call again while its answer is lost, or a concurrent transaction gets in the way. Says
+/// whether an answer was lost.
+///
+/// After a lost answer each error is [`Uncertain`](StoreErrorKind::Uncertain): nobody knows what
+/// became of the call.
+fn until_answered<T>(mut call: impl FnMut() -> Result<T>) -> Result<(T, bool)> {
+    let (mut repeats, mut is_lost) = (1..REPEATS, false);
+    loop {
+        let error = match call() {
+            Ok(answer) => return Ok((answer, is_lost)),
+            Err(error) => error,
+        };
+        match error.kind() {
+            StoreErrorKind::Uncertain if repeats.next().is_some() => is_lost = true,
+            StoreErrorKind::Conflict if repeats.next().is_some() => {}
+            _ if is_lost => return Err(StoreError::new(StoreErrorKind::Uncertain, error)),
+            _ => return Err(error),
         }
     }
-    store.insert(timers)
 }
 
 /// Makes a call again while a concurrent transaction gets in the way.

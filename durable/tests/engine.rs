@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tourbillon::Timer;
 use tourbillon_durable::store::{Filter, Memory, Store, Withdrawn};
 use tourbillon_durable::{
-    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Revived, Schedule,
+    Client, Created, EndError, Engine, Outcome, Overlap, Ran, Reason, Retry, Revived, Schedule,
     Switched, TimerId, Upserted,
 };
 
@@ -237,6 +237,72 @@ fn what_died_of_a_schedule_is_made_again_by_its_rules() {
         let Revived::Done(last) = client.revive(again).await.unwrap() else { panic!() };
         let fire = ticks.next().await.unwrap();
         assert_eq!((fire.id(), fire.schedule(), fire.name()), (last, None, None));
+    });
+}
+
+#[test]
+fn an_occurrence_is_made_now_by_the_rules_of_its_schedule() {
+    run(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut ticks = engine.worker("t", 9);
+        let every = || client.every("t", Schedule::every(LONG * 100_000)).payload("hi");
+        let made = async || match client.run_now("t").await.unwrap() {
+            Ran::Done(id) => id,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(client.run_now("t").await.unwrap(), Ran::Gone);
+        every().upsert().await.unwrap();
+        let first = made().await;
+        let fire = ticks.next().await.unwrap();
+        assert_eq!((fire.id(), fire.payload(), fire.name()), (first, &b"hi"[..], Some("t")));
+        assert!(fire.schedule().is_some() && fire.scheduled_for() <= fire.claimed());
+        // They may overlap.
+        let second = made().await;
+        let beside = ticks.next().await.unwrap();
+        assert!(first != second && beside.id() == second);
+        assert!(beside.scheduled_for() > fire.scheduled_for());
+        beside.complete().await.unwrap();
+
+        every().overlap(Overlap::Skip).upsert().await.unwrap();
+        assert_eq!(client.run_now("t").await.unwrap(), Ran::Busy);
+        every().overlap(Overlap::Queue { at_most: 1 }).upsert().await.unwrap();
+        let queued = made().await;
+        assert_eq!(client.run_now("t").await.unwrap(), Ran::Busy);
+        fire.complete().await.unwrap();
+        let fire = ticks.next().await.unwrap();
+        assert_eq!(fire.id(), queued);
+
+        let running = vec![(queued, 1)];
+        assert_eq!(client.disable("t").await.unwrap(), Switched::Done { running });
+        assert_eq!(client.run_now("t").await.unwrap(), Ran::Disabled);
+        fire.complete().await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_made_now_is_taken_back_with_its_schedule() {
+    pollster::block_on(async {
+        let client = Client::new(Box::new(memory())).unwrap();
+        client.every("t", Schedule::every(LONG * 100_000)).upsert().await.unwrap();
+        let nothing = Switched::Done { running: Vec::new() };
+        let Ran::Done(first) = client.run_now("t").await.unwrap() else { panic!() };
+        assert_eq!(client.disable("t").await.unwrap(), nothing);
+        client.enable("t").await.unwrap();
+        let Ran::Done(second) = client.run_now("t").await.unwrap() else { panic!() };
+        assert_eq!(client.remove("t").await.unwrap(), nothing);
+        let ends: Vec<_> = records(&client, 2)
+            .await
+            .into_iter()
+            .map(|end| {
+                assert_eq!(end.outcome, Outcome::Cancelled);
+                (end.timer, end.reason)
+            })
+            .collect();
+        let expected = [(first, Some(Reason::Disabled)), (second, Some(Reason::Removed))];
+        assert_eq!(ends, expected);
+        assert_eq!(client.timers(Filter::default()).await.unwrap(), []);
     });
 }
 

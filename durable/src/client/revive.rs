@@ -1,13 +1,11 @@
 //! What died, made again.
 
+use super::run_now::{Ran, occur};
 use super::schedules::{Tried, attempt};
 use super::{Client, Request, insert_all};
-use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
-use crate::plan::room;
-use crate::policy::Policies;
 use crate::record::{Outcome, Record};
-use crate::store::{Filter, NewTimer, Occur, Occurred, Result, ScheduleRow, Store};
+use crate::store::{Filter, NewTimer, Result, Store};
 
 /// What became of [`Client::revive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +22,17 @@ pub enum Revived {
     Busy,
 }
 
+impl From<Ran> for Revived {
+    fn from(ran: Ran) -> Self {
+        match ran {
+            Ran::Done(timer) => Self::Done(timer),
+            Ran::Busy => Self::Busy,
+            Ran::Disabled => Self::Disabled,
+            Ran::Gone => Self::Gone,
+        }
+    }
+}
+
 impl Client {
     /// Makes a [dead](Outcome::Dead) timer again, with its payload, due now.
     ///
@@ -34,7 +43,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be
+    /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), it may be made. It can be
     /// repeated.
     pub async fn revive(&self, timer: TimerId) -> Result<Revived> {
         let (revived, made) = self.call(move |store| revive(store, timer)).await?;
@@ -75,31 +84,11 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revived, O
             retry,
         };
         match row {
-            Some(row) => of_schedule(store, &row, timer),
+            Some(row) => Ok(occur(store, &row, timer)?.map(|(ran, made)| (ran.into(), made))),
             None => {
                 insert_all(store, std::slice::from_ref(&timer))?;
                 Ok(Tried::Done((Revived::Done(timer.id), Some(timer))))
             }
         }
-    })
-}
-
-fn of_schedule(
-    store: &mut dyn Store,
-    row: &ScheduleRow,
-    timer: NewTimer,
-) -> Result<Tried<(Revived, Option<NewTimer>)>> {
-    if !row.enabled {
-        return Ok(Tried::Done((Revived::Disabled, None)));
-    }
-    let policies: Policies =
-        row.policies.parse().map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))?;
-    let (version, queue) = (row.version, room(policies.overlap));
-    let done = Revived::Done(timer.id);
-    Ok(match store.occur(&Occur { timer: &timer, version, queue })? {
-        Occurred::Done { due } => Tried::Done((done, Some(NewTimer { due, ..timer }))),
-        Occurred::Exists => Tried::Done((done, None)),
-        Occurred::Stale => Tried::Stale,
-        Occurred::Busy => Tried::Done((Revived::Busy, None)),
     })
 }

@@ -79,7 +79,7 @@ pub(super) enum Tried<T> {
 }
 
 impl<T> Tried<T> {
-    fn map<U>(self, to: impl FnOnce(T) -> U) -> Tried<U> {
+    pub(super) fn map<U>(self, to: impl FnOnce(T) -> U) -> Tried<U> {
         match self {
             Self::Done(done) => Tried::Done(to(done)),
             Self::Further => Tried::Further,

@@ -13,10 +13,13 @@ use futures_core::Stream as _;
 use tourbillon::{Timer, VirtualClock};
 
 use super::{Keeper, NOTICE, Next, Options, Shared, Stopping, begin, call};
+use crate::client::{self, Ran, Wanted};
+use crate::error::StoreErrorKind;
 use crate::fire::{EndError, Fire};
 use crate::id::{Shards, TimerId};
-use crate::policy::Retry;
-use crate::store::{Memory, NewTimer, Store as _};
+use crate::policy::{Policies, Retry};
+use crate::schedule::Schedule;
+use crate::store::{Filter, Memory, NewTimer, Store as _};
 use crate::worker::Worker;
 use picky::Picky;
 
@@ -35,7 +38,8 @@ impl Node {
 
     fn with(options: Options, timer: &Timer, store: &Memory) -> Self {
         let shared = Shared::new(options, timer.clone());
-        let store = Picky { memory: store.clone(), refused: None, tending: None, panics: false };
+        let memory = store.clone();
+        let store = Picky { memory, refused: None, tending: None, lost: 0, panics: false };
         Self { keeper: Keeper::new(&shared), shared, store }
     }
 
@@ -382,4 +386,29 @@ fn a_flood_of_notices_makes_few_scans() {
     clock.advance(NOTICE * 3);
     node.step();
     assert_eq!(node.shared.counters.snapshot().scans, before);
+}
+
+#[test]
+fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
+    let (_clock, timer, memory) = world();
+    let mut store = Node::new(&timer, &memory).store;
+    let wanted = Wanted {
+        name: "t".to_owned(),
+        kind: "t".to_owned(),
+        schedule: Schedule::every(TICK * 1_000_000),
+        policies: Policies::default(),
+        payload: Vec::new(),
+        enabled: None,
+        expect: None,
+    };
+    client::upsert(&mut store, &wanted).unwrap();
+    store.lost = 2;
+    let (ran, _) = client::run_now(&mut store, "t").unwrap();
+    let timers = store.timers(&Filter::default()).unwrap();
+    assert_eq!((timers.len(), ran), (1, Ran::Done(timers[0].new.id)));
+    // One may be made when all are lost.
+    store.lost = u32::MAX;
+    let error = client::run_now(&mut store, "t").unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Uncertain);
+    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 2);
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tourbillon_durable::store::{Filter, ScheduleRow, Timer, Withdrawn};
-use tourbillon_durable::{Created, Outcome, Policies, Record, Switched, Time, TimerId, Upserted};
+use tourbillon_durable::{Created, Outcome, Ran, Record, Switched, Time, TimerId, Upserted};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
@@ -251,11 +251,7 @@ impl<'a> Wanted<'a> {
             Some(version) => every.expect(version),
             None => every,
         };
-        let upserted = every.upsert().await?;
-        if !self.stored.definition.enabled && upserted != Upserted::Stale {
-            withdraw(service, &name).await?;
-        }
-        Ok(match upserted {
+        Ok(match every.upsert().await? {
             Upserted::Created => Some(StatusCode::CREATED),
             Upserted::Unchanged | Upserted::Changed => Some(StatusCode::OK),
             Upserted::Stale => None,
@@ -457,10 +453,9 @@ pub(super) async fn list(
     }
     let now = service.reader.now().await?;
     let rows = rows.into_iter().map(|row| (row.name.clone(), Found::Repeated(row)));
-    let timers = timers.into_iter().map(|found| {
-        let Found::Once(timer) = &found else { return (String::new(), found) };
-        (timer.new.name.clone().unwrap_or_default(), found)
-    });
+    let timers = timers
+        .into_iter()
+        .map(|timer| (timer.new.name.clone().unwrap_or_default(), Found::Once(timer)));
     let mut found: Vec<_> = rows.chain(timers).collect();
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     let more = found.len() > limit as usize;
@@ -476,16 +471,16 @@ async fn once(
     service: &Service,
     mut filter: Filter,
     state: Option<Stands>,
-) -> Result<Vec<Found>, Problem> {
+) -> Result<Vec<Timer>, Problem> {
     let limit = filter.limit as usize;
     let mut found = Vec::new();
     loop {
         let page = service.reader.timers(filter.clone()).await?;
         let is_last = page.len() < limit;
         filter.after_name = page.last().and_then(|timer| timer.new.name.clone());
-        let own = page.into_iter().filter(is_own).map(Found::Once);
-        let fit = own.filter(|found| state.is_none_or(|state| found.state() == state));
-        found.extend(fit);
+        let fits =
+            |timer: &Timer| state.is_none_or(|state| Found::Once(timer.clone()).state() == state);
+        found.extend(page.into_iter().filter(fits));
         if is_last || found.len() >= limit {
             found.truncate(limit);
             return Ok(found);
@@ -580,8 +575,7 @@ pub(super) async fn delete(
 pub(crate) async fn remove(service: &Service, app: &str, key: &str) -> Result<Stopped, Problem> {
     let name = model::name(app, key);
     match service.client.remove(&name).await? {
-        Switched::Done { mut running } => {
-            running.extend(withdraw(service, &name).await?);
+        Switched::Done { running } => {
             service.quota.forget(app);
             return Ok(stopped(&running));
         }
@@ -662,15 +656,11 @@ pub(crate) async fn switch(
                 true => service.client.enable(&row.name).await?,
                 false => service.client.disable(&row.name).await?,
             };
-            let mut running = match switched {
-                Switched::Done { running } => running,
-                Switched::Unchanged => Vec::new(),
-                Switched::Gone => return Err(Problem::not_found("schedule")),
+            return match switched {
+                Switched::Done { running } => Ok(stopped(&running)),
+                Switched::Unchanged => Ok(Stopped { running: Vec::new() }),
+                Switched::Gone => Err(Problem::not_found("schedule")),
             };
-            if !on {
-                running.extend(withdraw(service, &row.name).await?);
-            }
-            return Ok(stopped(&running));
         }
         Some(Found::Once(timer)) => timer,
     };
@@ -691,6 +681,8 @@ pub(crate) async fn switch(
 }
 
 /// Calls now: what repeats beside its times, and a one-shot instead of at its time.
+///
+/// Disabled or removed later, it is taken back, or named as running.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/fire", tag = "schedules",
     params(
@@ -699,7 +691,8 @@ pub(crate) async fn switch(
     ),
     responses(
         (status = 200, body = Made, description = "The run"),
-        (status = 409, body = Problem, description = "It is disabled, or runs"),
+        (status = 409, body = Problem, description = "It is disabled or over, or another run of it \
+            is unfinished and its `overlap` allows no further one"),
         (status = "default", body = Problem, description = "Why not"),
     ),
 )]
@@ -709,63 +702,28 @@ pub(super) async fn fire(
     access: Access,
 ) -> Result<axum::Json<Made>, Problem> {
     access.to(&app, Scope::Write)?;
-    let conflict = |why: &str| Err(Problem::conflict(why));
-    let now = service.client.now().await?;
-    let (id, done) = match find(&service, &app, &key).await? {
+    let is_disabled = || Err(Problem::conflict("it is disabled"));
+    let id = match find(&service, &app, &key).await? {
         None => return Err(Problem::not_found("schedule")),
-        Some(Found::Over(_)) => return conflict("it is over"),
-        Some(found) if found.state() == Stands::Disabled => return conflict("it is disabled"),
+        Some(Found::Over(_)) => return Err(Problem::conflict("it is over")),
+        Some(Found::Repeated(row)) => match service.client.run_now(&row.name).await? {
+            Ran::Done(id) => id,
+            Ran::Busy => {
+                let why = "another run is not over, and its `overlap` allows no further one";
+                return Err(Problem::conflict(why));
+            }
+            Ran::Disabled => return is_disabled(),
+            Ran::Gone => return Err(Problem::not_found("schedule")),
+        },
+        Some(found) if found.state() == Stands::Disabled => return is_disabled(),
         Some(Found::Once(timer)) => {
-            (timer.new.id, service.client.reschedule(timer.new.id, now).await?)
-        }
-        Some(Found::Repeated(row)) => {
-            // Held until it is seen that the schedule is still enabled: who disables it from then
-            // on finds this, and takes it back.
-            let id = hold(&service, &row).await?;
-            match find(&service, &app, &key).await? {
-                Some(found) if found.state() == Stands::Enabled => {
-                    (id, service.client.reschedule(id, now).await?)
-                }
-                _ => (id, service.client.cancel(id).await.map(|_| Withdrawn::Gone)?),
+            let now = service.client.now().await?;
+            match service.client.reschedule(timer.new.id, now).await? {
+                Withdrawn::Done => timer.new.id,
+                Withdrawn::Running { attempt } => return Err(runs(attempt)),
+                Withdrawn::Gone => return Err(Problem::conflict("it is over")),
             }
         }
     };
-    match done {
-        Withdrawn::Done => Ok(axum::Json(Made { id: id.to_string() })),
-        Withdrawn::Running { attempt } => Err(runs(attempt)),
-        Withdrawn::Gone => conflict("it was disabled"),
-    }
-}
-
-/// Makes a timer beside a schedule's own, under its name, due never. There is one at a time.
-async fn hold(service: &Service, row: &ScheduleRow) -> Result<TimerId, Problem> {
-    let once = service.client.once(&row.kind, Time::NEVER).name(&row.name);
-    let retry = row.policies.parse().map(|policies: Policies| policies.retry).unwrap_or_default();
-    match once.payload(row.payload.clone()).retry(retry).create().await? {
-        Created::Created(id) => Ok(id),
-        Created::Exists(id) => {
-            // Whoever made it may be gone.
-            let is_held = |timer: &Timer| timer.new.id == id && timer.new.due == Time::NEVER;
-            match service.client.find(&row.name).await? {
-                Some(timer) if is_held(&timer) => Ok(id),
-                _ => Err(Problem::conflict("it was fired, and that run is not over")),
-            }
-        }
-    }
-}
-
-/// Takes back what was fired beside a schedule's times. Returns what runs of it.
-async fn withdraw(service: &Service, name: &str) -> Result<Option<(TimerId, u32)>, Problem> {
-    let Some(timer) = service.client.find(name).await?.filter(|timer| !is_own(timer)) else {
-        return Ok(None);
-    };
-    match service.client.cancel(timer.new.id).await? {
-        Withdrawn::Running { attempt } => Ok(Some((timer.new.id, attempt))),
-        Withdrawn::Done | Withdrawn::Gone => Ok(None),
-    }
-}
-
-/// Whether it is a one-shot, and was not fired beside a schedule's times.
-fn is_own(timer: &Timer) -> bool {
-    timer.new.name.as_deref().map(model::once_id) == Some(timer.new.id)
+    Ok(axum::Json(Made { id: id.to_string() }))
 }

@@ -110,18 +110,21 @@ async fn what_is_fired_runs_now_and_is_taken_back_with_its_schedule() {
         runs["items"].as_array().unwrap().clone()
     };
     fire("a").await.expect(404);
-    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
+    let mut skipping = keyed("a", nightly());
+    skipping["overlap"] = json!("skip");
+    api.post(SCHEDULES, skipping).await.expect(201);
     // Nobody calls back here, so it stays pending.
     let made = fire("a").await.expect(200);
     let pending = runs("state=pending&key=a").await;
     assert_eq!((pending.len(), &pending[0]["id"]), (1, &made["id"]));
-    fire("a").await.expect(409);
+    let busy = fire("a").await.expect(409);
+    assert!(busy["detail"].as_str().unwrap().contains("another run"), "{busy}");
     let listed = api.get(SCHEDULES).await.expect(200);
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     api.post(&one("a/disable"), json!(null)).await.expect(200);
     assert_eq!(runs("state=pending").await.len(), 0);
     assert_eq!(runs("state=cancelled&key=a").await[0]["id"], made["id"]);
-    fire("a").await.expect(409);
+    assert_eq!(fire("a").await.expect(409)["detail"], "it is disabled");
     api.post(&one("a/enable"), json!(null)).await.expect(200);
     fire("a").await.expect(200);
     api.delete(&one("a")).await.expect(200);

@@ -1,5 +1,5 @@
-//! [`Picky`]: a store that refuses one timer's end, whose queues and orphans take a while, or that
-//! panics.
+//! [`Picky`]: a store that refuses one timer's end, whose queues and orphans take a while, that
+//! loses answers, or that panics.
 
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub(super) struct Picky {
     pub(super) refused: Option<TimerId>,
     /// How long one call of `tend` takes, of which there is always another.
     pub(super) tending: Option<(VirtualClock, Duration)>,
+    /// How many answers to `occur` are lost.
+    pub(super) lost: u32,
     /// Whether a claim panics.
     pub(super) panics: bool,
 }
@@ -56,6 +58,15 @@ impl Store for Picky {
         self.memory.claim(lease, timers)
     }
 
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+        let occurred = self.memory.occur(occur)?;
+        if self.lost > 0 {
+            self.lost -= 1;
+            return Err(StoreError::new(StoreErrorKind::Uncertain, "lost"));
+        }
+        Ok(occurred)
+    }
+
     delegate! {
         fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
         fn now(&mut self) -> Result<Time>;
@@ -80,7 +91,6 @@ impl Store for Picky {
         fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming>;
         fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
         fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
-        fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred>;
         fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
         fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
     }

@@ -1,0 +1,109 @@
+//! An occurrence of a schedule beside its times.
+
+use super::schedules::{Tried, attempt};
+use super::{Client, Request, until_answered};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::TimerId;
+use crate::plan::{retry_text, room};
+use crate::policy::Policies;
+use crate::store::{NewTimer, Occur, Occurred, Result, ScheduleRow, Store};
+
+/// What became of [`Client::run_now`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// The occurrence is made; its id.
+    Done(TimerId),
+    /// Another of the schedule is unfinished, and must not be overlapped; nothing is made.
+    Busy,
+    /// The schedule is disabled; nothing is made.
+    Disabled,
+    /// There is no schedule of that name.
+    Gone,
+}
+
+impl Client {
+    /// Makes an occurrence of a schedule now, beside its times, which stay as they are.
+    ///
+    /// It has the schedule's payload and policies, and is scheduled for now. With
+    /// [`Overlap::Skip`](crate::Overlap::Skip) it is refused while another is running or about to
+    /// be; with [`Overlap::Queue`](crate::Overlap::Queue) it waits for its turn, and is refused if
+    /// the queue is full. Jitter does not delay it.
+    ///
+    /// It is made while the schedule is enabled, or not at all: a later
+    /// [`disable`](Self::disable), [`remove`](Self::remove) or change of times takes it back, or
+    /// names it as running. Each call makes one at most, also if answers of the store are lost
+    /// within it.
+    ///
+    /// ```
+    /// use tourbillon_durable::store::Memory;
+    /// use tourbillon_durable::{Client, Ran, Schedule};
+    ///
+    /// # pollster::block_on(async {
+    /// let store = Memory::new(&tourbillon::Timer::global());
+    /// let client = Client::new(Box::new(store))?;
+    /// client.every("report", Schedule::cron("0 4 * * *", "UTC")?).upsert().await?;
+    /// assert!(matches!(client.run_now("report").await?, Ran::Done(_)));
+    /// client.disable("report").await?;
+    /// assert_eq!(client.run_now("report").await?, Ran::Disabled);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. A further call
+    /// may make another.
+    pub async fn run_now(&self, name: &str) -> Result<Ran> {
+        let name = name.to_owned();
+        let (ran, made) = self.call(move |store| run_now(store, &name)).await?;
+        if let Some(timer) = made {
+            self.send(Request::Made(timer));
+        }
+        Ok(ran)
+    }
+}
+
+/// Makes an occurrence of a schedule. With the answer comes the timer, if it is certain when it is
+/// due.
+pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(Ran, Option<NewTimer>)> {
+    attempt(|| {
+        let (now, row) = store.schedule(name)?;
+        let Some(row) = row else { return Ok(Tried::Done((Ran::Gone, None))) };
+        let timer = NewTimer {
+            id: TimerId::new(now),
+            schedule: Some(row.id),
+            name: Some(row.name.clone()),
+            kind: row.kind.clone(),
+            scheduled_for: now,
+            due: now,
+            payload: row.payload.clone(),
+            retry: retry_text(&policies(&row)?),
+        };
+        occur(store, &row, timer)
+    })
+}
+
+/// Makes `timer` an occurrence of the schedule, by the schedule's rules, if it is as it was read.
+pub(super) fn occur(
+    store: &mut dyn Store,
+    row: &ScheduleRow,
+    timer: NewTimer,
+) -> Result<Tried<(Ran, Option<NewTimer>)>> {
+    if !row.enabled {
+        return Ok(Tried::Done((Ran::Disabled, None)));
+    }
+    let (version, queue) = (row.version, room(policies(row)?.overlap));
+    let done = Ran::Done(timer.id);
+    // Answers other than that it exists say that the calls whose answers were lost made nothing.
+    let occur = Occur { timer: &timer, version, queue };
+    let (occurred, _) = until_answered(|| store.occur(&occur))?;
+    Ok(match occurred {
+        Occurred::Done { due } => Tried::Done((done, Some(NewTimer { due, ..timer }))),
+        Occurred::Exists => Tried::Done((done, None)),
+        Occurred::Stale => Tried::Stale,
+        Occurred::Busy => Tried::Done((Ran::Busy, None)),
+    })
+}
+
+fn policies(row: &ScheduleRow) -> Result<Policies> {
+    row.policies.parse().map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))
+}
