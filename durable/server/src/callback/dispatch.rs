@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinSet};
-use tourbillon_durable::{Fire, Retry, Worker};
+use tourbillon_durable::{Ended, Fire, Retry, Worker};
 use tracing::{debug, error, info, warn};
 
 use super::client::{Answer, Client};
@@ -248,22 +248,26 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Verdict::GivenUp(_) => (RunState::Dead, Some(tourbillon_durable::Reason::GivenUp)),
     };
     report(&shared, &key, &ended, state, trace.as_ref());
-    publish(&shared, &fire, key, state, reason, &detail);
+    let run = watched(&shared, &fire, key, state, reason, &detail);
     let meters = &shared.meters;
-    match verdict {
+    let answer = match verdict {
         Verdict::Succeeded => {
             meters.succeeded.increment(1);
-            fire.complete_with(&detail);
+            fire.complete_with(&detail)
         }
         Verdict::Failed(_, pause) => {
             let counter = if is_last { &meters.dead } else { &meters.retried };
             counter.increment(1);
-            fire.fail_after(&detail, pause);
+            fire.fail_after(&detail, pause)
         }
         Verdict::GivenUp(_) => {
             meters.given_up.increment(1);
-            fire.give_up(&detail);
+            fire.give_up(&detail)
         }
+    };
+    if let Some(run) = run {
+        // By itself: another attempt can start meanwhile.
+        tokio::spawn(publish(shared, run, answer));
     }
 }
 
@@ -300,20 +304,16 @@ fn report(shared: &Shared, key: &str, ended: &Try, state: RunState, trace: Optio
     }
 }
 
-/// Tells those who watch.
-fn publish(
+/// What those who watch are told of an attempt's end; `None` if nobody does.
+fn watched(
     shared: &Shared,
     fire: &Fire,
     key: String,
     state: RunState,
     reason: Option<tourbillon_durable::Reason>,
     detail: &str,
-) {
-    let runs = &shared.service.runs;
-    if runs.receiver_count() == 0 {
-        return;
-    }
-    let run = Run {
+) -> Option<Run> {
+    (shared.service.runs.receiver_count() > 0).then(|| Run {
         id: fire.id().to_string(),
         app: shared.app.clone(),
         key,
@@ -327,9 +327,15 @@ fn publish(
         node: Some(shared.service.node().to_string()),
         tries: tries::read(detail),
         can_retry: state == RunState::Dead,
-    };
-    // Nobody may listen any more.
-    let _ = runs.send(Arc::new(run));
+    })
+}
+
+/// Tells those who watch, once the store has accepted the end.
+async fn publish(shared: Arc<Shared>, run: Run, answer: Ended) {
+    if answer.await.is_ok() {
+        // Nobody may listen any more.
+        let _ = shared.service.runs.send(Arc::new(run));
+    }
 }
 
 #[cfg(test)]
