@@ -21,12 +21,17 @@
 //! pending  --cancel----------------------------------> (absent), one record
 //! pending  --reschedule------------------------------> pending, other times or payload
 //! pending  --change with Withdraw--------------------> (absent), one record or none
+//! running, stopped --anything that makes it pending--> as pending, but for claim and scan
+//! pending, stopped --tend----------------------------> (absent), one record
 //! pending in a queue --tend (nothing unfinished before it)--> pending, due = now
 //! ```
 //!
 //! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule, or is
 //! held if it has none. A timer of a schedule is *unfinished* if it is running, or pending and due
 //! before [`Time::NEVER`].
+//!
+//! A timer that runs when a change withdraws what its schedule has is *stopped*: its attempt may
+//! complete, but no other starts.
 //!
 //! A retry leaves its detail in the timer, and the record of a cancelled timer has it.
 //!
@@ -144,7 +149,9 @@ pub trait Store: Send {
     ///    being written at this moment;
     /// 2. makes every running timer pending whose `(node, epoch)` has no row, also if that node
     ///    died long ago;
-    /// 3. of each schedule that has timers waiting in its queue and none unfinished, makes the one
+    /// 3. records as cancelled every stopped timer that is pending again, for the reason of the
+    ///    change that stopped it;
+    /// 4. of each schedule that has timers waiting in its queue and none unfinished, makes the one
     ///    due now that is scheduled first.
     ///
     /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
@@ -254,10 +261,12 @@ pub trait Store: Send {
     ///    removes the schedule if there is none;
     /// 3. with `withdraw`, takes back the schedule's pending timers, queued ones included: one that
     ///    is scheduled for later than now and was never claimed is deleted; any other is
-    ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason, with its detail;
+    ///    recorded as [cancelled](crate::Outcome::Cancelled) for that reason, with its detail; and
+    ///    what runs is stopped, for that reason too;
     /// 4. writes a record for each of `skipped` that has neither timer nor record.
     ///
-    /// Once it says [`Changed::Done`] with `withdraw`, no attempt of what was pending starts.
+    /// Once it says [`Changed::Done`] with `withdraw`, no attempt starts of what was there, but for
+    /// those that it names as running.
     fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
 
     /// Turns the occurrences of a schedule up to `next` into timers and records, in one

@@ -29,13 +29,13 @@ pub(super) struct Model {
     onces: BTreeMap<TimerId, Once>,
     schedules: BTreeMap<String, Every>,
     /// What of a schedule is scheduled for until then starts no more, except for these.
-    barriers: HashMap<ScheduleId, (Time, Vec<TimerId>)>,
+    barriers: HashMap<ScheduleId, (Time, Vec<(TimerId, u32)>)>,
     /// Completions whose answer has not come.
     pub(super) ends: Vec<(Fence, Ended)>,
     /// Attempts whose completion was accepted.
     completed: HashMap<TimerId, Fence>,
-    /// What was made again once it was dead; of which schedule, and whether it was taken back.
-    revived: BTreeMap<TimerId, (Option<ScheduleId>, bool)>,
+    /// What was made again once it was dead; of which schedule, and the last attempt that may start.
+    revived: BTreeMap<TimerId, (Option<ScheduleId>, u32)>,
     /// Attempts that started.
     started: BTreeSet<(TimerId, u32)>,
 }
@@ -228,7 +228,6 @@ impl Model {
             Switched::Unchanged => assert!(matches!(every.now, Some((_, _, false)))),
             Switched::Done { running } => {
                 every.close(now);
-                let running = running.into_iter().map(|(timer, _)| timer).collect();
                 match &mut every.now {
                     Some((_, _, enabled)) if !is_removal => *enabled = false,
                     now => *now = None,
@@ -268,7 +267,7 @@ impl Model {
         let mut model = world.model.borrow_mut();
         match (revived, made) {
             (Revived::Done(id), Some(timer)) => {
-                let known = model.revived.insert(id, (timer.schedule, false));
+                let known = model.revived.insert(id, (timer.schedule, u32::MAX));
                 assert!(known.is_none() || timer.schedule.is_none(), "{id} was made twice");
             }
             (Revived::Done(id), None) => assert!(model.revived.contains_key(&id)),
@@ -278,9 +277,11 @@ impl Model {
     }
 
     /// What is pending of a schedule, and scheduled until now, starts no more.
-    fn take_back(&mut self, schedule: ScheduleId, now: Time, running: Vec<TimerId>) {
-        for (timer, (of, is_taken_back)) in &mut self.revived {
-            *is_taken_back |= *of == Some(schedule) && !running.contains(timer);
+    fn take_back(&mut self, schedule: ScheduleId, now: Time, running: Vec<(TimerId, u32)>) {
+        let of_it = self.revived.iter_mut().filter(|(_, (of, _))| *of == Some(schedule));
+        for (timer, (_, last)) in of_it {
+            let runs = running.iter().find(|(running, _)| running == timer);
+            *last = (*last).min(runs.map_or(0, |(_, attempt)| *attempt));
         }
         self.barriers.insert(schedule, (now, running));
     }
@@ -294,8 +295,8 @@ impl Model {
         assert!(self.started.insert(attempt), "{attempt:?} started twice");
         assert!(!self.completed.contains_key(&fire.id()), "{fire:?} was completed before");
         assert_eq!(fire.failures() == 0, fire.detail().is_empty(), "{fire:?}");
-        if let Some((_, is_taken_back)) = self.revived.get(&fire.id()) {
-            assert!(!is_taken_back, "{fire:?} was taken back");
+        if let Some((_, last)) = self.revived.get(&fire.id()) {
+            assert!(fire.attempt() <= *last, "{fire:?} was taken back");
             return;
         }
         if let Some(once) = self.onces.get(&fire.id()) {
@@ -309,7 +310,7 @@ impl Model {
         let barrier = fire.schedule().and_then(|schedule| self.barriers.get(&schedule));
         if let Some((until, except)) = barrier {
             let is_past = fire.scheduled_for() > *until;
-            assert!(is_past || except.contains(&fire.id()), "{fire:?} was taken back");
+            assert!(is_past || except.contains(&attempt), "{fire:?} was taken back");
         }
         let is_ours = |(schedule, after, until): &(Schedule, Time, Option<Time>)| {
             is_within(fire.scheduled_for(), *after, *until)
@@ -403,10 +404,10 @@ fn occurrences((schedule, after, until): &(Schedule, Time, Option<Time>)) -> Vec
 }
 
 /// What runs of the schedule of that name.
-fn running(world: &World, name: &str) -> Vec<TimerId> {
+fn running(world: &World, name: &str) -> Vec<(TimerId, u32)> {
     // A schedule that was removed is not found by its name.
     let filter = Filter { state: Some(State::Running), limit: u32::MAX, ..Filter::default() };
     let timers = world.db().timers(&filter).unwrap().into_iter();
     let running = timers.filter(|timer| timer.new.name.as_deref() == Some(name));
-    running.map(|timer| timer.new.id).collect()
+    running.map(|timer| (timer.new.id, timer.attempt)).collect()
 }

@@ -115,6 +115,8 @@ cases! {
         a_withdrawal_takes_back_what_is_pending
         a_withdrawal_names_what_runs
         a_withdrawal_records_what_was_attempted
+        what_runs_when_its_schedule_stops_does_not_run_again
+        an_orphan_of_a_stopped_schedule_does_not_run_again
         an_occurrence_of_now_is_made_once
         an_occurrence_of_now_needs_the_schedule_as_it_was_read
         an_occurrence_of_now_waits_or_is_refused

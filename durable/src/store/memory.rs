@@ -127,6 +127,12 @@ impl Store for Memory {
         }
         tended.orphans =
             tables.free_all(|tables, lease| !tables.lives(lease) || seeded(Bug::LeaseIgnored));
+        let stopped = tables.stopped.iter().filter(|(id, _)| tables.timers[id].running.is_none());
+        let stopped: Vec<_> = stopped.map(|(id, reason)| (*id, *reason)).collect();
+        for (id, reason) in &stopped {
+            tables.withdraw(*id, *reason, now);
+        }
+        tended.stopped = stopped.len() as u64;
         let queued = tables.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
         let queued = queued.filter_map(|(_, id)| tables.timers[id].new.schedule);
         for schedule in queued.collect::<BTreeSet<_>>() {
@@ -175,7 +181,8 @@ impl Store for Memory {
         let waiting = range.filter_map(|(due, id)| {
             let timer = &tables.timers[id];
             let kind = scan.kinds.iter().position(|kind| *kind == timer.new.kind)?;
-            let is_meant = timer.running.is_none() && scan.shards.contains(id.shard());
+            let is_pending = timer.running.is_none() && !tables.stopped.contains_key(id);
+            let is_meant = is_pending && scan.shards.contains(id.shard());
             is_meant.then_some(Waiting { due: *due, id: *id, kind: kind as u32 })
         });
         Ok(Window { now, timers: waiting.take(scan.limit as usize).collect() })
@@ -192,6 +199,9 @@ impl Store for Memory {
         let lives = tables.lives(lease);
         let mut claimed = Vec::new();
         for id in timers {
+            if tables.stopped.contains_key(id) {
+                continue;
+            }
             let timer = tables.timers.get_mut(id);
             let timer = timer.filter(|timer| timer.running.is_none() && timer.new.due <= now);
             if let Some(timer) = timer.filter(|_| lives) {
@@ -334,6 +344,8 @@ impl Store for Memory {
                     tables.withdraw(timer.new.id, reason, now);
                 }
             }
+            let running = timers.iter().filter(|timer| timer.running.is_some());
+            tables.stopped.extend(running.map(|timer| (timer.new.id, reason)));
         }
         tables.skip(change.skipped, row, now);
         let running = timers.iter().filter(|timer| timer.running.is_some());

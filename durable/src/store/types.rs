@@ -37,6 +37,8 @@ pub struct Tended {
     pub nodes: u64,
     /// Timers of dead nodes that are pending again.
     pub orphans: u64,
+    /// Timers that ran when their schedule was stopped, and are recorded as cancelled.
+    pub stopped: u64,
     /// Timers that left the queue of their schedule.
     pub promoted: u64,
     /// Whether there may be more to do.

@@ -79,7 +79,7 @@ pub(super) fn orphans_of_a_dead_node_are_pending_again(rig: &dyn Rig) {
     let due = bench.row(id).unwrap().new.due;
     bench.pass(MOMENT * 2);
     let tended = bench.store.tend().unwrap();
-    assert_eq!(tended, Tended { nodes: 1, orphans: 1, promoted: 0, more: false });
+    assert_eq!(tended, Tended { nodes: 1, orphans: 1, stopped: 0, promoted: 0, more: false });
     let row = bench.row(id).unwrap();
     assert_eq!((row.running, row.attempt, row.failures, row.new.due), (None, 1, 0, due));
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, done, retry};
+use super::{Bench, LONG, MOMENT, Rig, done, join_again, retry};
 use crate::id::{ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
@@ -207,6 +207,52 @@ pub(super) fn a_withdrawal_records_what_was_attempted(rig: &dyn Rig) {
     let records = bench.records();
     let record = records.iter().find(|record| record.timer == id).unwrap();
     assert_eq!((record.attempts, &record.detail[..]), (1, "rain"));
+}
+
+pub(super) fn what_runs_when_its_schedule_stops_does_not_run_again(rig: &dyn Rig) {
+    let ways = [How::HandBack, retry(Duration::ZERO), How::Postpone(Duration::ZERO)];
+    let mut bench = Bench::new(rig);
+    for (number, how) in ways.into_iter().enumerate() {
+        let row = bench.scheduled(&format!("nightly {number}"), Duration::ZERO);
+        let at = row.next.unwrap();
+        let timers = [bench.occurrence(&row, at, at)];
+        let id = timers[0].id;
+        let advanced = Advance { timers: &timers, ..advance(&row, at + LONG) };
+        assert_eq!(bench.store.advance(&advanced).unwrap(), Advanced::Done);
+        assert!(bench.claim(id).is_some());
+        let off = ScheduleRow { enabled: false, next: None, ..row.clone() };
+        let withdraw = Some(Reason::Disabled);
+        let changed = bench.store.change(&Change { withdraw, ..change(&off) }).unwrap();
+        assert_eq!(changed, Changed::Done { version: 2, running: vec![(id, 1)] });
+        // Also if the schedule goes on meanwhile.
+        let on = ScheduleRow { version: 2, next: Some(at + LONG), ..row };
+        bench.store.change(&change(&on)).unwrap();
+        bench.pass(MOMENT);
+
+        assert_eq!(bench.finish(id, 1, how), Finished::Accepted);
+        bench.pass(MOMENT);
+        assert_eq!(bench.scan(SECOND, None).timers, []);
+        assert_eq!(bench.claim(id), None);
+        assert_eq!(bench.store.tend().unwrap().stopped, 1);
+        assert_eq!(bench.row(id), None);
+        let records = bench.records();
+        let record = records.iter().find(|record| record.timer == id).unwrap();
+        let ended = (record.outcome, record.reason, record.attempts);
+        assert_eq!(ended, (Outcome::Cancelled, withdraw, 1));
+    }
+}
+
+pub(super) fn an_orphan_of_a_stopped_schedule_does_not_run_again(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (row, id) = with_occurrence(&mut bench);
+    assert!(bench.claim(id).is_some());
+    let removal = Change { row: None, withdraw: Some(Reason::Removed), ..change(&row) };
+    bench.store.change(&removal).unwrap();
+    bench.store.leave(bench.lease).unwrap();
+    bench.lease = join_again(&mut *bench.store, bench.lease, LONG);
+    assert_eq!(bench.claim(id), None);
+    assert_eq!(bench.store.tend().unwrap().stopped, 1);
+    assert_eq!(bench.records()[0].reason, Some(Reason::Removed));
 }
 
 /// An occurrence of `row`, to be made now.

@@ -18,6 +18,8 @@ pub(super) struct Tables {
     pub(super) timers: BTreeMap<TimerId, Timer>,
     /// All timers, running ones too.
     pub(super) by_due: BTreeSet<(Time, TimerId)>,
+    /// What ran when its schedule was stopped, and is not to run again.
+    pub(super) stopped: BTreeMap<TimerId, Reason>,
     /// Timers with a name and no schedule.
     pub(super) by_name: BTreeMap<String, TimerId>,
     /// The timers of each schedule, in their order.
@@ -70,6 +72,7 @@ impl Tables {
 
     pub(super) fn take(&mut self, id: TimerId) -> Option<Timer> {
         let timer = self.timers.remove(&id)?;
+        self.stopped.remove(&id);
         self.by_due.remove(&(timer.new.due, id));
         match (timer.new.schedule, &timer.new.name) {
             (Some(schedule), _) => {

@@ -26,7 +26,7 @@ macro_rules! claimed {
                  UPDATE tourbillon.timer SET attempt = attempt + 1, node = $1, epoch = $2
                  WHERE id = ANY(",
             $timers,
-            ") AND node IS NULL AND (due <= now()) IS TRUE
+            ") AND node IS NULL AND stopped IS NULL AND (due <= now()) IS TRUE
                      AND EXISTS (SELECT FROM alive)
                  RETURNING ",
             columns!(),

@@ -3,6 +3,7 @@
 use tokio_postgres::Row;
 
 use super::link::{Answer, Params, Query, Session};
+use super::timers::{columns, record_cancelled};
 use super::values::{Id, Span, Stamp, big};
 use crate::id::{Lease, NodeId, TimerId};
 use crate::store::{Beat, Tended};
@@ -154,6 +155,23 @@ const FREE: &str = "
     ))
     RETURNING id";
 
+/// Records what is pending again of schedules that were stopped while it ran.
+const END_STOPPED: &str = concat!(
+    "WITH gone AS (
+         DELETE FROM tourbillon.timer
+         WHERE id = ANY(ARRAY(
+             SELECT id FROM tourbillon.timer
+             WHERE stopped IS NOT NULL AND (node IS NULL) IS TRUE
+             LIMIT $1
+             FOR UPDATE SKIP LOCKED
+         ))
+         RETURNING stopped, ",
+    columns!(),
+    ") ",
+    record_cancelled!("stopped"),
+    " RETURNING timer"
+);
+
 /// The schedules whose queue may go on: those that have one, by one look at an index each, however
 /// long it is. As in a claim, each condition is for one index.
 const STUCK: &str = "
@@ -229,8 +247,11 @@ pub(super) async fn tend(session: &mut Session, search: &mut Search) -> Answer<T
     session.settle();
     let orphans = free(session, search).await?;
     session.settle();
+    let stopped = session.write(END_STOPPED, &[&MOST]).await?.len() as u64;
+    session.settle();
     let promoted = promote(session).await?;
-    Ok(Tended { nodes, orphans, promoted, more: search.is_urgent || promoted >= MOST as u64 })
+    let more = search.is_urgent || stopped.max(promoted) >= MOST as u64;
+    Ok(Tended { nodes, orphans, stopped, promoted, more })
 }
 
 /// Makes pending what runs under leases that are over, in one part of what is due.

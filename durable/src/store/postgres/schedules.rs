@@ -124,6 +124,10 @@ const WITHDRAW: &str = concat!(
     record_cancelled!("$2::int2")
 );
 
+/// What runs does not run again, however it ends.
+const STOP: &str =
+    "UPDATE tourbillon.timer SET stopped = $2::int2 WHERE schedule = $1 AND node IS NOT NULL";
+
 /// What has neither timer nor record.
 const SKIP: &str = "
     INSERT INTO tourbillon.history
@@ -239,6 +243,7 @@ async fn withdraw(
     let rows = session.write(LOCK_TIMERS, &[&schedule]).await?;
     if let Some(reason) = change.withdraw {
         session.write(WITHDRAW, &[&schedule, &reason.code()]).await?;
+        session.write(STOP, &[&schedule, &reason.code()]).await?;
     }
     let mut running = Vec::new();
     for row in rows {

@@ -21,6 +21,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, oldest: 1, sql: include_str!("1.sql") },
     Migration { version: 2, oldest: 1, sql: include_str!("2.sql") },
     Migration { version: 3, oldest: 1, sql: include_str!("3.sql") },
+    Migration { version: 4, oldest: 1, sql: include_str!("4.sql") },
 ];
 
 /// The version of the tables that this build makes, and the lowest that it works with.

@@ -226,7 +226,7 @@ macro_rules! scan {
                  FROM tourbillon.timer
                  WHERE due <= now() + $1::interval AND due < 'infinity' ",
             $floor,
-            "      AND node IS NULL AND ($2::int8 >> shard) & 1 = 1
+            "      AND node IS NULL AND stopped IS NULL AND ($2::int8 >> shard) & 1 = 1
                      AND (kind = ANY($4)) IS TRUE
                  ORDER BY due, id
                  LIMIT $3

@@ -5,8 +5,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Answer;
+use super::timers::withdraw;
 use super::values::{Id, Stamp, big};
 use crate::id::Lease;
+use crate::record::Reason;
 use crate::store::{Beat, Tended};
 use crate::time::Time;
 
@@ -51,6 +53,11 @@ pub(super) const ORPHANS: &str = "
         )
         LIMIT ?1
     )";
+
+/// What is pending again of schedules that were stopped while it ran.
+pub(super) const STOPPED: &str = "
+    SELECT id, stopped FROM tourbillon_timer INDEXED BY tourbillon_timer_stopped
+    WHERE stopped > 0 AND node IS NULL LIMIT ?";
 
 /// The first that waits of each schedule that has some waiting, and nothing unfinished.
 pub(super) const PROMOTE: &str = "
@@ -124,9 +131,22 @@ pub(super) fn tend(connection: &Connection, now: Time) -> Answer<Tended> {
     let nodes = count(EXPIRE, &[&Stamp(now)])?;
     count(FORGET, &[&Stamp(now - KEPT)])?;
     let orphans = count(ORPHANS, &[&BATCH])?;
+    let stopped = end_stopped(connection, now)?;
     let promoted = count(PROMOTE, &[&Stamp(now), &Stamp(Time::NEVER), &BATCH])?;
-    let more = orphans.max(promoted) == BATCH.unsigned_abs();
-    Ok(Tended { nodes, orphans, promoted, more })
+    let more = orphans.max(stopped).max(promoted) == BATCH.unsigned_abs();
+    Ok(Tended { nodes, orphans, stopped, promoted, more })
+}
+
+/// Records it, and says how many it was.
+fn end_stopped(connection: &Connection, now: Time) -> Answer<u64> {
+    let mut statement = connection.prepare_cached(STOPPED)?;
+    let found = statement.query_map([BATCH], |row| Ok((row.get::<_, Id>(0)?, row.get(1)?)))?;
+    let found: Vec<(Id, i16)> = found.collect::<Result<_, _>>()?;
+    for (id, reason) in &found {
+        let reason = Reason::from_code(*reason).unwrap_or(Reason::Removed);
+        withdraw(connection, now, (*id).into(), reason)?;
+    }
+    Ok(found.len() as u64)
 }
 
 /// A lease as two columns.

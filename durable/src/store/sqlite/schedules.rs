@@ -59,6 +59,10 @@ pub(super) const OF_SCHEDULE: &str = concat!(
     " FROM tourbillon_timer WHERE schedule = ? ORDER BY scheduled_for"
 );
 
+/// What runs does not run again, however it ends.
+pub(super) const STOP: &str =
+    "UPDATE tourbillon_timer SET stopped = ?2 WHERE schedule = ?1 AND node IS NOT NULL";
+
 /// Whether an occurrence is a timer or recorded.
 pub(super) const IS_TAKEN: &str = "
     SELECT EXISTS (SELECT 1 FROM tourbillon_timer WHERE schedule = ?1 AND scheduled_for = ?2)
@@ -138,6 +142,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
                 withdraw(connection, now, timer.new.id, reason)?;
             }
         }
+        connection.prepare_cached(STOP)?.execute(params![Id::from(row.id), reason.code()])?;
     }
     skip(connection, now, change.skipped, row)?;
     let running = timers.iter().filter(|timer| timer.running.is_some());

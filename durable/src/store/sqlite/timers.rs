@@ -27,14 +27,14 @@ pub(super) const ENDED: &str = "SELECT EXISTS (SELECT 1 FROM tourbillon_history 
 /// By the index, however many are due later; those that run are passed over.
 pub(super) const SCAN: &str = "
     SELECT due, id, kind FROM tourbillon_timer INDEXED BY tourbillon_timer_due
-    WHERE due >= ?1 AND due <= ?2 AND node IS NULL ORDER BY due, id";
+    WHERE due >= ?1 AND due <= ?2 AND node IS NULL AND stopped IS NULL ORDER BY due, id";
 
 pub(super) const HELD: &str =
     "SELECT id, attempt FROM tourbillon_timer WHERE node = ?1 AND epoch = ?2";
 
 pub(super) const CLAIM: &str = concat!(
     "UPDATE tourbillon_timer SET attempt = attempt + 1, node = ?2, epoch = ?3
-    WHERE id = ?1 AND node IS NULL AND due <= ?4
+    WHERE id = ?1 AND node IS NULL AND stopped IS NULL AND due <= ?4
     RETURNING ",
     timer_columns!()
 );
