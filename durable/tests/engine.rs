@@ -198,12 +198,31 @@ fn what_died_is_made_again_once() {
         mails.next().await.unwrap().give_up("rain").await.unwrap();
         let Revived::Done(again) = client.revive(id).await.unwrap() else { panic!() };
         let fire = mails.next().await.unwrap();
-        assert_eq!((fire.id(), fire.payload(), fire.name()), (again, &b"hi"[..], None));
+        assert_eq!((fire.id(), fire.payload(), fire.name()), (again, &b"hi"[..], Some("inv-42")));
         assert_eq!((fire.attempt(), fire.detail()), (1, ""));
         fire.complete().await.unwrap();
         assert_eq!(client.revive(id).await.unwrap(), Revived::Done(again));
         assert_eq!(client.revive(again).await.unwrap(), Revived::NotDead);
         assert_eq!(records(&client, 2).await.len(), 2);
+    });
+}
+
+#[test]
+fn what_died_is_made_again_without_a_name_that_another_has() {
+    pollster::block_on(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut mails = engine.worker("mail", 1);
+        client.once("mail", at(Duration::ZERO)).name("inv-42").create().await.unwrap();
+        let fire = mails.next().await.unwrap();
+        let dead = fire.id();
+        fire.give_up("rain").await.unwrap();
+        client.once("mail", at(LONG)).name("inv-42").create().await.unwrap();
+        let Revived::Done(again) = client.revive(dead).await.unwrap() else { panic!() };
+        let fire = mails.next().await.unwrap();
+        assert_eq!((fire.id(), fire.name()), (again, None));
+        assert_eq!(client.revive(dead).await.unwrap(), Revived::Done(again));
     });
 }
 
@@ -236,7 +255,7 @@ fn what_died_of_a_schedule_is_made_again_by_its_rules() {
         client.remove("t").await.unwrap();
         let Revived::Done(last) = client.revive(again).await.unwrap() else { panic!() };
         let fire = ticks.next().await.unwrap();
-        assert_eq!((fire.id(), fire.schedule(), fire.name()), (last, None, None));
+        assert_eq!((fire.id(), fire.schedule(), fire.name()), (last, None, Some("t")));
     });
 }
 

@@ -5,7 +5,7 @@ use super::schedules::{Tried, attempt};
 use super::{Client, Request, insert_all};
 use crate::id::TimerId;
 use crate::record::{Outcome, Record};
-use crate::store::{Filter, NewTimer, Result, Store};
+use crate::store::{Filter, Inserted, NewTimer, Result, Store};
 
 /// What became of [`Client::revive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl Client {
     ///
     /// If its schedule is there, the new timer is an occurrence of it, scheduled for now, which its
     /// overlap policy applies to; a disabled schedule gets none. Otherwise it belongs to no
-    /// schedule, and has no name. What died keeps its record, and can be made again once: a repeat
-    /// makes nothing, and answers with the same id.
+    /// schedule, and has the name of what died unless another timer has it. What died keeps its
+    /// record, and can be made again once: a repeat makes nothing, and answers with the same id.
     ///
     /// # Errors
     ///
@@ -73,10 +73,10 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revived, O
         };
         let (now, row) = store.schedule(name.as_deref().unwrap_or_default())?;
         let row = row.filter(|row| Some(row.id) == schedule);
-        let timer = NewTimer {
+        let mut timer = NewTimer {
             id: TimerId::of_revival(dead),
             schedule: row.as_ref().map(|row| row.id),
-            name: row.as_ref().map(|row| row.name.clone()),
+            name,
             kind,
             scheduled_for: now,
             due: now,
@@ -86,7 +86,11 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revived, O
         match row {
             Some(row) => Ok(occur(store, &row, timer)?.map(|(ran, made)| (ran.into(), made))),
             None => {
-                insert_all(store, std::slice::from_ref(&timer))?;
+                let inserted = insert_all(store, std::slice::from_ref(&timer))?;
+                if matches!(inserted[..], [Inserted::Exists(other)] if other != timer.id) {
+                    timer.name = None;
+                    insert_all(store, std::slice::from_ref(&timer))?;
+                }
                 Ok(Tried::Done((Revived::Done(timer.id), Some(timer))))
             }
         }
