@@ -118,8 +118,7 @@ fn outcome_of(state: RunState) -> Option<Outcome> {
     }
 }
 
-/// Whose a run is, and of which schedule. A one-shot that was made again has no name: that is the
-/// first one's.
+/// Whose a run is, and of which schedule. What was made again may have no name.
 fn app_and_key(kind: &str, name: Option<&str>, payload: Option<&[u8]>) -> (String, String) {
     if let Some((app, key)) = name.and_then(model::app_and_key) {
         return (app.to_owned(), key.to_owned());

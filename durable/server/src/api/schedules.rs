@@ -48,10 +48,11 @@ pub(crate) async fn find(
     if let Some(row) = service.client.schedules(by_name).await?.pop() {
         return Ok(Some(Found::Repeated(row)));
     }
-    let by_id = Filter { timer: Some(model::once_id(&name)), limit: 1, ..Filter::default() };
-    if let Some(timer) = service.client.timers(by_id.clone()).await?.pop() {
+    // By its name: one that was made again has another id.
+    if let Some(timer) = service.client.find(&name).await? {
         return Ok(Some(Found::Once(timer)));
     }
+    let by_id = Filter { timer: Some(model::once_id(&name)), limit: 1, ..Filter::default() };
     Ok(service.client.records(by_id).await?.pop().map(Found::Over))
 }
 
@@ -581,7 +582,9 @@ pub(crate) async fn remove(service: &Service, app: &str, key: &str) -> Result<St
         }
         Switched::Unchanged | Switched::Gone => {}
     }
-    match service.client.cancel(model::once_id(&name)).await? {
+    let timer = service.client.find(&name).await?;
+    let timer = timer.ok_or_else(|| Problem::not_found("schedule"))?;
+    match service.client.cancel(timer.new.id).await? {
         Withdrawn::Done => {
             service.quota.forget(app);
             Ok(Stopped { running: Vec::new() })
@@ -664,6 +667,7 @@ pub(crate) async fn switch(
         }
         Some(Found::Once(timer)) => timer,
     };
+    let id = timer.new.id;
     let found = Found::Once(timer);
     if on != (found.state() == Stands::Disabled) {
         let is_running = found.state() == Stands::Running;
@@ -673,7 +677,7 @@ pub(crate) async fn switch(
     }
     let at = found.stored().and_then(|stored| stored.at_us).map(Time::from_micros);
     let at = at.filter(|_| on).unwrap_or(Time::NEVER);
-    match service.client.reschedule(model::once_id(&model::name(app, key)), at).await? {
+    match service.client.reschedule(id, at).await? {
         Withdrawn::Done => Ok(Stopped { running: Vec::new() }),
         Withdrawn::Running { attempt } => Err(runs(attempt)),
         Withdrawn::Gone => Err(Problem::conflict("it is over")),

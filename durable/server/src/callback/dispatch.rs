@@ -141,7 +141,7 @@ fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
     let read = || {
         let stored: Stored =
             serde_json::from_slice(fire.payload()).map_err(|error| error.to_string())?;
-        // A one-shot that was made again has no name.
+        // What was made again may have no name.
         let key = fire.name().and_then(model::app_and_key).map_or(&*stored.key, |(_, key)| key);
         let key = key.to_owned();
         let url = request::target(&stored.definition.callback.url)?;

@@ -84,7 +84,10 @@ async fn a_dead_run_is_made_again_once() {
     assert_eq!((&shown["key"], &shown["state"]), (&json!("a"), &json!("running")));
     assert_eq!(api.post(&retry, json!(null)).await.expect(200), made);
     api.post(&format!("{path}/retry"), json!(null)).await.expect(409);
+    assert_eq!(api.get(&one("a")).await.expect(200)["state"], "running");
     again.complete().await.unwrap();
+    let runs = api.get("/v1/apps/default/runs?key=a").await.expect(200);
+    assert_eq!(runs["items"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
