@@ -252,7 +252,7 @@ export async function start() {
     beat();
     const timer = setInterval(beat, 250);
     streams.add(response);
-    request.on('close', () => {
+    response.on('close', () => {
       clearInterval(timer);
       streams.delete(response);
     });
