@@ -253,6 +253,7 @@ impl Filter {
 
     /// What comes right after all that starts with `prefix`, in the order of bytes; `None` if
     /// nothing does.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(super) fn prefix_end(&self) -> Option<String> {
         let mut end: Vec<char> = self.prefix.as_ref()?.chars().collect();
         while let Some(last) = end.pop() {
