@@ -383,7 +383,7 @@ fn read(path: &Path) -> Result<File, ConfigError> {
 }
 
 impl Config {
-    /// Whether there is no token, so that whoever reaches the service may do all.
+    /// Whether there are no tokens, so that every request may do all.
     pub fn is_open(&self) -> bool {
         self.admin.is_empty() && self.apps.values().all(|app| app.tokens.is_empty())
     }

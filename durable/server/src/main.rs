@@ -14,7 +14,7 @@ use tourbillond::{Service, api, callback, http, open};
 /// Calls back over HTTP, at a time or by cron, from one node or many.
 ///
 /// Alone it keeps its timers in `tourbillon.db` in the current folder, listens on
-/// http://127.0.0.1:8321, and lets whoever reaches that do all. The page is at `/`, the API at
+/// http://127.0.0.1:8321, and needs no token. The page is at `/`, the API at
 /// `/v1`, its description at `/v1/openapi.json`.
 #[derive(Parser)]
 #[command(version, after_long_help = EXAMPLES)]

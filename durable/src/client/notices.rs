@@ -1,4 +1,4 @@
-//! [`Notices`]: what nodes of other processes are told of timers that are due soon.
+//! [`Notices`]: tells nodes of other processes that timers are due soon.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::store::{Result, Store};
 use crate::time::Time;
 use crate::trace;
 
-/// How soon a timer is due that nodes are told of. What is due later they read in time.
+/// A timer that is due sooner than this is announced. A scan finds a later one in time.
 const SOON: Duration = Duration::from_secs(1);
 
 /// How often the database's clock is read for that, and after what time a store that failed is

@@ -304,7 +304,7 @@ fn report(shared: &Shared, key: &str, ended: &Try, state: RunState, trace: Optio
     }
 }
 
-/// What those who watch are told of an attempt's end; `None` if nobody does.
+/// The event of an attempt's end, for `/v1/live`; `None` if it has no client.
 fn watched(
     shared: &Shared,
     fire: &Fire,

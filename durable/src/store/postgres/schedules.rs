@@ -318,22 +318,7 @@ async fn advance_within(session: &mut Session, advance: &Advance<'_>) -> Answer<
 /// Inserts those that have no record.
 async fn insert(session: &mut Session, timers: &[NewTimer]) -> Answer<()> {
     let new: NewTimers<'_> = timers.iter().collect();
-    session
-        .write(
-            INSERT,
-            &[
-                &new.ids,
-                &new.schedules,
-                &new.names,
-                &new.kinds,
-                &new.scheduled_for,
-                &new.due,
-                &new.shards,
-                &new.payloads,
-                &new.retries,
-            ],
-        )
-        .await?;
+    session.write(INSERT, &new.params()).await?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::link::{Answer, Failure, Query, Session};
 use super::values::{Id, Span, Stamp, mask};
@@ -89,6 +90,23 @@ pub(super) struct NewTimers<'a> {
     pub(super) retries: Vec<&'a str>,
 }
 
+impl NewTimers<'_> {
+    /// In the order of [`INSERT`].
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 9] {
+        [
+            &self.ids,
+            &self.schedules,
+            &self.names,
+            &self.kinds,
+            &self.scheduled_for,
+            &self.due,
+            &self.shards,
+            &self.payloads,
+            &self.retries,
+        ]
+    }
+}
+
 impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
     fn from_iter<T: IntoIterator<Item = &'a NewTimer>>(timers: T) -> Self {
         let mut columns = Self::default();
@@ -132,22 +150,7 @@ pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answe
     for _ in 0..ROUNDS {
         let left = || timers.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
         let new: NewTimers<'_> = left().map(|(new, _)| new).collect();
-        let rows = query
-            .write(
-                INSERT,
-                &[
-                    &new.ids,
-                    &new.schedules,
-                    &new.names,
-                    &new.kinds,
-                    &new.scheduled_for,
-                    &new.due,
-                    &new.shards,
-                    &new.payloads,
-                    &new.retries,
-                ],
-            )
-            .await?;
+        let rows = query.write(INSERT, &new.params()).await?;
         let mut created = HashSet::with_capacity(rows.len());
         for row in rows {
             created.insert(TimerId::from(row.try_get::<_, Id>(0)?));

@@ -160,7 +160,7 @@ async fn what_is_due_is_called_and_what_was_answered_is_kept() {
     assert_eq!(header("tourbillon-attempt"), "1");
     assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
     let run = runs.recv().await.unwrap();
-    // Whoever is told of its end finds it recorded.
+    // A client that gets the event finds the record.
     let records = service.reader.records(Filter::default()).await.unwrap();
     assert_eq!(records[0].outcome, Outcome::Succeeded);
     let tries = tries::read(&records[0].detail);
