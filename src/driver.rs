@@ -8,6 +8,6 @@ mod resume;
 mod thread;
 mod virtual_clock;
 
-pub use manual::{Driver, Turn};
+pub use manual::{Budget, Driver, Turn};
 pub(crate) use thread::start;
 pub use virtual_clock::VirtualClock;

@@ -103,6 +103,8 @@ pub(crate) struct Pass {
     pub(crate) next: Tick,
     /// Whether the last handle was gone when the pass began, and nothing pending.
     pub(crate) over: bool,
+    /// Whether it ended before it was through, so that `next` and `over` say nothing.
+    pub(crate) cut_short: bool,
 }
 
 impl Pass {
@@ -305,15 +307,30 @@ impl Engine {
 
     /// Fires all that is due at `now` and looks for what comes next.
     pub(crate) fn pass(&self, now: Tick, batch: &mut WakeBatch) -> Pass {
+        self.pass_from(0, now, batch, None)
+    }
+
+    /// The same, beginning with the shard `first`, until the batch is spent and there is more to
+    /// do. Spends the batch once the clock shows `until`, but not before it has done some of it.
+    ///
+    /// Whether a pass is [`over`](Pass::over) is told only by one that begins with shard 0.
+    pub(crate) fn pass_from(
+        &self,
+        first: usize,
+        now: Tick,
+        batch: &mut WakeBatch,
+        until: Option<Tick>,
+    ) -> Pass {
         // ORDERING: Relaxed; see `cached_now`. Passes do not overlap, except of a virtual clock,
         // which does not read it.
         self.cached_now.store(now.raw(), Ordering::Relaxed);
-        let mut pass = Pass { fired: 0, lateness_ns_max: 0, next: Tick::NEVER, over: false };
+        let mut pass =
+            Pass { fired: 0, lateness_ns_max: 0, next: Tick::NEVER, over: false, cut_short: false };
         let mut closed = false;
         let mut pending = 0;
-        for (index, shard) in self.shards.iter().enumerate() {
+        for index in (first..self.shards.len()).chain(0..first) {
             loop {
-                let mut shard = shard.lock();
+                let mut shard = self.shards[index].lock();
                 if index == 0 {
                     // ORDERING: Relaxed; the first shard's lock orders it. Read before any shard
                     // is found empty; see `withdraw`.
@@ -323,14 +340,22 @@ impl Engine {
                 if closed {
                     shard.forget_cancelled();
                 }
+                let worked = batch.len() > 0 || turned == Turned::Partly;
                 let (earliest, left) = (shard.earliest(), shard.pending());
                 drop(shard);
                 pass.lateness_ns_max = pass.lateness_ns_max.max(lateness_ns_max);
                 pass.fired += self.wake(batch);
+                if worked && until.is_some_and(|until| self.clock.now() >= until) {
+                    batch.allow(0);
+                }
                 if turned == Turned::Completely {
                     pass.next = pass.next.min(earliest);
                     pending += left;
                     break;
+                }
+                if batch.is_spent() {
+                    pass.cut_short = true;
+                    return pass;
                 }
             }
         }

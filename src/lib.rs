@@ -201,7 +201,7 @@ mod traits;
 pub mod wall;
 mod wheel;
 
-pub use driver::{Driver, Turn, VirtualClock};
+pub use driver::{Budget, Driver, Turn, VirtualClock};
 pub use engine::{Histogram, Stats};
 pub use error::{Elapsed, SetGlobalError};
 pub use future_ext::FutureExt;

@@ -1,7 +1,7 @@
 //! [`Driver`]: turns the wheel from your own loop.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::engine::{Plan, WakeBatch};
 use crate::tick::Tick;
@@ -52,6 +52,19 @@ use crate::timer::Timer;
 pub struct Driver {
     timer: Timer,
     batch: WakeBatch,
+    /// The shard that the next turn begins with, so that turns cut short serve each in its turn.
+    first: usize,
+}
+
+/// How much one [`Driver::turn_within`] does at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Budget {
+    /// Fires no more than so many timers; with 0, none.
+    Timers(usize),
+    /// Fires no further timer once the clock shows this instant, which is read after each batch of
+    /// up to 32 timers. Fires one batch even if the instant is past.
+    Until(Instant),
 }
 
 /// What a [`Driver::turn`] did, and what comes next.
@@ -65,11 +78,14 @@ pub struct Turn {
     /// Not later than the earliest pending deadline. It may be earlier if the earliest timer was
     /// cancelled or reset to later. Then the next turn fires nothing, and reports a later instant.
     pub next: Option<Instant>,
+    /// Whether the [`Budget`] was spent before the turn was through. Then more may be due, `next`
+    /// has come already, and the hook is not called: turn again before you wait.
+    pub more: bool,
 }
 
 impl Driver {
     pub(crate) fn new(timer: Timer) -> Self {
-        Self { timer, batch: WakeBatch::new() }
+        Self { timer, batch: WakeBatch::new(), first: 0 }
     }
 
     /// Fires every timer that is due, in batches and with no lock held, and returns what comes
@@ -83,24 +99,133 @@ impl Driver {
     /// in [`Stats::waker_panics`](crate::Stats::waker_panics). A waker must not block on a sleep of
     /// this timer: the turn would not end.
     pub fn turn(&mut self) -> Turn {
+        self.turn_bounded(u64::MAX, None)
+    }
+
+    /// A [`turn`](Self::turn) that ends when its budget is spent, for a loop that has other work to
+    /// do between two crowds of timers. [`Turn::more`] says whether something is left to be done.
+    ///
+    /// Turns that are cut short visit the shards in rotation, so that no timer waits for good
+    /// behind those of another shard. Within a shard the order is kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::{Budget, Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let (timer, mut driver) = Timer::builder().virtual_clock(&clock).build_manual(|| {})?;
+    /// let mut sleeps: Vec<_> = (0..5).map(|_| timer.sleep(Duration::from_secs(1))).collect();
+    /// assert!(sleeps.iter_mut().all(|sleep| sleep.now_or_never().is_none()));
+    ///
+    /// clock.jump(Duration::from_secs(1));
+    /// let turn = driver.turn_within(Budget::Timers(3));
+    /// assert_eq!((turn.fired, turn.more), (3, true));
+    /// // Other work goes here.
+    /// let turn = driver.turn_within(Budget::Timers(3));
+    /// assert_eq!((turn.fired, turn.more, turn.next), (2, false, None));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn turn_within(&mut self, budget: Budget) -> Turn {
+        match budget {
+            Budget::Timers(count) => self.turn_bounded(count as u64, None),
+            Budget::Until(instant) => {
+                let until = self.timer.engine().clock().tick(instant);
+                self.turn_bounded(u64::MAX, Some(until))
+            }
+        }
+    }
+
+    fn turn_bounded(&mut self, timers: u64, until: Option<Tick>) -> Turn {
         let engine = self.timer.engine();
+        self.batch.allow(timers);
         let mut fired = 0;
         loop {
             engine.alarm().begin_scan();
             // A jump of the clock is followed by a reading of the alarm: if this does not see the
             // new time, the jump sees the scan announced. Loom `jump_races_arm_and_turn`.
             let now = engine.clock().now_in_order();
-            let pass = engine.pass(now, &mut self.batch);
+            let pass = engine.pass_from(self.first, now, &mut self.batch, until);
             pass.report(now, engine.clock(), None);
             fired += pass.fired;
+            if pass.cut_short {
+                // Not every shard was scanned, so nothing can be promised.
+                engine.alarm().stay_awake();
+                self.first = (self.first + 1) % engine.shards();
+                return Turn { fired, next: Some(engine.clock().instant(now)), more: true };
+            }
             let next = pass.next;
             let plan = if next == Tick::NEVER { Plan::Park } else { Plan::ParkUntil(next) };
             // If it does not stand, something earlier was armed meanwhile, perhaps by a waker.
             if engine.alarm().commit(plan) {
                 let next = (next != Tick::NEVER).then(|| engine.clock().instant(next));
-                return Turn { fired, next };
+                return Turn { fired, next, more: false };
             }
         }
+    }
+
+    /// How long the loop may wait before it turns again, by the timer's clock; `None` if nothing is
+    /// pending. Zero if a turn is due: before the first one, after one that was cut short, and once
+    /// the hook has been called.
+    ///
+    /// It is [`Turn::next`] of the last turn, seen from now: reads the clock, and takes no lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let (timer, mut driver) = Timer::builder().virtual_clock(&clock).build_manual(|| {})?;
+    /// assert_eq!(driver.max_wait(), Some(Duration::ZERO), "it has not turned yet");
+    /// driver.turn();
+    /// assert_eq!(driver.max_wait(), None);
+    ///
+    /// let mut sleep = timer.sleep(Duration::from_secs(5));
+    /// assert!((&mut sleep).now_or_never().is_none());
+    /// assert_eq!(driver.max_wait(), Some(Duration::ZERO), "the hook has been called");
+    /// driver.turn();
+    /// assert_eq!(driver.max_wait(), Some(Duration::from_secs(5)));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn max_wait(&self) -> Option<Duration> {
+        let engine = self.timer.engine();
+        match engine.alarm().plan() {
+            Some(Plan::Park | Plan::End) => None,
+            Some(Plan::ParkUntil(next)) => Some(next.since(engine.clock().now())),
+            None => Some(Duration::ZERO),
+        }
+    }
+
+    /// [`max_wait`](Self::max_wait) as `poll(2)` and `epoll_wait(2)` take it: in milliseconds,
+    /// rounded up so that the wait does not end before the deadline; -1 if nothing is pending. More
+    /// than `i32::MAX`, 24 days, is that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let (timer, mut driver) = Timer::builder().virtual_clock(&clock).build_manual(|| {})?;
+    /// let mut sleep = timer.sleep(Duration::from_micros(1_200));
+    /// assert!((&mut sleep).now_or_never().is_none());
+    /// driver.turn();
+    /// assert_eq!(driver.max_wait_ms(), 2);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn max_wait_ms(&self) -> i32 {
+        let Some(wait) = self.max_wait() else { return -1 };
+        i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
     }
 
     /// When the next timer is due; `None` if nothing is pending.

@@ -129,6 +129,19 @@ impl Alarm {
         if self.0.load(Ordering::Relaxed) == ABSENT { Notify::Start } else { Notify::Nothing }
     }
 
+    /// The plan that the driver published last; `None` if it has been called since, or has to scan
+    /// before it parks.
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        // ORDERING: Relaxed; asked by the driver itself, which sees what it published or what came
+        // after.
+        match self.0.load(Ordering::Relaxed) {
+            AWAKE | SCANNING => None,
+            IDLE => Some(Plan::Park),
+            ABSENT => Some(Plan::End),
+            tick => Some(Plan::ParkUntil(Tick::from_raw(tick))),
+        }
+    }
+
     /// Whether a driver is parked, for no longer than until `deadline`.
     pub(crate) fn is_set_for(&self, deadline: Tick) -> bool {
         // ORDERING: Relaxed; only decides whether a poll reads the clock itself.
@@ -188,6 +201,19 @@ mod tests {
             assert_eq!(alarm.pull_forward(EARLIER), Notify::Unpark);
             assert_eq!(alarm.pull_forward(Tick::PAST), Notify::Nothing, "it is on its way");
         }
+    }
+
+    #[test]
+    fn a_plan_is_in_force_until_the_driver_is_called_or_scans() {
+        for plan in [Plan::ParkUntil(TICK), Plan::Park, Plan::End] {
+            let alarm = parked(plan);
+            assert_eq!(alarm.plan(), Some(plan));
+            alarm.begin_scan();
+            assert_eq!(alarm.plan(), None);
+        }
+        let alarm = parked(Plan::ParkUntil(TICK));
+        assert_eq!(alarm.pull_forward(EARLIER), Notify::Unpark);
+        assert_eq!(alarm.plan(), None);
     }
 
     #[test]

@@ -12,11 +12,24 @@ pub(crate) const BATCH: usize = if cfg!(all(test, tourbillon_model)) { 2 } else 
 #[derive(Debug)]
 pub(crate) struct WakeBatch {
     wakers: Vec<Waker>,
+    /// How many more it takes in all.
+    left: u64,
 }
 
 impl WakeBatch {
+    /// Without a limit to what it takes in all.
     pub(crate) fn new() -> Self {
-        Self { wakers: Vec::with_capacity(BATCH) }
+        Self { wakers: Vec::with_capacity(BATCH), left: u64::MAX }
+    }
+
+    /// Has it take so many more in all.
+    pub(crate) fn allow(&mut self, count: u64) {
+        self.left = count;
+    }
+
+    /// Whether it takes no more, even once it is empty.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.left == 0
     }
 
     /// How many it holds.
@@ -24,14 +37,15 @@ impl WakeBatch {
         self.wakers.len()
     }
 
-    /// How many more it takes.
+    /// How many more it takes before they have to be woken.
     pub(crate) fn room(&self) -> usize {
-        BATCH - self.wakers.len()
+        (BATCH - self.wakers.len()).min(usize::try_from(self.left).unwrap_or(usize::MAX))
     }
 
     pub(crate) fn push(&mut self, waker: Waker) {
         debug_assert!(self.room() > 0, "the batch is full");
         self.wakers.push(waker);
+        self.left -= 1;
     }
 
     /// Wakes them in the order they were taken. Returns how many panicked.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use tourbillon::{Driver, Timer, VirtualClock};
+use tourbillon::{Budget, Driver, Sleep, Timer, VirtualClock};
 
 use crate::support::*;
 
@@ -233,5 +233,151 @@ fn a_loop_between_two_waits_serves_remote_sleepers() {
     }
     for sleeper in sleepers {
         sleeper.join().expect("no sleep was early");
+    }
+}
+
+/// So many sleeps, armed from one thread for each shard, and the wakes of all.
+fn armed_in_shards(timer: &Timer, shards: usize, each: usize) -> (Vec<Sleep>, Vec<Arc<Counter>>) {
+    let (mut sleeps, mut counters) = (Vec::new(), Vec::new());
+    for _ in 0..shards {
+        let counter = Counter::new();
+        let waker = Waker::from(counter.clone());
+        let timer = timer.clone();
+        sleeps.extend(std::thread::scope(|scope| {
+            let arm = scope.spawn(move || {
+                let mut sleeps: Vec<_> = (0..each).map(|_| timer.sleep(SECOND)).collect();
+                assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
+                sleeps
+            });
+            arm.join().expect("it arms")
+        }));
+        counters.push(counter);
+    }
+    (sleeps, counters)
+}
+
+#[test]
+fn a_turn_fires_no_more_than_its_budget_and_says_so() {
+    let mut rig = rig();
+    let mut sleeps: Vec<_> = (0..100).map(|n| rig.timer.sleep(SECOND + ms(n % 3))).collect();
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    let mut later = rig.timer.sleep(3 * SECOND);
+    assert!(poll(&mut later).is_pending());
+    rig.clock.jump(2 * SECOND);
+    let now = rig.clock.now();
+    for (budget, fired) in [(0, 0), (1, 1), (33, 33), (60, 60)] {
+        let turn = rig.driver.turn_within(Budget::Timers(budget));
+        assert_eq!((turn.fired, turn.next, turn.more), (fired, Some(now), true));
+        assert_eq!(rig.driver.max_wait(), Some(Duration::ZERO));
+    }
+    let turn = rig.driver.turn_within(Budget::Timers(6));
+    assert_eq!((turn.fired, turn.next, turn.more), (6, Some(later.deadline()), false));
+    assert_eq!(rig.driver.max_wait(), Some(SECOND));
+    assert_eq!(rig.timer.stats().fired, 100);
+}
+
+#[test]
+fn turns_cut_short_fire_equal_deadlines_in_the_order_in_which_they_were_armed() {
+    let mut rig = rig();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut sleeps: Vec<_> = (0..100).map(|_| rig.timer.sleep(SECOND)).collect();
+    for (index, sleep) in sleeps.iter_mut().enumerate() {
+        let order = order.clone();
+        let waker = callback(move || order.lock().unwrap().push(index));
+        assert!(poll_with(sleep, &waker).is_pending());
+    }
+    rig.clock.jump(SECOND);
+    while rig.driver.turn_within(Budget::Timers(7)).more {}
+    assert!(order.lock().unwrap().iter().copied().eq(0..100));
+}
+
+#[test]
+fn turns_cut_short_serve_every_shard_in_its_turn() {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock).shards(4);
+    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+    // As many threads as shards, one after the other, have one each.
+    let (_sleeps, counters) = armed_in_shards(&timer, 4, 100);
+    assert_eq!(timer.stats().shards_used, 4);
+    clock.jump(SECOND);
+    for _ in 0..4 {
+        assert!(driver.turn_within(Budget::Timers(1)).more);
+    }
+    assert_eq!(counters.iter().map(|counter| counter.wakes()).collect::<Vec<_>>(), [1; 4]);
+    while driver.turn_within(Budget::Timers(1)).more {}
+    assert_eq!(counters.iter().map(|counter| counter.wakes()).collect::<Vec<_>>(), [100; 4]);
+    assert_eq!(driver.max_wait(), None);
+}
+
+#[test]
+fn a_turn_until_an_instant_ends_with_the_batch_in_which_that_comes() {
+    let mut rig = rig();
+    let mut sleeps: Vec<_> = (0..100).map(|_| rig.timer.sleep(SECOND)).collect();
+    let clock = rig.clock.clone();
+    // Each wake-up takes a millisecond.
+    let waker = callback(move || clock.jump(ms(1)));
+    assert!(sleeps.iter_mut().all(|sleep| poll_with(sleep, &waker).is_pending()));
+    rig.clock.jump(SECOND);
+    let turn = rig.driver.turn_within(Budget::Until(rig.clock.now() + ms(33)));
+    assert_eq!((turn.fired, turn.more), (64, true));
+    let turn = rig.driver.turn_within(Budget::Until(rig.clock.now()));
+    assert_eq!((turn.fired, turn.more), (32, true), "a batch, although the instant is past");
+    let turn = rig.driver.turn_within(Budget::Until(rig.clock.now() + SECOND));
+    assert_eq!((turn.fired, turn.more, turn.next), (4, false, None));
+    let turn = rig.driver.turn_within(Budget::Until(rig.clock.now()));
+    assert_eq!((turn.fired, turn.more, turn.next), (0, false, None), "nothing is to be done");
+}
+
+#[test]
+fn after_a_turn_cut_short_the_hook_is_not_called_and_the_next_turn_sees_what_was_armed() {
+    let mut rig = rig();
+    let mut sleeps = [1, 1].map(|n| rig.timer.sleep(n * SECOND));
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    rig.clock.jump(SECOND);
+    let calls = rig.calls();
+    assert!(rig.driver.turn_within(Budget::Timers(1)).more);
+    let mut armed = rig.timer.sleep(SECOND);
+    assert!(poll(&mut armed).is_pending());
+    assert_eq!(rig.calls(), calls);
+    let turn = rig.driver.turn_within(Budget::Timers(1));
+    assert_eq!((turn.fired, turn.next, turn.more), (1, Some(armed.deadline()), false));
+}
+
+#[test]
+fn a_full_turn_after_one_cut_short_has_no_budget() {
+    let mut rig = rig();
+    let mut sleeps: Vec<_> = (0..100).map(|_| rig.timer.sleep(SECOND)).collect();
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    rig.clock.jump(SECOND);
+    assert_eq!(rig.driver.turn_within(Budget::Timers(1)).fired, 1);
+    let turn = rig.driver.turn();
+    assert_eq!((turn.fired, turn.more), (99, false));
+}
+
+#[test]
+fn the_wait_is_rounded_up_to_milliseconds_and_never_ends_before_the_deadline() {
+    let mut rig = rig();
+    assert_eq!(rig.driver.max_wait_ms(), 0, "it has not turned yet");
+    rig.driver.turn();
+    assert_eq!((rig.driver.max_wait(), rig.driver.max_wait_ms()), (None, -1));
+    let day = 86_400 * SECOND;
+    let cases = [
+        (Duration::from_nanos(1), 1),
+        (ms(1), 1),
+        (ms(1) + Duration::from_nanos(1), 2),
+        (SECOND, 1_000),
+        (ms(i32::MAX as u64), i32::MAX),
+        (25 * day, i32::MAX),
+        (400 * 365 * day, i32::MAX),
+    ];
+    for (delay, expected) in cases {
+        let mut sleep = rig.timer.sleep(delay);
+        assert!(poll(&mut sleep).is_pending());
+        assert_eq!(rig.driver.max_wait_ms(), 0, "the hook has been called");
+        rig.driver.turn();
+        assert_eq!((rig.driver.max_wait(), rig.driver.max_wait_ms()), (Some(delay), expected));
+        rig.clock.jump(delay);
+        assert_eq!(rig.driver.max_wait(), Some(Duration::ZERO));
+        assert_eq!(rig.driver.turn().fired, 1);
     }
 }

@@ -11,7 +11,7 @@ use super::super::harness::{Signal, at, block_on, poll};
 use super::super::{DrivenBy, Engine};
 use super::check;
 use crate::clock::{Clock, VirtualTime};
-use crate::driver::Driver;
+use crate::driver::{Budget, Driver};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, set_thread_index};
@@ -107,6 +107,40 @@ fn turn_races_a_remote_reset_to_earlier() {
             block_on(sleep, &signal);
         });
         by_hand.run();
+        remote.join().unwrap();
+    });
+}
+
+/// The loop cuts its turns short, and has more to do than one of them does. Oracle: deadlock.
+#[test]
+fn turns_cut_short_race_remote_insert() {
+    check(|| {
+        let mut by_hand = Loop::new(2);
+        let mut due = [1, 2].map(|nanos| (by_hand.sleep(nanos), Signal::new()));
+        for (sleep, signal) in &mut due {
+            assert_eq!(poll(sleep, signal), Poll::Pending);
+        }
+        by_hand.time.move_to(at(2));
+        let near = by_hand.sleep(5);
+        let remote = thread::spawn(move || {
+            set_thread_index(1);
+            block_on(near, &Signal::new());
+        });
+        let next = by_hand.driver.timer().engine().clock().instant(at(5));
+        let mut fired = 0;
+        loop {
+            let turn = by_hand.driver.turn_within(Budget::Timers(1));
+            fired += turn.fired;
+            if turn.next == Some(next) {
+                break;
+            }
+            if !turn.more {
+                by_hand.called.wait();
+            }
+        }
+        assert_eq!(fired, 2);
+        by_hand.time.move_to(at(5));
+        by_hand.driver.turn();
         remote.join().unwrap();
     });
 }
