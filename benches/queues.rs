@@ -8,161 +8,22 @@
 mod common;
 
 use std::hint::black_box;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::entries::{DelayQueue, Entries, Sleeps, TheirDelayQueue, TimeoutQueue};
 use common::peers::{Peer, Tokio, Tourbillon};
 use common::prove_that_sleeps_fire;
 use common::wakers::Count;
 use common::work::Random;
 use criterion::Criterion;
-use tokio_util::time::delay_queue as theirs;
-use tourbillon::queue::Key;
-use tourbillon::{DelayQueue, Sleep, TimeoutQueue};
 
 const FAR: Duration = Duration::from_secs(1_000);
 /// What is to expire does so after at most this.
 const SOON: Duration = Duration::from_millis(5);
 /// Entries inserted before all of them expire.
 const BATCH: u64 = 10_000;
-
-/// Something that holds entries until they time out.
-trait Entries: Sized {
-    const NAME: &'static str;
-    type Key;
-
-    /// With room for `capacity`. All delays are going to be `usual`, for those who want to know.
-    fn new(capacity: usize, usual: Duration) -> Self;
-    fn insert(&mut self, delay: Duration, waker: &Waker) -> Self::Key;
-    fn remove(&mut self, key: Self::Key);
-    fn reset(&mut self, key: &Self::Key, delay: Duration);
-    /// How many entries a poll finds expired.
-    fn expire(&mut self, cx: &mut Context<'_>) -> u64;
-}
-
-impl Entries for DelayQueue<u64> {
-    const NAME: &'static str = "DelayQueue";
-    type Key = Key;
-
-    fn new(capacity: usize, _usual: Duration) -> Self {
-        DelayQueue::with_capacity(capacity)
-    }
-
-    fn insert(&mut self, delay: Duration, _waker: &Waker) -> Key {
-        DelayQueue::insert(self, 1, delay)
-    }
-
-    fn remove(&mut self, key: Key) {
-        black_box(DelayQueue::remove(self, &key));
-    }
-
-    fn reset(&mut self, key: &Key, delay: Duration) {
-        DelayQueue::reset(self, key, delay);
-    }
-
-    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
-        match self.poll_expired(cx) {
-            Poll::Ready(Some(expired)) => expired.into_inner(),
-            _ => 0,
-        }
-    }
-}
-
-impl Entries for theirs::DelayQueue<u64> {
-    const NAME: &'static str = "tokio-util's DelayQueue";
-    type Key = theirs::Key;
-
-    fn new(capacity: usize, _usual: Duration) -> Self {
-        theirs::DelayQueue::with_capacity(capacity)
-    }
-
-    fn insert(&mut self, delay: Duration, _waker: &Waker) -> theirs::Key {
-        theirs::DelayQueue::insert(self, 1, delay)
-    }
-
-    fn remove(&mut self, key: theirs::Key) {
-        black_box(theirs::DelayQueue::remove(self, &key));
-    }
-
-    fn reset(&mut self, key: &theirs::Key, delay: Duration) {
-        theirs::DelayQueue::reset(self, key, delay);
-    }
-
-    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
-        match self.poll_expired(cx) {
-            Poll::Ready(Some(expired)) => expired.into_inner(),
-            _ => 0,
-        }
-    }
-}
-
-impl Entries for TimeoutQueue<u64> {
-    const NAME: &'static str = "TimeoutQueue";
-    type Key = Key;
-
-    fn new(capacity: usize, usual: Duration) -> Self {
-        TimeoutQueue::with_capacity(usual, capacity)
-    }
-
-    fn insert(&mut self, _delay: Duration, _waker: &Waker) -> Key {
-        self.push(1)
-    }
-
-    fn remove(&mut self, key: Key) {
-        black_box(TimeoutQueue::remove(self, &key));
-    }
-
-    fn reset(&mut self, key: &Key, _delay: Duration) {
-        self.refresh(key);
-    }
-
-    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
-        match self.poll_expired(cx) {
-            Poll::Ready(Some(expired)) => expired.into_inner(),
-            _ => 0,
-        }
-    }
-}
-
-/// A sleep for each entry, armed, and in a list as a task might have it.
-struct Sleeps {
-    sleeps: Vec<Sleep>,
-}
-
-impl Entries for Sleeps {
-    const NAME: &'static str = "a Sleep each";
-    type Key = usize;
-
-    fn new(capacity: usize, _usual: Duration) -> Self {
-        Self { sleeps: Vec::with_capacity(capacity) }
-    }
-
-    fn insert(&mut self, delay: Duration, waker: &Waker) -> usize {
-        let mut sleep = tourbillon::sleep(delay);
-        let _ = common::wakers::poll(std::pin::Pin::new(&mut sleep), waker);
-        self.sleeps.push(sleep);
-        self.sleeps.len() - 1
-    }
-
-    /// `key` is the last.
-    fn remove(&mut self, key: usize) {
-        self.sleeps.truncate(key);
-    }
-
-    fn reset(&mut self, key: &usize, delay: Duration) {
-        self.sleeps[*key].reset_after(delay);
-    }
-
-    fn expire(&mut self, cx: &mut Context<'_>) -> u64 {
-        let Some(last) = self.sleeps.last_mut() else { return 0 };
-        let expired = common::wakers::poll(std::pin::Pin::new(last), cx.waker()).is_ready();
-        if expired {
-            self.sleeps.pop();
-        }
-        u64::from(expired)
-    }
-}
 
 fn timed(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
@@ -266,9 +127,9 @@ fn main() {
             criterion,
             name,
             insert_remove(others),
-            DelayQueue<u64>,
-            theirs::DelayQueue<u64>,
-            TimeoutQueue<u64>,
+            DelayQueue,
+            TheirDelayQueue,
+            TimeoutQueue,
             Sleeps
         );
     }
@@ -276,16 +137,16 @@ fn main() {
         criterion,
         "insert and expire, spread",
         insert_expire(true),
-        DelayQueue<u64>,
-        theirs::DelayQueue<u64>
+        DelayQueue,
+        TheirDelayQueue
     );
     compare!(
         criterion,
         "push and expire, equal delays",
         insert_expire(false),
-        TimeoutQueue<u64>,
-        DelayQueue<u64>,
-        theirs::DelayQueue<u64>,
+        TimeoutQueue,
+        DelayQueue,
+        TheirDelayQueue,
         Sleeps
     );
     for count in [1_000, 100_000] {
@@ -294,9 +155,9 @@ fn main() {
             criterion,
             name,
             refresh(count),
-            TimeoutQueue<u64>,
-            DelayQueue<u64>,
-            theirs::DelayQueue<u64>,
+            TimeoutQueue,
+            DelayQueue,
+            TheirDelayQueue,
             Sleeps
         );
     }

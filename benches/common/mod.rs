@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_macros, unused_imports, reason = "each bench uses a part")]
 
+pub(crate) mod entries;
 pub(crate) mod peers;
 pub(crate) mod slots;
 pub(crate) mod wakers;

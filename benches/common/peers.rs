@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
+use futures::stream::{self, Stream, StreamExt};
 use tokio::runtime::{EnterGuard, Runtime};
 
 use super::slots::Slots;
@@ -25,6 +26,17 @@ pub(crate) trait Peer: 'static {
     fn timeout<F: Future + Send>(limit: Duration, future: F) -> impl Future<Output = bool> + Send {
         let sleep = Self::sleep(limit);
         async move { matches!(select(pin!(future), pin!(sleep)).await, Either::Left(_)) }
+    }
+
+    /// A tick now and every `period` from then on; those that were missed follow at once.
+    fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
+        let start = Instant::now();
+        let sleep = Box::pin(Self::sleep_until(start));
+        stream::unfold((sleep, start), move |(mut sleep, due)| async move {
+            sleep.as_mut().await;
+            Self::reset(sleep.as_mut(), due + period);
+            Some(((), (sleep, due + period)))
+        })
     }
 
     /// What has to be held by a thread that makes sleeps.
@@ -68,6 +80,10 @@ impl Peer for Tourbillon {
         async { timeout.await.is_ok() }
     }
 
+    fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
+        tourbillon::interval(period).map(drop)
+    }
+
     fn counters() -> Option<Counters> {
         let stats = tourbillon::Timer::global().stats();
         Some(Counters { armed: stats.armed, unparks: stats.unparks })
@@ -106,6 +122,11 @@ impl Peer for Tokio {
         async { timeout.await.is_ok() }
     }
 
+    fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
+        let mut interval = tokio::time::interval(period);
+        stream::poll_fn(move |cx| interval.poll_tick(cx).map(|_| Some(())))
+    }
+
     fn enter() -> Option<EnterGuard<'static>> {
         Some(RUNTIME.enter())
     }
@@ -127,6 +148,10 @@ impl Peer for AsyncIo {
 
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
         sleep.get_mut().set_at(deadline);
+    }
+
+    fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
+        async_io::Timer::interval(period).map(drop)
     }
 }
 

@@ -4,7 +4,7 @@
 //! Whatever checks that the work was really done runs outside of the time taken.
 
 use std::future::{Future, poll_fn, ready};
-use std::hint::{black_box, spin_loop};
+use std::hint::black_box;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -131,6 +131,11 @@ pub(crate) fn arm_cancel<P: Peer>(pending: usize) -> Work {
 
 /// `sleep`, poll once, drop: the clock is read for each.
 pub(crate) fn arm_cancel_after<P: Peer>(pending: usize) -> Work {
+    arm_cancel_within::<P>(pending, FAR)
+}
+
+/// The same with sleeps of `delay`.
+pub(crate) fn arm_cancel_within<P: Peer>(pending: usize, delay: Duration) -> Work {
     let others = others::<P>(pending);
     Box::new(move |times| {
         let _kept = &others;
@@ -139,7 +144,7 @@ pub(crate) fn arm_cancel_after<P: Peer>(pending: usize) -> Work {
         checked::<P, _>(times, || {
             timed(|| {
                 for _ in 0..times {
-                    let sleep = pin!(P::sleep(black_box(FAR)));
+                    let sleep = pin!(P::sleep(black_box(delay)));
                     assert!(poll(sleep, &waker).is_pending());
                 }
             })
@@ -367,7 +372,7 @@ fn arm_cancel_from<P: Peer>(absent: &AtomicU64, times: u64) -> (Instant, Instant
 fn meet(absent: &AtomicU64) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(30) {
-        spin_loop();
+        thread::yield_now();
     }
     absent.fetch_sub(1, Ordering::Relaxed);
     while absent.load(Ordering::Relaxed) > 0 {

@@ -1,5 +1,6 @@
-//! A million timers that fire.
+//! Masses of timers that fire.
 
+use std::hint::spin_loop;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,42 +11,46 @@ use std::time::{Duration, Instant};
 use crate::common::peers::{Peer, Tourbillon};
 use crate::common::slots::Slots;
 use crate::common::wakers::{Count, poll};
-use crate::common::work::Random;
+use crate::common::work::{FAR, Random, others, timed};
 use crate::process::processor_time;
 use crate::statistics::{micros, percentile};
 
-const TIMERS: u64 = 1_000_000;
-/// Time to arm them all before the first is due.
-const LEAD: Duration = Duration::from_secs(4);
 const SECOND: Duration = Duration::from_secs(1);
 /// None should take longer than this.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Processor nanoseconds per timer, deadlines random within a second.
-pub(crate) fn spread<P: Peer>() -> Vec<f64> {
-    cost::<P>(SECOND)
+pub(crate) fn spread<P: Peer>(count: usize) -> Vec<f64> {
+    cost::<P>(count, SECOND)
 }
 
 /// The same with one deadline for all.
-pub(crate) fn at_once<P: Peer>() -> Vec<f64> {
-    cost::<P>(Duration::from_nanos(1))
+pub(crate) fn at_once<P: Peer>(count: usize) -> Vec<f64> {
+    cost::<P>(count, Duration::from_nanos(1))
 }
 
-fn cost<P: Peer>(span: Duration) -> Vec<f64> {
+fn cost<P: Peer>(count: usize, span: Duration) -> Vec<f64> {
     let _entered = P::enter();
     let woken = Count::new();
     let waker = woken.waker();
+    let mut sleeps = Slots::with_capacity(count);
+    let start = Instant::now() + lead::<P>(count);
     let mut random = Random::new();
-    let start = Instant::now() + LEAD;
-    let mut sleeps = Slots::with_capacity(TIMERS as usize);
-    for _ in 0..TIMERS {
+    for _ in 0..count {
         let deadline = start + random.within(span);
         assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
     }
     sleep_until(start - Duration::from_millis(100));
     let before = processor_time();
-    wait_for(start, || woken.get() == TIMERS);
-    vec![(processor_time() - before).as_nanos() as f64 / TIMERS as f64]
+    wait_for(start, || woken.get() == count as u64);
+    vec![(processor_time() - before).as_nanos() as f64 / count as f64]
+}
+
+/// More than it takes to arm so many, as far as a part of them tells.
+fn lead<P: Peer>(count: usize) -> Duration {
+    const PART: u32 = 64;
+    let part = timed(|| drop(others::<P>(count / PART as usize)));
+    Duration::from_millis(300) + part * PART * 4
 }
 
 /// Remembers when it was woken.
@@ -53,6 +58,13 @@ struct Stamp {
     deadline: Instant,
     woken: OnceLock<Instant>,
     left: Arc<AtomicU64>,
+}
+
+impl Stamp {
+    /// Once it was woken.
+    fn lateness(&self) -> Duration {
+        *self.woken.get().expect("it was woken") - self.deadline
+    }
 }
 
 impl Wake for Stamp {
@@ -65,46 +77,89 @@ impl Wake for Stamp {
 
 /// With a thread that arms and cancels all the while: microseconds of lateness, p50 and p99; and
 /// what an arm and cancel takes that thread, p50, p99.9 and the longest.
-pub(crate) fn with_inserter<P: Peer>() -> Vec<f64> {
+pub(crate) fn with_inserter<P: Peer>(count: usize) -> Vec<f64> {
     let _entered = P::enter();
-    let mut sleeps = Slots::with_capacity(TIMERS as usize);
-    let Stamped { start, left, stamps } = Stamped::arm::<P>(LEAD, &mut sleeps);
+    let armed = Stamped::<P>::arm(count, SECOND, Duration::ZERO);
+    let start = armed.start;
     let over = AtomicBool::new(false);
     let inserts = thread::scope(|scope| {
         let inserter = scope.spawn(|| {
             sleep_until(start);
             insert::<P>(Duration::from_micros(1), &over)
         });
-        wait_for(start, || left.load(Ordering::Relaxed) == 0);
+        armed.wait();
         over.store(true, Ordering::Relaxed);
         inserter.join().expect("it ends")
     });
-    let late = |stamp: &Arc<Stamp>| *stamp.woken.get().expect("all are woken") - stamp.deadline;
-    let late: Vec<Duration> = stamps.iter().map(late).collect();
-    let mut figures = micros(&late, [0.5, 0.99]).to_vec();
+    let mut figures = micros(&armed.lateness(), [0.5, 0.99]).to_vec();
     let insert = |part| percentile(inserts.clone(), part).expect("it inserted") / 1e3;
     figures.extend([insert(0.5), insert(0.999), insert(1.0)]);
     figures
 }
 
+/// So many timers a second, at random instants: microseconds of lateness, p50, p99 and p99.9.
+pub(crate) fn at_a_rate<P: Peer>(per_second: usize, span: Duration) -> Vec<f64> {
+    let _entered = P::enter();
+    let count = (per_second as f64 * span.as_secs_f64()) as usize;
+    let armed = Stamped::<P>::arm(count, span, Duration::ZERO);
+    armed.wait();
+    micros(&armed.lateness(), [0.5, 0.99, 0.999]).to_vec()
+}
+
+/// Timers that are due within 10 ms of each other, and so long ahead that they share a slot of a
+/// wheel: microseconds by which the first is late; and, until then, the longest that it takes to
+/// cancel a timer of the same shard.
+pub(crate) fn one_slot<P: Peer>(count: usize) -> Vec<f64> {
+    const SPAN: Duration = Duration::from_millis(10);
+    /// A wheel may move them that much earlier.
+    const BEFORE: Duration = Duration::from_millis(100);
+    const CANCELS: usize = 200_000;
+    const PACE: Duration = Duration::from_micros(1);
+    let _entered = P::enter();
+    let mut cancelled = Slots::with_capacity(CANCELS);
+    let waker = Count::new().waker();
+    let far = Instant::now() + 2 * FAR;
+    for _ in 0..CANCELS {
+        let sleep = cancelled.push(Some(P::sleep_until(far))).as_pin_mut();
+        assert!(poll(sleep.expect("it was just made"), &waker).is_pending());
+    }
+    let armed = Stamped::<P>::arm(count, SPAN, Duration::from_secs(1));
+    sleep_until(armed.start - BEFORE);
+    let mut longest = Duration::ZERO;
+    let mut next = Instant::now();
+    for index in 0..CANCELS {
+        longest = longest.max(timed(|| cancelled.at(index).set(None)));
+        if armed.left() < count as u64 {
+            break;
+        }
+        next += PACE;
+        while Instant::now() < next {
+            spin_loop();
+        }
+    }
+    armed.wait();
+    let first = armed.stamps.iter().min_by_key(|stamp| stamp.deadline).expect("there are some");
+    [first.lateness(), longest].map(|time| time.as_secs_f64() * 1e6).to_vec()
+}
+
 /// How long a shard's lock may be held, seen from outside: a thread arms and cancels without a
-/// pause in the very shard that a million timers fire from. Microseconds each took, p99.9 and the
-/// longest, and the same while none of the million fires. It is a bound, and not a
+/// pause in the very shard that a mass of timers fires from. Microseconds each took, p99.9 and the
+/// longest, and the same while none of the mass fires. It is a bound, and not a
 /// tight one: the lock is not fair, so a thread may wait for many holds in a row, and the time that
 /// it, or the driver with the lock, waits for a processor is in it.
 ///
 /// To be called first in a process, since it sets the number of shards.
-pub(crate) fn one_shard() -> Vec<f64> {
+pub(crate) fn one_shard(count: usize) -> Vec<f64> {
     let timer = tourbillon::Timer::builder().shards(1).build().expect("the options are valid");
     tourbillon::Timer::set_global(timer).expect("nothing has used it");
-    one_lock::<Tourbillon>()
+    one_lock::<Tourbillon>(count)
 }
 
 /// The same for a timer that has one lock anyway.
-pub(crate) fn one_lock<P: Peer>() -> Vec<f64> {
+pub(crate) fn one_lock<P: Peer>(count: usize) -> Vec<f64> {
     let _entered = P::enter();
-    let mut sleeps = Slots::with_capacity(TIMERS as usize);
-    let Stamped { start, left, .. } = Stamped::arm::<P>(LEAD + SECOND, &mut sleeps);
+    let armed = Stamped::<P>::arm(count, SECOND, SECOND);
+    let start = armed.start;
     let insert_until = |over: &dyn Fn() -> bool| {
         let ended = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -117,7 +172,7 @@ pub(crate) fn one_lock<P: Peer>() -> Vec<f64> {
     let control_start = Instant::now();
     let control = insert_until(&|| control_start.elapsed() >= SECOND);
     sleep_until(start);
-    let taken = insert_until(&|| left.load(Ordering::Relaxed) == 0);
+    let taken = insert_until(&|| armed.left() == 0);
     let of = |taken: Vec<f64>| {
         [0.999, 1.0].map(|part| percentile(taken.clone(), part).expect("it inserted") / 1e3)
     };
@@ -125,35 +180,50 @@ pub(crate) fn one_lock<P: Peer>() -> Vec<f64> {
 }
 
 /// Timers that remember when they were woken.
-struct Stamped {
+struct Stamped<P: Peer> {
     /// The first are due then.
     start: Instant,
-    left: Arc<AtomicU64>,
     stamps: Vec<Arc<Stamp>>,
+    left: Arc<AtomicU64>,
+    _sleeps: Slots<P::Sleep>,
 }
 
-impl Stamped {
-    /// Arms a million, at random within a second.
-    fn arm<P: Peer>(lead: Duration, sleeps: &mut Slots<P::Sleep>) -> Self {
-        let left = Arc::new(AtomicU64::new(TIMERS));
+impl<P: Peer> Stamped<P> {
+    /// Arms them for random instants within `span`, which begins `ahead` after they are armed, or
+    /// later.
+    fn arm(count: usize, span: Duration, ahead: Duration) -> Self {
         let mut random = Random::new();
-        let start = Instant::now() + lead;
-        let mut stamps = Vec::with_capacity(TIMERS as usize);
-        for _ in 0..TIMERS {
-            let deadline = start + random.within(SECOND);
+        let mut sleeps = Slots::with_capacity(count);
+        let mut stamps = Vec::with_capacity(count);
+        let left = Arc::new(AtomicU64::new(count as u64));
+        let start = Instant::now() + lead::<P>(count) + ahead;
+        for _ in 0..count {
+            let deadline = start + random.within(span);
             let stamp = Stamp { deadline, woken: OnceLock::new(), left: Arc::clone(&left) };
             let stamp = Arc::new(stamp);
             let waker = Waker::from(Arc::clone(&stamp));
             assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
             stamps.push(stamp);
         }
-        Self { start, left, stamps }
+        Self { start, stamps, left, _sleeps: sleeps }
+    }
+
+    fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    fn wait(&self) {
+        wait_for(self.start, || self.left() == 0);
+    }
+
+    /// Of each, once all are woken.
+    fn lateness(&self) -> Vec<Duration> {
+        self.stamps.iter().map(|stamp| stamp.lateness()).collect()
     }
 }
 
 /// Arms and cancels until it is `over`, every `pace` at most. Returns the nanoseconds each took.
 fn insert<P: Peer>(pace: Duration, over: &AtomicBool) -> Vec<f64> {
-    const FAR: Duration = Duration::from_secs(1_000);
     /// Of which there is room without a pause for more.
     const INSERTS: usize = 40_000_000;
     let _entered = P::enter();

@@ -1,19 +1,23 @@
 //! The whole comparison with the peers, as one table.
 //!
 //! `cargo bench --bench compare` measures every row, `-- PART` those whose names contain `PART`,
-//! and `-- --svg FILE` draws the ratios as well. It reads `/proc`, so it needs Linux.
+//! and `-- --svg FILE` draws the ratios as well. `-- --quick` measures smaller masses once. It
+//! reads `/proc`, so it needs Linux.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod alarm;
 mod allocations;
+mod bursts;
 mod chart;
 mod expiry;
 mod machine;
 mod memory;
+mod own;
 mod process;
 mod punctuality;
+mod queues;
 mod rest;
 mod scenario;
 mod statistics;
@@ -26,12 +30,15 @@ use std::env;
 use std::fs;
 
 use common::prove_that_sleeps_fire;
-use scenario::CHILD;
+use scenario::{CHILD, FULL, QUICK};
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
+    let quick = arguments.iter().any(|argument| Some(argument.as_str()) == QUICK.argument);
+    let effort = if quick { QUICK } else { FULL };
     if let Some(at) = arguments.iter().position(|argument| argument == CHILD) {
-        return scenario::run_child(&suite::scenarios(), &arguments[at + 1], &arguments[at + 2]);
+        let (name, column) = (&arguments[at + 1], &arguments[at + 2]);
+        return scenario::run_child(&suite::scenarios(effort), name, column);
     }
     prove_that_sleeps_fire();
     // `cargo test` runs benches too, to see that they work.
@@ -43,17 +50,17 @@ fn main() {
     let mut rest = arguments.into_iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
-            "--bench" => {}
+            "--bench" | "--quick" => {}
             "--svg" => svg = Some(rest.next().expect("--svg takes a file")),
             _ => parts.push(argument),
         }
     }
     println!("{}\n", machine::describe());
     let mut rows = Vec::new();
-    for scenario in suite::scenarios() {
+    for scenario in suite::scenarios(effort) {
         if parts.is_empty() || parts.iter().any(|part| scenario.name.contains(part.as_str())) {
             eprintln!("measuring: {}", scenario.name);
-            rows.extend(scenario.measure());
+            rows.extend(scenario.measure(effort));
         }
     }
     println!("{}", table::markdown(&rows));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 fn read(path: impl AsRef<Path>) -> String {
@@ -40,6 +41,20 @@ pub(crate) fn wakeups_of_others() -> u64 {
 /// Memory that is resident, in bytes.
 pub(crate) fn resident() -> u64 {
     field(&read("/proc/self/status"), "VmRSS") * 1024
+}
+
+/// Has the allocator give back to the system what pages it does not use, if it can be asked to.
+pub(crate) fn give_back_pages() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Lets helper threads catch up.
+pub(crate) fn settle() {
+    thread::sleep(Duration::from_millis(300));
 }
 
 fn tasks(figure: impl Fn(&Path) -> u64) -> u64 {

@@ -1,63 +1,94 @@
-//! How late a single sleep ends.
+//! How late single sleeps end.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Builder, Runtime};
+
 use crate::common::peers::{Peer, RUNTIME};
 use crate::statistics::micros;
 
-/// All sleeps of one probe together take about so long.
-const SPAN: Duration = Duration::from_millis(1_500);
-const SLEEPS_MAX: u32 = 1_000;
-
-fn sleeps(delay: Duration) -> u32 {
-    (SPAN.as_micros() / delay.as_micros()).clamp(15, SLEEPS_MAX.into()) as u32
+/// One for each sleep of a probe: as many as `span` takes, within limits.
+fn sleeps(span: Duration) -> impl Iterator<Item = usize> {
+    const LEAST: usize = 5;
+    const MOST: usize = 5_000;
+    let end = Instant::now() + span;
+    (0..MOST).take_while(move |sleep| *sleep < LEAST || Instant::now() < end)
 }
 
-/// Awaited by a parked thread; p50 and p99 in microseconds.
-pub(crate) fn parked<P: Peer>(delay: Duration) -> Vec<f64> {
+/// p50 and p99 in microseconds.
+fn lateness(late: &[Duration]) -> Vec<f64> {
+    micros(late, [0.5, 0.99]).to_vec()
+}
+
+/// Awaited by a parked thread, one after the other.
+pub(crate) fn parked<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
     let _entered = P::enter();
-    lateness(delay, || drop(pollster::block_on(P::sleep(delay))))
+    sleeping(delay, span, || drop(pollster::block_on(P::sleep(delay))))
 }
 
 /// The same while every processor has a thread that never rests.
-pub(crate) fn parked_while_busy<P: Peer>(delay: Duration) -> Vec<f64> {
-    while_busy(|| parked::<P>(delay))
+pub(crate) fn parked_while_busy<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
+    while_busy(|| parked::<P>(delay, span))
+}
+
+/// `std::thread::sleep`, for reference.
+pub(crate) fn thread_sleep(delay: Duration, span: Duration) -> Vec<f64> {
+    sleeping(delay, span, || thread::sleep(delay))
+}
+
+pub(crate) fn thread_sleep_while_busy(delay: Duration, span: Duration) -> Vec<f64> {
+    while_busy(|| thread_sleep(delay, span))
+}
+
+fn sleeping(delay: Duration, span: Duration, mut sleep: impl FnMut()) -> Vec<f64> {
+    sleep();
+    let late = sleeps(span).map(|_| {
+        let start = Instant::now();
+        sleep();
+        start.elapsed() - delay
+    });
+    lateness(&late.collect::<Vec<_>>())
 }
 
 /// Awaited by a task of a tokio runtime.
-pub(crate) fn in_executor<P: Peer>(delay: Duration) -> Vec<f64> {
-    let task = RUNTIME.spawn(async move {
+pub(crate) fn in_executor<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
+    sleeping_on::<P>(&RUNTIME, delay, span)
+}
+
+fn sleeping_on<P: Peer>(runtime: &Runtime, delay: Duration, span: Duration) -> Vec<f64> {
+    let task = runtime.spawn(async move {
         let mut late = Vec::new();
-        for _ in 0..sleeps(delay) {
+        for _ in sleeps(span) {
             let start = Instant::now();
             P::sleep(delay).await;
             late.push(start.elapsed() - delay);
         }
         late
     });
-    micros(&pollster::block_on(task).expect("it ends"), [0.5, 0.99]).to_vec()
+    lateness(&pollster::block_on(task).expect("it ends"))
 }
 
-/// `std::thread::sleep`, for reference.
-pub(crate) fn thread_sleep(delay: Duration) -> Vec<f64> {
-    lateness(delay, || thread::sleep(delay))
-}
-
-pub(crate) fn thread_sleep_while_busy(delay: Duration) -> Vec<f64> {
-    while_busy(|| thread_sleep(delay))
-}
-
-fn lateness(delay: Duration, mut sleep: impl FnMut()) -> Vec<f64> {
-    sleep();
-    let late = (0..sleeps(delay)).map(|_| {
-        let start = Instant::now();
-        sleep();
-        start.elapsed() - delay
+/// Awaited by a task while one worker of four is blocked for 100 ms at a time.
+pub(crate) fn beside_blocked_worker<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
+    const BLOCKED: Duration = Duration::from_millis(100);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .expect("the runtime's threads start");
+    runtime.spawn(async {
+        loop {
+            thread::sleep(BLOCKED);
+            // Lets the worker go to sleep, perhaps as the one that waits for tokio's timers.
+            P::sleep(Duration::from_millis(1)).await;
+        }
     });
-    micros(&late.collect::<Vec<_>>(), [0.5, 0.99]).to_vec()
+    let figures = sleeping_on::<P>(&runtime, delay, span);
+    runtime.shutdown_background();
+    figures
 }
 
 fn while_busy<R>(measure: impl FnOnce() -> R) -> R {

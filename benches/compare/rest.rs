@@ -9,15 +9,13 @@ use crate::common::slots::Slots;
 use crate::common::wakers::{Count, poll};
 use crate::process::{processor_time, wakeups_of_others};
 
-const SPAN: Duration = Duration::from_secs(3);
-
-pub(crate) fn nothing_pending<P: Peer>() -> Vec<f64> {
+pub(crate) fn nothing_pending<P: Peer>(span: Duration) -> Vec<f64> {
     let _entered = P::enter();
     warm_up::<P>();
-    rest(SPAN)
+    rest(span)
 }
 
-pub(crate) fn far_timers<P: Peer>() -> Vec<f64> {
+pub(crate) fn far_timers<P: Peer>(span: Duration) -> Vec<f64> {
     const TIMERS: u64 = 10_000;
     let _entered = P::enter();
     warm_up::<P>();
@@ -29,21 +27,20 @@ pub(crate) fn far_timers<P: Peer>() -> Vec<f64> {
         assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
     }
     thread::sleep(Duration::from_millis(100));
-    rest(SPAN)
+    rest(span)
 }
 
 /// From when it is armed until it has fired.
-pub(crate) fn one_timer<P: Peer>() -> Vec<f64> {
-    const DELAY: Duration = Duration::from_secs(10);
+pub(crate) fn one_timer<P: Peer>(delay: Duration) -> Vec<f64> {
     let _entered = P::enter();
     warm_up::<P>();
     let woken = Count::new();
     let waker = woken.waker();
-    let mut sleep = pin!(P::sleep(DELAY));
+    let mut sleep = pin!(P::sleep(delay));
     assert!(poll(sleep.as_mut(), &waker).is_pending());
     // That the driver learns of it is not counted.
     thread::sleep(Duration::from_millis(100));
-    let figures = rest(DELAY);
+    let figures = rest(delay);
     assert_eq!(woken.get(), 1, "{}: it has fired", P::NAME);
     figures
 }

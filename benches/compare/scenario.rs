@@ -1,13 +1,13 @@
 //! What is measured, and how.
 
 use std::env;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::peers::{AsyncIo, FuturesTimer, Peer, Tokio, Tourbillon};
 use crate::common::work::Work;
-use crate::statistics::median;
+use crate::statistics;
 
 /// Columns of the table. The last one is `std::thread::sleep`, where that is a measure.
 pub(crate) const COLUMNS: [&str; 5] =
@@ -19,9 +19,7 @@ pub(crate) const ASYNC_IO: usize = 2;
 /// The argument that makes a process measure one column of one scenario.
 pub(crate) const CHILD: &str = "--child";
 
-/// Rounds of [`How::Work`], each column once in each.
-const ROUNDS: usize = 25;
-/// One round of one column takes about so long...
+/// One round of [`How::Work`] takes one column about so long...
 const ROUND: Duration = Duration::from_millis(10);
 /// ...and if it has to wait for timers, no longer than this.
 const ROUND_MAX: Duration = Duration::from_millis(150);
@@ -29,18 +27,49 @@ const ROUND_MAX: Duration = Duration::from_millis(150);
 /// not to be this column's burden. Then an eighth of the work, as the processor was at rest.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// What a row of the table measures, empty if its scenario has one row only, and the unit. Less is
-/// better everywhere.
+/// A result is said not to repeat if that of a third of the rounds is further off than this.
+const REPEATS_WITHIN: f64 = 0.15;
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    /// What asks for it, of child processes too.
+    pub(crate) argument: Option<&'static str>,
+    /// Rounds of [`How::Work`], each column once in each.
+    works: usize,
+    /// Rounds of what is measured in processes of its own.
+    probes: usize,
+    /// Timers in a mass.
+    pub(crate) mass: usize,
+    /// For how long a probe sleeps again and again, or rests.
+    pub(crate) span: Duration,
+}
+
+pub(crate) const FULL: Effort =
+    Effort { argument: None, works: 21, probes: 3, mass: 1_000_000, span: Duration::from_secs(1) };
+
+pub(crate) const QUICK: Effort = Effort {
+    argument: Some("--quick"),
+    works: 3,
+    probes: 1,
+    mass: 100_000,
+    span: Duration::from_millis(100),
+};
+
+/// What a row of the table measures, empty if that is what its scenario is called, and the unit.
+/// Less is better everywhere.
 pub(crate) type Metric = (&'static str, &'static str);
 
 /// One function a column, `None` where there is nothing to measure.
-pub(crate) type Columns<R> = [Option<fn() -> R>; COLUMNS.len()];
+pub(crate) type Columns<R> = [Option<Box<dyn Fn() -> R>>; COLUMNS.len()];
 
 pub(crate) enum How {
     /// Timed here, in turn with the others; the metric is nanoseconds each.
     Work(Columns<Work>),
-    /// Measured in a process of its own, so many times; one figure for each metric.
-    Probe(usize, Columns<Vec<f64>>),
+    /// Measured in a process of its own; one figure for each metric.
+    Probe(Columns<Vec<f64>>),
+    /// The same with the processes of all columns at a time, since they rest.
+    AtRest(Columns<Vec<f64>>),
 }
 
 pub(crate) struct Scenario {
@@ -53,22 +82,40 @@ pub(crate) struct Scenario {
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) unit: &'static str,
-    pub(crate) figures: [Option<f64>; COLUMNS.len()],
+    pub(crate) figures: [Option<Figure>; COLUMNS.len()],
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Figure {
+    pub(crate) median: f64,
+    /// Whether that of the first, second and last third of the rounds is about the same.
+    pub(crate) repeats: bool,
+}
+
+impl Figure {
+    fn of(rounds: &[f64]) -> Option<Self> {
+        let median = statistics::median(rounds.to_vec()).filter(|figure| figure.is_finite())?;
+        let thirds = rounds.chunks(rounds.len().div_ceil(3));
+        let off = |part: &[f64]| Some((statistics::median(part.to_vec())? - median).abs());
+        let most = thirds.filter_map(off).fold(0.0, f64::max);
+        Some(Self { median, repeats: most <= median.abs() * REPEATS_WITHIN })
+    }
 }
 
 impl Row {
     /// A column's figure as a multiple of tokio's.
     pub(crate) fn ratio(&self, column: usize) -> Option<f64> {
-        let (own, tokio) = (self.figures[column]?, self.figures[TOKIO]?);
+        let (own, tokio) = (self.figures[column]?.median, self.figures[TOKIO]?.median);
         (tokio > 0.0).then(|| own / tokio)
     }
 }
 
 impl Scenario {
-    pub(crate) fn measure(&self) -> Vec<Row> {
+    pub(crate) fn measure(&self, effort: Effort) -> Vec<Row> {
         let samples = match &self.how {
-            How::Work(columns) => measure_work(columns),
-            How::Probe(rounds, columns) => self.measure_probes(*rounds, columns),
+            How::Work(columns) => measure_work(columns, effort.works),
+            How::Probe(columns) => self.measure_probes(columns, effort, 1),
+            How::AtRest(columns) => self.measure_probes(columns, effort, columns.len()),
         };
         let row = |(index, (what, unit)): (usize, &Metric)| Row {
             name: match *what {
@@ -78,30 +125,46 @@ impl Scenario {
             unit,
             figures: samples.each_ref().map(|rounds| {
                 let figures: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
-                median(figures).filter(|figure| figure.is_finite())
+                Figure::of(&figures)
             }),
         };
         self.metrics.iter().enumerate().map(row).collect()
     }
 
-    fn measure_probes(&self, rounds: usize, columns: &Columns<Vec<f64>>) -> Samples {
+    /// All columns at a time, or each once the one before has ended.
+    fn measure_probes(
+        &self,
+        columns: &Columns<Vec<f64>>,
+        effort: Effort,
+        at_a_time: usize,
+    ) -> Samples {
         let mut samples = Samples::default();
-        for round in 0..rounds {
-            for column in in_turn(round) {
-                if columns[column].is_some() {
-                    samples[column].push(self.ask_child(column));
+        for round in 0..effort.probes {
+            let columns: Vec<usize> = in_turn(round).filter(|at| columns[*at].is_some()).collect();
+            for together in columns.chunks(at_a_time) {
+                let children: Vec<_> =
+                    together.iter().map(|at| (*at, self.start_child(*at, effort))).collect();
+                for (column, child) in children {
+                    samples[column].push(self.figures_of(column, child));
                 }
             }
         }
         samples
     }
 
-    fn ask_child(&self, column: usize) -> Vec<f64> {
+    fn start_child(&self, column: usize, effort: Effort) -> Child {
         let own_path = env::current_exe().expect("the bench knows its path");
-        let output = Command::new(own_path)
+        Command::new(own_path)
             .args([CHILD, self.name.as_str(), COLUMNS[column]])
-            .output()
-            .expect("the bench can start itself");
+            .args(effort.argument)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the bench can start itself")
+    }
+
+    fn figures_of(&self, column: usize, child: Child) -> Vec<f64> {
+        let output = child.wait_with_output().expect("it ends");
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{} of {}: {error}", self.name, COLUMNS[column]);
         let figures = String::from_utf8(output.stdout).expect("it prints figures");
@@ -120,16 +183,16 @@ fn in_turn(round: usize) -> impl Iterator<Item = usize> {
     (0..COLUMNS.len()).map(move |column| (column + round) % COLUMNS.len())
 }
 
-fn measure_work(columns: &Columns<Work>) -> Samples {
-    let mut works = columns.map(|column| {
-        column.map(|prepare| {
+fn measure_work(columns: &Columns<Work>, rounds: usize) -> Samples {
+    let mut works = columns.each_ref().map(|column| {
+        column.as_ref().map(|prepare| {
             let mut work = prepare();
             let times = calibrate(&mut work);
             (work, times)
         })
     });
     let mut samples = Samples::default();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for column in in_turn(round) {
             if let Some((work, times)) = &mut works[column] {
                 thread::sleep(SETTLE);
@@ -158,7 +221,9 @@ fn calibrate(work: &mut Work) -> u64 {
 pub(crate) fn run_child(scenarios: &[Scenario], name: &str, column: &str) {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
     let column = COLUMNS.iter().position(|own| *own == column).expect("it exists");
-    let How::Probe(_, columns) = &scenario.how else { panic!("{name} is no probe") };
-    let probe = columns[column].expect("it is measured");
+    let (How::Probe(columns) | How::AtRest(columns)) = &scenario.how else {
+        panic!("{name} is no probe")
+    };
+    let probe = columns[column].as_ref().expect("it is measured");
     probe().iter().for_each(|figure| print!("{figure} "));
 }

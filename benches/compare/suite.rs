@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crate::common::entries::{DelayQueue, TheirDelayQueue};
 use crate::common::peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
 use crate::common::work::Towards::{Earlier, Later};
 use crate::common::work::{self, Work};
-use crate::scenario::{Columns, How, Metric, Scenario};
-use crate::{alarm, expiry, memory, punctuality, rest, tasks, threads};
+use crate::scenario::{Columns, Effort, How, Metric, Scenario};
+use crate::{alarm, bursts, expiry, memory, own, punctuality, queues, rest, tasks, threads};
 
 /// A function for every peer, and one more for `std` if it is given.
 macro_rules! each {
@@ -14,85 +15,147 @@ macro_rules! each {
         each!($module::$function($($argument),*), None)
     };
     ($module:ident :: $function:ident ($($argument:expr),*), $std:expr) => {[
-        Some(|| $module::$function::<Tourbillon>($($argument),*)),
-        Some(|| $module::$function::<Tokio>($($argument),*)),
-        Some(|| $module::$function::<AsyncIo>($($argument),*)),
-        Some(|| $module::$function::<FuturesTimer>($($argument),*)),
+        Some(Box::new(move || $module::$function::<Tourbillon>($($argument),*))),
+        Some(Box::new(move || $module::$function::<Tokio>($($argument),*))),
+        Some(Box::new(move || $module::$function::<AsyncIo>($($argument),*))),
+        Some(Box::new(move || $module::$function::<FuturesTimer>($($argument),*))),
         $std,
     ]};
 }
 
-/// Timed in turn, in nanoseconds for each operation.
-fn work(name: &str, columns: Columns<Work>) -> Scenario {
-    Scenario { name: name.to_owned(), metrics: &[("", "ns")], how: How::Work(columns) }
+/// For what no peer has.
+fn ours<R>(ours: impl Fn() -> R + 'static) -> Columns<R> {
+    [Some(Box::new(ours)), None, None, None, None]
 }
 
-/// Measured in processes of its own, `rounds` times.
+fn ours_and_tokio<R>(
+    ours: impl Fn() -> R + 'static,
+    tokio: impl Fn() -> R + 'static,
+) -> Columns<R> {
+    [Some(Box::new(ours)), Some(Box::new(tokio)), None, None, None]
+}
+
+/// Timed in turn, in nanoseconds for each operation.
+fn work(name: impl Into<String>, columns: Columns<Work>) -> Scenario {
+    Scenario { name: name.into(), metrics: NANOS, how: How::Work(columns) }
+}
+
+/// Measured in processes of its own.
 fn probe(
-    name: &str,
+    name: impl Into<String>,
     metrics: &'static [Metric],
-    rounds: usize,
     columns: Columns<Vec<f64>>,
 ) -> Scenario {
-    Scenario { name: name.to_owned(), metrics, how: How::Probe(rounds, columns) }
+    Scenario { name: name.into(), metrics, how: How::Probe(columns) }
 }
 
-/// Rounds of what is measured in a process of its own and varies.
-const PROBES: usize = 3;
+const NANOS: &[Metric] = &[("", "ns")];
+const MICROS: &[Metric] = &[("", "us")];
+const PROCESSOR: &[Metric] = &[("", "ns of processor")];
+const MAKING: &[Metric] = &[("allocated", "bytes"), ("taken", "ns")];
 
 const THOUSAND: usize = 1_000;
 const MILLION: usize = 1_000_000;
 
-pub(crate) fn scenarios() -> Vec<Scenario> {
-    [hot_paths(), many_threads(), resets(), masses(), single_sleeps(), costs_at_rest(), memory()]
-        .into_iter()
-        .flatten()
-        .collect()
+/// A number in words.
+fn count(number: usize) -> String {
+    match number {
+        MILLION.. => format!("{} million", number / MILLION),
+        THOUSAND.. => format!("{} thousand", number / THOUSAND),
+        _ => number.to_string(),
+    }
 }
 
-fn hot_paths() -> Vec<Scenario> {
-    vec![
-        work("arm + cancel, 0 pending", each!(work::arm_cancel(0))),
-        work("arm + cancel, 10 thousand pending", each!(work::arm_cancel(10 * THOUSAND))),
-        work("arm + cancel, 1 million pending", each!(work::arm_cancel(MILLION))),
-        work("arm + cancel, clock read, 0 pending", each!(work::arm_cancel_after(0))),
-        work(
-            "arm + cancel, clock read, 10 thousand pending",
-            each!(work::arm_cancel_after(10 * THOUSAND)),
-        ),
-        work("arm + cancel, clock read, 1 million pending", each!(work::arm_cancel_after(MILLION))),
+/// A duration in words.
+fn time(span: Duration) -> String {
+    match span.as_micros() {
+        1_000_000.. => format!("{} s", span.as_secs()),
+        1_000.. => format!("{} ms", span.as_millis()),
+        micros => format!("{micros} us"),
+    }
+}
+
+pub(crate) fn scenarios(effort: Effort) -> Vec<Scenario> {
+    [
+        hot_paths(effort),
+        many_threads(effort),
+        resets(effort),
+        bursts(effort),
+        masses(effort),
+        tokio_tasks(effort),
+        single_sleeps(effort),
+        costs_at_rest(effort),
+        memory(effort),
+        queues(effort),
+        own(effort),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn hot_paths(effort: Effort) -> Vec<Scenario> {
+    const SOON: Duration = Duration::from_millis(20);
+    let mut rows = Vec::new();
+    for others in [0, effort.mass / 100, effort.mass] {
+        let name = format!("arm + cancel, {} pending", count(others));
+        rows.push(work(name, each!(work::arm_cancel(others))));
+    }
+    for others in [0, effort.mass / 100, effort.mass] {
+        let name = format!("arm + cancel, clock read, {} pending", count(others));
+        rows.push(work(name, each!(work::arm_cancel_after(others))));
+    }
+    rows.extend([
+        work("arm + cancel, clock read, 20 ms", each!(work::arm_cancel_within(0, SOON))),
         work("create + drop unpolled", each!(work::create_drop())),
         work("poll again while armed", each!(work::poll_again())),
         work("poll of a past deadline", each!(work::past_deadline())),
         work("drop of a fired sleep", each!(work::drop_fired())),
         work("timeout, ready at once", each!(work::timeout_ready())),
         work("timeout, pending once", each!(work::timeout_pending_once())),
-    ]
+    ]);
+    rows
 }
 
-fn many_threads() -> Vec<Scenario> {
-    const NS: &[Metric] = &[("", "ns")];
+fn many_threads(effort: Effort) -> Vec<Scenario> {
+    let times = effort.mass / 2;
+    let mut rows = Vec::from([1, 2, 4, 8, 16, 32, 64, 128].map(|threads| {
+        let name = format!("arm + cancel on {threads} thread{}", plural(threads));
+        probe(name, NANOS, each!(threads::contended(threads, times)))
+    }));
+    rows.push(probe("armed here, dropped there", NANOS, each!(threads::handed_over(times))));
+    rows
+}
+
+fn resets(effort: Effort) -> Vec<Scenario> {
+    let (few, mass) = (effort.mass / 100, effort.mass);
+    let name = |what, among| format!("reset to {what} {}", count(among));
     vec![
-        probe("arm + cancel on 2 threads", NS, PROBES, each!(threads::contended(2))),
-        probe("arm + cancel on 4 threads", NS, PROBES, each!(threads::contended(4))),
-        probe("arm + cancel on 8 threads", NS, PROBES, each!(threads::contended(8))),
-        probe("arm + cancel on 16 threads", NS, PROBES, each!(threads::contended(16))),
-        probe("armed here, dropped there", NS, PROBES, each!(threads::handed_over())),
+        work(name("later,", few), each!(work::reset(Later, few))),
+        work(name("later,", mass), each!(work::reset(Later, mass))),
+        work(name("later, random of", mass), each!(work::reset_random(mass))),
+        work(name("earlier,", few), each!(work::reset(Earlier, few))),
+        work(name("earlier,", mass), each!(work::reset(Earlier, mass))),
     ]
 }
 
-fn resets() -> Vec<Scenario> {
-    vec![
-        work("reset to later, 10 thousand", each!(work::reset(Later, 10 * THOUSAND))),
-        work("reset to later, 1 million", each!(work::reset(Later, MILLION))),
-        work("reset to later, random of 1 million", each!(work::reset_random(MILLION))),
-        work("reset to earlier, 10 thousand", each!(work::reset(Earlier, 10 * THOUSAND))),
-        work("reset to earlier, 1 million", each!(work::reset(Earlier, MILLION))),
-    ]
+/// Up to more timers than any cache holds.
+fn bursts(effort: Effort) -> Vec<Scenario> {
+    const PARTS: &[Metric] = &[("", "ns"), ("arm", "ns"), ("drop", "ns")];
+    let mass = effort.mass;
+    let name = |number| format!("{} armed, dropped in random order, each", count(number));
+    let mut rows = Vec::from([mass / 1_000, mass / 100, mass / 10].map(|number| {
+        probe(name(number), NANOS, each!(bursts::random_order_again(number, mass / 4)))
+    }));
+    rows.push(probe(name(mass), PARTS, each!(bursts::random_order(mass))));
+    // It takes the others half a minute.
+    let ours = move || bursts::random_order::<Tourbillon>(10 * mass);
+    let tokio = move || bursts::random_order::<Tokio>(10 * mass);
+    rows.push(probe(name(10 * mass), PARTS, ours_and_tokio(ours, tokio)));
+    rows
 }
 
-fn masses() -> Vec<Scenario> {
-    const PROCESSOR: &[Metric] = &[("", "ns of processor")];
+fn masses(effort: Effort) -> Vec<Scenario> {
     const INSERTER: &[Metric] = &[
         ("lateness p50", "us"),
         ("lateness p99", "us"),
@@ -106,78 +169,93 @@ fn masses() -> Vec<Scenario> {
         ("p99.9 while none fires", "us"),
         ("max while none fires", "us"),
     ];
-    const TASKS: &[Metric] =
-        &[("per task", "ns of processor"), ("lateness p50", "us"), ("lateness p99", "us")];
+    const SLOT: &[Metric] = &[("lateness of the first", "us"), ("longest cancel till then", "us")];
+    let mass = effort.mass;
+    let name = |what| format!("{} {what}", count(mass));
     vec![
-        probe("1 million fire in 1 s, each", PROCESSOR, PROBES, each!(expiry::spread())),
-        probe("1 million fire at once, each", PROCESSOR, PROBES, each!(expiry::at_once())),
-        probe(
-            "1 million fire beside an inserter",
-            INSERTER,
-            PROBES,
-            each!(expiry::with_inserter()),
-        ),
+        probe(name("fire in 1 s, each"), PROCESSOR, each!(expiry::spread(mass))),
+        probe(name("fire at once, each"), PROCESSOR, each!(expiry::at_once(mass))),
+        probe(name("fire beside an inserter"), INSERTER, each!(expiry::with_inserter(mass))),
         probe(
             "wait for a shard that fires",
             SHARD,
-            PROBES,
-            [Some(expiry::one_shard), Some(expiry::one_lock::<Tokio>), None, None, None],
+            ours_and_tokio(
+                move || expiry::one_shard(mass),
+                move || expiry::one_lock::<Tokio>(mass),
+            ),
         ),
-        probe("200 thousand tokio tasks", TASKS, PROBES, each!(tasks::many())),
+        probe(name("in one slot become due"), SLOT, each!(expiry::one_slot(mass))),
     ]
 }
 
-fn single_sleeps() -> Vec<Scenario> {
-    const LATENESS: &[Metric] = &[("p50", "us"), ("p99", "us")];
-    const DESCENDING: &[Metric] = &[("unparks each", ""), ("driver wake-ups each", "")];
-    macro_rules! sleeping {
-        ($name:literal, $delay:expr) => {
-            probe(
-                concat!("lateness of ", $name),
-                LATENESS,
-                PROBES,
-                each!(punctuality::parked($delay), Some(|| punctuality::thread_sleep($delay))),
-            )
-        };
+fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
+    const TASKS: &[Metric] =
+        &[("per task", "ns of processor"), ("lateness p50", "us"), ("lateness p99", "us")];
+    let Effort { mass, span, .. } = effort;
+    let name = format!("{} tokio tasks", count(mass / 5));
+    let mut rows = vec![probe(name, TASKS, each!(tasks::many(mass / 5)))];
+    let millis = Duration::from_millis;
+    for (tasks, period) in [(1_000, millis(1)), (1_000, millis(10)), (1, millis(1) / 1_000)] {
+        let name = format!("a tick of {tasks} interval{} of {}", plural(tasks), time(period));
+        rows.push(probe(name, PROCESSOR, each!(tasks::intervals(tasks, period, span))));
     }
+    rows
+}
+
+fn single_sleeps(effort: Effort) -> Vec<Scenario> {
+    const LATENESS: &[Metric] = &[("p50", "us"), ("p99", "us")];
+    const RATE: &[Metric] = &[("p50", "us"), ("p99", "us"), ("p99.9", "us")];
+    const DESCENDING: &[Metric] = &[("unparks each", ""), ("driver wake-ups each", "")];
     const BUSY: Duration = Duration::from_millis(1);
-    vec![
-        sleeping!("50 us", Duration::from_micros(50)),
-        sleeping!("100 us", Duration::from_micros(100)),
-        sleeping!("500 us", Duration::from_micros(500)),
-        sleeping!("1 ms", Duration::from_millis(1)),
-        sleeping!("10 ms", Duration::from_millis(10)),
-        sleeping!("100 ms", Duration::from_millis(100)),
+    const BLOCKED: Duration = Duration::from_millis(30);
+    let span = effort.span;
+    let micros = [10, 50, 100, 500, 1_000, 10_000, 100_000].map(Duration::from_micros);
+    let mut rows = Vec::from(micros.map(|delay| {
+        let std = Some(Box::new(move || punctuality::thread_sleep(delay, span)) as _);
+        let name = format!("lateness of {}", time(delay));
+        probe(name, LATENESS, each!(punctuality::parked(delay, span), std))
+    }));
+    let std = Some(Box::new(move || punctuality::thread_sleep_while_busy(BUSY, span)) as _);
+    rows.extend([
         probe(
             "lateness of 1 ms in a tokio task",
             LATENESS,
-            PROBES,
-            each!(punctuality::in_executor(BUSY)),
+            each!(punctuality::in_executor(BUSY, span)),
         ),
         probe(
             "lateness of 1 ms, processors busy",
             LATENESS,
-            PROBES,
-            each!(
-                punctuality::parked_while_busy(BUSY),
-                Some(|| punctuality::thread_sleep_while_busy(BUSY))
-            ),
+            each!(punctuality::parked_while_busy(BUSY, span), std),
         ),
-        probe("lateness of 30 ms, worker blocked", LATENESS, 1, each!(tasks::worker_blocked())),
-        probe("each earlier than the last", DESCENDING, PROBES, each!(alarm::descending())),
-    ]
+        probe(
+            "lateness of 30 ms, worker blocked",
+            LATENESS,
+            each!(punctuality::beside_blocked_worker(BLOCKED, span)),
+        ),
+        probe(
+            "lateness of 10 thousand a second",
+            RATE,
+            each!(expiry::at_a_rate(10 * THOUSAND, span)),
+        ),
+        probe("each earlier than the last", DESCENDING, each!(alarm::descending())),
+    ]);
+    rows
 }
 
-fn costs_at_rest() -> Vec<Scenario> {
+/// The processes of all peers rest at the same time.
+fn costs_at_rest(effort: Effort) -> Vec<Scenario> {
     const REST: &[Metric] = &[("driver wake-ups", ""), ("processor time", "us")];
+    let (span, delay) = (3 * effort.span, 10 * effort.span);
+    let at_rest = |name, columns| Scenario { name, metrics: REST, how: How::AtRest(columns) };
+    let (while_resting, until_due) = (time(span), time(delay));
     vec![
-        probe("3 s, nothing pending", REST, 1, each!(rest::nothing_pending())),
-        probe("3 s, 10 thousand far timers", REST, 1, each!(rest::far_timers())),
-        probe("one 10 s timer", REST, 1, each!(rest::one_timer())),
+        at_rest(format!("{while_resting}, nothing pending"), each!(rest::nothing_pending(span))),
+        at_rest(format!("{while_resting}, 10 thousand far timers"), each!(rest::far_timers(span))),
+        at_rest(format!("one {until_due} timer"), each!(rest::one_timer(delay))),
     ]
 }
 
-fn memory() -> Vec<Scenario> {
+fn memory(effort: Effort) -> Vec<Scenario> {
     const SIZE: &[Metric] = &[("", "bytes")];
     const BURST: &[Metric] = &[
         ("allocated each", "bytes"),
@@ -185,10 +263,77 @@ fn memory() -> Vec<Scenario> {
         ("allocated each once dropped", "bytes"),
         ("resident each once dropped", "bytes"),
     ];
+    const SURVIVORS: &[Metric] = &[
+        ("allocated at the peak", "MB"),
+        ("resident at the peak", "MB"),
+        ("allocated", "MB"),
+        ("resident", "MB"),
+    ];
     const CALLS: &[Metric] = &[("allocations", ""), ("unparks", "")];
+    let mass = effort.mass;
+    let armed = format!("{} armed", count(mass));
+    let left = format!("{} in boxes, 1 in 256 left", count(mass));
     vec![
-        probe("size of the future", SIZE, 1, each!(memory::size())),
-        probe("1 million armed", BURST, 1, each!(memory::burst())),
-        probe("arm + cancel, not the earliest", CALLS, 1, each!(memory::per_cancelled())),
+        probe("size of the future", SIZE, each!(memory::size())),
+        probe(armed, BURST, each!(bursts::memory(mass))),
+        probe(left, SURVIVORS, each!(bursts::survivors(mass))),
+        probe("arm + cancel, not the earliest", CALLS, each!(memory::per_cancelled())),
     ]
+}
+
+/// tokio's column is tokio-util's queue.
+fn queues(effort: Effort) -> Vec<Scenario> {
+    let mass = effort.mass;
+    vec![
+        probe(
+            "DelayQueue, made with one entry",
+            MAKING,
+            ours_and_tokio(queues::made::<DelayQueue>, queues::made::<TheirDelayQueue>),
+        ),
+        probe(
+            format!("DelayQueue, {} due, each", count(mass)),
+            NANOS,
+            ours_and_tokio(
+                move || queues::backlog::<DelayQueue>(mass),
+                move || queues::backlog::<TheirDelayQueue>(mass),
+            ),
+        ),
+        probe(
+            format!("DelayQueue::peek, {} in one slot", count(mass)),
+            MICROS,
+            ours_and_tokio(
+                move || queues::peek::<DelayQueue>(mass, |queue| queue.peek().is_some()),
+                move || queues::peek::<TheirDelayQueue>(mass, |queue| queue.peek().is_some()),
+            ),
+        ),
+    ]
+}
+
+/// Timers, drivers and clocks of one's own.
+fn own(effort: Effort) -> Vec<Scenario> {
+    let mass = effort.mass;
+    let few = mass / 31;
+    let mut rows = vec![
+        probe("Timer, made, its thread not started", MAKING, ours(own::timer)),
+        probe(
+            format!("Driver::next_deadline, {} in one slot", count(mass)),
+            MICROS,
+            ours(move || own::next_deadline(mass)),
+        ),
+    ];
+    rows.extend([1, 8, 64, 256].map(|shards| {
+        let name = format!("turn of an empty Driver, {shards} shard{}", plural(shards));
+        work(name, ours(move || own::empty_turn(shards)))
+    }));
+    rows.extend([1, 8].map(|shards| {
+        let shards_name = format!("{shards} shard{}", plural(shards));
+        let name = format!("VirtualClock, {shards_name}, {} timers, each", count(few));
+        probe(name, MICROS, ours(move || own::virtual_clock(shards, few)))
+    }));
+    rows
+}
+
+/// The ending of a word for so many.
+fn plural(number: usize) -> &'static str {
+    if number == 1 { "" } else { "s" }
 }

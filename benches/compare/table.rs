@@ -1,8 +1,8 @@
 //! The rows as a table.
 
-use crate::scenario::{COLUMNS, OURS, Row};
+use crate::scenario::{COLUMNS, Figure, OURS, Row, TOKIO};
 
-/// A Markdown table that reads well as plain text, too.
+/// A Markdown table that reads well as plain text, too. What did not repeat has a `~`.
 pub(crate) fn markdown(rows: &[Row]) -> String {
     let head = ["", "unit"].into_iter().chain(COLUMNS).chain(["ratio to tokio"]);
     let mut cells = vec![head.map(str::to_owned).collect::<Vec<_>>()];
@@ -25,10 +25,15 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
 }
 
 fn line(row: &Row) -> Vec<String> {
-    let figures = row.figures.iter().map(|figure| figure.map_or(String::new(), number));
+    let cell = |repeats, figure| format!("{}{}", if repeats { "" } else { "~" }, number(figure));
+    let figure = |figure: &Figure| cell(figure.repeats, figure.median);
+    let figures = row.figures.iter().map(|own| own.as_ref().map_or(String::new(), figure));
+    let repeat = [OURS, TOKIO]
+        .iter()
+        .all(|column| row.figures[*column].as_ref().is_none_or(|figure| figure.repeats));
     let mut line = vec![row.name.clone(), row.unit.to_owned()];
     line.extend(figures);
-    line.push(row.ratio(OURS).map_or(String::new(), number));
+    line.push(row.ratio(OURS).map_or(String::new(), |ratio| cell(repeat, ratio)));
     line
 }
 

@@ -1,8 +1,13 @@
-//! Sleeping tasks of a tokio runtime.
+//! Tasks of a tokio runtime.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use futures::StreamExt;
 
 use crate::common::peers::{Peer, RUNTIME};
 use crate::common::work::Random;
@@ -10,61 +15,50 @@ use crate::expiry::{sleep_until, wait_for};
 use crate::process::processor_time;
 use crate::statistics::micros;
 
-/// 200 thousand tasks that each sleep once, until some time within one second: processor
-/// nanoseconds per task, and microseconds of lateness, p50 and p99.
-pub(crate) fn many<P: Peer>() -> Vec<f64> {
-    const TASKS: u64 = 200_000;
-    static LEFT: AtomicU64 = AtomicU64::new(TASKS);
+/// So many tasks that each sleep once, until some time within one second: processor nanoseconds
+/// per task, and microseconds of lateness, p50 and p99.
+pub(crate) fn many<P: Peer>(count: usize) -> Vec<f64> {
+    static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let mut random = Random::new();
-    let start = Instant::now() + Duration::from_secs(2);
-    let tasks: Vec<_> = (0..TASKS)
+    let lead = Duration::from_millis(200) + Duration::from_micros(8) * count as u32;
+    let start = Instant::now() + lead;
+    let tasks: Vec<_> = (0..count)
         .map(|_| {
             let deadline = start + random.within(Duration::from_secs(1));
             RUNTIME.spawn(async move {
                 P::sleep_until(deadline).await;
                 let late = deadline.elapsed();
-                LEFT.fetch_sub(1, Ordering::Relaxed);
+                WOKEN.fetch_add(1, Ordering::Relaxed);
                 late
             })
         })
         .collect();
     sleep_until(start - Duration::from_millis(100));
     let before = processor_time();
-    wait_for(start, || LEFT.load(Ordering::Relaxed) == 0);
-    let each = (processor_time() - before).as_nanos() as f64 / TASKS as f64;
+    wait_for(start, || WOKEN.load(Ordering::Relaxed) == count);
+    let each = (processor_time() - before).as_nanos() as f64 / count as f64;
     let late = tasks.into_iter().map(|task| pollster::block_on(task).expect("it ends"));
     let late: Vec<Duration> = late.collect();
     [vec![each], micros(&late, [0.5, 0.99]).to_vec()].concat()
 }
 
-/// One worker of four is blocked for 100 ms at a time: how late a sleep of 30 ms ends in a task,
-/// p50 and p99 in microseconds.
-pub(crate) fn worker_blocked<P: Peer>() -> Vec<f64> {
-    const BLOCKED: Duration = Duration::from_millis(100);
-    const DELAY: Duration = Duration::from_millis(30);
-    const SLEEPS: usize = 50;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(4)
-        .enable_time()
-        .build()
-        .expect("the runtime's threads start");
-    runtime.spawn(async {
-        loop {
-            thread::sleep(BLOCKED);
-            // Lets the worker go to sleep, perhaps as the one that waits for tokio's timers.
-            P::sleep(Duration::from_millis(1)).await;
-        }
-    });
-    let sleeper = runtime.spawn(async {
-        let mut late = Vec::new();
-        for _ in 0..SLEEPS {
-            let start = Instant::now();
-            P::sleep(DELAY).await;
-            late.push(start.elapsed() - DELAY);
-        }
-        late
-    });
-    let late = pollster::block_on(sleeper).expect("it ends");
-    runtime.shutdown_background();
-    micros(&late, [0.5, 0.99]).to_vec()
+/// So many tasks with an interval each, of `period`: processor nanoseconds for each tick.
+pub(crate) fn intervals<P: Peer>(count: usize, period: Duration, span: Duration) -> Vec<f64> {
+    let ticks: Arc<[_]> = (0..count).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
+    for task in 0..count {
+        let ticks = Arc::clone(&ticks);
+        RUNTIME.spawn(async move {
+            let mut interval = pin!(P::ticks(period));
+            while interval.next().await.is_some() {
+                ticks[task].fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    let sum = || ticks.iter().map(|ticks| ticks.load(Ordering::Relaxed)).sum::<u64>();
+    // Until all tasks tick.
+    thread::sleep(span / 4);
+    let (time_before, before) = (processor_time(), sum());
+    thread::sleep(span);
+    let (time, counted) = (processor_time() - time_before, sum() - before);
+    vec![time.as_nanos() as f64 / counted as f64]
 }

@@ -1,0 +1,92 @@
+//! Timers, drivers and clocks of one's own.
+
+use std::hint::black_box;
+use std::pin::Pin;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tourbillon::{Driver, Sleep, Timer, VirtualClock};
+
+use crate::allocations;
+use crate::common::wakers::{Count, poll};
+use crate::common::work::{FAR, Random, Work, timed};
+use crate::statistics::median;
+
+/// Bytes allocated for one, and the nanoseconds to make it when all that were made are kept.
+pub(crate) fn making<T>(make: impl Fn() -> T) -> Vec<f64> {
+    const TIMES: usize = 1_000;
+    let mut made = Vec::with_capacity(TIMES);
+    let taken = timed(|| made.extend((0..TIMES).map(|_| make())));
+    allocations::count();
+    let _one = make();
+    vec![allocations::bytes() as f64, taken.as_nanos() as f64 / TIMES as f64]
+}
+
+/// A timer whose thread has not started.
+pub(crate) fn timer() -> Vec<f64> {
+    making(|| Timer::builder().build().expect("the options are valid"))
+}
+
+fn driven_by_hand(shards: usize) -> (Timer, Driver) {
+    Timer::builder().shards(shards).build_manual(|| {}).expect("the options are valid")
+}
+
+/// A turn while nothing is pending.
+pub(crate) fn empty_turn(shards: usize) -> Work {
+    let (_, mut driver) = driven_by_hand(shards);
+    Box::new(move |times| {
+        timed(|| {
+            for _ in 0..times {
+                assert_eq!(black_box(driver.turn()).fired, 0);
+            }
+        })
+    })
+}
+
+/// Arms a sleep until each of `deadlines`.
+fn armed(timer: &Timer, deadlines: impl Iterator<Item = Instant>) -> Vec<Sleep> {
+    let waker = Count::new().waker();
+    let mut sleeps: Vec<_> = deadlines.map(|deadline| timer.sleep_until(deadline)).collect();
+    for sleep in &mut sleeps {
+        assert!(poll(Pin::new(sleep), &waker).is_pending());
+    }
+    sleeps
+}
+
+/// Microseconds to ask for the next deadline of `count` timers within a millisecond, far off.
+pub(crate) fn next_deadline(count: usize) -> Vec<f64> {
+    let (timer, driver) = driven_by_hand(1);
+    let start = Instant::now() + FAR;
+    let mut random = Random::new();
+    let _sleeps =
+        armed(&timer, (0..count).map(|_| start + random.within(Duration::from_millis(1))));
+    asking(|| driver.next_deadline().is_some())
+}
+
+/// Microseconds to ask for something that is there.
+pub(crate) fn asking(is_there: impl Fn() -> bool) -> Vec<f64> {
+    const TIMES: usize = 51;
+    let ask = || timed(|| assert!(black_box(is_there()))).as_secs_f64() * 1e6;
+    median((0..TIMES).map(|_| ask()).collect()).into_iter().collect()
+}
+
+/// Microseconds for each of `count` timers, as a virtual clock moves from deadline to deadline. Two
+/// threads have armed them; those of the second are all later than those of the first.
+pub(crate) fn virtual_clock(shards: usize, count: usize) -> Vec<f64> {
+    const THREADS: u32 = 2;
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock).shards(shards);
+    let timer = &builder.build().expect("the options are valid");
+    let start = clock.now();
+    let arm = |thread| {
+        let deadline = move |n| start + FAR * thread + Duration::from_micros(n);
+        move || armed(timer, (1..=count as u64 / u64::from(THREADS)).map(deadline))
+    };
+    let sleeps: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(arm(thread))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect()
+    });
+    let taken = timed(|| while clock.advance_to_next().is_some() {});
+    assert_eq!(timer.stats().fired as usize, sleeps.len());
+    vec![taken.as_secs_f64() * 1e6 / sleeps.len() as f64]
+}

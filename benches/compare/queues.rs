@@ -1,0 +1,51 @@
+//! Queues whose entries expire.
+
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::entries::Entries;
+use crate::common::peers::{Peer, RUNTIME, Tokio};
+use crate::common::work::{FAR, Random, timed};
+use crate::own::{asking, making};
+
+/// A queue with one entry: bytes allocated, and nanoseconds.
+pub(crate) fn made<E: Entries>() -> Vec<f64> {
+    let _entered = Tokio::enter();
+    making(|| filled::<E>(1, FAR, Duration::from_nanos(1)))
+}
+
+/// With `count` entries that expire at random within `span`, `delay` from now.
+fn filled<E: Entries>(count: usize, delay: Duration, span: Duration) -> E {
+    let mut random = Random::new();
+    let mut entries = E::new(0, delay);
+    for _ in 0..count {
+        entries.insert(delay + random.within(span), Waker::noop());
+    }
+    entries
+}
+
+/// `count` entries are due, at random instants: nanoseconds to hand out each.
+pub(crate) fn backlog<E: Entries>(count: usize) -> Vec<f64> {
+    const SPAN: Duration = Duration::from_secs(1);
+    let _entered = Tokio::enter();
+    let mut entries = filled::<E>(count, Duration::ZERO, SPAN);
+    thread::sleep(SPAN);
+    // tokio's queue asks its runtime, which has to have looked at the clock since.
+    RUNTIME.block_on(Tokio::sleep(Duration::from_millis(10)));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut left = count as u64;
+    let taken = timed(|| {
+        while left > 0 {
+            left -= entries.expire(&mut cx);
+        }
+    });
+    vec![taken.as_nanos() as f64 / count as f64]
+}
+
+/// Microseconds to `peek` at the first of `count` entries within a millisecond, far off.
+pub(crate) fn peek<E: Entries>(count: usize, peek: fn(&E) -> bool) -> Vec<f64> {
+    let _entered = Tokio::enter();
+    let entries = filled::<E>(count, FAR, Duration::from_millis(1));
+    asking(|| peek(&entries))
+}
