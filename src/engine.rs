@@ -10,6 +10,7 @@ pub(crate) mod harness;
 mod histogram;
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod models;
+mod occupancy;
 mod parker;
 #[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
 mod schedules;
@@ -41,6 +42,7 @@ pub(crate) use alarm::{Alarm, Notify, Plan};
 pub(crate) use driven_by::{DrivenBy, DriverThread};
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
+use occupancy::Occupancy;
 use shard::{Earliest, Shard};
 pub use stats::Stats;
 pub(crate) use wake_batch::WakeBatch;
@@ -49,10 +51,10 @@ pub(crate) use wake_batch::WakeBatch;
 pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
 
 /// Shards to a processor. With fewer, threads that arm at the same time share a lock more often;
-/// with more, a pass of the driver takes longer for nothing.
+/// with more, each takes memory for nothing.
 const SHARDS_PER_PROCESSOR: usize = 4;
 
-/// The default is not more than this many shards: a pass locks each.
+/// The default is not more than this many shards: a pass locks each that has timers.
 const DEFAULT_SHARDS_MAX: usize = 64;
 
 /// How many shards an engine has by default.
@@ -67,7 +69,9 @@ pub(crate) struct Engine {
     /// As many as a power of two.
     shards: Box<[CachePadded<Lock<Shard>>]>,
     alarm: CachePadded<Alarm>,
-    /// Set once, under the first shard's lock, when the last handle goes.
+    /// Which shards a pass has to visit.
+    occupancy: CachePadded<Occupancy>,
+    /// Set once, when the last handle goes.
     closed: AtomicBool,
     driven_by: DrivenBy,
     /// The process that the engine was made in.
@@ -141,6 +145,7 @@ impl Engine {
             clock,
             shards: (0..shards).map(|_| CachePadded::new(Lock::new(Shard::new(now)))).collect(),
             alarm: CachePadded::new(alarm),
+            occupancy: CachePadded::new(Occupancy::new(shards)),
             closed: AtomicBool::new(false),
             driven_by,
             generation: Generation::at_birth(),
@@ -164,7 +169,7 @@ impl Engine {
         if wanted {
             for shard in &self.shards {
                 let histogram = Box::new(Histogram::new());
-                shard.lock().lateness = Some(histogram);
+                shard.lock().lateness.histogram = Some(histogram);
             }
         }
         self
@@ -233,6 +238,9 @@ impl Engine {
     pub(crate) fn arm(&self, deadline: Tick, waker: Waker) -> (Claim, Remaining) {
         let (index, mut shard) = self.lock_home();
         let (claim, earliest) = shard.arm(index, deadline, waker);
+        if earliest == Earliest::First {
+            self.occupancy.enter(index.into());
+        }
         drop(shard);
         // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
@@ -242,7 +250,13 @@ impl Engine {
 
     /// Queues a fired entry again, and notifies the driver if it has to be.
     pub(crate) fn rearm(&self, entry: &Entry, deadline: Tick, waker: Waker) -> Remaining {
-        let earliest = self.shard_of(entry).rearm(entry, deadline, waker);
+        let mut shard = self.shard_of(entry);
+        let earliest = shard.rearm(entry, deadline, waker);
+        // What is filed under never comes first nowhere, and counts as pending all the same.
+        if earliest == Earliest::First || deadline == Tick::NEVER {
+            self.occupancy.enter(entry.shard());
+        }
+        drop(shard);
         self.notify_of_insert(entry, deadline, earliest)
     }
 
@@ -297,11 +311,10 @@ impl Engine {
 
     /// Says that the last handle is gone: a driver thread ends with the last armed sleep.
     pub(crate) fn close(&self) {
-        {
-            let _order = self.shards[0].lock();
-            // ORDERING: Relaxed; the first shard's lock publishes it to the driver's next scan.
-            self.closed.store(true, Ordering::Relaxed);
-        }
+        // ORDERING: Relaxed; `pass_on` publishes it to the driver's next scan, or has this thread
+        // see that scan announced.
+        self.closed.store(true, Ordering::Relaxed);
+        self.occupancy.pass_on();
         self.notify_driver();
     }
 
@@ -312,8 +325,6 @@ impl Engine {
 
     /// The same, beginning with the shard `first`, until the batch is spent and there is more to
     /// do. Spends the batch once the clock shows `until`, but not before it has done some of it.
-    ///
-    /// Whether a pass is [`over`](Pass::over) is told only by one that begins with shard 0.
     pub(crate) fn pass_from(
         &self,
         first: usize,
@@ -326,19 +337,21 @@ impl Engine {
         self.cached_now.store(now.raw(), Ordering::Relaxed);
         let mut pass =
             Pass { fired: 0, lateness_ns_max: 0, next: Tick::NEVER, over: false, cut_short: false };
-        let mut closed = false;
         let mut pending = 0;
-        for index in (first..self.shards.len()).chain(0..first) {
+        let occupied = self.occupancy.scan();
+        // ORDERING: Relaxed; `scan` orders it. Read before any shard is found empty; see
+        // `withdraw`.
+        let closed = self.closed.load(Ordering::Relaxed);
+        let those_before = occupied.clone().take_while(|index| *index < first);
+        for index in occupied.skip_while(|index| *index < first).chain(those_before) {
             loop {
                 let mut shard = self.shards[index].lock();
-                if index == 0 {
-                    // ORDERING: Relaxed; the first shard's lock orders it. Read before any shard
-                    // is found empty; see `withdraw`.
-                    closed = self.closed.load(Ordering::Relaxed);
-                }
                 let (turned, lateness_ns_max) = shard.turn(now, batch);
                 if closed {
                     shard.forget_cancelled();
+                }
+                if shard.is_idle() {
+                    self.occupancy.leave(index);
                 }
                 let worked = batch.len() > 0 || turned == Turned::Partly;
                 let (earliest, left) = (shard.earliest(), shard.pending());
@@ -363,9 +376,16 @@ impl Engine {
         pass
     }
 
-    /// The earliest deadline of all, found by walking a slot of each shard.
+    /// The earliest deadline of all, on a virtual clock.
     pub(crate) fn exact_earliest(&self) -> Option<Tick> {
-        self.shards.iter().filter_map(|shard| shard.lock().exact_earliest()).min()
+        let occupied = self.occupancy.scan();
+        occupied.filter_map(|index| self.shards[index].lock().exact_earliest()).min()
+    }
+
+    /// No later than any deadline.
+    pub(crate) fn earliest_bound(&self) -> Option<Tick> {
+        let occupied = self.occupancy.scan();
+        occupied.filter_map(|index| self.shards[index].lock().earliest_bound()).min()
     }
 
     /// Counts a park that has ended.
@@ -390,7 +410,7 @@ impl Engine {
             stats.cancelled += shard.counters.cancelled;
             stats.pending += shard.pending();
             stats.shards_used += usize::from(shard.counters.armed > 0);
-            let lateness_max = Duration::from_nanos(shard.counters.lateness_ns_max);
+            let lateness_max = Duration::from_nanos(shard.lateness.ns_max);
             stats.lateness_max = stats.lateness_max.max(lateness_max);
         }
         stats
@@ -401,7 +421,7 @@ impl Engine {
         self.keeps_lateness.then(|| {
             let mut all = Histogram::new();
             for shard in &self.shards {
-                shard.lock().lateness.iter().for_each(|own| all.merge(own));
+                shard.lock().lateness.histogram.iter().for_each(|own| all.merge(own));
             }
             all
         })
@@ -412,7 +432,7 @@ impl Engine {
     fn notify_of_insert(&self, entry: &Entry, deadline: Tick, earliest: Earliest) -> Remaining {
         self.catch_up(entry, deadline);
         let notify = match earliest {
-            Earliest::Lowered => self.alarm.pull_forward(deadline),
+            Earliest::First | Earliest::Lowered => self.alarm.pull_forward(deadline),
             // Another insert lowered the shard's earliest deadline at least this far, and told
             // the driver or is about to; unless there is none to be told.
             Earliest::Kept => self.alarm.start_if_absent(),

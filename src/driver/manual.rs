@@ -93,7 +93,7 @@ impl Driver {
     ///
     /// After it, the hook is called once if a timer is armed that is earlier than [`Turn::next`],
     /// or any timer if that is `None`. Turn before each wait; a turn with nothing due costs a lock
-    /// per shard.
+    /// per shard that has timers.
     ///
     /// A waker that panics does not keep others from being woken. The panic is caught, and counted
     /// in [`Stats::waker_panics`](crate::Stats::waker_panics). A waker must not block on a sleep of
@@ -230,12 +230,13 @@ impl Driver {
 
     /// When the next timer is due; `None` if nothing is pending.
     ///
-    /// Not later than the earliest pending deadline, and earlier only if that timer was reset to
-    /// later. Unlike a [`turn`](Self::turn), it does not arrange a call of the hook for timers that
-    /// are armed afterwards. It walks a slot of each shard under its lock.
+    /// Not later than the earliest pending deadline, and earlier only if the timer that was to fire
+    /// then was cancelled or reset to later. Unlike a [`turn`](Self::turn), it does not arrange a
+    /// call of the hook for timers that are armed afterwards. It costs a lock per shard that has
+    /// timers.
     pub fn next_deadline(&self) -> Option<Instant> {
         let engine = self.timer.engine();
-        engine.exact_earliest().map(|next| engine.clock().instant(next))
+        engine.earliest_bound().map(|next| engine.clock().instant(next))
     }
 
     /// A handle to the timer that this driver turns.

@@ -26,10 +26,12 @@ pub(crate) struct Shard {
     /// No later than any deadline in the wheel. Lowered by each insert; a cancel leaves it, so
     /// that cancelling the earliest timer and arming the next costs no wake-up.
     earliest: Tick,
+    /// On a virtual clock, where entries are filed under their deadlines: whether one of them is
+    /// certain to be filed under `earliest`.
+    exact: bool,
     pub(crate) counters: ShardCounters,
     wheel: Wheel<Entry>,
-    /// How late the fires were; `None` unless the timer was asked to keep that.
-    pub(crate) lateness: Option<Box<Histogram>>,
+    pub(crate) lateness: Lateness,
 }
 
 /// What happened in one shard so far.
@@ -38,15 +40,21 @@ pub(crate) struct ShardCounters {
     pub(crate) armed: u64,
     pub(crate) fired: u64,
     pub(crate) cancelled: u64,
-    pub(crate) lateness_ns_max: u64,
 }
 
-impl ShardCounters {
+/// How late the fires of one shard were.
+#[derive(Debug, Default)]
+pub(crate) struct Lateness {
+    pub(crate) ns_max: u64,
+    /// `None` unless the timer was asked to keep it.
+    pub(crate) histogram: Option<Box<Histogram>>,
+}
+
+impl Lateness {
     #[inline]
-    fn note_fire(&mut self, lateness_ns: u64, lateness: &mut Option<Box<Histogram>>) {
-        self.fired += 1;
-        self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
-        if let Some(histogram) = lateness {
+    fn note(&mut self, lateness_ns: u64) {
+        self.ns_max = self.ns_max.max(lateness_ns);
+        if let Some(histogram) = &mut self.histogram {
             histogram.record(lateness_ns);
         }
     }
@@ -57,6 +65,8 @@ impl ShardCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Earliest {
+    /// It was, and there was none before: the shard may have been idle.
+    First,
     Lowered,
     Kept,
 }
@@ -65,9 +75,10 @@ impl Shard {
     pub(crate) fn new(now: Tick) -> Self {
         Self {
             earliest: Tick::NEVER,
+            exact: true,
             counters: ShardCounters::default(),
             wheel: Wheel::new(now),
-            lateness: None,
+            lateness: Lateness::default(),
         }
     }
 
@@ -80,9 +91,25 @@ impl Shard {
         self.earliest
     }
 
-    /// The earliest deadline itself, at the price of a walk through one slot.
+    /// Whether a pass has nothing to do here, and nothing to learn.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.earliest == Tick::NEVER && self.pending() == 0
+    }
+
+    /// The earliest deadline itself, on a virtual clock. At the price of a walk through one slot
+    /// if an entry of that deadline has left since the last time.
     pub(crate) fn exact_earliest(&mut self) -> Option<Tick> {
-        self.wheel.earliest()
+        if !self.exact {
+            self.earliest = self.wheel.earliest().unwrap_or(Tick::NEVER);
+            self.exact = true;
+        }
+        (self.earliest != Tick::NEVER).then_some(self.earliest)
+    }
+
+    /// As [`earliest`](Self::earliest), but closer: it stays low only until the slot of what was
+    /// cancelled is empty. `None` if there is none.
+    pub(crate) fn earliest_bound(&self) -> Option<Tick> {
+        self.wheel.next_deadline()
     }
 
     /// Forgets about timers that were cancelled. Only for a driver that ends and finds nothing
@@ -90,6 +117,7 @@ impl Shard {
     pub(crate) fn forget_cancelled(&mut self) {
         if self.pending() == 0 {
             self.earliest = Tick::NEVER;
+            self.exact = true;
         }
     }
 
@@ -122,6 +150,7 @@ impl Shard {
             entry.distrust_fire();
             return Earliest::Kept;
         }
+        self.note_removal(entry);
         self.wheel.remove(entry.key());
         self.wheel.insert(entry.key(), deadline);
         entry.file_under(deadline);
@@ -145,6 +174,7 @@ impl Shard {
         let entry = unsafe { claim.entry() };
         let key = entry.key();
         if seen == State::Queued {
+            self.note_removal(entry);
             self.wheel.remove(key);
             if completed {
                 self.counters.fired += 1;
@@ -161,8 +191,10 @@ impl Shard {
     /// Fires a queued entry by itself, whatever else is due. `None` if it is not queued.
     pub(crate) fn fire(&mut self, entry: &Entry, now: Tick) -> Option<Waker> {
         (entry.state() == State::Queued).then(|| {
+            self.note_removal(entry);
             self.wheel.remove(entry.key());
-            self.counters.note_fire(now.nanos_since(entry.deadline()), &mut self.lateness);
+            self.counters.fired += 1;
+            self.lateness.note(now.nanos_since(entry.deadline()));
             entry.fire()
         })
     }
@@ -181,23 +213,34 @@ impl Shard {
             batch.push(entry.fire());
             let lateness_ns = now.nanos_since(deadline);
             lateness_ns_max = lateness_ns_max.max(lateness_ns);
-            counters.note_fire(lateness_ns, lateness);
+            counters.fired += 1;
+            lateness.note(lateness_ns);
             Due::Expired
         });
-        if turned == Turned::Completely && self.earliest <= now {
-            self.earliest = self.wheel.next_deadline().unwrap_or(Tick::NEVER);
+        if self.earliest <= now {
+            self.exact = false;
+            if turned == Turned::Completely {
+                self.earliest = self.wheel.next_deadline().unwrap_or(Tick::NEVER);
+            }
         }
         (turned, lateness_ns_max)
     }
 
     #[inline]
     fn lower(&mut self, deadline: Tick) -> Earliest {
-        if deadline < self.earliest {
-            self.earliest = deadline;
-            Earliest::Lowered
-        } else {
-            Earliest::Kept
+        if deadline >= self.earliest {
+            return Earliest::Kept;
         }
+        self.exact = true;
+        match std::mem::replace(&mut self.earliest, deadline) {
+            Tick::NEVER => Earliest::First,
+            _ => Earliest::Lowered,
+        }
+    }
+
+    #[inline]
+    fn note_removal(&mut self, entry: &Entry) {
+        self.exact &= entry.deadline() != self.earliest;
     }
 }
 

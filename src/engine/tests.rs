@@ -52,3 +52,25 @@ fn a_clock_stops_at_the_deadlines_of_every_shard() {
         assert_eq!(clock.next_deadline(), None);
     }
 }
+
+/// Arms a timer in one shard of four, then fires it.
+#[test]
+fn a_pass_locks_no_shard_that_is_idle() {
+    let clock = VirtualClock::new();
+    let builder = Builder::new().virtual_clock(&clock).shards(4);
+    let timer = builder.build().expect("the options are valid");
+    let engine = timer.engine();
+    let home = thread_index() % 4;
+    let pass_beside = |held: &dyn Fn(usize) -> bool| {
+        let shards = engine.shards.iter().enumerate();
+        let _held: Vec<_> =
+            shards.filter(|(index, _)| held(*index)).map(|(_, shard)| shard.lock()).collect();
+        engine.pass(engine.clock().now(), &mut WakeBatch::new()).next
+    };
+    assert_eq!(pass_beside(&|_| true), Tick::NEVER);
+    let mut sleep = timer.sleep(Duration::from_nanos(1));
+    assert!(poll(&mut sleep).is_pending());
+    assert_eq!(pass_beside(&|index| index != home), sleep.deadline_tick());
+    assert_eq!(clock.advance(Duration::from_nanos(1)), 1);
+    assert_eq!(pass_beside(&|_| true), Tick::NEVER);
+}

@@ -255,6 +255,22 @@ fn an_armed_sleep_that_is_reset_to_never_keeps_its_waker() {
 }
 
 #[test]
+fn a_sleep_that_is_armed_again_for_never_fires_once_it_has_a_deadline() {
+    let (timer, clock) = virtual_timer();
+    let woken = Counter::new();
+    let waker = Waker::from(woken.clone());
+    let mut sleep = timer.sleep(SECOND);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!(clock.advance(SECOND), 1);
+    sleep.reset_after(Duration::MAX);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!((clock.pending(), clock.next_deadline()), (1, None));
+    sleep.reset_after(SECOND);
+    assert_eq!(clock.advance(SECOND), 1);
+    assert_eq!(woken.wakes(), 2, "without a poll in between");
+}
+
+#[test]
 fn huge_durations_saturate() {
     let (timer, clock) = virtual_timer();
     for delay in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {

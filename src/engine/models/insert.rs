@@ -158,6 +158,52 @@ fn insert_races_park_beside_a_far_shard() {
     });
 }
 
+/// The driver does not lock the shard, in which there has been nothing yet. Oracle: deadlock.
+#[test]
+fn an_insert_into_an_idle_shard_races_park() {
+    check(|| {
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        let near = sleeper(&harness, 1, 5);
+        harness.advance(5);
+        near.join().unwrap();
+        drop(far);
+    });
+}
+
+/// The driver fires the last of a shard, which it need not lock from then on. Oracle: deadlock.
+#[test]
+fn an_insert_races_the_last_fire_of_its_shard() {
+    check(|| {
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        set_thread_index(1);
+        let (_fires, signal) = harness.armed(3);
+        let near = sleeper(&harness, 1, 5);
+        harness.advance(3);
+        signal.wait();
+        harness.advance(5);
+        near.join().unwrap();
+        drop(far);
+    });
+}
+
+/// A cancel leaves its shard empty, but for a deadline that lets a later insert notify nobody. The
+/// driver still has to lock it. Oracle: deadlock.
+#[test]
+fn an_insert_relies_on_a_shard_left_by_a_cancel() {
+    check(|| {
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        set_thread_index(1);
+        drop(harness.armed(3));
+        let (_near, signal) = harness.armed(5);
+        harness.advance(5);
+        signal.wait();
+        drop(far);
+    });
+}
+
 /// The driver has a deadline to park for; this moves it forward.
 fn reset_to_earlier(harness: &Harness) {
     let (mut sleep, signal) = harness.armed(1_000);

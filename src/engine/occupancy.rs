@@ -1,0 +1,85 @@
+//! Which shards are occupied, a bit to each, so that a scan does not lock the others.
+//!
+//! Why a scan that passes over a shard misses no timer is argued in `PROTOCOL.md`.
+
+use crate::engine::MAX_SHARDS;
+use crate::sync::{AtomicU64, Ordering};
+
+const BITS: usize = u64::BITS as usize;
+const WORDS: usize = MAX_SHARDS / BITS;
+
+/// A shard's bit is written under its lock only. While it is clear, the shard is
+/// [idle](super::Shard::is_idle).
+#[derive(Debug)]
+pub(crate) struct Occupancy(Box<[AtomicU64]>);
+
+impl Occupancy {
+    /// Of so many shards, all idle.
+    pub(crate) fn new(shards: usize) -> Self {
+        Self((0..shards.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Has scans that are still to come visit the shard, which is locked by the caller. If one
+    /// that passes it over is under way, what its thread did before it is seen from here on.
+    pub(crate) fn enter(&self, shard: usize) {
+        let (word, bit) = (&self.0[shard / BITS], 1 << (shard % BITS));
+        // ORDERING: Relaxed; the bit is the lock's, so this reads the latest.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            // ORDERING: Acquire, the partner of the Release in `scan`. Of the two
+            // read-modify-writes the later reads the earlier, or one that follows on it: either
+            // the scan has our bit, or we see the alarm as it was set before the scan. Loom
+            // `an_insert_into_an_idle_shard_races_park`.
+            word.fetch_or(bit, Ordering::Acquire);
+        }
+    }
+
+    /// Has scans pass over the shard, which is idle, and locked by the caller.
+    pub(crate) fn leave(&self, shard: usize) {
+        // ORDERING: Release, the partner of the Acquire in `scan`: who passes over the shard sees
+        // what was done to empty it, as if it had taken the lock after us. Whoever enters the shard
+        // next has taken it.
+        self.0[shard / BITS].fetch_and(!(1 << (shard % BITS)), Ordering::Release);
+    }
+
+    /// The shards to be visited, in order.
+    pub(crate) fn scan(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        let mut words = [0; WORDS];
+        for (seen, word) in words.iter_mut().zip(&self.0) {
+            // A read-modify-write, although it changes nothing: a load may read what was there
+            // before an `enter` that does not see it either.
+            // ORDERING: AcqRel, the partner of `enter`, `leave` and `pass_on`.
+            *seen = word.fetch_or(0, Ordering::AcqRel);
+        }
+        words.into_iter().zip((0..).step_by(BITS)).flat_map(|(mut bits, first)| {
+            std::iter::from_fn(move || {
+                let next = (bits != 0).then(|| first + bits.trailing_zeros() as usize);
+                bits &= bits.wrapping_sub(1);
+                next
+            })
+        })
+    }
+
+    /// Shows scans that are still to come what the caller did before. If one is under way, what its
+    /// thread did before it is seen from here on.
+    pub(crate) fn pass_on(&self) {
+        // ORDERING: AcqRel, the partner of that in `scan`, as in `enter`. Loom
+        // `the_end_of_one_timer_races_arm_on_another`.
+        self.0[0].fetch_or(0, Ordering::AcqRel);
+    }
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_visit_what_was_entered_and_not_left_in_order() {
+        let occupancy = Occupancy::new(MAX_SHARDS);
+        let shards = [255, 0, 63, 64, 128, 5, 191, 192];
+        shards.into_iter().for_each(|shard| occupancy.enter(shard));
+        [128, 63].into_iter().for_each(|shard| occupancy.leave(shard));
+        occupancy.enter(5);
+        assert_eq!(occupancy.scan().collect::<Vec<_>>(), [0, 5, 64, 191, 192, 255]);
+        assert_eq!(Occupancy::new(1).scan().next(), None);
+    }
+}
