@@ -24,7 +24,8 @@ use crate::tick::Tick;
 ///
 /// - Never early: it completes at its deadline or after, by the clock of its timer.
 /// - Nothing is registered before the first poll that finds the deadline in the future. A deadline
-///   already past completes that very poll, without the driver.
+///   already past completes that very poll, without the driver. (If the kernel is so late to move
+///   its own clock that the poll cannot tell, the driver fires it at once.)
 /// - While it is pending, the waker of the last poll is the one that is woken.
 /// - A poll completes it by the clock, whether or not the driver has fired it. The first poll and
 ///   those with a new waker always read the clock. Later ones do too, except that while a driver

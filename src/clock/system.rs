@@ -50,15 +50,22 @@ impl Monotonic {
 mod coarse {
     //! `CLOCK_MONOTONIC_COARSE`: the monotonic clock as of the kernel's last tick, 1 to 10 ms ago.
 
-    use super::read;
+    use super::{nanos, read};
     use crate::tick::Tick;
 
-    /// More than the coarse clock lags while the kernel's timekeeping runs, in nanoseconds: five of
-    /// its longest steps.
-    const LAG: u64 = 50_000_000;
+    /// The longest and the shortest step of a kernel's, in nanoseconds: 100 and 1,000 ticks a
+    /// second.
+    const LONGEST_STEP: i64 = 10_000_000;
+    const SHORTEST_STEP: u64 = 1_000_000;
+
+    /// It lags by less than so many of its steps while the kernel's timekeeping runs: by one, and
+    /// by what delays the interrupt that makes it.
+    const STEPS: u64 = 3;
 
     #[derive(Clone)]
     pub(super) struct Coarse {
+        /// More than the clock lags, in nanoseconds.
+        lag: u64,
         /// What to add to a reading, wrapping, to have a tick. From the exact clock's reading at
         /// [`Tick::ORIGIN`], or a little later.
         offset: u64,
@@ -66,7 +73,8 @@ mod coarse {
 
     impl Coarse {
         pub(super) fn starting_now() -> Self {
-            Self { offset: Tick::ORIGIN.raw().wrapping_sub(read(libc::CLOCK_MONOTONIC)) }
+            let offset = Tick::ORIGIN.raw().wrapping_sub(read(libc::CLOCK_MONOTONIC));
+            Self { lag: step().max(SHORTEST_STEP) * STEPS, offset }
         }
 
         /// `None` if the coarse clock cannot tell. Exact also before the origin, where the clock is
@@ -74,10 +82,46 @@ mod coarse {
         #[inline]
         pub(super) fn has_passed(&self, deadline: Tick) -> Option<bool> {
             let now = read(libc::CLOCK_MONOTONIC_COARSE).wrapping_add(self.offset);
-            if deadline.raw() > now.wrapping_add(LAG) {
+            if deadline.raw() > now.wrapping_add(self.lag) {
                 return Some(false);
             }
             (deadline.raw() <= now).then_some(true)
+        }
+    }
+
+    /// By how much the kernel moves the clock each time, in nanoseconds, as it says itself. Miri
+    /// does not know that call.
+    fn step() -> u64 {
+        let mut step = libc::timespec { tv_sec: 0, tv_nsec: LONGEST_STEP };
+        #[cfg(not(miri))]
+        // SAFETY: `step` is a valid place for one timespec, which is all the call asks for. If it
+        // fails, that stays as it is.
+        unsafe {
+            libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step)
+        };
+        nanos(&step)
+    }
+
+    #[cfg(all(test, not(tourbillon_model)))]
+    mod tests {
+        use std::time::Duration;
+
+        use super::*;
+
+        #[test]
+        fn only_what_is_certain_is_answered() {
+            let clock = Coarse::starting_now();
+            let exact = || Tick::from_raw(read(libc::CLOCK_MONOTONIC).wrapping_add(clock.offset));
+            for _ in 0..if cfg!(miri) { 10 } else { 10_000 } {
+                let before = exact();
+                let soon = before.saturating_add(Duration::from_nanos(1));
+                // What has come may be said to have, and what has not may not.
+                let answer = clock.has_passed(soon);
+                assert!(answer != Some(true) || exact() >= soon);
+                assert_eq!(clock.has_passed(Tick::PAST), Some(true));
+                let far = exact().saturating_add(Duration::from_secs(60));
+                assert_eq!(clock.has_passed(far), Some(false));
+            }
         }
     }
 }
@@ -91,6 +135,12 @@ fn read(clock: libc::clockid_t) -> u64 {
     // fail with a clock that every supported kernel has; if it did, `time` stays zero, and the
     // clock never shows a time after its origin.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
+    nanos(&time)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+#[inline]
+fn nanos(time: &libc::timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
