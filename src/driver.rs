@@ -2,12 +2,14 @@
 //!
 #![doc = include_str!("driver/PROTOCOL.md")]
 
+mod bell;
 mod manual;
 mod pacing;
 mod resume;
 mod thread;
 mod virtual_clock;
 
+pub(crate) use bell::Bell;
 pub use manual::{Budget, Driver, Turn};
 pub(crate) use thread::start;
 pub use virtual_clock::VirtualClock;

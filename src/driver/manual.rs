@@ -2,8 +2,15 @@
 
 use std::fmt;
 use std::time::{Duration, Instant};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(not(all(test, tourbillon_model)))]
+use std::{io, os::fd::OwnedFd};
 
+use crate::driver::bell::Bell;
 use crate::engine::{Plan, WakeBatch};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(not(all(test, tourbillon_model)))]
+use crate::sync::StdArc;
 use crate::tick::Tick;
 use crate::timer::Timer;
 
@@ -52,6 +59,7 @@ use crate::timer::Timer;
 pub struct Driver {
     timer: Timer,
     batch: WakeBatch,
+    bell: Bell,
     /// The shard that the next turn begins with, so that turns cut short serve each in its turn.
     first: usize,
 }
@@ -84,8 +92,9 @@ pub struct Turn {
 }
 
 impl Driver {
-    pub(crate) fn new(timer: Timer) -> Self {
-        Self { timer, batch: WakeBatch::new(), first: 0 }
+    /// The timer's hook rings the bell.
+    pub(crate) fn new(timer: Timer, bell: Bell) -> Self {
+        Self { timer, batch: WakeBatch::new(), bell, first: 0 }
     }
 
     /// Fires every timer that is due, in batches and with no lock held, and returns what comes
@@ -154,11 +163,18 @@ impl Driver {
             if pass.cut_short {
                 // Not every shard was scanned, so nothing can be promised.
                 engine.alarm().stay_awake();
+                self.bell.set(|| Some(Duration::ZERO));
                 self.first = (self.first + 1) % engine.shards();
                 return Turn { fired, next: Some(engine.clock().instant(now)), more: true };
             }
             let next = pass.next;
             let plan = if next == Tick::NEVER { Plan::Park } else { Plan::ParkUntil(next) };
+            let wait = || {
+                let clock = engine.clock();
+                (next != Tick::NEVER && !clock.is_virtual()).then(|| next.since(clock.now()))
+            };
+            // Before anybody can see the plan, and set the bell because of it. Edge `bell`.
+            self.bell.set(wait);
             // If it does not stand, something earlier was armed meanwhile, perhaps by a waker.
             if engine.alarm().commit(plan) {
                 let next = (next != Tick::NEVER).then(|| engine.clock().instant(next));
@@ -226,6 +242,64 @@ impl Driver {
     pub fn max_wait_ms(&self) -> i32 {
         let Some(wait) = self.max_wait() else { return -1 };
         i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    }
+
+    /// A file descriptor that is readable when a turn is due, for loops that wait for nothing but
+    /// descriptors: an epoll of your own, glib's `unix_fd_add`, Qt's `QSocketNotifier`, tokio's
+    /// `AsyncFd`.
+    ///
+    /// It is readable until the first turn, from the instant that a turn reported on
+    /// ([`Turn::next`]), after a turn that was cut short, and once the hook would be called, which
+    /// may then do nothing. Each turn makes it unreadable again by itself. Do not read from it, and
+    /// turn when it is readable, rather than in every round.
+    ///
+    /// All calls return the same descriptor, a `timerfd` that is close-on-exec. After the first,
+    /// each turn costs one more system call. On a virtual clock it does not become readable by
+    /// time, but when the clock [jumps](crate::VirtualClock::jump). A child of `fork` must ask for
+    /// its own, and not use its parent's.
+    ///
+    /// # Errors
+    ///
+    /// As `timerfd_create(2)`: no more descriptors (`EMFILE`, `ENFILE`), no memory (`ENOMEM`), or a
+    /// sandbox that does not allow it. The next call tries again.
+    ///
+    /// # Examples
+    ///
+    /// Under tokio, whose own timer is left out:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tokio::io::Interest;
+    /// use tokio::io::unix::AsyncFd;
+    /// use tourbillon::Timer;
+    ///
+    /// let (timer, mut driver) = Timer::builder().build_manual(|| {})?;
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// runtime.block_on(async {
+    ///     let due = AsyncFd::with_interest(driver.turn_fd()?, Interest::READABLE)?;
+    ///     tokio::spawn(async move {
+    ///         while let Ok(mut ready) = due.readable().await {
+    ///             ready.clear_ready();
+    ///             driver.turn();
+    ///         }
+    ///     });
+    ///     timer.sleep(Duration::from_millis(2)).await;
+    ///     std::io::Result::Ok(())
+    /// })?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(not(all(test, tourbillon_model)))]
+    pub fn turn_fd(&mut self) -> io::Result<StdArc<OwnedFd>> {
+        let clock = self.timer.engine().clock();
+        self.bell.descriptor(clock).map(|descriptor| StdArc::clone(&descriptor.0))
+    }
+
+    /// Has the models wait for the bell.
+    #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.bell
     }
 
     /// When the next timer is due; `None` if nothing is pending.

@@ -1,9 +1,10 @@
 //! [`Builder`]: options of a timer.
 
 use std::io;
+use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::driver::{Driver, VirtualClock};
+use crate::driver::{Bell, Driver, VirtualClock};
 use crate::engine::{DrivenBy, DriverThread, Engine, MAX_SHARDS, default_shards};
 use crate::sync::{Arc, StdArc};
 use crate::timer::Timer;
@@ -167,7 +168,8 @@ impl Builder {
     /// `unpark` is called once between two turns: when a timer is armed that is earlier than what
     /// the last [`Driver::turn`] reported. The thread that arms the timer calls it, with no lock
     /// held. That may be the loop's own thread, if a task arms a timer between two turns; a loop
-    /// that turns right before it waits sees that timer anyway. A panic of the hook is caught and
+    /// that turns right before it waits sees that timer anyway. It may do nothing if the loop waits
+    /// for the descriptor of `Driver::turn_fd` (Linux). A panic of the hook is caught and
     /// counted in [`Stats::waker_panics`](crate::Stats::waker_panics).
     ///
     /// # Errors
@@ -177,8 +179,16 @@ impl Builder {
         self,
         unpark: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<(Timer, Driver)> {
-        let timer = self.build_with(DrivenBy::Hand(StdArc::new(unpark)))?;
-        let driver = Driver::new(timer.clone());
+        let bell = Bell::new();
+        let hook = {
+            let bell = bell.clone();
+            move || {
+                bell.set(|| Some(Duration::ZERO));
+                unpark();
+            }
+        };
+        let timer = self.build_with(DrivenBy::Hand(StdArc::new(hook)))?;
+        let driver = Driver::new(timer.clone(), bell);
         Ok((timer, driver))
     }
 

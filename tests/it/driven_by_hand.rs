@@ -1,7 +1,7 @@
 //! `Driver`: turn, next deadline, hook.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -379,5 +379,141 @@ fn the_wait_is_rounded_up_to_milliseconds_and_never_ends_before_the_deadline() {
         rig.clock.jump(delay);
         assert_eq!(rig.driver.max_wait(), Some(Duration::ZERO));
         assert_eq!(rig.driver.turn().fired, 1);
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod descriptor {
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use rustix::event::{PollFd, PollFlags, poll as poll_fds};
+    use rustix::io::{FdFlags, fcntl_getfd};
+    use rustix::time::Timespec;
+
+    use super::*;
+
+    /// Whether it becomes readable within `limit`; waits for good if that is `None`.
+    fn readable(descriptor: impl AsFd, limit: Option<Duration>) -> bool {
+        let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
+        let limit = limit.map(|limit| Timespec::try_from(limit).expect("it is short"));
+        poll_fds(&mut fds, limit.as_ref()).expect("it is open") == 1
+    }
+
+    fn is_readable(descriptor: impl AsFd) -> bool {
+        readable(descriptor, Some(Duration::ZERO))
+    }
+
+    #[test]
+    fn it_is_readable_until_the_first_turn_and_when_the_hook_would_be_called() {
+        let mut rig = rig();
+        let due = rig.driver.turn_fd().expect("there is one");
+        assert!(is_readable(&due));
+        rig.driver.turn();
+        assert!(!is_readable(&due));
+        let mut sleep = rig.timer.sleep(SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        assert!(is_readable(&due) && is_readable(&due), "until the next turn");
+        rig.driver.turn();
+        assert!(!is_readable(&due));
+        rig.clock.jump(SECOND);
+        assert!(is_readable(&due));
+        assert_eq!(rig.driver.turn().fired, 1);
+        assert!(!is_readable(&due));
+        assert_eq!(rig.calls(), 2, "beside the hook, which is called as before");
+    }
+
+    #[test]
+    fn it_stays_readable_after_a_turn_cut_short() {
+        let mut rig = rig();
+        let mut sleeps = [1, 1].map(|n| rig.timer.sleep(n * SECOND));
+        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+        let due = rig.driver.turn_fd().expect("there is one");
+        rig.clock.jump(SECOND);
+        assert!(rig.driver.turn_within(Budget::Timers(1)).more);
+        assert!(is_readable(&due));
+        assert!(!rig.driver.turn_within(Budget::Timers(1)).more);
+        assert!(!is_readable(&due));
+    }
+
+    #[test]
+    fn every_call_returns_the_same_and_it_does_not_pass_to_other_programs() {
+        let mut rig = rig();
+        let due = rig.driver.turn_fd().expect("there is one");
+        rig.driver.turn();
+        let again = rig.driver.turn_fd().expect("it is there");
+        assert_eq!(again.as_raw_fd(), due.as_raw_fd());
+        assert!(!is_readable(&due), "the second call does not set it");
+        assert_eq!(fcntl_getfd(&due).expect("it is open"), FdFlags::CLOEXEC);
+    }
+
+    #[test]
+    fn it_outlives_the_driver_and_hooks_may_come_after_it() {
+        let mut rig = rig();
+        let due = rig.driver.turn_fd().expect("there is one");
+        rig.driver.turn();
+        drop(rig.driver);
+        let mut sleep = rig.timer.sleep(SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        assert!(is_readable(&due));
+    }
+
+    #[test]
+    fn it_becomes_readable_by_time_and_not_before() {
+        for kind in [tourbillon::ClockKind::Monotonic, tourbillon::ClockKind::Boottime] {
+            let builder = Timer::builder().clock(kind);
+            let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+            let due = driver.turn_fd().expect("there is one");
+            let mut far = timer.sleep(Duration::MAX);
+            let mut years = timer.sleep(Duration::from_secs(300 * 365 * 86_400));
+            assert!(poll(&mut far).is_pending() && poll(&mut years).is_pending());
+            driver.turn();
+            assert!(!is_readable(&due));
+            let mut sleep = timer.sleep(ms(2));
+            assert!(poll(&mut sleep).is_pending());
+            let mut turns = 0;
+            while driver.turn().fired == 0 {
+                assert!(readable(&due, None));
+                turns += 1;
+            }
+            assert!(timer.now() >= sleep.deadline());
+            assert!(poll(&mut sleep).is_ready());
+            assert!(turns > 0);
+        }
+    }
+
+    #[test]
+    fn a_loop_that_waits_for_it_alone_serves_remote_sleepers() {
+        let (timer, mut driver) =
+            Timer::builder().build_manual(|| {}).expect("the options are valid");
+        let due = driver.turn_fd().expect("there is one");
+        let sleepers: Vec<_> = (1..=5u64)
+            .map(|n| {
+                let timer = timer.clone();
+                std::thread::spawn(move || {
+                    for _ in 0..20 {
+                        let deadline = Instant::now() + Duration::from_micros(100 * n);
+                        pollster::block_on(timer.sleep_until(deadline));
+                        assert!(Instant::now() >= deadline, "early");
+                    }
+                })
+            })
+            .collect();
+        let ended = Arc::new(AtomicBool::new(false));
+        let ending = std::thread::spawn({
+            let ended = ended.clone();
+            move || {
+                let ends: Vec<_> = sleepers.into_iter().map(|sleeper| sleeper.join()).collect();
+                ended.store(true, Ordering::SeqCst);
+                // Ends the loop's wait.
+                assert!(poll(&mut timer.sleep(SECOND)).is_pending());
+                ends
+            }
+        });
+        while !ended.load(Ordering::SeqCst) {
+            assert!(readable(&due, None));
+            driver.turn();
+        }
+        let ends = ending.join().expect("it ends");
+        assert!(ends.iter().all(Result::is_ok), "no sleep was early");
     }
 }

@@ -534,6 +534,49 @@ fn child_drops_an_inherited_handle() {
     assert_eq!(status_of_a_child(move || in_child(sleeps)), 0);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn after_fork_the_child_leaves_the_descriptor_of_its_parents_driver_alone() {
+    in_a_process_of_its_own("process::child_turns_an_inherited_driver");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_turns_an_inherited_driver() {
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use rustix::event::{PollFd, PollFlags, poll as poll_fds};
+    use rustix::time::Timespec;
+
+    fn is_readable(descriptor: impl AsFd) -> bool {
+        let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
+        poll_fds(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("it is open") == 1
+    }
+
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let parents = driver.turn_fd().expect("there is one");
+    let status = status_of_a_child(|| {
+        driver.turn();
+        assert!(is_readable(&parents), "not taken back");
+        let own = driver.turn_fd().expect("there is another");
+        assert_ne!(own.as_raw_fd(), parents.as_raw_fd());
+        driver.turn();
+        assert!(!is_readable(&own));
+        assert!(poll(&mut timer.sleep(3600 * SECOND)).is_pending());
+        assert!(is_readable(&own));
+    });
+    assert_eq!(status, 0);
+    driver.turn();
+    let status = status_of_a_child(|| {
+        driver.turn();
+        assert!(poll(&mut timer.sleep(3600 * SECOND)).is_pending());
+        assert!(!is_readable(&parents), "not set");
+    });
+    assert_eq!(status, 0);
+    assert!(!is_readable(&parents));
+}
+
 /// The exit status of the process `child`; ends it if it takes a minute.
 #[cfg(unix)]
 fn wait_for(child: libc::pid_t) -> libc::c_int {

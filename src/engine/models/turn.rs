@@ -11,7 +11,7 @@ use super::super::harness::{Signal, at, block_on, poll};
 use super::super::{DrivenBy, Engine};
 use super::check;
 use crate::clock::{Clock, VirtualTime};
-use crate::driver::{Budget, Driver};
+use crate::driver::{Bell, Budget, Driver};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, set_thread_index};
@@ -27,15 +27,18 @@ struct Loop {
 
 impl Loop {
     fn new(shards: usize) -> Self {
-        let called = Signal::new();
+        let (called, bell) = (Signal::new(), Bell::new());
         let hook = {
-            let called = Arc::clone(&called);
-            StdArc::new(move || called.raise())
+            let (called, bell) = (Arc::clone(&called), bell.clone());
+            StdArc::new(move || {
+                bell.set(|| Some(Duration::ZERO));
+                called.raise();
+            })
         };
         let time = Arc::new(VirtualTime::new());
         let clock = Clock::Model(Arc::clone(&time));
         let timer = Timer::of(Arc::new(Engine::new(clock, shards, DrivenBy::Hand(hook))));
-        Self { driver: Driver::new(timer), time, called }
+        Self { driver: Driver::new(timer, bell), time, called }
     }
 
     fn sleep(&self, nanos: u64) -> Sleep {
@@ -107,6 +110,32 @@ fn turn_races_a_remote_reset_to_earlier() {
             block_on(sleep, &signal);
         });
         by_hand.run();
+        remote.join().unwrap();
+    });
+}
+
+/// The loop waits for the bell alone, which it asks for after it has turned once. Oracle: deadlock.
+#[test]
+fn a_turn_that_sets_the_bell_races_remote_insert() {
+    check(|| {
+        let mut by_hand = Loop::new(1);
+        let mut far = by_hand.sleep(1_000);
+        assert_eq!(poll(&mut far, &Signal::new()), Poll::Pending);
+        let near = by_hand.sleep(5);
+        let remote = thread::spawn(move || block_on(near, &Signal::new()));
+        by_hand.driver.turn();
+        let timer = by_hand.driver.timer().clone();
+        let clock = timer.engine().clock();
+        let bell = by_hand.driver.bell().clone();
+        let descriptor = bell.descriptor(clock).unwrap();
+        loop {
+            descriptor.wait();
+            if by_hand.driver.turn().next == Some(clock.instant(at(5))) {
+                break;
+            }
+        }
+        by_hand.time.move_to(at(5));
+        by_hand.driver.turn();
         remote.join().unwrap();
     });
 }
