@@ -69,10 +69,10 @@
 //!
 //! A timer fires once the system ends the driver thread's wait and runs that thread. An idle Linux
 //! machine does so within some tens of microseconds, since the thread asks for the least timer
-//! slack. **On Windows a wait ends with a tick of the system's timer, every 15.6 ms** unless a
-//! process has asked for a shorter tick. So there a timer may fire up to 15.6 ms later, and still
-//! never early. A poll of a sleep completes it by the clock. A loop that turns a [`Driver`] by hand
-//! can use any finer wait that the system has.
+//! slack. On Windows the thread waits for a high-resolution timer, which needs no shorter tick of
+//! the system. Before version 1803 of Windows 10 there is none; a wait then ends with a tick, so a
+//! timer may fire up to 15.6 ms late, and still never early. A poll of a sleep completes it by the
+//! clock. A loop that turns a [`Driver`] by hand can use any finer wait that the system has.
 //!
 //! # Panics
 //!

@@ -12,6 +12,17 @@ pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> Mute
     condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Waits on `condition` as [`wait()`] does, but no longer than `limit` if there is one.
+#[cfg(not(all(test, tourbillon_model)))]
+pub(crate) fn wait_up_to<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    limit: Option<std::time::Duration>,
+) -> MutexGuard<'a, T> {
+    let Some(limit) = limit else { return wait(condition, guard) };
+    condition.wait_timeout(guard, limit).unwrap_or_else(std::sync::PoisonError::into_inner).0
+}
+
 /// `std`'s counted pointer, in the models as well: for memory that a lock's holder makes and frees,
 /// which needs no order of its own.
 pub(crate) use std::sync::Arc as StdArc;
@@ -19,7 +30,11 @@ pub(crate) use std::sync::Arc as StdArc;
 /// Atomics on which no protocol rests: statistics, and what one thread at a time owns anyway. The
 /// models leave them out, which keeps those small.
 pub(crate) mod unmodelled {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+    #[cfg(not(target_has_atomic = "64"))]
+    pub(crate) use portable_atomic::AtomicU64;
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) use std::sync::atomic::AtomicU64;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 }
 
 /// Locks `mutex`, whether or not a thread panicked while it held it: nothing that this crate
@@ -39,9 +54,13 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 
 #[cfg(not(all(test, tourbillon_model)))]
 mod imp {
+    #[cfg(not(target_has_atomic = "64"))]
+    pub(crate) use portable_atomic::AtomicU64;
     use std::cell::Cell;
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) use std::sync::atomic::AtomicU64;
     use std::sync::atomic::AtomicUsize;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
     pub(crate) use std::thread::{ThreadId, available_parallelism, sleep};
 
@@ -83,15 +102,6 @@ mod imp {
 
     pub(crate) fn this_thread() -> ThreadId {
         std::thread::current().id()
-    }
-
-    /// Waits on `condition`, but no longer than `limit`.
-    pub(crate) fn wait_timeout<'a, T>(
-        condition: &Condvar,
-        guard: MutexGuard<'a, T>,
-        limit: std::time::Duration,
-    ) -> MutexGuard<'a, T> {
-        condition.wait_timeout(guard, limit).unwrap_or_else(std::sync::PoisonError::into_inner).0
     }
 
     /// Starts a detached thread.

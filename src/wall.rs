@@ -31,7 +31,7 @@
 //!
 //! | | Linux, Android | macOS | Windows |
 //! |---|---|---|---|
-//! | [`Instant`](std::time::Instant), [`Monotonic`](crate::ClockKind::Monotonic) | stops; deadlines are delayed by the suspend | stops; the same | continues; the driver's wait stops, so timers may fire late by up to the suspend |
+//! | [`Instant`](std::time::Instant), [`Monotonic`](crate::ClockKind::Monotonic) | stops; deadlines are delayed by the suspend | stops; the same | continues; what is due fires within 30 s of the resume |
 //! | [`Boottime`](crate::ClockKind::Boottime) | continues; what is due fires on resume | continues; what is due fires within 30 s of the resume | the same |
 //! | [`SystemTime`], [`WallSleep`] | continues; what is due fires on resume | continues; what is due fires within 30 s of the resume | the same |
 //!

@@ -43,9 +43,12 @@ impl TimeLine {
     /// [`tick`](Self::tick) by nothing but what `std` says of instants.
     #[cold]
     fn tick_by_subtraction(&self, instant: Instant) -> Tick {
-        match instant.checked_duration_since(self.base) {
-            Some(after) => Tick::ORIGIN.saturating_add(after),
-            None => Tick::ORIGIN.saturating_sub(self.base.saturating_duration_since(instant)),
+        // The later one less the earlier: on Windows the reverse is zero rather than an error, if
+        // they are as close as two readings of its clock.
+        if instant < self.base {
+            Tick::ORIGIN.saturating_sub(self.base.saturating_duration_since(instant))
+        } else {
+            Tick::ORIGIN.saturating_add(instant.saturating_duration_since(self.base))
         }
     }
 

@@ -1,21 +1,28 @@
 //! Parks the driver thread: one token, at most one thread that waits for it.
 
+#[cfg(all(windows, not(all(test, tourbillon_model))))]
+mod windows;
+
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::engine::alarm::Plan;
-use crate::sync::{Condvar, Mutex, lock};
+#[cfg(any(not(windows), all(test, tourbillon_model)))]
+use crate::sync::Condvar as Signal;
+use crate::sync::{Mutex, lock};
+#[cfg(all(windows, not(all(test, tourbillon_model))))]
+use windows::Signal;
 
 /// A token that [`unpark`](Self::unpark) leaves and [`park`](Self::park) takes.
 #[derive(Debug)]
 pub(crate) struct Parker {
     token: Mutex<bool>,
-    left: Condvar,
+    left: Signal,
 }
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self { token: Mutex::new(false), left: Condvar::new() }
+        Self { token: Mutex::new(false), left: Signal::new() }
     }
 
     /// Waits for the token, or until the planned tick but for no longer than `limit`. May return
@@ -40,11 +47,11 @@ impl Parker {
 #[cfg(not(all(test, tourbillon_model)))]
 mod wait {
     use super::{Clock, Duration, Parker, Plan};
-    use crate::sync::{MutexGuard, wait, wait_timeout};
+    use crate::sync::MutexGuard;
 
     impl Parker {
         pub(super) fn wait<'a>(
-            &self,
+            &'a self,
             token: MutexGuard<'a, bool>,
             clock: &Clock,
             plan: Plan,
@@ -56,11 +63,21 @@ mod wait {
                     if tick <= now {
                         return token;
                     }
-                    wait_timeout(&self.left, token, tick.since(now).min(limit))
+                    self.block(token, Some(tick.since(now).min(limit)))
                 }
-                Plan::Park => wait(&self.left, token),
+                Plan::Park => self.block(token, None),
                 Plan::End => token,
             }
+        }
+
+        /// Waits for the signal, but no longer than `limit`.
+        #[cfg(not(windows))]
+        fn block<'a>(
+            &'a self,
+            token: MutexGuard<'a, bool>,
+            limit: Option<Duration>,
+        ) -> MutexGuard<'a, bool> {
+            crate::sync::wait_up_to(&self.left, token, limit)
         }
     }
 }

@@ -21,6 +21,9 @@ pub(crate) const fn ms(count: u64) -> Duration {
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
+/// The least by which two times of the wall clock differ.
+pub(crate) const WALL_GRAIN: Duration = Duration::from_nanos(if cfg!(windows) { 100 } else { 1 });
+
 /// A timer on a virtual clock, and the clock.
 pub(crate) fn virtual_timer() -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();

@@ -75,14 +75,14 @@ fn a_suspend_moves_the_wall_alone() {
     let counter = Counter::new();
     assert!(poll_with(&mut by_clock, &Waker::from(counter.clone())).is_pending());
     let (mut due, woken) = waiting(&timer, 8 * HOUR);
-    let (mut later, _) = waiting(&timer, 8 * HOUR + NANO);
+    let (mut later, _) = waiting(&timer, 8 * HOUR + WALL_GRAIN);
     clock.suspend(8 * HOUR);
     assert_eq!((clock.now(), clock.wall_now()), (start.0, start.1 + 8 * HOUR));
     assert_eq!((woken.wakes(), counter.wakes()), (1, 0));
     assert!(poll(&mut due).is_ready() && poll(&mut later).is_pending());
-    assert_eq!((clock.advance(NANO), clock.advance(HOUR - 2 * NANO)), (1, 0));
+    assert_eq!((clock.advance(WALL_GRAIN), clock.advance(HOUR - 2 * WALL_GRAIN)), (1, 0));
     assert!(poll(&mut later).is_ready() && poll(&mut by_clock).is_pending());
-    assert_eq!(clock.advance(NANO), 1);
+    assert_eq!(clock.advance(WALL_GRAIN), 1);
 }
 
 #[test]
