@@ -147,8 +147,8 @@ awk 'function expand(prefix, list,   i, c, depth, item) {
      }' "$work/code" | sort -u >"$work/paths"
 
 # Imports point down this list.
-layers="lib fuzz compat metrics_0_24 traits cron stream future_ext queue timer wall interval timeout
-    sleep handle driver engine wheel clock tick trace error fork foreign sync"
+layers="lib fuzz compat metrics_0_24 traits cron stream future_ext queue callback timer wall
+    interval timeout sleep handle driver engine wheel clock tick trace error fork foreign sync"
 # Pairs that may point up: a driver that holds its timer.
 allowed="driver>timer"
 layered() {

@@ -43,7 +43,8 @@ pub(crate) use driven_by::{DrivenBy, DriverThread};
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 use occupancy::Occupancy;
-use shard::{Earliest, Shard};
+pub(crate) use shard::Earliest;
+use shard::Shard;
 pub use stats::Stats;
 pub(crate) use wake_batch::WakeBatch;
 
@@ -236,16 +237,23 @@ impl Engine {
     /// Queues a new entry and notifies the driver if it has to be.
     #[inline]
     pub(crate) fn arm(&self, deadline: Tick, waker: Waker) -> (Claim, Remaining) {
+        let (claim, earliest) = self.insert(deadline, waker);
+        // SAFETY: a shard of this engine's has just made the claim.
+        let entry = unsafe { claim.entry() };
+        let remaining = self.notify_of_insert(entry, deadline, earliest);
+        (claim, remaining)
+    }
+
+    /// Queues a new entry. [`announce`](Self::announce) is to follow.
+    #[inline(always)]
+    pub(crate) fn insert(&self, deadline: Tick, waker: Waker) -> (Claim, Earliest) {
         let (index, mut shard) = self.lock_home();
         let (claim, earliest) = shard.arm(index, deadline, waker);
         if earliest == Earliest::First {
             self.occupancy.enter(index.into());
         }
         drop(shard);
-        // SAFETY: a shard of this engine's has just made the claim.
-        let entry = unsafe { claim.entry() };
-        let remaining = self.notify_of_insert(entry, deadline, earliest);
-        (claim, remaining)
+        (claim, earliest)
     }
 
     /// Queues a fired entry again, and notifies the driver if it has to be.
@@ -431,6 +439,12 @@ impl Engine {
     #[inline(always)]
     fn notify_of_insert(&self, entry: &Entry, deadline: Tick, earliest: Earliest) -> Remaining {
         self.catch_up(entry, deadline);
+        self.announce(deadline, earliest)
+    }
+
+    /// The same, but leaves it to who moves a virtual clock next to fire what is due.
+    #[inline(always)]
+    pub(crate) fn announce(&self, deadline: Tick, earliest: Earliest) -> Remaining {
         let notify = match earliest {
             Earliest::First | Earliest::Lowered => self.alarm.pull_forward(deadline),
             // Another insert lowered the shard's earliest deadline at least this far, and told

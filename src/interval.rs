@@ -150,11 +150,26 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
         let scheduled = self.sleep.deadline();
+        self.schedule_next();
+        Poll::Ready(scheduled)
+    }
+
+    fn schedule_next(&mut self) {
         let clock = self.sleep.engine().clock();
         let due = self.sleep.deadline_tick();
         let next = self.missed.next(due, || clock.now(), self.period);
         self.sleep.reset_to(next);
-        Poll::Ready(scheduled)
+    }
+
+    /// Ends a tick that the driver has fired, and schedules the next.
+    pub(crate) fn pass_tick(&mut self) {
+        let _ = self.sleep.complete();
+        self.schedule_next();
+    }
+
+    /// The sleep until the next tick.
+    pub(crate) fn sleep_mut(&mut self) -> &mut Sleep {
+        &mut self.sleep
     }
 
     /// Schedules the next tick one period from now.
@@ -205,6 +220,13 @@ impl Interval {
     /// ```
     pub fn reset_after(&mut self, delay: Duration) {
         self.sleep.reset_after(delay);
+    }
+
+    /// Leaves the interval as if it had not been polled for the next tick.
+    pub(crate) fn disarm(&mut self) {
+        let next = self.sleep.deadline_tick();
+        self.sleep.clear();
+        self.sleep.reset_to(next);
     }
 
     /// Schedules no further tick.

@@ -13,6 +13,9 @@
 //! # });
 //! ```
 //!
+//! [`call_after`], [`call_at`] and [`call_every`] call a function instead, without a task; see
+//! [`Callback`].
+//!
 //! [`FutureExt`] and [`StreamExt`] have timeouts and more as methods of any future or stream.
 //!
 //! All timers are in a hierarchical timing wheel, split into shards with a lock each. One driver
@@ -41,7 +44,8 @@
 //!
 //! # Foreign code
 //!
-//! Wakers are woken on the driver's thread, in batches, with no lock held. One that panics is
+//! Wakers are woken, and [callbacks](Callback) called, on the driver's thread, in batches, with no
+//! lock held. One that panics is
 //! caught and counted, see [`Stats::waker_panics`]. One that blocks delays the wakers after it, of
 //! every shard: each by at most the sum of the times for which the wakers before it block. A sleep
 //! that is polled completes by the clock all the same. Wakers may arm, reset and drop timers.
@@ -155,6 +159,7 @@
 //! [`SystemTime`]: std::time::SystemTime
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod callback;
 mod clock;
 pub mod compat;
 #[cfg(feature = "cron")]
@@ -201,6 +206,7 @@ mod traits;
 pub mod wall;
 mod wheel;
 
+pub use callback::{Callback, call_after, call_at, call_every};
 pub use driver::{Budget, Driver, Turn, VirtualClock};
 pub use engine::{Histogram, Stats};
 pub use error::{Elapsed, SetGlobalError};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_core::FusedFuture;
 
-use crate::engine::{Claim, Engine, Entry, Remaining, State};
+use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
 use crate::tick::Tick;
@@ -239,9 +240,29 @@ impl Sleep {
         }
     }
 
-    /// Ends the sleep, once a poll has found that its deadline has come.
+    /// Arms the sleep and reads no clock, so that the driver is what wakes `waker`, also if the
+    /// deadline has come. `None` if it never does. The sleep is not armed before.
+    ///
+    /// Calls no foreign code, and may be called under a lock. The driver may wake at once, but is
+    /// told of the insert only as that is [announced](Enqueued::announce).
+    pub(crate) fn enqueue(&mut self, waker: Waker) -> Option<Enqueued> {
+        debug_assert!(self.claim.is_none(), "armed twice");
+        let deadline = self.deadline;
+        if deadline == Tick::NEVER {
+            return None;
+        }
+        let engine = self.engine.get();
+        if engine.is_inherited() {
+            self.engine = EngineRef::of(Engine::current(engine));
+        }
+        let (claim, earliest) = self.engine.get().insert(deadline, waker);
+        self.claim = Some(claim);
+        Some(Enqueued { engine: self.engine.clone(), deadline, earliest })
+    }
+
+    /// Ends the sleep, once its deadline has come by a poll's clock or the driver's.
     #[inline]
-    fn complete(&mut self) -> Poll<()> {
+    pub(crate) fn complete(&mut self) -> Poll<()> {
         self.disarm(Some(Claim::SPENT), true);
         Poll::Ready(())
     }
@@ -317,8 +338,28 @@ impl Sleep {
     }
 }
 
+/// An insert that the driver has yet to be told of; see [`Sleep::enqueue`].
+#[must_use]
+pub(crate) struct Enqueued {
+    engine: EngineRef,
+    deadline: Tick,
+    earliest: Earliest,
+}
+
+impl Enqueued {
+    /// Tells the driver. With no lock held, since that may call a hook.
+    ///
+    /// # Errors
+    ///
+    /// When the driver's thread has to be started and cannot be.
+    pub(crate) fn announce(self) -> io::Result<()> {
+        let remaining = self.engine.get().announce(self.deadline, self.earliest);
+        self.engine.follow_up(remaining)
+    }
+}
+
 #[cold]
-fn cannot_start(error: &std::io::Error) -> ! {
+pub(crate) fn cannot_start(error: &io::Error) -> ! {
     panic!("cannot start the timer's driver thread: {error}")
 }
 

@@ -62,7 +62,7 @@ mod imp {
     use std::sync::atomic::AtomicUsize;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
-    pub(crate) use std::thread::{ThreadId, available_parallelism, sleep};
+    pub(crate) use std::thread::{available_parallelism, sleep};
 
     /// `std`'s `UnsafeCell` behind loom's interface, which checks each access in the models.
     #[derive(Debug)]
@@ -100,8 +100,12 @@ mod imp {
         })
     }
 
+    /// What tells a thread from all others, past and present.
+    pub(crate) type ThreadId = usize;
+
+    /// Not `std`'s, which is not there while thread-local destructors run.
     pub(crate) fn this_thread() -> ThreadId {
-        std::thread::current().id()
+        thread_index()
     }
 
     /// Starts a detached thread.

@@ -161,6 +161,29 @@ fn firing_allocates_nothing() {
 }
 
 #[test]
+fn a_callback_allocates_once() {
+    let (timer, mut driver, _) = by_hand();
+    let data = [0_u8; 1_000];
+    let calls = allocator_calls(|| {
+        let function = move || _ = std::hint::black_box(data);
+        assert!(timer.call_after(FAR, function).cancel());
+    });
+    assert_eq!(calls, 2 * u64::from(TIMES), "and frees that");
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = called.clone();
+    let period = Duration::from_micros(50);
+    let every = timer.call_every(period, move || _ = count.fetch_add(1, Ordering::Relaxed));
+    let turn_until_it_is_called = || {
+        let before = called.load(Ordering::Relaxed);
+        while called.load(Ordering::Relaxed) == before {
+            driver.turn();
+        }
+    };
+    assert_eq!(allocator_calls(turn_until_it_is_called), 0, "a call that repeats");
+    assert!(every.cancel());
+}
+
+#[test]
 fn an_entry_of_a_queue_allocates_nothing() {
     let mut queue = DelayQueue::with_timer(&one_shard());
     let calls = allocator_calls(|| {

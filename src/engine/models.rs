@@ -49,6 +49,11 @@
 //! Of a wall clock's steps, and those who wait for them: `a_step_races_a_new_waiter`,
 //! `the_end_of_notices_races_a_new_waiter`, `notices_end_while_a_waker_is_cloned`.
 //!
+//! A callback is a sleep whose waker calls a function. A cancel meets the call in
+//! `cancel_races_call`, `two_cancels_race_call`, `drop_races_call` and
+//! `cancel_races_a_call_that_repeats`; what makes the callback meets it in `call_races_its_making`
+//! and `advance_races_call`.
+//!
 //! A poll that follows on other changes of the same sleep races nobody, but relies on what the
 //! entry carries from one to the next: `models/polls.rs`, and
 //! `a_loop_that_does_not_turn_is_not_trusted`.
@@ -61,6 +66,7 @@
 //! `waker_arms_another_timer`, `a_hook_arms_another_timer`.
 
 mod advance;
+mod callback;
 mod close;
 mod fire;
 mod insert;

@@ -3,6 +3,7 @@
 //! Time is virtual wherever it can be. Where it is real, only "never early" and "does complete"
 //! are asserted.
 
+mod callback;
 mod compat;
 #[cfg(feature = "cron")]
 mod cron;

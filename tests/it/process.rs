@@ -590,6 +590,55 @@ fn child_turns_an_inherited_driver() {
     assert!(!is_readable(&parents));
 }
 
+#[cfg(unix)]
+#[test]
+fn after_fork_the_child_has_callbacks_and_does_not_call_its_parents() {
+    in_a_process_of_its_own("process::child_inherits_callbacks");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_inherits_callbacks() {
+    use std::sync::mpsc::channel;
+
+    use tourbillon::Callback;
+
+    /// What a child does with its parent's callbacks, and with one of its own.
+    fn in_child(timer: &Timer, callbacks: [Callback; 2]) {
+        let [cancelled, dropped] = callbacks;
+        assert!(!cancelled.cancel() && !cancelled.cancel_and_wait(), "there is nothing to prevent");
+        drop(dropped);
+        for timer in [timer.clone(), Timer::global()] {
+            let (tell, told) = channel();
+            let call = move || tell.send(()).expect("the child waits");
+            let _callback = timer.call_after(Duration::ZERO, call);
+            told.recv().expect("it is called");
+        }
+    }
+
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let (tell, told) = channel();
+    let failed: Vec<_> = (0..30)
+        .map(|_| {
+            // One that is called most of the time, so that its lock may be held when it forks, and
+            // one that a child of a second would call.
+            let tell = tell.clone();
+            let callbacks = [
+                timer
+                    .call_every(Duration::from_nanos(1), move || _ = tell.send(std::process::id())),
+                timer.call_after(ms(300), || panic!("called")),
+            ];
+            told.recv().expect("it is called");
+            status_of_a_child(|| in_child(&timer, callbacks))
+        })
+        .filter(|status| *status != 0)
+        .collect();
+    assert_eq!(failed, [0; 0], "children failed, or hung");
+    drop(tell);
+    assert!(told.iter().all(|process| process == std::process::id()));
+}
+
 /// The exit status of the process `child`; ends it if it takes a minute.
 #[cfg(unix)]
 fn wait_for(child: libc::pid_t) -> libc::c_int {

@@ -1,0 +1,567 @@
+//! [`Callback`]: a function that a timer calls.
+//!
+//! A callback is a [`Sleep`] whose waker calls the function. One allocation holds all there is: the
+//! function, the sleep, and what the two threads that may want them agree by.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use crate::foreign::guarded;
+use crate::fork::Generation;
+use crate::interval::{Interval, MissedTickBehavior};
+use crate::sleep::{Sleep, cannot_start};
+use crate::sync::{Condvar, Mutex, StdArc, ThreadId, lock, this_thread, wait};
+use crate::timer::{self, Timer};
+
+/// A function that a timer calls, and the right to cancel that.
+///
+/// Made by [`call_after`], [`call_at`], [`call_every`], the methods of [`Timer`] of the same names,
+/// and [`Interval::call`]. It needs no executor and no task, and one allocation, which holds the
+/// function.
+///
+/// Dropping it cancels the callback, as dropping a [`Sleep`] does. [`detach`](Self::detach) lets it
+/// go on alone.
+///
+/// # Where it is called
+///
+/// Where wakers are woken: on the driver thread, within [`Driver::turn`](crate::Driver::turn), or
+/// within the call that moves a [`VirtualClock`](crate::VirtualClock). Never within the call that
+/// makes the callback, even if the time has come already. On a virtual clock it is then called when
+/// the clock is next moved, even by zero.
+///
+/// # Rules for the function
+///
+/// They are those of [wakers](crate#foreign-code). No lock of the timer's is held. The function may
+/// arm, reset and cancel timers and callbacks, itself included.
+///
+/// - **One that blocks delays all other timers of the same driver.** It must not wait for one of
+///   them. Hand longer work to an executor or to a thread.
+/// - A panic is caught, and counted in [`Stats::waker_panics`](crate::Stats::waker_panics). The
+///   function is dropped, and is not called again.
+/// - One that keeps making callbacks that are due at once keeps a turn, or a move of a virtual
+///   clock, from returning. So does a period that is shorter than its calls take.
+///
+/// # Guarantees
+///
+/// - Never early, by the clock of its timer. Calls of one callback never overlap.
+/// - After [`cancel`](Self::cancel) or a drop, no call begins.
+/// - The function is dropped after its last call where it was called, and by a cancel that prevents
+///   the call where that is called.
+///
+/// # Compared with others
+///
+/// | | called on | a cancel beside a call | dropping the handle |
+/// |---|---|---|---|
+/// | here | the driver | [`cancel`](Self::cancel) says so, [`cancel_and_wait`](Self::cancel_and_wait) waits | cancels |
+/// | nginx's timer events | the event loop | cannot happen: there is one thread | |
+/// | libevent's `evtimer` | the event loop | `event_del` waits, `event_del_noblock` does not | frees the event |
+/// | Go's `AfterFunc` | a goroutine for each call | `Stop` says so | nothing |
+///
+/// # After `fork`
+///
+/// The callbacks of a parent process are not called in its child, where [`cancel`](Self::cancel)
+/// has nothing to prevent and returns `false`.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let (tell, told) = mpsc::channel();
+/// let callback = tourbillon::call_after(Duration::from_millis(1), move || tell.send(42).unwrap());
+/// assert_eq!(told.recv(), Ok(42));
+/// assert!(!callback.cancel(), "too late");
+/// ```
+#[must_use = "dropping a callback cancels it; `detach` lets it go on"]
+pub struct Callback {
+    shared: StdArc<dyn Cancel>,
+    is_detached: bool,
+}
+
+/// What a handle needs of a [`Shared`], whatever the function.
+trait Cancel: Send + Sync {
+    fn cancel(&self) -> bool;
+
+    fn wait_for_call(&self);
+
+    /// For people.
+    fn stage(&self) -> &'static str;
+}
+
+/// One allocation: that of the waker, and of the handle.
+struct Shared<F> {
+    stage: Mutex<Stage<F>>,
+    /// Signalled when the stage is [`Stage::Over`].
+    over: Condvar,
+    /// The process whose threads share it.
+    generation: Generation,
+}
+
+/// Who has what there is to call. Transitions, all under the lock:
+///
+/// ```text
+/// Waiting --woken-->                   Taken    the thread calls the function
+/// Waiting --cancel-->                  Taken    the thread drops the function
+/// Taken   --the call is to repeat-->   Waiting  unless it was cancelled meanwhile
+/// Taken   --the function is dropped--> Over
+/// ```
+enum Stage<F> {
+    /// The waker is in the wheel, or never will be. It is in one entry, whose sleep is not reset
+    /// while it is armed: so being woken means that the time has come.
+    Waiting(Call<F>),
+    /// A thread calls or drops the function, without the lock.
+    Taken { by: ThreadId, is_cancelled: bool },
+    /// There is nothing any more.
+    Over,
+}
+
+/// What to call, and when.
+struct Call<F> {
+    when: When,
+    function: F,
+}
+
+enum When {
+    Once(Sleep),
+    Every(Interval),
+}
+
+impl When {
+    fn sleep_mut(&mut self) -> &mut Sleep {
+        match self {
+            Self::Once(sleep) => sleep,
+            Self::Every(interval) => interval.sleep_mut(),
+        }
+    }
+}
+
+impl<F: FnMut() + Send + 'static> Shared<F> {
+    /// Takes what there is to call, unless another thread has, or there is nothing.
+    fn take(&self, is_cancelled: bool) -> Option<Call<F>> {
+        let mut stage = lock(&self.stage);
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Waiting(call) => {
+                *stage = Stage::Taken { by: this_thread(), is_cancelled };
+                Some(call)
+            }
+            Stage::Taken { by, is_cancelled: before } => {
+                *stage = Stage::Taken { by, is_cancelled: before || is_cancelled };
+                None
+            }
+            Stage::Over => None,
+        }
+    }
+
+    /// Puts back what this thread has taken, and arms its sleep; or drops it if it was cancelled
+    /// meanwhile.
+    fn put_back(self: &StdArc<Self>, mut call: Call<F>) -> std::io::Result<()> {
+        let mut stage = lock(&self.stage);
+        if matches!(*stage, Stage::Taken { is_cancelled: true, .. }) {
+            drop(stage);
+            self.finish(call);
+            return Ok(());
+        }
+        // Under the lock, so that a thread that is woken at once finds the call.
+        let enqueued = call.when.sleep_mut().enqueue(Waker::from(StdArc::clone(self)));
+        *stage = Stage::Waiting(call);
+        drop(stage);
+        enqueued.map_or(Ok(()), |enqueued| enqueued.announce())
+    }
+
+    /// Drops what this thread has taken, which may panic, and is over then.
+    fn finish(&self, call: Call<F>) {
+        struct Finish<'a, F>(&'a Shared<F>);
+
+        impl<F> Drop for Finish<'_, F> {
+            fn drop(&mut self) {
+                *lock(&self.0.stage) = Stage::Over;
+                self.0.over.notify_all();
+            }
+        }
+
+        let _finish = Finish(self);
+        drop(call);
+    }
+}
+
+impl<F: FnMut() + Send + 'static> Wake for Shared<F> {
+    fn wake(self: StdArc<Self>) {
+        let Some(mut call) = self.take(false) else { return };
+        if guarded(|| (call.function)()).is_none() {
+            call.when.sleep_mut().engine().count_panics(1);
+            return self.finish(call);
+        }
+        match &mut call.when {
+            When::Once(_) => self.finish(call),
+            When::Every(interval) => {
+                interval.pass_tick();
+                // It is the driver that calls this, so none has to be started.
+                let _ = self.put_back(call);
+            }
+        }
+    }
+}
+
+impl<F: FnMut() + Send + 'static> Cancel for Shared<F> {
+    fn cancel(&self) -> bool {
+        // A parent's lock may be held by a thread that is not there.
+        if self.generation.is_past() {
+            return false;
+        }
+        self.take(true).map(|call| self.finish(call)).is_some()
+    }
+
+    fn wait_for_call(&self) {
+        if self.generation.is_past() {
+            return;
+        }
+        let me = this_thread();
+        let mut stage = lock(&self.stage);
+        while matches!(*stage, Stage::Taken { by, .. } if by != me) {
+            stage = wait(&self.over, stage);
+        }
+    }
+
+    fn stage(&self) -> &'static str {
+        if self.generation.is_past() {
+            return "over";
+        }
+        match &*lock(&self.stage) {
+            Stage::Waiting(_) => "waiting",
+            Stage::Taken { .. } => "called",
+            Stage::Over => "over",
+        }
+    }
+}
+
+impl Callback {
+    #[track_caller]
+    fn new(when: When, function: impl FnMut() + Send + 'static) -> Self {
+        let shared = StdArc::new(Shared {
+            stage: Mutex::new(Stage::Taken { by: this_thread(), is_cancelled: false }),
+            over: Condvar::new(),
+            generation: Generation::at_birth(),
+        });
+        if let Err(error) = shared.put_back(Call { when, function }) {
+            shared.cancel();
+            cannot_start(&error);
+        }
+        Self { shared, is_detached: false }
+    }
+
+    #[track_caller]
+    fn once(sleep: Sleep, function: impl FnOnce() + Send + 'static) -> Self {
+        let mut function = Some(function);
+        Self::new(When::Once(sleep), move || {
+            if let Some(function) = function.take() {
+                function();
+            }
+        })
+    }
+
+    /// Cancels the callback: no call begins after this. Says whether that was in time.
+    ///
+    /// `true` if the function is neither being called now, nor will be: this has dropped it.
+    /// `false` if a call is under way, which this does not wait for; if the only call has been
+    /// made; or if the callback was cancelled before. So of [`call_every`], `false` means that a
+    /// call is under way, and is the last.
+    ///
+    /// May be called by the function itself, where it returns `false`.
+    ///
+    /// # Panics
+    ///
+    /// If dropping the function panics. It is cancelled all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let callback = tourbillon::call_after(Duration::from_secs(60), || println!("a minute"));
+    /// assert!(callback.cancel());
+    /// assert!(!callback.cancel(), "it was before");
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.shared.cancel()
+    }
+
+    /// Cancels the callback, and blocks while a call is under way. Returns what
+    /// [`cancel`](Self::cancel) does.
+    ///
+    /// When it returns, the function is dropped, and what it used may be freed. There is one
+    /// exception: called by the function itself, or by what the function calls, it does not wait.
+    ///
+    /// Do not hold a lock that the function takes, and do not block an executor's thread with it.
+    /// Two functions on two drivers that wait for each other wait for ever.
+    ///
+    /// # Panics
+    ///
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// let calls = Arc::new(AtomicU32::new(0));
+    /// let counter = Arc::clone(&calls);
+    /// let callback = tourbillon::call_every(Duration::from_micros(100), move || {
+    ///     counter.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// callback.cancel_and_wait();
+    /// assert_eq!(Arc::strong_count(&calls), 1, "the function is gone");
+    /// ```
+    pub fn cancel_and_wait(&self) -> bool {
+        let prevented = self.shared.cancel();
+        self.shared.wait_for_call();
+        prevented
+    }
+
+    /// Lets the callback go on without a handle: it cannot be cancelled any more.
+    ///
+    /// It keeps its timer alive until it has been called, and for good if it repeats. If nobody
+    /// turns that timer's wheel any more, the function is never dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// tourbillon::call_after(Duration::from_millis(1), || println!("a millisecond")).detach();
+    /// ```
+    pub fn detach(mut self) {
+        self.is_detached = true;
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        if !self.is_detached {
+            self.cancel();
+        }
+    }
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callback").field("stage", &self.shared.stage()).finish_non_exhaustive()
+    }
+}
+
+// A function that panics is not called again.
+impl UnwindSafe for Callback {}
+impl RefUnwindSafe for Callback {}
+
+impl Timer {
+    /// Calls `function` once, `delay` from now; see [`call_after`].
+    ///
+    /// # Panics
+    ///
+    /// As [`call_after`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// static CALLS: AtomicU32 = AtomicU32::new(0);
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let minute = Duration::from_secs(60);
+    /// let callback = timer.call_after(minute, || _ = CALLS.fetch_add(1, Ordering::Relaxed));
+    /// clock.advance(minute);
+    /// assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+    /// # drop(callback);
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn call_after(
+        &self,
+        delay: Duration,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Callback {
+        Callback::once(self.sleep(delay), function)
+    }
+
+    /// Calls `function` once, at `deadline`; see [`call_at`].
+    ///
+    /// # Panics
+    ///
+    /// As [`call_after`].
+    #[track_caller]
+    pub fn call_at(&self, deadline: Instant, function: impl FnOnce() + Send + 'static) -> Callback {
+        Callback::once(self.sleep_until(deadline), function)
+    }
+
+    /// Calls `function` every `period`, from one period from now on; see [`call_every`].
+    ///
+    /// # Panics
+    ///
+    /// As [`call_every`].
+    ///
+    /// # Examples
+    ///
+    /// A loop that turns its own timer, as nginx's does:
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let (timer, mut driver) = tourbillon::Timer::builder().build_manual(|| {})?;
+    /// let ticks = timer.call_every(Duration::from_millis(1), move || tell.send(()).unwrap());
+    /// while told.try_iter().count() == 0 {
+    ///     let next = driver.turn().next.expect("the callback is pending");
+    ///     std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    /// }
+    /// # drop(ticks);
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn call_every(
+        &self,
+        period: Duration,
+        function: impl FnMut() + Send + 'static,
+    ) -> Callback {
+        every(self.interval(period), function)
+    }
+}
+
+impl Interval {
+    /// Calls `function` at every tick, from the next one on; see [`call_every`].
+    ///
+    /// Use it for another start ([`interval_at`](crate::interval_at)), or another
+    /// [rule](Self::set_missed_tick_behavior) for missed ticks. It is applied after each call. With
+    /// [`MissedTickBehavior::Burst`], the default of an interval, the calls that were missed follow
+    /// one after the other.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_after`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::{MissedTickBehavior, Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let period = Duration::from_secs(60);
+    /// let mut interval = timer.interval(period); // ticks at once, too
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// let callback = interval.call(|| println!("a tick"));
+    /// assert_eq!(clock.advance(2 * period), 3);
+    /// # drop(callback);
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn call(mut self, function: impl FnMut() + Send + 'static) -> Callback {
+        self.disarm();
+        Callback::new(When::Every(self), function)
+    }
+}
+
+fn every(mut interval: Interval, function: impl FnMut() + Send + 'static) -> Callback {
+    interval.reset();
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    interval.call(function)
+}
+
+/// Calls `function` once, `delay` from now.
+///
+/// As Go's `time.AfterFunc`, except that the function is called by the driver, and that dropping
+/// what this returns cancels it. [`Callback`] has the rules for the function. With a delay past the
+/// end of the time line, some 438 years from now, it is never called.
+///
+/// # Panics
+///
+/// If the driver thread cannot be started. The function is dropped then.
+/// [`Timer::start`] reports that as an error beforehand.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let (tell, told) = mpsc::channel();
+/// let idle = tourbillon::call_after(Duration::from_millis(1), move || tell.send("idle").unwrap());
+/// assert_eq!(told.recv(), Ok("idle"));
+/// # drop(idle);
+/// ```
+#[track_caller]
+pub fn call_after(delay: Duration, function: impl FnOnce() + Send + 'static) -> Callback {
+    Callback::once(timer::sleep(delay), function)
+}
+
+/// Calls `function` once, at `deadline`.
+///
+/// As [`call_after`] otherwise.
+///
+/// # Panics
+///
+/// As [`call_after`].
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::{Duration, Instant};
+///
+/// let deadline = Instant::now() + Duration::from_millis(1);
+/// let (tell, told) = mpsc::channel();
+/// let callback = tourbillon::call_at(deadline, move || tell.send(Instant::now()).unwrap());
+/// assert!(told.recv().unwrap() >= deadline);
+/// # drop(callback);
+/// ```
+#[track_caller]
+pub fn call_at(deadline: Instant, function: impl FnOnce() + Send + 'static) -> Callback {
+    Callback::once(timer::sleep_until(deadline), function)
+}
+
+/// Calls `function` every `period`, for the first time one period from now.
+///
+/// Each call is scheduled one period after the *scheduled* time of the last one, so it does not
+/// drift. Calls that a long call, or a late driver, has missed are skipped
+/// ([`MissedTickBehavior::Skip`]); [`Interval::call`] takes another rule. Unlike an [`Interval`],
+/// it does not begin at once.
+///
+/// # Panics
+///
+/// If `period` is zero; otherwise as [`call_after`].
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let (tell, told) = mpsc::channel();
+/// let mut count = 0;
+/// let callback = tourbillon::call_every(Duration::from_millis(1), move || {
+///     count += 1;
+///     let _ = tell.send(count);
+/// });
+/// assert_eq!(told.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
+/// # drop(callback);
+/// ```
+#[track_caller]
+pub fn call_every(period: Duration, function: impl FnMut() + Send + 'static) -> Callback {
+    every(timer::interval(period), function)
+}
+
+const _: () = {
+    const fn unpin_send_sync<T: Unpin + Send + Sync + 'static>() {}
+    unpin_send_sync::<Callback>();
+};

@@ -1,0 +1,370 @@
+//! `Callback`: functions that a timer calls.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use tourbillon::{Callback, MissedTickBehavior, Timer, VirtualClock};
+
+use crate::support::*;
+
+/// When a function was called, and by which thread.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<Vec<(Instant, ThreadId)>>>);
+
+impl Calls {
+    /// A function that notes its calls, by the clock of `timer`.
+    fn noted(&self, timer: &Timer) -> impl Fn() + Send + 'static {
+        let (calls, timer) = (self.clone(), timer.clone());
+        move || calls.0.lock().unwrap().push((timer.now(), thread::current().id()))
+    }
+
+    /// When, in seconds since `start`.
+    fn since(&self, start: Instant) -> Vec<u64> {
+        self.0.lock().unwrap().iter().map(|(at, _)| (*at - start).as_secs()).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+/// A place for a callback, for the function of that callback to find.
+type Own = Arc<Mutex<Option<Callback>>>;
+
+/// The callback, of which nothing is locked meanwhile.
+fn taken(own: &Own) -> Callback {
+    own.lock().unwrap().take().expect("the test has put it there")
+}
+
+#[test]
+fn a_function_is_called_once_at_its_deadline_by_who_moves_the_clock() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let after = timer.call_after(3 * SECOND, calls.noted(&timer));
+    let at = timer.call_at(start + 5 * SECOND, calls.noted(&timer));
+    assert_eq!(clock.advance(3 * SECOND - Duration::from_nanos(1)), 0);
+    assert_eq!(clock.advance(60 * SECOND), 2);
+    assert_eq!(calls.since(start), [3, 5]);
+    assert!(calls.0.lock().unwrap().iter().all(|(_, by)| *by == thread::current().id()));
+    assert_eq!(clock.pending(), 0);
+    assert!(!after.cancel() && !at.cancel_and_wait());
+}
+
+#[test]
+fn what_is_due_as_it_is_made_waits_for_the_next_move() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let _zero = timer.call_after(Duration::ZERO, calls.noted(&timer));
+    let _past = timer.call_at(start - SECOND, calls.noted(&timer));
+    assert_eq!(calls.count(), 0, "never within the call that makes it");
+    assert_eq!((clock.advance(Duration::ZERO), calls.count()), (2, 2));
+}
+
+#[test]
+fn what_is_due_as_it_is_made_is_called_by_the_driver() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (tell, told) = channel();
+    let lock = Arc::new(Mutex::new(()));
+    let held = lock.lock().unwrap();
+    let taken = Arc::clone(&lock);
+    let _callback = timer.call_after(Duration::ZERO, move || {
+        drop(taken.lock());
+        tell.send(thread::current().name().map(str::to_owned)).expect("the test waits");
+    });
+    drop(held);
+    assert_eq!(told.recv().expect("it is called").as_deref(), Some("tourbillon"));
+}
+
+#[test]
+fn a_turn_calls_what_is_due_on_the_thread_that_turns() {
+    let clock = VirtualClock::new();
+    let called = Counter::new();
+    let hook = {
+        let called = Arc::clone(&called);
+        move || std::task::Wake::wake_by_ref(&called)
+    };
+    let builder = Timer::builder().virtual_clock(&clock);
+    let (timer, mut driver) = builder.build_manual(hook).expect("the options are valid");
+    assert_eq!(driver.turn().next, None);
+    let (calls, start) = (Calls::default(), clock.now());
+    let _zero = timer.call_after(Duration::ZERO, calls.noted(&timer));
+    assert_eq!((called.wakes(), calls.count()), (1, 0), "the loop is told to turn");
+    let _every = timer.call_every(SECOND, calls.noted(&timer));
+    let turn = driver.turn();
+    assert_eq!((turn.fired, turn.next), (1, Some(start + SECOND)));
+    clock.jump(SECOND);
+    let turn = driver.turn();
+    assert_eq!((turn.fired, turn.next), (1, Some(start + 2 * SECOND)));
+    assert_eq!(calls.since(start), [0, 1]);
+}
+
+#[test]
+fn a_cancel_prevents_the_call_once_and_drops_the_function() {
+    let (timer, clock) = virtual_timer();
+    let count = Arc::new(AtomicUsize::new(0));
+    for cancel in [Callback::cancel, Callback::cancel_and_wait] {
+        let dropped = Dropped { count: count.clone(), panics: false };
+        let before = count.load(Ordering::SeqCst);
+        let callback = timer.call_after(SECOND, move || panic!("{dropped:?} is called"));
+        assert!(format!("{callback:?}").contains("waiting"));
+        assert!(cancel(&callback));
+        assert_eq!(count.load(Ordering::SeqCst), before + 1);
+        assert!(!cancel(&callback), "it was before");
+        assert!(format!("{callback:?}").contains("over"));
+    }
+    assert_eq!((clock.advance(SECOND), timer.stats().waker_panics), (0, 0));
+}
+
+#[test]
+fn a_drop_cancels_and_a_detached_callback_goes_on() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    drop(timer.call_after(SECOND, calls.noted(&timer)));
+    timer.call_after(2 * SECOND, calls.noted(&timer)).detach();
+    timer.call_every(3 * SECOND, calls.noted(&timer)).detach();
+    clock.advance(6 * SECOND);
+    assert_eq!(calls.since(start), [2, 3, 6]);
+    assert_eq!((timer.stats().cancelled, clock.pending()), (1, 1));
+}
+
+#[test]
+fn what_never_comes_is_never_called_and_is_dropped_with_its_handle() {
+    let (timer, clock) = virtual_timer();
+    let calls = Calls::default();
+    let count = Arc::new(AtomicUsize::new(0));
+    for end in [|callback: Callback| drop(callback), Callback::detach] {
+        let before = count.load(Ordering::SeqCst);
+        let dropped = Dropped { count: count.clone(), panics: false };
+        let note = calls.noted(&timer);
+        let callback = timer.call_after(Duration::MAX, move || {
+            let _dropped = &dropped;
+            note();
+        });
+        assert_eq!((clock.pending(), clock.advance(SECOND)), (0, 0));
+        end(callback);
+        assert_eq!(count.load(Ordering::SeqCst), before + 1);
+    }
+    let every = timer.call_every(Duration::MAX, calls.noted(&timer));
+    assert_eq!((clock.pending(), calls.count()), (0, 0));
+    assert!(every.cancel());
+}
+
+#[test]
+#[should_panic(expected = "must not be zero")]
+fn a_period_of_zero_panics() {
+    let _ = virtual_timer().0.call_every(Duration::ZERO, || {});
+}
+
+#[test]
+fn calls_do_not_drift_and_what_a_late_driver_missed_is_skipped() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let every = timer.call_every(10 * SECOND, calls.noted(&timer));
+    clock.advance(25 * SECOND);
+    clock.jump(20 * SECOND);
+    clock.advance(Duration::ZERO);
+    clock.advance(25 * SECOND);
+    assert_eq!(calls.since(start), [10, 20, 45, 50, 60, 70]);
+    assert!(every.cancel());
+}
+
+#[test]
+fn what_a_long_call_missed_is_skipped_unless_it_was_asked_for() {
+    for (missed, expected) in [
+        (MissedTickBehavior::Skip, vec![10, 40, 50, 60]),
+        (MissedTickBehavior::Delay, vec![10, 45, 55]),
+        (MissedTickBehavior::Burst, vec![10, 35, 35, 40, 50, 60]),
+    ] {
+        let (timer, clock) = virtual_timer();
+        let (calls, start) = (Calls::default(), clock.now());
+        let mut interval = timer.interval_at(start + 10 * SECOND, 10 * SECOND);
+        interval.set_missed_tick_behavior(missed);
+        // As a task had polled it before.
+        assert!(poll_next(&mut interval, std::task::Waker::noop()).is_pending());
+        let (note, moved) = (calls.noted(&timer), clock.clone());
+        let mut first = true;
+        let _callback = interval.call(move || {
+            note();
+            if std::mem::take(&mut first) {
+                moved.jump(25 * SECOND);
+            }
+        });
+        assert_eq!(clock.pending(), 1, "the task's waker is gone");
+        clock.advance(10 * SECOND);
+        clock.advance(25 * SECOND);
+        assert_eq!(calls.since(start), expected, "{missed:?}");
+    }
+}
+
+#[test]
+fn a_function_may_cancel_and_drop_its_own_callback() {
+    for end in [Callback::cancel, Callback::cancel_and_wait, |_: &_| false] {
+        let (timer, clock) = virtual_timer();
+        let (calls, own) = (Calls::default(), Own::default());
+        let (note, found) = (calls.noted(&timer), own.clone());
+        let callback = timer.call_every(SECOND, move || {
+            note();
+            let own = taken(&found);
+            assert!(format!("{own:?}").contains("called"));
+            assert!(!end(&own), "a call is under way");
+            drop(own);
+        });
+        *own.lock().unwrap() = Some(callback);
+        assert_eq!((clock.advance(10 * SECOND), calls.count()), (1, 1));
+        assert_eq!((clock.pending(), timer.stats().waker_panics), (0, 0));
+        assert_eq!(Arc::strong_count(&own), 1, "the function is dropped");
+    }
+}
+
+#[test]
+fn a_function_may_make_and_cancel_others() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let next_to_it = timer.call_after(2 * SECOND, calls.noted(&timer));
+    let (note, handle) = (calls.noted(&timer), timer.clone());
+    let _callback = timer.call_after(SECOND, move || {
+        assert!(next_to_it.cancel_and_wait());
+        handle.call_after(SECOND, note).detach();
+        handle.call_after(Duration::ZERO, || {}).detach();
+    });
+    assert_eq!(clock.advance(5 * SECOND), 3);
+    assert_eq!(calls.since(start), [2]);
+    assert_eq!(timer.stats().waker_panics, 0);
+}
+
+#[test]
+fn a_function_may_drop_the_timer() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (tell, told) = channel();
+    let last = timer.clone();
+    let callback = timer.call_after(ms(1), move || {
+        drop(last);
+        tell.send(()).expect("the test waits");
+    });
+    drop(timer);
+    told.recv().expect("it is called");
+    callback.cancel_and_wait();
+}
+
+#[test]
+fn a_panic_is_counted_and_ends_that_callback_alone() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let count = Arc::new(AtomicUsize::new(0));
+    let dropped = Dropped { count: count.clone(), panics: true };
+    let panics = timer.call_every(SECOND, move || panic!("a function that panics: {dropped:?}"));
+    let _other = timer.call_every(SECOND, calls.noted(&timer));
+    assert_eq!(clock.advance(3 * SECOND), 4);
+    assert_eq!(calls.since(start), [1, 2, 3]);
+    assert_eq!((timer.stats().waker_panics, count.load(Ordering::SeqCst)), (2, 1));
+    assert!(!panics.cancel_and_wait(), "it is over");
+}
+
+#[test]
+fn a_drop_that_panics_reaches_who_cancels_and_all_is_over() {
+    let (timer, clock) = virtual_timer();
+    let count = Arc::new(AtomicUsize::new(0));
+    let dropped = Dropped { count: count.clone(), panics: true };
+    let callback = timer.call_after(SECOND, move || drop(dropped));
+    std::panic::catch_unwind(|| callback.cancel()).expect_err("the drop panics");
+    assert!(!callback.cancel_and_wait());
+    assert_eq!((clock.pending(), count.load(Ordering::SeqCst)), (0, 1));
+}
+
+#[test]
+fn a_call_under_way_is_waited_for_if_that_is_asked_for() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    for repeats in [false, true] {
+        let ((tell, told), (release, released)) = (channel(), channel::<()>());
+        let count = Arc::new(AtomicUsize::new(0));
+        let dropped = Dropped { count: count.clone(), panics: false };
+        let function = move || {
+            let _dropped = &dropped;
+            tell.send(()).expect("the test waits");
+            released.recv().expect("the test lets it go on");
+        };
+        let callback = match repeats {
+            false => timer.call_after(ms(1), function),
+            true => timer.call_every(ms(1), function),
+        };
+        told.recv().expect("it is called");
+        assert!(!callback.cancel(), "a call is under way");
+        assert_eq!(count.load(Ordering::SeqCst), 0);
+        let waiters = [(); 2].map(|()| {
+            let count = count.clone();
+            let callback = &callback;
+            move || {
+                assert!(!callback.cancel_and_wait());
+                assert_eq!(count.load(Ordering::SeqCst), 1, "the function is dropped");
+            }
+        });
+        thread::scope(|scope| {
+            for waiter in waiters {
+                scope.spawn(waiter);
+            }
+            release.send(()).expect("the function waits");
+        });
+        assert!(told.recv().is_err(), "it is not called again");
+    }
+}
+
+#[test]
+fn a_function_that_blocks_delays_the_others_and_loses_none() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let ((tell, told), (release, released)) = (channel(), channel::<()>());
+    let (first, second) = (tell.clone(), tell);
+    let _blocks = timer.call_after(ms(1), move || {
+        first.send(1).expect("the test waits");
+        released.recv().expect("the test lets it go on");
+    });
+    assert_eq!(told.recv(), Ok(1));
+    let _other = timer.call_after(ms(1), move || second.send(2).expect("the test waits"));
+    assert!(told.recv_timeout(ms(20)).is_err(), "it comes after the one that blocks");
+    release.send(()).expect("the function waits");
+    assert_eq!(told.recv(), Ok(2));
+}
+
+#[test]
+fn it_is_never_early_on_the_systems_clock() {
+    let (tell, told) = channel();
+    let callbacks = [0, 100, 2_000, 5_000].map(|micros| {
+        let (tell, deadline) = (tell.clone(), Instant::now() + Duration::from_micros(micros));
+        let report = move || tell.send((Instant::now(), deadline)).expect("the test waits");
+        tourbillon::call_at(deadline, report)
+    });
+    for (at, deadline) in told.iter().take(callbacks.len()) {
+        assert!(at >= deadline);
+    }
+}
+
+#[test]
+fn calls_and_cancels_from_many_threads_agree() {
+    let timer = Timer::builder().shards(2).build().expect("the options are valid");
+    let made = AtomicUsize::new(0);
+    let calls = Arc::new(AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for n in 0..500 {
+                    let own = Arc::new(AtomicUsize::new(0));
+                    let (calls, count) = (calls.clone(), own.clone());
+                    let callback = timer.call_after(Duration::from_micros(n % 50), move || {
+                        count.fetch_add(1, Ordering::Relaxed);
+                        calls.fetch_add(1, Ordering::Relaxed);
+                    });
+                    if n % 3 == 0 {
+                        thread::yield_now();
+                    }
+                    let prevented = callback.cancel_and_wait();
+                    assert_eq!(own.load(Ordering::Relaxed), usize::from(!prevented));
+                    made.fetch_add(usize::from(!prevented), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(calls.load(Ordering::Relaxed), made.load(Ordering::Relaxed));
+    assert_eq!(timer.stats().pending, 0);
+}
