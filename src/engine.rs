@@ -378,6 +378,7 @@ impl Engine {
                     pass.cut_short = true;
                     return pass;
                 }
+                self.shards[index].give_way();
             }
         }
         pass.over = closed && pending == 0;

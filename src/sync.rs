@@ -60,7 +60,7 @@ mod imp {
     #[cfg(target_has_atomic = "64")]
     pub(crate) use std::sync::atomic::AtomicU64;
     use std::sync::atomic::AtomicUsize;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
     pub(crate) use std::thread::{available_parallelism, sleep};
 
@@ -116,7 +116,7 @@ mod imp {
 
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod imp {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::ThreadId;
     pub(crate) use std::sync::OnceLock;
@@ -170,7 +170,7 @@ mod imp {
 
 #[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
 mod imp {
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
     pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread::ThreadId;
     pub(crate) use std::sync::OnceLock;

@@ -6,6 +6,9 @@
 //! spells up to a millisecond. The sleep is what keeps a real-time thread that waits from starving
 //! the thread it waits for.
 //!
+//! A holder that wants the lock back at once, for its next part of a long work, would take it again
+//! before any waiter has seen it free. So waiters are counted, and such a holder gives way to them.
+//!
 //! The models of the engine use a mutex in its place; this lock has a model of its own.
 
 #[cfg(not(all(test, tourbillon_model)))]
@@ -22,8 +25,11 @@ mod spin {
 
     use crossbeam_utils::Backoff;
 
-    use crate::sync::{AtomicBool, Ordering, UnsafeCell, sleep};
+    use crate::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell, sleep};
 
+    /// How often a waiter tries before it sleeps, and after each sleep: for longer than a part of
+    /// what is done under a shard's lock takes, 20 us. Loom has to be told of every wait.
+    const TRIES: u32 = if cfg!(all(test, tourbillon_model)) { 1 } else { 256 };
     const FIRST_SLEEP: Duration = Duration::from_micros(20);
     const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
@@ -31,6 +37,8 @@ mod spin {
     #[repr(C)]
     pub(crate) struct Lock<T> {
         taken: AtomicBool,
+        /// How many threads wait for it. A hint.
+        waiting: AtomicU32,
         /// Touched only by the thread that set `taken`.
         value: UnsafeCell<T>,
     }
@@ -42,7 +50,11 @@ mod spin {
 
     impl<T> Lock<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+            Self {
+                taken: AtomicBool::new(false),
+                waiting: AtomicU32::new(0),
+                value: UnsafeCell::new(value),
+            }
         }
 
         #[inline]
@@ -63,23 +75,56 @@ mod spin {
 
         #[cold]
         fn lock_contended(&self) -> LockGuard<'_, T> {
+            // ORDERING: Relaxed, twice; a hint, which nothing is read or written by.
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let guard = self.wait();
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            guard
+        }
+
+        fn wait(&self) -> LockGuard<'_, T> {
             let backoff = Backoff::new();
             let mut spell = FIRST_SLEEP;
             loop {
-                // Loom has to be told of every wait.
-                if backoff.is_completed() || cfg!(all(test, tourbillon_model)) {
-                    sleep(spell);
-                    spell = (spell * 2).min(LONGEST_SLEEP);
+                for _ in 0..TRIES {
+                    // ORDERING: Relaxed; only a hint, `try_lock` decides.
+                    if !self.taken.load(Ordering::Relaxed) {
+                        if let Some(guard) = self.try_lock() {
+                            return guard;
+                        }
+                    }
+                    backoff.snooze();
+                }
+                sleep(spell);
+                spell = (spell * 2).min(LONGEST_SLEEP);
+            }
+        }
+
+        /// Lets those who wait for the lock have it, for a while: for the thread that has released
+        /// it and is about to take it again. Waits for some microseconds at most, as one of them
+        /// may be asleep.
+        #[inline]
+        pub(crate) fn give_way(&self) {
+            if self.is_waited_for() {
+                self.wait_for_waiters();
+            }
+        }
+
+        #[cold]
+        fn wait_for_waiters(&self) {
+            let backoff = Backoff::new();
+            while self.is_waited_for() && !backoff.is_completed() {
+                if cfg!(all(test, tourbillon_model)) {
+                    sleep(FIRST_SLEEP);
                 } else {
                     backoff.snooze();
                 }
-                // ORDERING: Relaxed; only a hint, `try_lock` decides.
-                if !self.taken.load(Ordering::Relaxed) {
-                    if let Some(guard) = self.try_lock() {
-                        return guard;
-                    }
-                }
             }
+        }
+
+        fn is_waited_for(&self) -> bool {
+            // ORDERING: Relaxed; a hint, as above. Loom `a_waiter_is_given_way`.
+            self.waiting.load(Ordering::Relaxed) > 0
         }
     }
 
@@ -148,6 +193,27 @@ mod spin {
                 add(&lock);
                 other.join().expect("the other thread ends");
                 assert_eq!(*lock.lock(), 4);
+            });
+        }
+
+        /// The holder takes the lock again only when the waiter has had it. Oracle: the order;
+        /// deadlock, if a waiter is never seen, or for ever.
+        #[test]
+        fn a_waiter_is_given_way() {
+            loom::model(|| {
+                let lock = Arc::new(Lock::new(0));
+                let held = lock.lock();
+                let waiter = loom::thread::spawn({
+                    let lock = Arc::clone(&lock);
+                    move || *lock.lock() += 1
+                });
+                while !lock.is_waited_for() {
+                    loom::thread::yield_now();
+                }
+                drop(held);
+                lock.give_way();
+                assert_eq!(*lock.lock(), 1);
+                waiter.join().expect("the waiter ends");
             });
         }
 
@@ -229,5 +295,7 @@ mod stand_in {
         pub(crate) fn try_lock(&self) -> Option<LockGuard<'_, T>> {
             self.0.try_lock().ok()
         }
+
+        pub(crate) fn give_way(&self) {}
     }
 }
