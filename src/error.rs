@@ -21,7 +21,28 @@ use std::io;
 /// assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Elapsed(pub(crate) ());
+pub struct Elapsed(());
+
+impl Elapsed {
+    /// Makes one, for limits of your own and for tests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Elapsed;
+    ///
+    /// // A cache that may give up by itself.
+    /// fn read(is_slow: bool) -> Result<u32, Elapsed> {
+    ///     if is_slow { Err(Elapsed::new()) } else { Ok(42) }
+    /// }
+    /// assert_eq!(read(true), Err(Elapsed::new()));
+    /// ```
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "an error is no default")]
+    pub const fn new() -> Self {
+        Self(())
+    }
+}
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

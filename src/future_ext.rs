@@ -4,12 +4,11 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use crate::timeout::Timeout;
-use crate::timer;
+use crate::timer::{self, Timer};
 
 /// Timeouts for any future, as methods.
 ///
-/// They use the process-wide timer; for another, see [`Timer::timeout`](crate::Timer::timeout). To
-/// use the trait beside that of `futures`, import both as `_`.
+/// To use the trait beside that of `futures`, import both as `_`.
 ///
 /// # Examples
 ///
@@ -59,6 +58,51 @@ pub trait FutureExt: Future {
         Self: Sized,
     {
         timer::timeout_at(deadline, self)
+    }
+
+    /// Limits the future to `limit` from now, on `timer`; the same as
+    /// [`timer.timeout(limit, self)`](Timer::timeout).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::{FutureExt, Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let silence = std::future::pending::<()>().timeout_on(&timer, Duration::from_secs(3600));
+    /// assert!(clock.block_on(silence).is_err());
+    /// # std::io::Result::Ok(())
+    /// ```
+    fn timeout_on(self, timer: &Timer, limit: Duration) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timer.timeout(limit, self)
+    }
+
+    /// Limits the future to `deadline`, on `timer`; the same as
+    /// [`timer.timeout_at(deadline, self)`](Timer::timeout_at).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon::{FutureExt, Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let deadline = timer.now() + Duration::from_secs(3600);
+    /// let silence = std::future::pending::<()>().timeout_at_on(&timer, deadline);
+    /// assert!(clock.block_on(silence).is_err());
+    /// # std::io::Result::Ok(())
+    /// ```
+    fn timeout_at_on(self, timer: &Timer, deadline: Instant) -> Timeout<Self>
+    where
+        Self: Sized,
+    {
+        timer.timeout_at(deadline, self)
     }
 }
 

@@ -119,7 +119,7 @@ impl Interval {
     /// `sleep` ends at the first tick.
     #[track_caller]
     pub(crate) fn new(sleep: Sleep, period: Duration) -> Self {
-        assert!(!period.is_zero(), "the period of an interval must not be zero");
+        assert_period(period);
         Self { sleep, period, missed: MissedTickBehavior::default() }
     }
 
@@ -225,13 +225,13 @@ impl Interval {
     /// Leaves the interval as if it had not been polled for the next tick.
     pub(crate) fn disarm(&mut self) {
         let next = self.sleep.deadline_tick();
-        self.sleep.clear();
+        self.sleep.cancel();
         self.sleep.reset_to(next);
     }
 
     /// Schedules no further tick.
     pub(crate) fn clear(&mut self) {
-        self.sleep.clear();
+        self.sleep.cancel();
     }
 
     /// Schedules the next tick for `instant`; the period applies after it.
@@ -269,6 +269,31 @@ impl Interval {
         self.period
     }
 
+    /// Changes the time between ticks, from the next tick on: that stays where it is, and the one
+    /// after it comes a new period later. To count from now instead, [reset](Self::reset) it too.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # pollster::block_on(async {
+    /// let mut interval = tourbillon::interval(Duration::from_secs(60));
+    /// interval.set_period(Duration::from_millis(1));
+    /// let first = interval.tick().await;
+    /// assert_eq!(interval.tick().await, first + Duration::from_millis(1));
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn set_period(&mut self, period: Duration) {
+        assert_period(period);
+        self.period = period;
+    }
+
     /// What happens when ticks are missed.
     ///
     /// # Examples
@@ -288,6 +313,11 @@ impl Interval {
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
     }
+}
+
+#[track_caller]
+fn assert_period(period: Duration) {
+    assert!(!period.is_zero(), "the period of an interval must not be zero");
 }
 
 impl Stream for Interval {

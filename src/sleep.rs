@@ -161,6 +161,65 @@ impl Sleep {
         self.reset_to(self.engine.get().clock().now().saturating_add(delay));
     }
 
+    /// The time until the deadline, by the timer's clock: zero once it has come, and
+    /// `Duration::MAX` if it never does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let left = tourbillon::sleep(Duration::from_secs(60)).remaining();
+    /// assert!(left > Duration::from_secs(50) && left <= Duration::from_secs(60));
+    /// assert_eq!(tourbillon::sleep(Duration::ZERO).remaining(), Duration::ZERO);
+    /// assert_eq!(tourbillon::never().remaining(), Duration::MAX);
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        if self.deadline == Tick::NEVER {
+            return Duration::MAX;
+        }
+        self.deadline.since(self.engine.get().clock().now())
+    }
+
+    /// Takes the deadline away, and says whether that was in time, as Go's `Stop` does.
+    ///
+    /// `true` if the sleep was waiting for its deadline: it has neither completed nor woken its
+    /// task, and will not. `false` if it has completed; if its waker was woken or is being woken,
+    /// whether or not it was polled since; or if it had no deadline.
+    ///
+    /// Afterwards it is as [`never`](crate::never) makes it: pending until it is reset, and polled
+    /// after that. Its place in the wheel and its waker are gone. A drop does the same, where the
+    /// answer does not matter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut sleep = tourbillon::sleep(Duration::from_secs(60));
+    /// assert!(sleep.cancel());
+    /// assert!(!sleep.cancel(), "it was before");
+    ///
+    /// let mut sleep = tourbillon::sleep(Duration::ZERO);
+    /// pollster::block_on(&mut sleep);
+    /// assert!(!sleep.cancel(), "too late");
+    /// ```
+    pub fn cancel(&mut self) -> bool {
+        let engine = self.engine.get();
+        let had_deadline = self.deadline != Tick::NEVER;
+        let waited = match self.place(engine) {
+            Place::Unarmed => true,
+            Place::Completed => false,
+            // Fired, if so, for a deadline before this one.
+            Place::Armed(entry) => {
+                entry.is_postponed() && !engine.clock().has_passed(self.deadline)
+            }
+        };
+        self.deadline = Tick::NEVER;
+        let unfired = self.disarm(None, false);
+        had_deadline && (unfired || waited)
+    }
+
     /// Whether the driver has taken its waker.
     #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
     pub(crate) fn has_fired(&self) -> bool {
@@ -174,12 +233,6 @@ impl Sleep {
 
     pub(crate) fn deadline_tick(&self) -> Tick {
         self.deadline
-    }
-
-    /// Leaves the sleep without a deadline and without a waker, as [`never`](crate::never) made it.
-    pub(crate) fn clear(&mut self) {
-        self.deadline = Tick::NEVER;
-        self.disarm(None, false);
     }
 
     #[inline]
@@ -219,25 +272,24 @@ impl Sleep {
         }
     }
 
-    /// Puts `then` in the place of the claim, and gives the entry back if there is one.
+    /// Puts `then` in the place of the claim, and gives the entry back if there is one. Returns
+    /// whether there was one that had not fired.
     ///
     /// In this order, and last of all that the caller does: giving it back drops its waker, which
     /// is foreign code and may panic.
     #[inline]
-    fn disarm(&mut self, then: Option<Claim>, completed: bool) {
+    fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
         match std::mem::replace(&mut self.claim, then) {
             Some(claim) if !claim.is_spent() => self.give_back(claim, completed),
-            _ => {}
+            _ => false,
         }
     }
 
     /// The rest of [`disarm`](Self::disarm). The claim is not `SPENT`.
-    fn give_back(&self, claim: Claim, completed: bool) {
+    fn give_back(&self, claim: Claim, completed: bool) -> bool {
         let engine = self.engine.get();
-        if !engine.is_inherited() {
-            // SAFETY: the claim was the sleep's and is not `SPENT`, so `self.engine` made it.
-            unsafe { engine.withdraw(claim, completed) };
-        }
+        // SAFETY: the claim was the sleep's and is not `SPENT`, so `self.engine` made it.
+        !engine.is_inherited() && unsafe { engine.withdraw(claim, completed) }
     }
 
     /// Arms the sleep and reads no clock, so that the driver is what wakes `waker`, also if the

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
 
@@ -51,6 +52,63 @@ pin_project! {
 impl<F> Timeout<F> {
     pub(crate) fn new(future: F, sleep: Sleep) -> Self {
         Self { future, sleep }
+    }
+
+    /// The instant from which on the result is [`Elapsed`], if the inner future is pending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(5);
+    /// let timeout = tourbillon::timeout_at(deadline, async { 42 });
+    /// assert_eq!(timeout.deadline(), deadline);
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.sleep.deadline()
+    }
+
+    /// Moves the deadline, also after it has passed: the inner future then has time again.
+    ///
+    /// An armed deadline needs no poll after it, as with [`Sleep::reset`]. Takes a pinned
+    /// reference, since most futures are pinned once they were polled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// # pollster::block_on(async {
+    /// let work = tourbillon::sleep(Duration::from_millis(1));
+    /// let mut timeout = pin!(tourbillon::timeout(Duration::ZERO, work));
+    /// assert!(timeout.as_mut().await.is_err());
+    /// timeout.as_mut().reset(Instant::now() + Duration::from_secs(5));
+    /// assert!(timeout.await.is_ok());
+    /// # });
+    /// ```
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.project().sleep.reset(deadline);
+    }
+
+    /// Moves the deadline to `limit` from now; see [`reset`](Self::reset).
+    ///
+    /// # Examples
+    ///
+    /// A limit on silence, which each sign of life moves:
+    ///
+    /// ```
+    /// use std::future::pending;
+    /// use std::pin::pin;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut timeout = pin!(tourbillon::timeout(Duration::ZERO, pending::<()>()));
+    /// timeout.as_mut().reset_after(Duration::from_secs(5));
+    /// assert!(timeout.deadline() > Instant::now());
+    /// ```
+    pub fn reset_after(self: Pin<&mut Self>, limit: Duration) {
+        self.project().sleep.reset_after(limit);
     }
 
     /// The inner future.
@@ -111,6 +169,6 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        Pin::new(this.sleep).poll(cx).map(|()| Err(Elapsed(())))
+        Pin::new(this.sleep).poll(cx).map(|()| Err(Elapsed::new()))
     }
 }

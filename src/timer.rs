@@ -59,7 +59,7 @@ impl Timer {
 
     /// Options for a new timer.
     pub fn builder() -> Builder {
-        Builder::new()
+        Builder::default()
     }
 
     /// The process-wide timer, which the functions at the crate's root use.
@@ -272,6 +272,28 @@ impl Timer {
 
     fn engine_ref(&self) -> EngineRef {
         EngineRef::of(self.engine())
+    }
+}
+
+impl Default for Timer {
+    /// The [process-wide timer](Timer::global), as the functions at the crate's root use. Another
+    /// one is made by [`Timer::builder`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// #[derive(Default)]
+    /// struct Client {
+    ///     retries: u32,
+    ///     timer: Timer,
+    /// }
+    /// # assert_eq!(Client::default().retries, 0);
+    /// # assert!(Client::default().timer.stats().shards >= 1);
+    /// ```
+    fn default() -> Self {
+        Self::global()
     }
 }
 

@@ -225,7 +225,7 @@ impl WallSleep {
     /// Ends the sleep, once a poll has found that the wall clock shows the target.
     fn complete(&mut self) {
         self.leave(State::Completed);
-        self.sleep.clear();
+        self.sleep.cancel();
     }
 
     /// Changes to `state`, and forgets the waker; in this order, as its drop is foreign code and

@@ -21,7 +21,7 @@
 //! | poll again | `new_waker_races_fire`, `second_poll_races_fire`, `chunks_are_freed_beside_a_sleep_that_is_polled` | the same | `a_driver_that_could_not_be_started_is_tried_for_again` | (1) | (2) | `advance_races_new_waker` |
 //! | reset to later | `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline` | (3) | (1) | (1) | (2) | `advance_races_reset_to_later` |
 //! | reset to earlier | `fire_races_reset_to_earlier` | `reset_to_earlier_races_park`, `reset_to_earlier_races_park_beside_a_far_shard` | (1) | `reset_to_earlier_races_close` | `turn_races_a_remote_reset_to_earlier` | `advance_races_reset` |
-//! | drop | `fire_races_drop`, `a_turn_in_parts_races_drop_and_arm` | (3), except for the last | (3) | `last_cancel_races_close` | (2) | `advance_races_drop` |
+//! | drop | `fire_races_drop`, `fire_races_cancel`, `a_turn_in_parts_races_drop_and_arm` | (3), except for the last | (3) | `last_cancel_races_close` | (2) | `advance_races_drop` |
 //!
 //! 1. An entry is queued all the while, so the driver runs and does not end; what closing and
 //!    starting touch, this does not. That it is so for a reset, `reset_to_earlier_races_close` has.

@@ -14,7 +14,7 @@ fn poll(sleep: &mut Sleep) -> Poll<()> {
 #[test]
 fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
     let clock = VirtualClock::new();
-    let builder = Builder::new().virtual_clock(&clock).shards(4);
+    let builder = Builder::default().virtual_clock(&clock).shards(4);
     let timer = builder.build().expect("the options are valid");
     let mut sleeps = [1, 2, 3].map(|n| timer.sleep(Duration::from_nanos(n)));
     {
@@ -34,7 +34,7 @@ fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
 fn a_clock_stops_at_the_deadlines_of_every_shard() {
     for delays in [[1, 2], [2, 1]] {
         let clock = VirtualClock::new();
-        let builder = Builder::new().virtual_clock(&clock).shards(2);
+        let builder = Builder::default().virtual_clock(&clock).shards(2);
         let timer = builder.build().expect("the options are valid");
         let [mut at_home, mut next_door] = delays.map(|n| timer.sleep(Duration::from_secs(n)));
         assert!(poll(&mut at_home).is_pending());
@@ -57,7 +57,7 @@ fn a_clock_stops_at_the_deadlines_of_every_shard() {
 #[test]
 fn a_pass_locks_no_shard_that_is_idle() {
     let clock = VirtualClock::new();
-    let builder = Builder::new().virtual_clock(&clock).shards(4);
+    let builder = Builder::default().virtual_clock(&clock).shards(4);
     let timer = builder.build().expect("the options are valid");
     let engine = timer.engine();
     let home = thread_index() % 4;

@@ -67,7 +67,7 @@ impl Waiter {
 
     /// Waits for entries, of which there are none.
     pub(crate) fn wait_for_entries(&mut self, cx: &Context<'_>) {
-        self.sleep.clear();
+        self.sleep.cancel();
         self.register(cx);
     }
 

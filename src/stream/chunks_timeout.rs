@@ -59,7 +59,7 @@ impl<S: Stream> ChunksTimeout<S> {
     /// ```
     pub fn into_remainder(self: Pin<&mut Self>) -> Vec<S::Item> {
         let this = self.project();
-        this.sleep.clear();
+        this.sleep.cancel();
         mem::take(this.items)
     }
 
@@ -75,7 +75,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         let mut budget = PollBudget::new();
         while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut budget, cx) {
             let Some(item) = item else {
-                this.sleep.clear();
+                this.sleep.cancel();
                 return Poll::Ready((!this.items.is_empty()).then(|| mem::take(this.items)));
             };
             if this.items.is_empty() {

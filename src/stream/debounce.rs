@@ -43,7 +43,7 @@ impl<S: Stream> Stream for Debounce<S> {
         let mut budget = PollBudget::new();
         while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut budget, cx) {
             if item.is_none() {
-                this.sleep.clear();
+                this.sleep.cancel();
                 return Poll::Ready(this.held.take());
             }
             // Before anything foreign runs, such as the drop of the item that this one replaces.

@@ -64,7 +64,7 @@ impl<S: Stream> Stream for Sample<S> {
         let mut budget = PollBudget::new();
         while let Poll::Ready(item) = this.source.as_mut().poll_next_within(&mut budget, cx) {
             if item.is_none() {
-                this.sleep.clear();
+                this.sleep.cancel();
                 return Poll::Ready(this.held.take());
             }
             if this.held.is_none() {

@@ -44,13 +44,13 @@ impl<S: Stream> Stream for Timeout<S> {
         if let Poll::Ready(item) = this.source.poll_next(cx) {
             match item {
                 Some(_) => this.sleep.reset_after(*this.limit),
-                None => this.sleep.clear(),
+                None => _ = this.sleep.cancel(),
             }
             return Poll::Ready(item.map(Ok));
         }
         ready!(Pin::new(&mut *this.sleep).poll(cx));
-        this.sleep.clear();
-        Poll::Ready(Some(Err(Elapsed(()))))
+        this.sleep.cancel();
+        Poll::Ready(Some(Err(Elapsed::new())))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

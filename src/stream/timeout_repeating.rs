@@ -42,7 +42,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             return Poll::Ready(item.map(Ok));
         }
         ready!(this.interval.poll_tick(cx));
-        Poll::Ready(Some(Err(Elapsed(()))))
+        Poll::Ready(Some(Err(Elapsed::new())))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -11,6 +11,8 @@ use crate::timer::Timer;
 
 /// Makes a [`Timer`] that differs from the process-wide one.
 ///
+/// [`Timer::builder`] and [`Builder::default`] are the same.
+///
 /// # Examples
 ///
 /// ```
@@ -21,7 +23,7 @@ use crate::timer::Timer;
 /// pollster::block_on(timer.sleep(Duration::from_millis(1)));
 /// # std::io::Result::Ok(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until one of its build methods is called"]
 pub struct Builder {
     shards: Option<usize>,
@@ -47,16 +49,6 @@ pub enum ClockKind {
 }
 
 impl Builder {
-    pub(crate) fn new() -> Self {
-        Self {
-            shards: None,
-            thread_name: None,
-            kind: ClockKind::Monotonic,
-            clock: None,
-            lateness_histogram: false,
-        }
-    }
-
     /// The number of shards, 1 to 256; rounded up to a power of two.
     ///
     /// Each thread arms timers in its own shard. With more shards, threads wait less for each

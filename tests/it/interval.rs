@@ -162,3 +162,28 @@ fn a_zero_period_of_an_own_timer_panics() {
     let timer = Timer::builder().build().expect("the options are valid");
     drop(timer.interval_at(Instant::now(), Duration::ZERO));
 }
+
+#[test]
+fn a_new_period_counts_from_the_next_tick() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let mut interval = timer.interval_at(start + ms(10), ms(10));
+    interval.set_period(ms(3));
+    assert_eq!((interval.period(), interval.next_tick()), (ms(3), start + ms(10)));
+    for at in [10, 13, 16] {
+        assert_eq!(clock.block_on(interval.tick()), start + ms(at));
+    }
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    interval.set_period(Duration::MAX);
+    assert_eq!(clock.block_on(interval.tick()), start + ms(19));
+    assert_eq!(tick(&mut interval), Poll::Pending);
+    interval.set_period(ms(1));
+    interval.reset();
+    assert_eq!(clock.block_on(interval.tick()), start + ms(20));
+}
+
+#[test]
+#[should_panic(expected = "the period of an interval must not be zero")]
+fn a_new_period_of_zero_panics() {
+    virtual_timer().0.interval(SECOND).set_period(Duration::ZERO);
+}

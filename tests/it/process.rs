@@ -128,6 +128,16 @@ fn a_far_timer_wakes_the_driver_twice_at_most() {
 }
 
 #[test]
+fn defaults_are_the_process_wide_timer_and_options_of_another() {
+    let mut sleep = Timer::default().sleep(3600 * SECOND);
+    let armed = Timer::global().stats().armed;
+    assert!(poll(&mut sleep).is_pending());
+    assert!(Timer::global().stats().armed > armed);
+    let own = tourbillon::Builder::default().build().expect("the options are valid");
+    assert_eq!((own.stats().armed, own.stats().shards), (0, Timer::default().stats().shards));
+}
+
+#[test]
 fn threads_use_shards_of_their_own() {
     let timer = Timer::builder().shards(4).build().expect("the options are valid");
     std::thread::scope(|scope| {

@@ -1,5 +1,6 @@
 //! `Sleep`, poll by poll.
 
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -370,4 +371,80 @@ fn wakers_are_told_apart_by_their_functions_too() {
     }
     clock.advance(SECOND);
     assert_eq!(WAKES.each_ref().map(|wakes| wakes.load(Ordering::SeqCst)), [0, 1]);
+}
+
+#[test]
+fn a_cancel_says_whether_it_was_in_time() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    let hour = 3600 * SECOND;
+    // Not armed, armed, and armed and reset.
+    let mut sleeps = [timer.sleep(hour), timer.sleep(hour), timer.sleep(SECOND)];
+    assert!(poll_with(&mut sleeps[1], &waker).is_pending());
+    assert!(poll_with(&mut sleeps[2], &waker).is_pending());
+    sleeps[2].reset_after(hour);
+    for sleep in &mut sleeps {
+        assert!(sleep.cancel());
+        assert!(!sleep.cancel(), "it has no deadline any more");
+        assert_eq!(
+            (sleep.deadline(), sleep.remaining()),
+            (timer.never().deadline(), Duration::MAX)
+        );
+        assert!(poll_with(sleep, &waker).is_pending());
+    }
+    assert_eq!((clock.pending(), clock.advance(hour), counter.wakes()), (0, 0, 0));
+    assert_eq!(Arc::strong_count(&counter), 2, "the sleeps have let go of it");
+    sleeps[0].reset_after(SECOND);
+    clock.block_on(&mut sleeps[0]);
+    assert!(!sleeps[0].cancel(), "it has completed");
+    assert!(poll(&mut sleeps[0]).is_pending());
+}
+
+#[test]
+fn a_cancel_of_what_has_fired_is_too_late_unless_that_was_for_an_earlier_deadline() {
+    let (timer, clock) = virtual_timer();
+    let mut sleeps = [timer.sleep(SECOND), timer.sleep(SECOND), timer.sleep(SECOND)];
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    assert_eq!(clock.advance(SECOND), 3);
+    assert!(!sleeps[0].cancel());
+    for sleep in &mut sleeps[1..] {
+        sleep.reset_after(SECOND);
+    }
+    assert!(sleeps[1].cancel(), "it waits anew");
+    clock.advance(SECOND);
+    assert!(!sleeps[2].cancel(), "its poll would complete it");
+}
+
+#[test]
+fn a_cancel_of_what_is_due_is_in_time_if_nobody_has_noticed() {
+    let (timer, clock) = virtual_timer();
+    let counter = Counter::new();
+    let (mut armed, mut unarmed) = (timer.sleep(SECOND), timer.sleep(SECOND));
+    assert!(poll_with(&mut armed, &Waker::from(counter.clone())).is_pending());
+    clock.jump(SECOND);
+    assert!(armed.cancel() && unarmed.cancel());
+    assert_eq!((clock.advance(SECOND), counter.wakes()), (0, 0));
+    assert!(!timer.never().cancel());
+    let mut armed = timer.sleep(SECOND);
+    assert!(poll(&mut armed).is_pending());
+    armed.reset_after(Duration::MAX);
+    assert!(!armed.cancel(), "it has no deadline");
+    assert_eq!(clock.pending(), 0);
+}
+
+#[test]
+fn what_remains_goes_by_the_clock() {
+    let (timer, clock) = virtual_timer();
+    let mut sleep = timer.sleep(3 * SECOND);
+    clock.advance(SECOND);
+    assert_eq!(sleep.remaining(), 2 * SECOND);
+    assert!(poll(&mut sleep).is_pending());
+    sleep.reset_after(5 * SECOND);
+    clock.jump(5 * SECOND - Duration::from_nanos(1));
+    assert_eq!((sleep.remaining(), sleep.is_elapsed()), (Duration::from_nanos(1), false));
+    clock.jump(SECOND);
+    assert_eq!((sleep.remaining(), sleep.is_elapsed()), (Duration::ZERO, true));
+    assert_eq!(timer.sleep_until(clock.now() - SECOND).remaining(), Duration::ZERO);
+    assert_eq!(timer.sleep(Duration::MAX).remaining(), Duration::MAX);
 }

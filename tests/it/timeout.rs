@@ -2,8 +2,11 @@
 
 use std::future::{pending, poll_fn, ready};
 use std::io;
+use std::pin::Pin;
 use std::task::{Poll, Waker};
 use std::time::Duration;
+
+use tourbillon::Elapsed;
 
 use crate::support::*;
 
@@ -105,4 +108,28 @@ fn anything_that_becomes_a_future_will_do() {
     }
 
     assert_eq!(pollster::block_on(tourbillon::timeout(SECOND, Answer)), Ok(42));
+}
+
+#[test]
+fn a_deadline_can_be_moved_before_it_comes_and_after() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    let mut timeout = timer.timeout(SECOND, pending::<()>());
+    assert_eq!(timeout.deadline(), start + SECOND);
+    assert!(poll_with(&mut timeout, &waker).is_pending());
+    Pin::new(&mut timeout).reset(start + 3 * SECOND);
+    assert_eq!(timeout.deadline(), start + 3 * SECOND);
+    clock.advance(2 * SECOND);
+    assert!(poll_with(&mut timeout, &waker).is_pending());
+    clock.advance(SECOND);
+    assert_eq!((counter.wakes(), poll(&mut timeout)), (1, Poll::Ready(Err(Elapsed::new()))));
+    Pin::new(&mut timeout).reset_after(SECOND);
+    assert!(poll_with(&mut timeout, &waker).is_pending());
+    clock.advance(SECOND);
+    assert_eq!((counter.wakes(), poll(&mut timeout)), (2, Poll::Ready(Err(Elapsed::new()))));
+    Pin::new(&mut timeout).reset_after(Duration::MAX);
+    clock.advance(3600 * SECOND);
+    assert!(poll(&mut timeout).is_pending());
 }

@@ -15,7 +15,7 @@ use crate::{Builder, VirtualClock};
 
 fn virtual_timer(shards: usize) -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();
-    let timer = Builder::new().virtual_clock(&clock).shards(shards).build().unwrap();
+    let timer = Builder::default().virtual_clock(&clock).shards(shards).build().unwrap();
     (timer, clock)
 }
 

@@ -138,7 +138,7 @@ fn call_races_its_making() {
 fn advance_races_call() {
     check(|| {
         let (clock, calls) = (VirtualClock::new(), Calls::new());
-        let timer = Builder::new().virtual_clock(&clock).build().unwrap();
+        let timer = Builder::default().virtual_clock(&clock).build().unwrap();
         let mover = thread::current().id();
         let counted = calls.counted();
         let maker = thread::spawn(move || {

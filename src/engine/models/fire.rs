@@ -27,6 +27,24 @@ fn fire_races_drop() {
     });
 }
 
+/// Oracle: it is woken exactly if the cancel says that it was too late; deadlock.
+#[test]
+fn fire_races_cancel() {
+    check(|| {
+        let harness = Harness::new(1);
+        let (mut sleep, signal) = harness.armed(5);
+        let clock = clock(&harness, [5]);
+        let in_time = sleep.cancel();
+        if !in_time {
+            signal.wait();
+        }
+        clock.join().unwrap();
+        assert_eq!(signal.wakes(), usize::from(!in_time));
+        let stats = harness.timer.stats();
+        assert_eq!((stats.cancelled, stats.pending), (u64::from(in_time), 0));
+    });
+}
+
 /// Oracle: deadlock, and never early for the deadline in force.
 #[test]
 fn fire_races_reset_to_later() {

@@ -183,7 +183,8 @@ fn jump_races_arm_and_turn() {
             let called = Arc::clone(&called);
             move || called.raise()
         };
-        let (timer, mut driver) = Builder::new().virtual_clock(&clock).build_manual(hook).unwrap();
+        let (timer, mut driver) =
+            Builder::default().virtual_clock(&clock).build_manual(hook).unwrap();
         let sleep = timer.sleep(Duration::from_nanos(5));
         let over = StdArc::new(AtomicBool::new(false));
         let sleeper = thread::spawn({
@@ -234,7 +235,8 @@ fn a_hook_arms_another_timer() {
             }
         };
         let clock = VirtualClock::new();
-        let (timer, mut driver) = Builder::new().virtual_clock(&clock).build_manual(hook).unwrap();
+        let (timer, mut driver) =
+            Builder::default().virtual_clock(&clock).build_manual(hook).unwrap();
         driver.turn();
         *handle.lock().unwrap() = Some(timer.clone());
         let (mut sleep, signal) = (timer.sleep(Duration::from_nanos(5)), Signal::new());
@@ -249,7 +251,8 @@ fn a_hook_arms_another_timer() {
 fn advance_races_turn() {
     check(|| {
         let clock = VirtualClock::new();
-        let (timer, mut driver) = Builder::new().virtual_clock(&clock).build_manual(|| {}).unwrap();
+        let (timer, mut driver) =
+            Builder::default().virtual_clock(&clock).build_manual(|| {}).unwrap();
         let signals = [5, 7].map(|nanos| {
             let (mut sleep, signal) = (timer.sleep(Duration::from_nanos(nanos)), Signal::new());
             assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
