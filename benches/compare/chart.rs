@@ -1,14 +1,14 @@
 //! The README's picture: where a timer costs more than tokio's, and where less.
 
-use std::fmt::{Arguments, Write};
-
+use crate::picture::{GREEN, ORANGE, Picture, WIDTH, logarithmic};
 use crate::scenario::{ASYNC_IO, COLUMNS, OURS, Row, TOKIO};
 use crate::table::number;
 
 /// The rows it shows, and what it calls them.
-const ROWS: [(&str, &str); 8] = [
+const ROWS: [(&str, &str); 9] = [
     ("arm + cancel, 10 thousand pending", "arm and cancel a timeout"),
     ("arm + cancel on 2 threads", "the same on two threads"),
+    ("1 million armed, dropped in random order, each", "a million, dropped in random order"),
     ("armed here, dropped there", "arm here, cancel on another thread"),
     ("reset to later, 10 thousand", "move a deadline later"),
     ("1 million fire in 1 s, each", "fire a million timers"),
@@ -20,19 +20,14 @@ const ROWS: [(&str, &str); 8] = [
 /// Parts of the picture from left to right, and the height of its lines.
 const NAMES: f64 = 250.0;
 const BARS: f64 = 420.0;
-const FIGURES: f64 = 60.0;
-const WIDTH: f64 = NAMES + BARS + FIGURES;
 const HEAD: f64 = 74.0;
 const LINE: f64 = 26.0;
 /// The axis is logarithmic, and ends here.
 const LEAST: f64 = 0.01;
 const MOST: f64 = 10.0;
 
-/// Legible on white and on black, since the ground is transparent.
-const INK: &str = "#6e7781";
-const FAINT: &str = "#8c959f";
-const AHEAD: &str = "#2da44e";
-const BEHIND: &str = "#cf6a1a";
+const AHEAD: &str = GREEN;
+const BEHIND: &str = ORANGE;
 
 /// A bar for each row, from tokio's cost to ours, and a ring for async-io's.
 pub(crate) fn svg(rows: &[Row]) -> String {
@@ -44,93 +39,44 @@ pub(crate) fn svg(rows: &[Row]) -> String {
         })
         .collect();
     let end = HEAD + LINE * rows.len() as f64;
-    let height = end + 8.0;
-    let mut picture = Picture::default();
-    picture.put(format_args!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         width=\"{WIDTH}\" height=\"{height}\" font-size=\"13\" fill=\"{INK}\" \
-         font-family=\"system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif\">"
-    ));
-    picture.head();
+    let title = "Cost as a multiple of tokio's: further left is better";
+    let mut picture = Picture::new(end + 8.0, title);
+    legend(&mut picture);
     for mark in [0.01, 0.1, 1.0, 10.0] {
         let width = if mark == 1.0 { 2.0 } else { 0.5 };
-        picture.line(place(mark), HEAD - 4.0, end, width);
+        picture.line((place(mark), HEAD - 4.0), (place(mark), end), width);
         let label = if mark == 1.0 { COLUMNS[TOKIO] } else { &format!("\u{d7} {mark}") };
         picture.text(place(mark), HEAD - 10.0, "middle", label);
     }
     for (index, (label, row, ratio)) in rows.iter().enumerate() {
-        picture.row(HEAD + LINE * index as f64, label, row, *ratio);
+        bar(&mut picture, HEAD + LINE * (index as f64 + 0.5), label, row, *ratio);
     }
-    picture.put(format_args!("</svg>"));
-    picture.0
+    picture.svg()
 }
 
-#[derive(Default)]
-struct Picture(String);
+fn legend(picture: &mut Picture) {
+    let y = 42.0;
+    picture.rect(0.0, y - 10.0, 20.0, AHEAD);
+    picture.text(26.0, y, "start", "ahead of tokio");
+    picture.rect(130.0, y - 10.0, 20.0, BEHIND);
+    picture.text(156.0, y, "start", "behind");
+    picture.ring(222.0, y - 4.0);
+    picture.text(232.0, y, "start", COLUMNS[ASYNC_IO]);
+}
 
-impl Picture {
-    fn put(&mut self, element: Arguments<'_>) {
-        // Writing to a string does not fail.
-        writeln!(self.0, "{element}").unwrap_or_default();
-    }
-
-    /// Title and legend.
-    fn head(&mut self) {
-        self.put(format_args!(
-            "<text x=\"0\" y=\"18\" font-size=\"15\" font-weight=\"600\">\
-             Cost as a multiple of tokio's: further left is better</text>"
-        ));
-        let y = 42.0;
-        self.rect(0.0, y - 10.0, 20.0, AHEAD);
-        self.text(26.0, y, "start", "ahead of tokio");
-        self.rect(130.0, y - 10.0, 20.0, BEHIND);
-        self.text(156.0, y, "start", "behind");
-        self.ring(222.0, y - 4.0);
-        self.text(232.0, y, "start", COLUMNS[ASYNC_IO]);
-    }
-
-    fn row(&mut self, y: f64, label: &str, row: &Row, ratio: f64) {
-        let middle = y + LINE / 2.0;
-        self.text(NAMES - 12.0, middle + 4.0, "end", label);
-        let (ours, tokio) = (place(ratio), place(1.0));
-        // Visible even where the two are equal.
-        let width = (ours - tokio).abs().max(2.0);
-        let colour = if ratio < 1.0 { AHEAD } else { BEHIND };
-        self.rect(ours.min(tokio), middle - 6.0, width, colour);
-        self.text(WIDTH, middle + 4.0, "end", &number(ratio));
-        if let Some(other) = row.ratio(ASYNC_IO) {
-            self.ring(place(other), middle);
-        }
-    }
-
-    fn rect(&mut self, x: f64, y: f64, width: f64, colour: &str) {
-        self.put(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"12\" fill=\"{colour}\"/>"
-        ));
-    }
-
-    fn line(&mut self, x: f64, top: f64, bottom: f64, width: f64) {
-        self.put(format_args!(
-            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\" \
-             stroke=\"{FAINT}\" stroke-width=\"{width}\"/>"
-        ));
-    }
-
-    fn ring(&mut self, x: f64, y: f64) {
-        self.put(format_args!(
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"none\" stroke=\"{INK}\" \
-             stroke-width=\"2\"/>"
-        ));
-    }
-
-    fn text(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
-        self.put(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
-        ));
+fn bar(picture: &mut Picture, y: f64, label: &str, row: &Row, ratio: f64) {
+    picture.text(NAMES - 12.0, y + 4.0, "end", label);
+    let (ours, tokio) = (place(ratio), place(1.0));
+    // Visible even where the two are equal.
+    let width = (ours - tokio).abs().max(2.0);
+    let colour = if ratio < 1.0 { AHEAD } else { BEHIND };
+    picture.rect(ours.min(tokio), y - 6.0, width, colour);
+    picture.text(WIDTH, y + 4.0, "end", &number(ratio));
+    if let Some(other) = row.ratio(ASYNC_IO) {
+        picture.ring(place(other), y);
     }
 }
 
 fn place(ratio: f64) -> f64 {
-    let share = (ratio.clamp(LEAST, MOST) / LEAST).log10() / (MOST / LEAST).log10();
-    NAMES + BARS * share
+    NAMES + BARS * logarithmic(ratio, LEAST, MOST)
 }

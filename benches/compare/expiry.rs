@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use crate::common::peers::{Peer, Tourbillon};
 use crate::common::slots::Slots;
 use crate::common::wakers::{Count, poll};
-use crate::common::work::{FAR, Random, others, timed};
+use crate::common::work::{FAR, Random, timed};
 use crate::process::processor_time;
 use crate::statistics::{micros, percentile};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Between when all are armed and when the first is due, at least.
+const MARGIN: Duration = Duration::from_millis(150);
 /// None should take longer than this.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -31,26 +33,43 @@ pub(crate) fn at_once<P: Peer>(count: usize) -> Vec<f64> {
 
 fn cost<P: Peer>(count: usize, span: Duration) -> Vec<f64> {
     let _entered = P::enter();
-    let woken = Count::new();
-    let waker = woken.waker();
-    let mut sleeps = Slots::with_capacity(count);
-    let start = Instant::now() + lead::<P>(count);
-    let mut random = Random::new();
-    for _ in 0..count {
-        let deadline = start + random.within(span);
-        assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
-    }
-    sleep_until(start - Duration::from_millis(100));
+    let (start, woken, _sleeps) = in_time(count, |start| {
+        let woken = Count::new();
+        let waker = woken.waker();
+        let sleeps = armed::<P>(count, start, span, |_| waker.clone())?;
+        Some((start, woken, sleeps))
+    });
+    sleep_until(start - MARGIN / 2);
     let before = processor_time();
     wait_for(start, || woken.get() == count as u64);
     vec![(processor_time() - before).as_nanos() as f64 / count as f64]
 }
 
-/// More than it takes to arm so many, as far as a part of them tells.
-fn lead<P: Peer>(count: usize) -> Duration {
-    const PART: u32 = 64;
-    let part = timed(|| drop(others::<P>(count / PART as usize)));
-    Duration::from_millis(300) + part * PART * 4
+/// Arms so many timers, of which the first is due at the instant given, with a lead that is enough
+/// for the peer and on this machine.
+fn in_time<R>(count: usize, mut arm: impl FnMut(Instant) -> Option<R>) -> R {
+    let mut lead = 2 * MARGIN + Duration::from_nanos(500) * count as u32;
+    loop {
+        let start = Instant::now() + lead;
+        match arm(start) {
+            Some(armed) if Instant::now() + MARGIN < start => return armed,
+            _ => lead *= 2,
+        }
+    }
+}
+
+/// Timers at random instants within `span`. None if one of them is due already.
+fn armed<P: Peer>(
+    count: usize,
+    start: Instant,
+    span: Duration,
+    mut waker: impl FnMut(Instant) -> Waker,
+) -> Option<Slots<P::Sleep>> {
+    let mut random = Random::new();
+    let mut sleeps = Slots::with_capacity(count);
+    let mut arm =
+        |deadline| poll(sleeps.push(P::sleep_until(deadline)), &waker(deadline)).is_pending();
+    (0..count).all(|_| arm(start + random.within(span))).then_some(sleeps)
 }
 
 /// Remembers when it was woken.
@@ -189,23 +208,20 @@ struct Stamped<P: Peer> {
 }
 
 impl<P: Peer> Stamped<P> {
-    /// Arms them for random instants within `span`, which begins `ahead` after they are armed, or
-    /// later.
+    /// At random instants within `span`, which begins `ahead` after they are armed, or later.
     fn arm(count: usize, span: Duration, ahead: Duration) -> Self {
-        let mut random = Random::new();
-        let mut sleeps = Slots::with_capacity(count);
-        let mut stamps = Vec::with_capacity(count);
-        let left = Arc::new(AtomicU64::new(count as u64));
-        let start = Instant::now() + lead::<P>(count) + ahead;
-        for _ in 0..count {
-            let deadline = start + random.within(span);
-            let stamp = Stamp { deadline, woken: OnceLock::new(), left: Arc::clone(&left) };
-            let stamp = Arc::new(stamp);
-            let waker = Waker::from(Arc::clone(&stamp));
-            assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
-            stamps.push(stamp);
-        }
-        Self { start, stamps, left, _sleeps: sleeps }
+        in_time(count, |start| {
+            let start = start + ahead;
+            let mut stamps = Vec::with_capacity(count);
+            let left = Arc::new(AtomicU64::new(count as u64));
+            let sleeps = armed::<P>(count, start, span, |deadline| {
+                let stamp = Stamp { deadline, woken: OnceLock::new(), left: Arc::clone(&left) };
+                let stamp = Arc::new(stamp);
+                stamps.push(Arc::clone(&stamp));
+                Waker::from(stamp)
+            })?;
+            Some(Self { start, stamps, left, _sleeps: sleeps })
+        })
     }
 
     fn left(&self) -> u64 {

@@ -1,8 +1,8 @@
 //! The whole comparison with the peers, as one table.
 //!
 //! `cargo bench --bench compare` measures every row, `-- PART` those whose names contain `PART`,
-//! and `-- --svg FILE` draws the ratios as well. `-- --quick` measures smaller masses once. It
-//! reads `/proc`, so it needs Linux.
+//! `-- --svg FILE` draws the ratios as well, and `-- --growth FILE` how costs grow. `-- --quick`
+//! measures smaller masses, and processes of their own once. It reads `/proc`, so it needs Linux.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,9 +12,12 @@ mod allocations;
 mod bursts;
 mod chart;
 mod expiry;
+mod growth;
+mod lines;
 mod machine;
 mod memory;
 mod own;
+mod picture;
 mod process;
 mod punctuality;
 mod queues;
@@ -45,13 +48,14 @@ fn main() {
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
-    let mut svg = None;
+    let (mut svg, mut growth) = (None, None);
     let mut parts = Vec::new();
     let mut rest = arguments.into_iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--bench" | "--quick" => {}
             "--svg" => svg = Some(rest.next().expect("--svg takes a file")),
+            "--growth" => growth = Some(rest.next().expect("--growth takes a file")),
             _ => parts.push(argument),
         }
     }
@@ -64,7 +68,11 @@ fn main() {
         }
     }
     println!("{}", table::markdown(&rows));
-    if let Some(file) = svg {
-        fs::write(&file, chart::svg(&rows)).expect("the picture can be written");
+    let pictures = [
+        svg.map(|file| (file, chart::svg(&rows))),
+        growth.map(|file| (file, growth::svg(&rows, &suite::series(effort)))),
+    ];
+    for (file, picture) in pictures.into_iter().flatten() {
+        fs::write(file, picture).expect("the picture can be written");
     }
 }

@@ -70,6 +70,8 @@ pub(crate) enum How {
     Probe(Columns<Vec<f64>>),
     /// The same with the processes of all columns at a time, since they rest.
     AtRest(Columns<Vec<f64>>),
+    /// The same once, since it does not change.
+    Once(Columns<Vec<f64>>),
 }
 
 pub(crate) struct Scenario {
@@ -114,8 +116,11 @@ impl Scenario {
     pub(crate) fn measure(&self, effort: Effort) -> Vec<Row> {
         let samples = match &self.how {
             How::Work(columns) => measure_work(columns, effort.works),
-            How::Probe(columns) => self.measure_probes(columns, effort, 1),
-            How::AtRest(columns) => self.measure_probes(columns, effort, columns.len()),
+            How::Probe(columns) => self.measure_probes(columns, effort, effort.probes, 1),
+            How::AtRest(columns) => {
+                self.measure_probes(columns, effort, effort.probes, columns.len())
+            }
+            How::Once(columns) => self.measure_probes(columns, effort, 1, 1),
         };
         let row = |(index, (what, unit)): (usize, &Metric)| Row {
             name: match *what {
@@ -131,15 +136,16 @@ impl Scenario {
         self.metrics.iter().enumerate().map(row).collect()
     }
 
-    /// All columns at a time, or each once the one before has ended.
+    /// So many columns at a time.
     fn measure_probes(
         &self,
         columns: &Columns<Vec<f64>>,
         effort: Effort,
+        rounds: usize,
         at_a_time: usize,
     ) -> Samples {
         let mut samples = Samples::default();
-        for round in 0..effort.probes {
+        for round in 0..rounds {
             let columns: Vec<usize> = in_turn(round).filter(|at| columns[*at].is_some()).collect();
             for together in columns.chunks(at_a_time) {
                 let children: Vec<_> =
@@ -221,7 +227,7 @@ fn calibrate(work: &mut Work) -> u64 {
 pub(crate) fn run_child(scenarios: &[Scenario], name: &str, column: &str) {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).expect("it exists");
     let column = COLUMNS.iter().position(|own| *own == column).expect("it exists");
-    let (How::Probe(columns) | How::AtRest(columns)) = &scenario.how else {
+    let (How::Probe(columns) | How::AtRest(columns) | How::Once(columns)) = &scenario.how else {
         panic!("{name} is no probe")
     };
     let probe = columns[column].as_ref().expect("it is measured");

@@ -7,7 +7,7 @@ use crate::common::peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
 use crate::common::work::Towards::{Earlier, Later};
 use crate::common::work::{self, Work};
 use crate::scenario::{Columns, Effort, How, Metric, Scenario};
-use crate::{alarm, bursts, expiry, memory, own, punctuality, queues, rest, tasks, threads};
+use crate::{alarm, bursts, expiry, lines, memory, own, punctuality, queues, rest, tasks, threads};
 
 /// A function for every peer, and one more for `std` if it is given.
 macro_rules! each {
@@ -47,6 +47,11 @@ fn probe(
     columns: Columns<Vec<f64>>,
 ) -> Scenario {
     Scenario { name: name.into(), metrics, how: How::Probe(columns) }
+}
+
+/// Not measured again, since it does not change.
+fn once(name: &str, metrics: &'static [Metric], columns: Columns<Vec<f64>>) -> Scenario {
+    Scenario { name: name.into(), metrics, how: How::Once(columns) }
 }
 
 const NANOS: &[Metric] = &[("", "ns")];
@@ -94,6 +99,25 @@ pub(crate) fn scenarios(effort: Effort) -> Vec<Scenario> {
     .collect()
 }
 
+/// Rows that differ in a number.
+pub(crate) struct Series {
+    pub(crate) label: &'static str,
+    /// The numbers, ascending, with the names of the rows.
+    pub(crate) points: Vec<(usize, String)>,
+}
+
+/// What the second picture shows.
+pub(crate) fn series(effort: Effort) -> [Series; 3] {
+    fn series(label: &'static str, numbers: &[usize], name: fn(usize) -> String) -> Series {
+        Series { label, points: numbers.iter().map(|number| (*number, name(*number))).collect() }
+    }
+    [
+        series("arm + random drop, of timers", &bursts_of(effort), burst),
+        series("arm + cancel, on threads", &THREADS, on_threads),
+        series("empty turn, of shards", &SHARDS, empty_turn),
+    ]
+}
+
 fn hot_paths(effort: Effort) -> Vec<Scenario> {
     const SOON: Duration = Duration::from_millis(20);
     let mut rows = Vec::new();
@@ -117,12 +141,24 @@ fn hot_paths(effort: Effort) -> Vec<Scenario> {
     rows
 }
 
+const THREADS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+fn on_threads(threads: usize) -> String {
+    format!("arm + cancel on {threads} thread{}", plural(threads))
+}
+
 fn many_threads(effort: Effort) -> Vec<Scenario> {
+    const LINES: &[Metric] = &[
+        ("an arm + cancel touches", ""),
+        ("an arm + cancel writes", ""),
+        ("two threads share, written", ""),
+        ("the drop of one of many touches", ""),
+    ];
     let times = effort.mass / 2;
-    let mut rows = Vec::from([1, 2, 4, 8, 16, 32, 64, 128].map(|threads| {
-        let name = format!("arm + cancel on {threads} thread{}", plural(threads));
-        probe(name, NANOS, each!(threads::contended(threads, times)))
+    let mut rows = Vec::from(THREADS.map(|threads| {
+        probe(on_threads(threads), NANOS, each!(threads::contended(threads, times)))
     }));
+    rows.push(once("cache lines", LINES, each!(lines::of())));
     rows.push(probe("armed here, dropped there", NANOS, each!(threads::handed_over(times))));
     rows
 }
@@ -139,19 +175,26 @@ fn resets(effort: Effort) -> Vec<Scenario> {
     ]
 }
 
-/// Up to more timers than any cache holds.
+/// Numbers of timers, up to more than any cache holds.
+fn bursts_of(Effort { mass, .. }: Effort) -> [usize; 5] {
+    [mass / 1_000, mass / 100, mass / 10, mass, 10 * mass]
+}
+
+fn burst(number: usize) -> String {
+    format!("{} armed, dropped in random order, each", count(number))
+}
+
 fn bursts(effort: Effort) -> Vec<Scenario> {
     const PARTS: &[Metric] = &[("", "ns"), ("arm", "ns"), ("drop", "ns")];
-    let mass = effort.mass;
-    let name = |number| format!("{} armed, dropped in random order, each", count(number));
-    let mut rows = Vec::from([mass / 1_000, mass / 100, mass / 10].map(|number| {
-        probe(name(number), NANOS, each!(bursts::random_order_again(number, mass / 4)))
+    let [few @ .., mass, most] = bursts_of(effort);
+    let mut rows = Vec::from(few.map(|number| {
+        probe(burst(number), NANOS, each!(bursts::random_order_again(number, mass / 4)))
     }));
-    rows.push(probe(name(mass), PARTS, each!(bursts::random_order(mass))));
+    rows.push(probe(burst(mass), PARTS, each!(bursts::random_order(mass))));
     // It takes the others half a minute.
-    let ours = move || bursts::random_order::<Tourbillon>(10 * mass);
-    let tokio = move || bursts::random_order::<Tokio>(10 * mass);
-    rows.push(probe(name(10 * mass), PARTS, ours_and_tokio(ours, tokio)));
+    let ours = move || bursts::random_order::<Tourbillon>(most);
+    let tokio = move || bursts::random_order::<Tokio>(most);
+    rows.push(probe(burst(most), PARTS, ours_and_tokio(ours, tokio)));
     rows
 }
 
@@ -274,7 +317,7 @@ fn memory(effort: Effort) -> Vec<Scenario> {
     let armed = format!("{} armed", count(mass));
     let left = format!("{} in boxes, 1 in 256 left", count(mass));
     vec![
-        probe("size of the future", SIZE, each!(memory::size())),
+        once("size of the future", SIZE, each!(memory::size())),
         probe(armed, BURST, each!(bursts::memory(mass))),
         probe(left, SURVIVORS, each!(bursts::survivors(mass))),
         probe("arm + cancel, not the earliest", CALLS, each!(memory::per_cancelled())),
@@ -309,6 +352,12 @@ fn queues(effort: Effort) -> Vec<Scenario> {
     ]
 }
 
+const SHARDS: [usize; 4] = [1, 8, 64, 256];
+
+fn empty_turn(shards: usize) -> String {
+    format!("turn of an empty Driver, {shards} shard{}", plural(shards))
+}
+
 /// Timers, drivers and clocks of one's own.
 fn own(effort: Effort) -> Vec<Scenario> {
     let mass = effort.mass;
@@ -321,10 +370,9 @@ fn own(effort: Effort) -> Vec<Scenario> {
             ours(move || own::next_deadline(mass)),
         ),
     ];
-    rows.extend([1, 8, 64, 256].map(|shards| {
-        let name = format!("turn of an empty Driver, {shards} shard{}", plural(shards));
-        work(name, ours(move || own::empty_turn(shards)))
-    }));
+    rows.extend(
+        SHARDS.map(|shards| work(empty_turn(shards), ours(move || own::empty_turn(shards)))),
+    );
     rows.extend([1, 8].map(|shards| {
         let shards_name = format!("{shards} shard{}", plural(shards));
         let name = format!("VirtualClock, {shards_name}, {} timers, each", count(few));
