@@ -5,9 +5,11 @@
 //! | [`timeout`](StreamExt::timeout) | every item, and one error for each gap that is too long |
 //! | [`timeout_repeating`](StreamExt::timeout_repeating) | every item, and an error for each tick without one |
 //! | [`throttle`](StreamExt::throttle) | every item, no two closer together than a time |
+//! | [`throttle_first`](StreamExt::throttle_first) | the first item of each burst |
 //! | [`debounce`](StreamExt::debounce) | the last item of each burst |
 //! | [`sample`](StreamExt::sample) | the last item of each period |
 //! | [`chunks_timeout`](StreamExt::chunks_timeout) | every item, in chunks that are full or old |
+//! | [`delay`](StreamExt::delay) | every item, but none before a time has passed |
 //!
 //! # Guarantees
 //!
@@ -96,15 +98,19 @@ mod source;
 
 mod chunks_timeout;
 mod debounce;
+mod delay;
 mod sample;
 mod throttle;
+mod throttle_first;
 mod timeout;
 mod timeout_repeating;
 
 pub use chunks_timeout::ChunksTimeout;
 pub use debounce::Debounce;
+pub use delay::Delay;
 pub use sample::Sample;
 pub use throttle::Throttle;
+pub use throttle_first::ThrottleFirst;
 pub use timeout::Timeout;
 pub use timeout_repeating::TimeoutRepeating;
 
@@ -204,7 +210,7 @@ pub trait StreamExt: Stream {
     /// the next one forward.
     ///
     /// As in tokio-stream. The one of futures-time drops what comes within the period;
-    /// [`sample`](Self::sample) does that here, and keeps the last item instead of the first.
+    /// [`throttle_first`](Self::throttle_first) does that here.
     ///
     /// # Examples
     ///
@@ -227,6 +233,40 @@ pub trait StreamExt: Stream {
         Self: Sized,
     {
         Throttle::new(self, period)
+    }
+
+    /// Delivers an item at once, and drops those that come within `period` after it.
+    ///
+    /// The period runs from the delivery. What is ready when the stream is polled counts as having
+    /// come at that poll. No timer is armed, since nothing happens at the end of a period.
+    ///
+    /// This is futures-time's `throttle`, and what Rx calls the leading edge. To drop nothing, see
+    /// [`throttle`](Self::throttle); to keep the last item of each period,
+    /// [`sample`](Self::sample).
+    ///
+    /// # Examples
+    ///
+    /// A button that is hit several times:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::StreamExt as _;
+    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let hits = timer.interval(Duration::from_millis(40)).zip(futures::stream::iter(1..=6));
+    /// let first = hits.map(|(_, n)| n).throttle_first(Duration::from_millis(100));
+    /// let first = first.with_timer(&timer);
+    /// assert_eq!(clock.block_on(first.collect::<Vec<_>>()), [1, 4]);
+    /// # std::io::Result::Ok(())
+    /// ```
+    fn throttle_first(self, period: Duration) -> ThrottleFirst<Self>
+    where
+        Self: Sized,
+    {
+        ThrottleFirst::new(self, period)
     }
 
     /// Delivers the last item of each burst, once no other item has come for `quiet`.
@@ -334,6 +374,37 @@ pub trait StreamExt: Stream {
         Self: Sized,
     {
         Sample::new(self, period)
+    }
+
+    /// Begins once `span` has passed: the source is not polled before that.
+    ///
+    /// The time runs from this call, whether or not the stream is polled. After it items come as
+    /// the source yields them.
+    ///
+    /// As in futures-time. Rx' operator of this name delays each item instead, which takes a queue;
+    /// [`DelayQueue`](crate::DelayQueue) is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::StreamExt as _;
+    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let start = clock.now();
+    /// let late = futures::stream::iter([1, 2]).delay(Duration::from_secs(5)).with_timer(&timer);
+    /// assert_eq!(clock.block_on(late.collect::<Vec<_>>()), [1, 2]);
+    /// assert_eq!(clock.now() - start, Duration::from_secs(5));
+    /// # std::io::Result::Ok(())
+    /// ```
+    fn delay(self, span: Duration) -> Delay<Self>
+    where
+        Self: Sized,
+    {
+        Delay::new(self, span)
     }
 }
 

@@ -16,8 +16,10 @@ use crate::support::*;
 
 mod chunks_timeout;
 mod debounce;
+mod delay;
 mod sample;
 mod throttle;
+mod throttle_first;
 mod timeout;
 mod timeout_repeating;
 
@@ -148,6 +150,8 @@ fn no_adapter_polls_its_source_after_the_end() {
     trace_to_end(&clock, strict().timeout(zero).with_timer(&timer));
     trace_to_end(&clock, strict().timeout_repeating(timer.interval(ms(1))));
     trace_to_end(&clock, strict().throttle(zero).with_timer(&timer));
+    trace_to_end(&clock, strict().throttle_first(zero).with_timer(&timer));
+    trace_to_end(&clock, strict().delay(zero).with_timer(&timer));
     trace_to_end(&clock, strict().debounce(zero).with_timer(&timer));
     trace_to_end(&clock, strict().chunks_timeout(1, zero).with_timer(&timer));
     trace_to_end(&clock, strict().chunks_timeout(9, zero).with_timer(&timer));
@@ -242,6 +246,7 @@ fn the_timer_cannot_be_changed_after_the_first_poll() {
     refuses!(
         source().timeout(SECOND),
         source().throttle(SECOND),
+        source().throttle_first(SECOND),
         source().debounce(SECOND),
         source().chunks_timeout(2, SECOND),
         source().sample(SECOND)
@@ -281,6 +286,8 @@ fn adapters_are_what_their_sources_are() {
     all(&source().timeout(SECOND));
     all(&source().timeout_repeating(tourbillon::interval(SECOND)));
     all(&source().throttle(SECOND));
+    all(&source().throttle_first(SECOND));
+    all(&source().delay(SECOND));
     all(&source().debounce(SECOND));
     all(&source().chunks_timeout(1, SECOND));
     all(&source().sample(SECOND));

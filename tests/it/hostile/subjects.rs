@@ -27,7 +27,7 @@ pub(super) trait Subject: Send {
 }
 
 /// How many kinds there are.
-const KINDS: u64 = 18;
+const KINDS: u64 = 20;
 
 /// One of any kind, on the timer of `world`.
 pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
@@ -51,6 +51,8 @@ pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
         13 => stream(source().chunks_timeout(3, span).with_timer(timer)),
         14 => future(FutureExt::timeout(source(), span)),
         15 => future(source().timeout_at(timer.now() + span.min(3600 * SECOND))),
+        16 => stream(source().throttle_first(span).with_timer(timer)),
+        17 => stream(source().delay(span).with_timer(timer)),
         _ => foreign_trait(world, span),
     }
 }

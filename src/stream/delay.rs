@@ -1,0 +1,55 @@
+//! [`Delay`]: a stream that begins later.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::{FusedStream, Stream};
+use pin_project_lite::pin_project;
+
+use super::source::Source;
+use crate::sleep::Sleep;
+use crate::timer::{Timer, sleep};
+
+pin_project! {
+    /// The stream of [`StreamExt::delay`](super::StreamExt::delay).
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct Delay<S> {
+        #[pin]
+        source: Source<S>,
+        // Ends when the source may be polled, and is ready from then on.
+        sleep: Sleep,
+        span: Duration,
+    }
+}
+
+impl<S> Delay<S> {
+    pub(super) fn new(stream: S, span: Duration) -> Self {
+        Self { source: Source::new(stream), sleep: sleep(span), span }
+    }
+
+    with_timer!(this, timer => timer.sleep(this.span));
+    source_methods!();
+}
+
+impl<S: Stream> Stream for Delay<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let this = self.project();
+        ready!(Pin::new(&mut *this.sleep).poll(cx));
+        this.source.poll_next(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.source.size_hint()
+    }
+}
+
+impl<S: Stream> FusedStream for Delay<S> {
+    fn is_terminated(&self) -> bool {
+        self.source.has_ended()
+    }
+}
