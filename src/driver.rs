@@ -3,6 +3,8 @@
 #![doc = include_str!("driver/PROTOCOL.md")]
 
 mod bell;
+#[cfg(not(all(test, tourbillon_model)))]
+mod hold;
 mod manual;
 mod pacing;
 mod resume;
@@ -10,6 +12,8 @@ mod thread;
 mod virtual_clock;
 
 pub(crate) use bell::Bell;
+#[cfg(not(all(test, tourbillon_model)))]
+pub use hold::{Hold, Tracked};
 pub use manual::{Budget, Driver, Turn};
 pub(crate) use thread::start;
 pub use virtual_clock::VirtualClock;

@@ -208,6 +208,8 @@ mod wheel;
 
 pub use callback::{Callback, call_after, call_at, call_every};
 pub use driver::{Budget, Driver, Turn, VirtualClock};
+#[cfg(not(all(test, tourbillon_model)))]
+pub use driver::{Hold, Tracked};
 pub use engine::{Histogram, Stats};
 pub use error::{Elapsed, SetGlobalError};
 pub use future_ext::FutureExt;

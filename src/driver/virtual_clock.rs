@@ -6,14 +6,16 @@ use std::future::{Future, IntoFuture};
 #[cfg(not(all(test, tourbillon_model)))]
 use std::pin::pin;
 #[cfg(not(all(test, tourbillon_model)))]
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::clock::{VirtualTime, saturating_add};
-use crate::engine::{Engine, WakeBatch};
-use crate::sync::{Arc, OnceLock};
 #[cfg(not(all(test, tourbillon_model)))]
-use crate::sync::{Condvar, Mutex, lock, wait};
+use crate::driver::hold::{Hold, Holds, Tracked};
+use crate::engine::{Engine, WakeBatch};
+#[cfg(not(all(test, tourbillon_model)))]
+use crate::sync::StdArc;
+use crate::sync::{Arc, OnceLock};
 use crate::tick::Tick;
 
 /// A clock that stands still until it is moved, for simulations and for tests that do not wait for
@@ -62,13 +64,22 @@ pub struct VirtualClock {
 struct Inner {
     time: Arc<VirtualTime>,
     engine: OnceLock<Arc<Engine>>,
+    #[cfg(not(all(test, tourbillon_model)))]
+    holds: Holds,
 }
 
 impl VirtualClock {
     /// Creates a clock that shows the present instant, and stands still.
     pub fn new() -> Self {
         let time = Arc::new(VirtualTime::new());
-        Self { inner: Arc::new(Inner { time, engine: OnceLock::new() }) }
+        Self {
+            inner: Arc::new(Inner {
+                time,
+                engine: OnceLock::new(),
+                #[cfg(not(all(test, tourbillon_model)))]
+                holds: Holds::new(),
+            }),
+        }
     }
 
     /// The instant that the clock shows.
@@ -259,8 +270,9 @@ impl VirtualClock {
     /// Runs `future` on the calling thread, and moves the clock to the next deadline whenever the
     /// future is waiting.
     ///
-    /// The clock does not wait for work on other threads: a pending future is taken to wait for the
-    /// next timer. If no timer is pending, this blocks until the future is woken.
+    /// The clock does not see work on other threads: a pending future is taken to wait for the next
+    /// timer, unless the clock is [held](Self::hold). While it is, and if no timer is pending, this
+    /// blocks until the future is woken or the last hold has gone.
     ///
     /// # Panics
     ///
@@ -287,8 +299,8 @@ impl VirtualClock {
     #[cfg(not(all(test, tourbillon_model)))]
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
         let mut future = pin!(future.into_future());
-        let woken = Arc::new(Woken::default());
-        let waker = Waker::from(Arc::clone(&woken));
+        let woken = self.inner.holds.woken();
+        let waker = Waker::from(StdArc::clone(&woken));
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return output;
@@ -298,11 +310,101 @@ impl VirtualClock {
                     !self.inner.time.is_moved_here(),
                     "a waker waits for the clock that runs it"
                 );
-                if self.advance_to_next().is_none() {
-                    woken.wait();
+                let Some(ended) = woken.wait(None) else { break };
+                if self.advance_to_next().is_none() && woken.wait(Some(ended)).is_none() {
+                    break;
                 }
             }
         }
+    }
+
+    /// Keeps [`block_on`](Self::block_on) from moving the clock until the [`Hold`] is dropped, on
+    /// whichever thread: for work on other threads, which the clock cannot see. Holds add up.
+    ///
+    /// What moves the clock by hand, such as [`advance`](Self::advance), does so all the same. A
+    /// move that is under way goes on to its deadline.
+    ///
+    /// Drop the hold after the work has sent its result, which wakes who waits for it. The end of a
+    /// task or a thread comes too late for that: who joins it is woken only after it has dropped
+    /// all that it had, and the clock may move in between.
+    ///
+    /// If a hold is never dropped, `block_on` runs for as long as its future is woken, and then
+    /// blocks for good. `Debug` of the clock shows how many there are.
+    ///
+    /// # Examples
+    ///
+    /// An hour's limit does not pass while a thread works for some milliseconds:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::channel::oneshot;
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let (send, answer) = oneshot::channel();
+    /// let hold = clock.hold();
+    /// std::thread::spawn(move || {
+    ///     std::thread::sleep(Duration::from_millis(5));
+    ///     send.send(42).unwrap();
+    ///     drop(hold);
+    /// });
+    /// let limit = Duration::from_secs(3600);
+    /// assert_eq!(clock.block_on(timer.timeout(limit, answer)), Ok(Ok(42)));
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(not(all(test, tourbillon_model)))]
+    pub fn hold(&self) -> Hold {
+        self.inner.holds.hold()
+    }
+
+    /// Makes a future, to be run by another executor, that [holds](Self::hold) the clock while it
+    /// can run: from now until its first poll returns, and from each wake-up until the poll that
+    /// follows returns. If all tasks are tracked, the clock moves only when all of them wait.
+    ///
+    /// These count as waiting, so [hold](Self::hold) the clock meanwhile:
+    ///
+    /// - a task that waits for something other than this clock's timers and tracked tasks, such as
+    ///   a socket;
+    /// - a task that has ended, until its executor has woken who joins it. Have its output sent
+    ///   instead, for example by `remote_handle` of the `futures` crate;
+    /// - a task whose wake-up the executor puts off, as `tokio::task::yield_now` does.
+    ///
+    /// # Examples
+    ///
+    /// Two tasks on threads of tokio's, and a limit that they meet exactly:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::future::{FutureExt, join_all};
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    /// let start = clock.now();
+    /// let outputs = [1, 2].map(|minutes| {
+    ///     let timer = timer.clone();
+    ///     let work = async move {
+    ///         for _ in 0..minutes {
+    ///             timer.sleep(Duration::from_secs(60)).await;
+    ///         }
+    ///         minutes
+    ///     };
+    ///     let (task, output) = work.remote_handle();
+    ///     runtime.spawn(clock.track(task));
+    ///     output
+    /// });
+    /// let limit = Duration::from_secs(120) + Duration::from_nanos(1);
+    /// assert_eq!(clock.block_on(timer.timeout(limit, join_all(outputs))), Ok(vec![1, 2]));
+    /// assert_eq!(clock.now() - start, Duration::from_secs(120));
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(not(all(test, tourbillon_model)))]
+    pub fn track<F: IntoFuture>(&self, future: F) -> Tracked<F::IntoFuture> {
+        Tracked::new(future.into_future(), &self.inner.holds)
     }
 
     fn engine(&self) -> Option<&Arc<Engine>> {
@@ -352,43 +454,16 @@ impl VirtualClock {
 impl fmt::Debug for VirtualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let elapsed = self.inner.time.now().since(Tick::ORIGIN);
-        f.debug_struct("VirtualClock").field("elapsed", &elapsed).finish_non_exhaustive()
+        let mut shown = f.debug_struct("VirtualClock");
+        shown.field("elapsed", &elapsed);
+        #[cfg(not(all(test, tourbillon_model)))]
+        shown.field("holds", &self.inner.holds.count());
+        shown.finish_non_exhaustive()
     }
 }
 
 impl Default for VirtualClock {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// The waker of [`VirtualClock::block_on`].
-#[cfg(not(all(test, tourbillon_model)))]
-#[derive(Debug, Default)]
-struct Woken {
-    flag: Mutex<bool>,
-    raised: Condvar,
-}
-
-#[cfg(not(all(test, tourbillon_model)))]
-impl Woken {
-    fn take(&self) -> bool {
-        std::mem::take(&mut *lock(&self.flag))
-    }
-
-    /// Waits until the flag is raised, and leaves it so.
-    fn wait(&self) {
-        let mut flag = lock(&self.flag);
-        while !*flag {
-            flag = wait(&self.raised, flag);
-        }
-    }
-}
-
-#[cfg(not(all(test, tourbillon_model)))]
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        *lock(&self.flag) = true;
-        self.raised.notify_one();
     }
 }

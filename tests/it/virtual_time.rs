@@ -339,3 +339,300 @@ fn a_virtual_timer_starts_no_thread() {
     let stats = timer.stats();
     assert_eq!((stats.driver_wakeups, stats.unparks, stats.shards), (0, 0, 1));
 }
+
+mod held {
+    use std::future::{Future, IntoFuture, pending};
+    use std::pin::{Pin, pin};
+    use std::sync::mpsc;
+    use std::task::{Context, Poll};
+    use std::thread;
+
+    use futures::FutureExt;
+    use futures::channel::oneshot;
+
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(3).build().expect("it has threads")
+    }
+
+    #[test]
+    fn a_held_clock_stands_still_while_a_thread_works() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let answer = clock.block_on(async {
+            let (send, receive) = oneshot::channel();
+            let hold = clock.hold();
+            thread::spawn(move || {
+                thread::sleep(ms(20));
+                send.send(5).expect("somebody waits");
+                drop(hold);
+            });
+            timer.timeout(3600 * SECOND, receive).await
+        });
+        assert_eq!((answer, clock.now()), (Ok(Ok(5)), start));
+    }
+
+    #[test]
+    fn the_clock_moves_on_when_the_last_hold_has_gone() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let moved = Arc::new(Mutex::new(None));
+        let holds = [clock.hold(), clock.hold()];
+        assert!(format!("{clock:?}").contains("holds: 2"));
+        let (looking, look) = mpsc::channel();
+        let looker = thread::spawn({
+            let (clock, moved) = (clock.clone(), moved.clone());
+            move || {
+                look.recv().expect("the future is polled");
+                for hold in holds {
+                    thread::sleep(ms(5));
+                    *moved.lock().unwrap() = Some(clock.now() - start);
+                    drop(hold);
+                }
+            }
+        });
+        clock.block_on(async {
+            let sleep = timer.sleep(SECOND);
+            looking.send(()).expect("it looks");
+            sleep.await;
+        });
+        looker.join().expect("no panic");
+        assert_eq!(*moved.lock().unwrap(), Some(Duration::ZERO));
+        assert_eq!(clock.now() - start, SECOND);
+    }
+
+    #[test]
+    fn a_hold_keeps_nobody_from_moving_the_clock_by_hand() {
+        let (timer, clock) = virtual_timer();
+        let _hold = clock.hold();
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        assert_eq!(clock.advance(SECOND), 1);
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        assert!(clock.advance_to_next().is_some());
+    }
+
+    #[test]
+    fn what_is_woken_runs_while_the_clock_is_held_for_good() {
+        let (_timer, clock) = virtual_timer();
+        std::mem::forget(clock.hold());
+        let (send, receive) = oneshot::channel();
+        let sender = thread::spawn(move || {
+            thread::sleep(ms(2));
+            send.send(5)
+        });
+        assert_eq!(clock.block_on(receive), Ok(5));
+        assert_eq!(sender.join().expect("no panic"), Ok(()));
+    }
+
+    #[test]
+    fn a_timer_that_is_armed_by_a_thread_with_a_hold_is_seen_although_none_was_pending() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let (send, receive) = oneshot::channel();
+        let send = Mutex::new(Some(send));
+        let (looking, look) = mpsc::channel();
+        let worker = thread::spawn({
+            let clock = clock.clone();
+            move || {
+                look.recv().expect("the future is polled");
+                // By now it most likely waits, and knows of no timer.
+                thread::sleep(ms(5));
+                let hold = clock.hold();
+                let mut sleep = timer.sleep(SECOND);
+                let waker = callback(move || {
+                    let send = send.lock().unwrap().take().expect("woken once");
+                    send.send(()).expect("somebody waits");
+                });
+                assert!(poll_with(&mut sleep, &waker).is_pending());
+                drop(hold);
+                sleep
+            }
+        });
+        clock.block_on(async move {
+            looking.send(()).expect("it looks");
+            receive.await.expect("it is sent");
+        });
+        assert_eq!(clock.now() - start, SECOND);
+        assert!(worker.join().expect("no panic").is_elapsed());
+    }
+
+    #[test]
+    fn a_panic_ends_the_hold_of_its_thread() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        clock.block_on(async {
+            let hold = clock.hold();
+            let work = thread::spawn(move || {
+                let _hold = hold;
+                panic!("as the test wants it");
+            });
+            timer.sleep(SECOND).await;
+            assert!(work.join().is_err());
+        });
+        assert_eq!(clock.now() - start, SECOND);
+    }
+
+    #[test]
+    fn holds_of_one_clock_do_not_hold_another() {
+        let (_timer, other) = virtual_timer();
+        let (timer, clock) = virtual_timer();
+        let _hold = other.hold();
+        clock.block_on(timer.sleep(SECOND));
+    }
+
+    #[test]
+    fn a_future_that_waits_for_the_clock_within_its_waker_panics_although_it_is_held() {
+        let (timer, clock) = virtual_timer();
+        let hold = Mutex::new(Some(clock.hold()));
+        let mover = clock.clone();
+        let mut sleep = timer.sleep(SECOND);
+        let waker = callback(move || mover.block_on(pending()));
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        assert_eq!(clock.advance(SECOND), 1);
+        assert_eq!(timer.stats().waker_panics, 1);
+        drop(hold);
+    }
+
+    #[test]
+    fn tracked_tasks_on_other_threads_meet_every_deadline() {
+        let (timer, clock) = virtual_timer();
+        let (runtime, start) = (runtime(), clock.now());
+        let outputs: Vec<_> = (1..=20u64)
+            .map(|n| {
+                let (timer, now) = (timer.clone(), clock.clone());
+                let work = async move {
+                    for turn in 1..=10 {
+                        timer.sleep(Duration::from_secs(n)).await;
+                        // Nobody moves it on, whatever this thread does meanwhile.
+                        thread::yield_now();
+                        assert_eq!(now.now() - start, Duration::from_secs(n * turn));
+                    }
+                    n
+                };
+                let (task, output) = work.remote_handle();
+                runtime.spawn(clock.track(task));
+                output
+            })
+            .collect();
+        let outputs = clock.block_on(futures::future::join_all(outputs));
+        assert_eq!(outputs.iter().sum::<u64>(), 210);
+        assert_eq!(clock.now() - start, 200 * SECOND);
+    }
+
+    #[test]
+    fn a_tracked_task_that_works_for_long_is_waited_for() {
+        let (timer, clock) = virtual_timer();
+        let (runtime, start) = (runtime(), clock.now());
+        let work = async {
+            thread::sleep(ms(20));
+            5
+        };
+        let (task, output) = work.remote_handle();
+        runtime.spawn(clock.track(task));
+        assert_eq!(clock.block_on(timer.timeout(3600 * SECOND, output)), Ok(5));
+        assert_eq!(clock.now(), start);
+    }
+
+    #[test]
+    fn the_hold_of_a_tracked_task_lasts_from_each_wake_up_to_the_end_of_the_poll() {
+        let (_timer, clock) = virtual_timer();
+        let holds =
+            |count: usize| assert!(format!("{clock:?}").contains(&format!("holds: {count}")));
+        let (send, receive) = mpsc::channel::<Waker>();
+        let mut polls = 0;
+        let mut task = Box::pin(clock.track(std::future::poll_fn(|cx| {
+            polls += 1;
+            if polls == 2 {
+                cx.waker().wake_by_ref();
+            }
+            send.send(cx.waker().clone()).expect("the test looks");
+            if polls == 4 { Poll::Ready(polls) } else { Poll::Pending }
+        })));
+        let counter = Counter::new();
+        let waker = Waker::from(counter.clone());
+        holds(1);
+        assert!(poll_with(&mut task, &waker).is_pending());
+        holds(0);
+        let inner = receive.recv().expect("it was polled");
+        inner.wake_by_ref();
+        inner.wake_by_ref();
+        holds(1);
+        assert_eq!(counter.wakes(), 1, "the second says nothing new");
+        assert!(poll_with(&mut task, &waker).is_pending());
+        holds(1);
+        assert_eq!(counter.wakes(), 2, "in the poll");
+        assert!(poll_with(&mut task, &waker).is_pending());
+        holds(0);
+        // It may be polled although it was not woken.
+        assert_eq!(poll_with(&mut task, &waker), Poll::Ready(4));
+        holds(0);
+        inner.wake();
+        holds(0);
+        assert_eq!(counter.wakes(), 2, "it has ended");
+    }
+
+    #[test]
+    fn a_tracked_task_that_is_dropped_or_panics_holds_nothing() {
+        let (_timer, clock) = virtual_timer();
+        let holds =
+            |count: usize| assert!(format!("{clock:?}").contains(&format!("holds: {count}")));
+        let task = clock.track(pending::<()>());
+        holds(1);
+        drop(task);
+        holds(0);
+
+        let mut woken = Box::pin(clock.track(async {
+            std::future::poll_fn(|cx| {
+                cx.waker().wake_by_ref();
+                Poll::<()>::Pending
+            })
+            .await;
+        }));
+        assert!(poll(&mut woken).is_pending());
+        holds(1);
+        drop(woken);
+        holds(0);
+
+        let mut panics = Box::pin(clock.track(async { panic!("as the test wants it") }));
+        let poll = std::panic::AssertUnwindSafe(|| poll(&mut panics));
+        assert!(std::panic::catch_unwind(poll).is_err());
+        holds(0);
+    }
+
+    #[test]
+    fn a_tracked_task_wakes_the_waker_of_its_last_poll() {
+        let (_timer, clock) = virtual_timer();
+        let inner = Mutex::new(None::<Waker>);
+        let mut task = pin!(clock.track(std::future::poll_fn(|cx| {
+            *inner.lock().unwrap() = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        })));
+        let [first, second] = [Counter::new(), Counter::new()];
+        for counter in [&first, &second] {
+            let waker = Waker::from(counter.clone());
+            assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        inner.lock().unwrap().take().expect("it was polled").wake();
+        assert_eq!((first.wakes(), second.wakes()), (0, 1));
+        assert_eq!(Arc::strong_count(&first), 1, "nothing of the first is kept");
+    }
+
+    #[test]
+    fn block_on_itself_may_run_tracked_futures() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let nap = |n: u32| clock.track(timer.sleep(n * SECOND).into_future());
+        clock.block_on(futures::future::join(nap(1), nap(2)));
+        assert_eq!(clock.now() - start, 2 * SECOND);
+    }
+
+    fn _futures_are_send(clock: &VirtualClock) -> impl Send + Sync + Unpin {
+        let tracked = clock.track(std::future::ready(()));
+        let _: Pin<&dyn Send> = pin!(clock.hold()).into_ref();
+        tracked
+    }
+}

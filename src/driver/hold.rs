@@ -1,0 +1,255 @@
+//! What keeps a virtual clock from moving by itself: work on threads that it cannot see.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Wake, Waker};
+
+use pin_project_lite::pin_project;
+
+use crate::fork::{Generation, PerProcess};
+use crate::sync::unmodelled::AtomicBool;
+use crate::sync::{Condvar, Mutex, Ordering, StdArc, lock, wait};
+
+/// Keeps a [`VirtualClock`](crate::VirtualClock) from moving by itself for as long as it lives.
+///
+/// Made by [`VirtualClock::hold`](crate::VirtualClock::hold). May be sent to another thread and
+/// dropped there. A panic that drops it ends it too.
+#[must_use = "the clock is held only until this is dropped"]
+pub struct Hold {
+    holds: Holds,
+    /// A child process has none of its parent's threads, and none of their holds.
+    generation: Generation,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if !self.generation.is_past() {
+            let meeting = self.holds.meeting();
+            let mut state = lock(&meeting.state);
+            state.held -= 1;
+            state.ended += u64::from(state.held == 0);
+            drop(state);
+            meeting.changed.notify_all();
+        }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").finish_non_exhaustive()
+    }
+}
+
+/// The holds of one clock.
+#[derive(Clone)]
+pub(super) struct Holds(StdArc<PerProcess<Meeting>>);
+
+/// Where threads that hold a clock meet those that wait to move it.
+struct Meeting {
+    state: Mutex<State>,
+    /// Signalled when the last hold has gone, and when a future of `block_on` is woken.
+    changed: Condvar,
+}
+
+impl Meeting {
+    fn new() -> Self {
+        Self { state: Mutex::new(State { held: 0, ended: 0 }), changed: Condvar::new() }
+    }
+}
+
+struct State {
+    /// Holds alive.
+    held: usize,
+    /// How often the last of them has gone.
+    ended: u64,
+}
+
+impl Holds {
+    pub(super) fn new() -> Self {
+        Self(StdArc::new(PerProcess::new(Meeting::new())))
+    }
+
+    fn meeting(&self) -> &Meeting {
+        self.0.get(|_| Meeting::new())
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        lock(&self.meeting().state).held += 1;
+        Hold { holds: self.clone(), generation: Generation::at_birth() }
+    }
+
+    /// How many are alive.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.meeting().state).held
+    }
+
+    /// The future to be polled with this waker waits on these holds.
+    pub(super) fn woken(&self) -> StdArc<Woken> {
+        StdArc::new(Woken { flag: AtomicBool::new(false), holds: self.clone() })
+    }
+}
+
+/// The waker of [`VirtualClock::block_on`](crate::VirtualClock::block_on).
+pub(super) struct Woken {
+    /// Written under the lock of the meeting.
+    flag: AtomicBool,
+    holds: Holds,
+}
+
+impl Woken {
+    /// Whether it was woken since it was last asked.
+    pub(super) fn take(&self) -> bool {
+        let _order = lock(&self.holds.meeting().state);
+        self.take_locked()
+    }
+
+    /// Waits until no hold is alive, and the last one has gone since `ended` was returned if that
+    /// is given. Returns how often that happened so far; `None` if it was woken.
+    pub(super) fn wait(&self, ended: Option<u64>) -> Option<u64> {
+        let meeting = self.holds.meeting();
+        let mut state = lock(&meeting.state);
+        loop {
+            if self.take_locked() {
+                return None;
+            }
+            if state.held == 0 && ended != Some(state.ended) {
+                return Some(state.ended);
+            }
+            state = wait(&meeting.changed, state);
+        }
+    }
+
+    fn take_locked(&self) -> bool {
+        // ORDERING: Relaxed; the lock orders it.
+        self.flag.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: StdArc<Self>) {
+        let meeting = self.holds.meeting();
+        let order = lock(&meeting.state);
+        // ORDERING: Relaxed; the lock orders it.
+        self.flag.store(true, Ordering::Relaxed);
+        drop(order);
+        meeting.changed.notify_all();
+    }
+}
+
+pin_project! {
+    /// A future that holds a [`VirtualClock`](crate::VirtualClock) while it can run.
+    ///
+    /// Made by [`VirtualClock::track`](crate::VirtualClock::track).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the inner future and ends the hold.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled or awaited"]
+    pub struct Tracked<F> {
+        #[pin]
+        future: F,
+        track: Track,
+    }
+}
+
+impl<F> Tracked<F> {
+    pub(super) fn new(future: F, holds: &Holds) -> Self {
+        let runnable = Runnable { hold: Some(holds.hold()), waker: None, ended: false };
+        let tracker = StdArc::new(Tracker { holds: holds.clone(), runnable: Mutex::new(runnable) });
+        let waker = Waker::from(StdArc::clone(&tracker));
+        Self { future, track: Track { tracker, waker } }
+    }
+}
+
+impl<F: Future> Future for Tracked<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // If it is woken meanwhile, there will be another hold.
+        let _hold = this.track.tracker.begin_poll(cx.waker().clone());
+        let polled = this.future.poll(&mut Context::from_waker(&this.track.waker));
+        if polled.is_ready() {
+            this.track.tracker.end();
+        }
+        polled
+    }
+}
+
+/// Ends the tracking with the future.
+#[derive(Debug)]
+struct Track {
+    tracker: StdArc<Tracker>,
+    /// The tracker, as the inner future's waker.
+    waker: Waker,
+}
+
+impl Drop for Track {
+    fn drop(&mut self) {
+        self.tracker.end();
+    }
+}
+
+/// Knows whether a future has been woken and not been polled yet, and holds the clock meanwhile.
+struct Tracker {
+    holds: Holds,
+    runnable: Mutex<Runnable>,
+}
+
+struct Runnable {
+    /// From each wake-up to the poll that follows.
+    hold: Option<Hold>,
+    /// That of the last poll, until it is woken.
+    waker: Option<Waker>,
+    /// The future is ready or gone: no poll will follow.
+    ended: bool,
+}
+
+impl Tracker {
+    /// The hold of the poll that begins.
+    fn begin_poll(&self, waker: Waker) -> Hold {
+        let mut runnable = lock(&self.runnable);
+        let hold = runnable.hold.take();
+        let old = runnable.waker.replace(waker);
+        drop(runnable);
+        drop(old);
+        hold.unwrap_or_else(|| self.holds.hold())
+    }
+
+    fn end(&self) {
+        let mut runnable = lock(&self.runnable);
+        runnable.ended = true;
+        let rest = (runnable.hold.take(), runnable.waker.take());
+        drop(runnable);
+        drop(rest);
+    }
+}
+
+impl Wake for Tracker {
+    fn wake(self: StdArc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &StdArc<Self>) {
+        let mut runnable = lock(&self.runnable);
+        if runnable.ended {
+            return;
+        }
+        if runnable.hold.is_none() {
+            runnable.hold = Some(self.holds.hold());
+        }
+        let waker = runnable.waker.take();
+        drop(runnable);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for Tracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracker").finish_non_exhaustive()
+    }
+}
