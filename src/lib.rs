@@ -30,6 +30,8 @@
 //! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep
 //! for all of them.
 //!
+//! [`testing`] has recipes for virtual time with tokio, smol and your own executor.
+//!
 //! [`migration`] maps the calls of tokio, futures-timer and async-io to those here, and covers
 //! wasm32.
 //!
@@ -182,6 +184,10 @@ pub mod queue;
 #[cfg(doc)]
 #[doc = include_str!("migration.md")]
 pub mod migration {}
+// Nothing but documentation.
+#[cfg(doc)]
+#[doc = include_str!("testing.md")]
+pub mod testing {}
 // Nothing but documentation.
 #[cfg(doc)]
 pub mod design {

@@ -28,10 +28,11 @@ fn deadlines_are_shown_as_seen_from_now() {
 }
 
 #[test]
-fn a_clock_shows_how_far_it_was_moved() {
+fn a_clock_shows_how_far_it_was_moved_and_what_holds_it() {
     let clock = VirtualClock::new();
     clock.advance(90 * SECOND);
-    assert_eq!(format!("{clock:?}"), "VirtualClock { elapsed: 90s, .. }");
+    let _hold = clock.hold();
+    assert_eq!(format!("{clock:?}"), "VirtualClock { elapsed: 90s, holds: 1, .. }");
 }
 
 #[test]
