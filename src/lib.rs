@@ -130,7 +130,7 @@
 //! | `aws-smithy-async` | the AWS SDK: `AsyncSleep` and `TimeSource` for [`Timer`] |
 //! | `embedded-hal-async` | `DelayNs` for [`Timer`] |
 //! | `quinn-0_11` | quinn 0.11: `AsyncTimer` for [`Sleep`], and a module with a `Runtime` |
-//! | `tower-service-0_3` | a module with tower's timeout, as a layer and as a service |
+//! | `tower-service-0_3` | a module with tower's timeout, and with one that answers, as layers and as services |
 //! | `metrics-0_24` | a module that publishes a timer's counters |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
 //!

@@ -5,6 +5,10 @@
 //!
 //! tower's own `timeout` needs tokio's timer. These types have its names and its behaviour, so only
 //! an import changes. The boxed error is this crate's [`Elapsed`](crate::Elapsed).
+//!
+//! [`TimeoutOrElse`] answers with a response of yours instead, and adds no error.
+
+mod or_else;
 
 use std::error::Error;
 use std::future::Future;
@@ -15,6 +19,8 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 use tower_layer_0_3::Layer;
 use tower_service_0_3::Service;
+
+pub use or_else::{ResponseOrElse, TimeoutOrElse, TimeoutOrElseLayer};
 
 use crate::timeout::Timeout as TimeoutFuture;
 use crate::timer::Timer;

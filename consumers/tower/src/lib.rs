@@ -1,11 +1,17 @@
-//! tower's middleware around and inside our request timeout, on smol: no tokio runtime runs.
+//! tower's middleware around and inside our request timeout, and axum's router around one that
+//! answers, on smol: no tokio runtime runs.
 #![cfg(test)]
 
 use std::convert::Infallible;
 use std::future::{Ready, pending, ready};
 use std::time::Duration;
 
-use tourbillon::tower_service_0_3::TimeoutLayer;
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tourbillon::tower_service_0_3::{TimeoutLayer, TimeoutOrElseLayer};
 use tourbillon::{Elapsed, Timer, VirtualClock};
 use tower::retry::Policy;
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
@@ -66,4 +72,23 @@ fn requests_that_wait_for_each_other_time_out_one_by_one() {
     assert!(first.is_err() && second.is_err());
     assert_eq!(clock.now() - start, LIMIT * 2);
     assert_eq!(timer.stats().fired, 2);
+}
+
+#[test]
+fn axum_takes_a_timeout_that_answers_without_an_error_handler() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let answer = || StatusCode::GATEWAY_TIMEOUT.into_response();
+    let router: Router = Router::new()
+        .route("/silence", get(pending::<()>))
+        .route("/answer", get(async || "42"))
+        .layer(TimeoutOrElseLayer::with_timer(LIMIT, answer, timer.clone()));
+    let status = |path: &str| {
+        let request = Request::builder().uri(path).body(axum::body::Body::empty());
+        let response = router.clone().oneshot(request.expect("the path is valid"));
+        clock.block_on(response).expect("a router does not fail").status()
+    };
+    assert_eq!((status("/answer"), clock.now()), (StatusCode::OK, start));
+    assert_eq!((status("/silence"), clock.now() - start), (StatusCode::GATEWAY_TIMEOUT, LIMIT));
+    assert_eq!((timer.stats().pending, status("/nowhere")), (0, StatusCode::NOT_FOUND));
 }

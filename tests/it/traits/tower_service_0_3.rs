@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer};
+use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
 use tourbillon::{Elapsed, Sleep, Timer, VirtualClock};
 use tower_layer_0_3::Layer;
 use tower_service_0_3::Service;
@@ -123,4 +123,72 @@ fn no_limit_at_all_and_none_to_speak_of_are_safe() {
     assert!(clock.block_on(at_once.call(SECOND)).is_err());
     let mut never = Timeout::with_timer(slow, Duration::MAX, timer);
     assert!(clock.block_on(never.call(SECOND * 86_400)).is_ok());
+}
+
+/// Not a response of the service's own.
+const TOO_LATE: Duration = Duration::from_secs(504);
+
+/// One that answers in the place of `Slow`.
+type Answered = TimeoutOrElse<Slow, fn() -> Duration>;
+
+fn answered() -> (Answered, Timer, VirtualClock) {
+    let (timer, clock) = virtual_timer();
+    let answer: fn() -> Duration = || TOO_LATE;
+    let layer = TimeoutOrElseLayer::with_timer(SECOND, answer, timer.clone());
+    (layer.layer(Slow { timer: timer.clone(), calls: 0 }), timer, clock)
+}
+
+#[test]
+fn a_request_whose_time_is_up_is_answered_at_the_limit() {
+    let (mut service, _timer, clock) = answered();
+    let start = clock.now();
+    assert_eq!(clock.block_on(service.call(SECOND * 2)), Ok(TOO_LATE));
+    assert_eq!((clock.now() - start, clock.pending()), (SECOND, 0));
+}
+
+#[test]
+fn what_is_in_time_or_there_is_not_answered_for() {
+    let (mut service, timer, clock) = answered();
+    assert_eq!(clock.block_on(service.call(SECOND / 2)), Ok(SECOND / 2));
+    assert_eq!((timer.stats().cancelled, clock.pending()), (1, 0));
+    service.get_mut().calls = 0;
+    let mut response = service.call(SECOND * 2);
+    clock.advance(SECOND * 60);
+    assert_eq!(poll(&mut response), Poll::Ready(Ok(SECOND * 2)));
+}
+
+#[test]
+fn the_time_until_an_answer_counts_from_the_call() {
+    let (mut service, _timer, clock) = answered();
+    let mut response = service.call(SECOND * 2);
+    clock.advance(SECOND);
+    assert_eq!(poll(&mut response), Poll::Ready(Ok(TOO_LATE)));
+}
+
+#[test]
+fn errors_are_those_of_the_inner_service_as_they_are() {
+    let (mut service, _timer, clock) = answered();
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())));
+    clock.block_on(service.call(Duration::ZERO)).expect("the first is answered");
+    assert_eq!(clock.block_on(service.call(Duration::ZERO)), Err(Refused));
+    service.get_mut().calls = 3;
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(Refused)));
+    assert_eq!((service.get_ref().calls, service.into_inner().calls), (3, 3));
+}
+
+#[test]
+fn an_answer_that_panics_reaches_who_polls_and_leaves_nothing_armed() {
+    let (timer, clock) = virtual_timer();
+    let slow = Slow { timer: timer.clone(), calls: 0 };
+    let answer = || panic!("an answer that panics");
+    let mut service = TimeoutOrElse::with_timer(slow, Duration::ZERO, answer, timer);
+    let mut response = service.call(SECOND);
+    let polled = std::panic::AssertUnwindSafe(|| poll(&mut response).is_ready());
+    std::panic::catch_unwind(polled).expect_err("the answer panics");
+    drop(response);
+    assert_eq!(clock.pending(), 0);
+    let mut never = TimeoutOrElse::new(service.into_inner(), Duration::MAX, || TOO_LATE);
+    never.get_mut().calls = 0;
+    assert_eq!(clock.block_on(never.call(SECOND * 86_400)), Ok(SECOND * 86_400));
 }
