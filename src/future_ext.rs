@@ -1,8 +1,9 @@
 //! [`FutureExt`]: timeouts as methods.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::timeout::Timeout;
 use crate::timer::{self, Timer};
 
@@ -53,7 +54,7 @@ pub trait FutureExt: Future {
     /// let silence = std::future::pending::<()>().timeout_at(Instant::now());
     /// assert!(pollster::block_on(silence).is_err());
     /// ```
-    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
+    fn timeout_at(self, deadline: impl Into<Deadline>) -> Timeout<Self>
     where
         Self: Sized,
     {
@@ -98,7 +99,7 @@ pub trait FutureExt: Future {
     /// assert!(clock.block_on(silence).is_err());
     /// # std::io::Result::Ok(())
     /// ```
-    fn timeout_at_on(self, timer: &Timer, deadline: Instant) -> Timeout<Self>
+    fn timeout_at_on(self, timer: &Timer, deadline: impl Into<Deadline>) -> Timeout<Self>
     where
         Self: Sized,
     {

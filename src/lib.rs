@@ -27,6 +27,8 @@
 //! - be turned by hand from your own loop, see [`Driver`];
 //! - run on a clock that stands still until it is moved, see [`VirtualClock`].
 //!
+//! A [`Deadline`] travels with a request, and is nested, sent and received as gRPC does it.
+//!
 //! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep
 //! for all of them.
 //!
@@ -166,6 +168,7 @@ mod clock;
 pub mod compat;
 #[cfg(feature = "cron")]
 pub mod cron;
+mod deadline;
 mod driver;
 mod engine;
 mod error;
@@ -213,6 +216,7 @@ pub mod wall;
 mod wheel;
 
 pub use callback::{Callback, call_after, call_at, call_every};
+pub use deadline::{Deadline, ParseDeadlineError};
 pub use driver::{Budget, Driver, Turn, VirtualClock};
 #[cfg(not(all(test, tourbillon_model)))]
 pub use driver::{Hold, Tracked};

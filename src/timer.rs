@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 pub use builder::{Builder, ClockKind};
 
+use crate::deadline::Deadline;
 use crate::engine::{Engine, Histogram, Stats};
 use crate::error::SetGlobalError;
 use crate::handle::{EngineRef, Handle};
@@ -195,8 +196,8 @@ impl Timer {
     }
 
     /// A sleep that ends at `deadline`; see [`sleep_until`].
-    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        sleep_until_in(self.engine_ref(), deadline)
+    pub fn sleep_until(&self, deadline: impl Into<Deadline>) -> Sleep {
+        sleep_until_in(self.engine_ref(), deadline.into())
     }
 
     /// A sleep that ends when the wall clock shows `target`; see [`sleep_until_wall`].
@@ -264,7 +265,7 @@ impl Timer {
     /// ```
     pub fn timeout_at<F: IntoFuture>(
         &self,
-        deadline: Instant,
+        deadline: impl Into<Deadline>,
         future: F,
     ) -> Timeout<F::IntoFuture> {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
@@ -314,8 +315,9 @@ fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
 }
 
 #[inline]
-fn sleep_until_in(engine: EngineRef, deadline: Instant) -> Sleep {
-    let deadline = engine.get().clock().tick(deadline);
+fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
+    let tick = |instant| engine.get().clock().tick(instant);
+    let deadline = deadline.instant().map_or(Tick::NEVER, tick);
     Sleep::new(engine, deadline)
 }
 
@@ -339,7 +341,7 @@ pub fn sleep(delay: Duration) -> Sleep {
     sleep_in(EngineRef::global(), delay)
 }
 
-/// Makes a [`Sleep`] that ends at `deadline`.
+/// Makes a [`Sleep`] that ends at `deadline`, which is an [`Instant`] or a [`Deadline`].
 ///
 /// # Panics
 ///
@@ -355,8 +357,8 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # });
 /// ```
 #[inline]
-pub fn sleep_until(deadline: Instant) -> Sleep {
-    sleep_until_in(EngineRef::global(), deadline)
+pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
+    sleep_until_in(EngineRef::global(), deadline.into())
 }
 
 /// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`. It follows the
@@ -443,7 +445,8 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
     Timeout::new(future.into_future(), sleep(limit))
 }
 
-/// Gives up on `future` once `deadline` has come; makes a [`Timeout`].
+/// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`]; makes a
+/// [`Timeout`].
 ///
 /// # Panics
 ///
@@ -457,6 +460,9 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 /// let silence = tourbillon::timeout_at(Instant::now(), std::future::pending::<()>());
 /// assert!(pollster::block_on(silence).is_err());
 /// ```
-pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+pub fn timeout_at<F: IntoFuture>(
+    deadline: impl Into<Deadline>,
+    future: F,
+) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep_until(deadline))
 }

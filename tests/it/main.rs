@@ -7,6 +7,7 @@ mod callback;
 mod compat;
 #[cfg(feature = "cron")]
 mod cron;
+mod deadline;
 mod debug;
 mod delay_queue;
 mod driven_by_hand;
