@@ -128,6 +128,7 @@
 //! | feature | what it gives |
 //! |---|---|
 //! | `cron` | a module with cron expressions, and schedules of any other kind, as streams |
+//! | `cron-bundled-zones` | `cron`, with a copy of the time zones for systems without one |
 //! | `hyper` | hyper 1: `rt::Timer` for [`Timer`], `rt::Sleep` for [`Sleep`] |
 //! | `aws-smithy-async` | the AWS SDK: `AsyncSleep` and `TimeSource` for [`Timer`] |
 //! | `embedded-hal-async` | `DelayNs` for [`Timer`] |

@@ -18,7 +18,7 @@ pub enum Field {
     Minute,
     /// 0 to 23.
     Hour,
-    /// 1 to 31, `L`, `LW`, `15W`.
+    /// 1 to 31, `L`, `L-3`, `LW`, `15W`.
     DayOfMonth,
     /// 1 to 12, `JAN` to `DEC`.
     Month,
@@ -54,6 +54,8 @@ pub enum ParseErrorKind {
     UnknownNickname,
     /// `@reboot`, which is no time.
     Reboot,
+    /// What follows `@every` is no period, such as `90s` or `1h30m`, of a second or more.
+    BadPeriod,
     /// Nothing stands where a value should.
     Empty,
     /// Neither a number nor a name that the field knows.
@@ -162,6 +164,9 @@ impl fmt::Display for ParseError {
             ParseErrorKind::TooManyFields => write!(f, "`{found}` follows the sixth field"),
             ParseErrorKind::UnknownNickname => write!(f, "`{found}` is not known"),
             ParseErrorKind::Reboot => write!(f, "`{found}` is no time"),
+            ParseErrorKind::BadPeriod => {
+                write!(f, "`{found}` is not a period such as `90s` or `1h30m`")
+            }
             ParseErrorKind::Empty => f.write_str("a value is missing"),
             ParseErrorKind::NotAValue => write!(f, "`{found}` is not a value"),
             ParseErrorKind::OutOfRange { min, max } => {

@@ -13,12 +13,16 @@ use super::error::{Field, ParseError, ParseErrorKind};
 use super::field::{self, Values};
 use super::schedule::Schedule;
 use super::zone::{self, From, Kind};
+use super::zoned_time::ZonedTime;
 
 /// croner knows the years from 1 on, and of this one only a part.
 const YEAR_END: i16 = 5000;
 
 /// Midnight of 1 January 1, in UTC.
 const EARLIEST_S: i64 = -62_135_596_800;
+
+/// Midnight of 1 January 5000, in UTC.
+const END_S: i64 = 95_617_584_000;
 
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
@@ -30,6 +34,14 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
+/// The months that have so many days, in leap years alone or in others where that is said.
+const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
+    (31, &[1, 3, 5, 7, 8, 10, 12], None),
+    (30, &[4, 6, 9, 11], None),
+    (29, &[2], Some(true)),
+    (28, &[2], Some(false)),
+];
+
 /// A [`Schedule`] from a cron expression and the name of a time zone.
 ///
 /// The expression has five fields, as in crontab(5), or six, of which the first is the second:
@@ -39,7 +51,7 @@ const NICKNAMES: [(&str, &str); 7] = [
 /// | second | 0 to 59 |
 /// | minute | 0 to 59 |
 /// | hour | 0 to 23 |
-/// | day of month | 1 to 31; `L`, the last; `15W`, the weekday nearest to the 15th in its month; `LW`, the last weekday |
+/// | day of month | 1 to 31; `L`, the last; `L-3`, the third before the last; `15W`, the weekday nearest to the 15th in its month; `LW`, the last weekday |
 /// | month | 1 to 12, or `JAN` to `DEC` |
 /// | day of week | 0 to 7, both ends being Sunday, or `SUN` to `SAT`; `FRI#2`, the second Friday; `FRIL`, the last |
 ///
@@ -47,6 +59,11 @@ const NICKNAMES: [(&str, &str); 7] = [
 /// of these with commas. The case of names does not matter, and in the fields for days `?` is
 /// another `*`. `@yearly` or `@annually`, `@monthly`, `@weekly`, `@daily` or `@midnight`, and
 /// `@hourly` stand for the whole.
+///
+/// `@every 90s`, or `@every 1h30m`, is Go cron's: it occurs that long after the time that is asked
+/// about, rounded down to a whole second. So a stream counts from when it was made, and then from
+/// one occurrence to the next, whatever the clock of the zone shows. To go on where another process
+/// stopped, [restart](super::Ticks::restart) it from the last run.
 ///
 /// If both fields for days are restricted, a day must match one of them. If one of them begins with
 /// `*`, as `*/2` does, a day must match both. That too is as in crontab(5).
@@ -70,9 +87,65 @@ const NICKNAMES: [(&str, &str); 7] = [
 pub struct Cron {
     expression: String,
     zone: TimeZone,
-    /// Finds times on a wall whose clock is never changed.
-    times: croner::Cron,
-    kind: Kind,
+    rule: Rule,
+}
+
+/// When it occurs.
+#[derive(Clone)]
+enum Rule {
+    /// After so many seconds; not 0.
+    Every(i64),
+    /// When a clock on the wall that is never changed shows a time of one of these. Where there are
+    /// several, each is for other months.
+    Times(Vec<Times>, Kind),
+}
+
+/// Times on the wall, in some months.
+#[derive(Clone)]
+struct Times {
+    pattern: croner::Cron,
+    /// Whether they are of leap years alone, or of the others.
+    leap: Option<bool>,
+}
+
+impl Times {
+    fn are_in(&self, year: i16) -> bool {
+        let is_leap = Date::new(year, 1, 1).is_ok_and(Date::in_leap_year);
+        self.leap.is_none_or(|leap| leap == is_leap)
+    }
+
+    fn search(&self, mut from: From) -> Option<DateTime> {
+        loop {
+            let found = match from {
+                From::After(wall) => self.pattern.find_next_occurrence(&wall, false),
+                From::At(wall) => self.pattern.find_next_occurrence(&wall, true),
+            };
+            let year = found.as_ref().ok()?.year();
+            if year >= YEAR_END {
+                return None;
+            }
+            if self.are_in(year) {
+                return found.ok();
+            }
+            from = From::At(Date::new(year + 1, 1, 1).ok()?.at(0, 0, 0, 0));
+        }
+    }
+
+    /// Whether any day suits. In 28 years without a century's exception, months of each length
+    /// begin on each day of the week, so what has not come by then never does.
+    fn have_a_day(&self) -> bool {
+        let days = Date::constant(2000, 1, 1).series(jiff::Span::new().days(1));
+        days.take_while(|day| day.year() < 2028).filter(|day| self.are_in(day.year())).any(|day| {
+            let (month, date) = (day.month().unsigned_abs().into(), day.day().unsigned_abs());
+            let weekday = u32::from(day.weekday().to_sunday_zero_offset().unsigned_abs());
+            let weekday = Weekday::from_days_from_sunday(weekday);
+            let pattern = &self.pattern.pattern;
+            pattern.month_match(month).unwrap_or(false)
+                && pattern
+                    .day_match(day.year().into(), month, date.into(), weekday)
+                    .unwrap_or(false)
+        })
+    }
 }
 
 impl Cron {
@@ -83,10 +156,10 @@ impl Cron {
     /// If the expression is invalid or names a day that never comes, or if the zone is unknown. The
     /// error has the position.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, ParseError> {
-        let (times, kind) = parse(expression)?;
+        let rule = parse(expression)?;
         let zone = TimeZone::get(zone)
             .map_err(|_| ParseError::new(ParseErrorKind::UnknownZone, Field::Zone, zone, 0))?;
-        Ok(Self { expression: expression.trim().to_owned(), zone, times, kind })
+        Ok(Self { expression: expression.trim().to_owned(), zone, rule })
     }
 
     /// The expression, as it was given.
@@ -110,12 +183,27 @@ impl Cron {
         self.zone.iana_name().unwrap_or("UTC")
     }
 
-    fn search(&self, from: From) -> Option<DateTime> {
-        let found = match from {
-            From::After(wall) => self.times.find_next_occurrence(&wall, false),
-            From::At(wall) => self.times.find_next_occurrence(&wall, true),
-        };
-        found.ok().filter(|found| found.year() < YEAR_END)
+    /// What clocks in the zone show at `time`; `None` outside the years -9999 to 9999.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tourbillon::cron::{Cron, Schedule as _};
+    ///
+    /// let nights = Cron::parse("30 2 * * *", "Europe/Berlin")?;
+    /// let march_of_2026 = SystemTime::UNIX_EPOCH + Duration::from_secs(1_774_656_000);
+    /// let [first, second] = [0, 1].map(|nth| {
+    ///     let at = nights.occurrences(march_of_2026).nth(nth).expect("there is one");
+    ///     nights.zoned(at).expect("within range").to_string()
+    /// });
+    /// assert_eq!(first, "2026-03-28T02:30:00+01:00[Europe/Berlin]");
+    /// assert_eq!(second, "2026-03-29T03:00:00+02:00[Europe/Berlin]"); // 2:30 is skipped
+    /// # Ok::<(), tourbillon::cron::ParseError>(())
+    /// ```
+    pub fn zoned(&self, time: SystemTime) -> Option<ZonedTime> {
+        let time = Timestamp::try_from(time).ok()?;
+        Some(ZonedTime::new(time.to_zoned(self.zone.clone())))
     }
 }
 
@@ -127,7 +215,18 @@ impl Schedule for Cron {
             Err(_) if after < SystemTime::UNIX_EPOCH => earliest,
             Err(_) => return None,
         };
-        zone::next(&self.zone, self.kind, after, |from| self.search(from)).map(SystemTime::from)
+        let next = match &self.rule {
+            Rule::Every(seconds) => {
+                // Rounded towards the past, also before 1970.
+                let second = after.as_second() - i64::from(after.subsec_nanosecond() < 0);
+                let next = second.checked_add(*seconds).filter(|next| *next < END_S);
+                next.and_then(|next| Timestamp::from_second(next).ok())
+            }
+            Rule::Times(times, kind) => zone::next(&self.zone, *kind, after, |from| {
+                times.iter().filter_map(|times| times.search(from)).min()
+            }),
+        };
+        next.map(SystemTime::from)
     }
 }
 
@@ -146,18 +245,11 @@ impl fmt::Display for Cron {
     }
 }
 
-fn parse(expression: &str) -> Result<(croner::Cron, Kind), ParseError> {
+fn parse(expression: &str) -> Result<Rule, ParseError> {
     let trimmed = expression.trim();
     if trimmed.starts_with('@') {
         let start = expression.len() - expression.trim_start().len();
-        let meant = NICKNAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(trimmed));
-        let kind = if trimmed.eq_ignore_ascii_case("@reboot") {
-            ParseErrorKind::Reboot
-        } else {
-            ParseErrorKind::UnknownNickname
-        };
-        let (_, meant) = meant.ok_or_else(|| ParseError::new(kind, None, trimmed, start))?;
-        return parse(meant);
+        return parse_nickname(trimmed, start);
     }
     let words: Vec<(usize, &str)> = words(expression).collect();
     if words.len() < 5 {
@@ -181,12 +273,67 @@ fn parse(expression: &str) -> Result<(croner::Cron, Kind), ParseError> {
     } else {
         Kind::Fixed
     };
-    let times = for_croner([&second, &minute, &hour, &day, &month, &weekday], has_both);
-    let (start, end) = (rest[2].0, rest[if has_both { 4 } else { 3 }]);
-    let days = &expression[start..end.0 + end.1.len()];
-    let never = || ParseError::new(ParseErrorKind::NeverOccurs, Field::DayOfMonth, days, start);
-    let times = times.filter(has_day).ok_or_else(never)?;
-    Ok((times, kind))
+    let times = |day: &Values, month: &Values, leap| {
+        let pattern = for_croner([&second, &minute, &hour, day, month, &weekday], has_both)?;
+        Some(Times { pattern, leap }).filter(Times::have_a_day)
+    };
+    let times: Vec<_> = if day.counts_from_last() {
+        let of_months = |(days, months, leap): &(u8, &[u8], _)| {
+            times(&day.clone().of_months_with(*days), &month.clone().within(months)?, *leap)
+        };
+        MONTHS_BY_LENGTH.iter().filter_map(of_months).collect()
+    } else {
+        times(&day, &month, None).into_iter().collect()
+    };
+    if times.is_empty() {
+        let (start, end) = (rest[2].0, rest[if has_both { 4 } else { 3 }]);
+        let days = &expression[start..end.0 + end.1.len()];
+        return Err(ParseError::new(ParseErrorKind::NeverOccurs, Field::DayOfMonth, days, start));
+    }
+    Ok(Rule::Times(times, kind))
+}
+
+/// Reads `text`, which begins with an `@`, `start` bytes into the expression.
+fn parse_nickname(text: &str, start: usize) -> Result<Rule, ParseError> {
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    if name.eq_ignore_ascii_case("@every") {
+        let period = rest.trim_start();
+        return parse_period(period, start + text.len() - period.len()).map(Rule::Every);
+    }
+    if let Some((_, meant)) = NICKNAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+        return parse(meant);
+    }
+    let kind = if text.eq_ignore_ascii_case("@reboot") {
+        ParseErrorKind::Reboot
+    } else {
+        ParseErrorKind::UnknownNickname
+    };
+    Err(ParseError::new(kind, None, text, start))
+}
+
+/// The seconds of a period such as `1h30m`, which begins `start` bytes into the expression.
+fn parse_period(text: &str, start: usize) -> Result<i64, ParseError> {
+    if text.is_empty() {
+        return Err(ParseError::new(ParseErrorKind::Empty, None, text, start));
+    }
+    let mut seconds = Some(0_i64);
+    for part in text.split_inclusive(|unit: char| !unit.is_ascii_digit()) {
+        let at = part.as_ptr() as usize - text.as_ptr() as usize;
+        let bad = || ParseError::new(ParseErrorKind::BadPeriod, None, &text[at..], start + at);
+        let (number, unit) = match part.char_indices().next_back() {
+            Some((end, 'h')) => (&part[..end], 3600),
+            Some((end, 'm')) => (&part[..end], 60),
+            Some((end, 's')) => (&part[..end], 1),
+            _ => return Err(bad()),
+        };
+        if number.is_empty() {
+            return Err(bad());
+        }
+        let part = number.parse().ok().and_then(|number: i64| number.checked_mul(unit));
+        seconds = part.and_then(|part| seconds?.checked_add(part));
+    }
+    let bad = || ParseError::new(ParseErrorKind::BadPeriod, None, text, start);
+    seconds.filter(|seconds| *seconds > 0).ok_or_else(bad)
 }
 
 /// The words of `text`, each with the byte that it starts at.
@@ -210,18 +357,4 @@ fn for_croner(fields: [&Values; 6], has_both: bool) -> Option<croner::Cron> {
     let parsed = CronParser::builder().seconds(Seconds::Required).build().parse(&plain);
     debug_assert!(parsed.is_ok(), "croner refuses {plain}: {parsed:?}");
     parsed.ok()
-}
-
-/// Whether any day suits. In 28 years without a century's exception, months of each length begin on
-/// each day of the week, so what has not come by then never does.
-fn has_day(times: &croner::Cron) -> bool {
-    let days = Date::constant(2000, 1, 1).series(jiff::Span::new().days(1));
-    days.take_while(|day| day.year() < 2028).any(|day| {
-        let (month, date) = (day.month().unsigned_abs().into(), day.day().unsigned_abs().into());
-        let weekday = u32::from(day.weekday().to_sunday_zero_offset().unsigned_abs());
-        let weekday = Weekday::from_days_from_sunday(weekday);
-        let pattern = &times.pattern;
-        pattern.month_match(month).unwrap_or(false)
-            && pattern.day_match(day.year().into(), month, date, weekday).unwrap_or(false)
-    })
 }

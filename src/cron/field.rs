@@ -9,7 +9,7 @@ const MONTHS: [&str; 12] =
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A field that was understood.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Values {
     /// Begins with `*` or is `?`. Two rules depend on this: which times are fixed (cron(8)), and
     /// whether a day has to suit one of its two fields or both (crontab(5)).
@@ -18,6 +18,8 @@ pub(super) struct Values {
     plain: u64,
     /// `L`, `LW`, `15W`, `5#L`, `5#3`, as croner spells them.
     special: Vec<String>,
+    /// The offsets of `L-3`, with a bit each. croner does not know them.
+    before_last: u64,
     all: u64,
 }
 
@@ -25,6 +27,28 @@ impl Values {
     /// Whether any value suits, and the field begins with `*`.
     pub(super) fn is_any(&self) -> bool {
         self.is_starred && self.plain == self.all
+    }
+
+    /// Whether there is an `L-3`, and it makes a difference.
+    pub(super) fn counts_from_last(&self) -> bool {
+        self.before_last != 0 && !self.is_any()
+    }
+
+    /// A day of month for the months that have so many days: with the days that `L-3` means there.
+    pub(super) fn of_months_with(mut self, days: u8) -> Self {
+        let counted = (1..days).filter(|offset| self.before_last >> offset & 1 == 1);
+        self.plain |= counted.fold(0, |bits, offset| bits | 1 << (days - offset));
+        if self.plain == 0 && self.special.is_empty() {
+            // A day that they do not have: only those of 31 days have one for each offset.
+            self.plain = 1 << 31;
+        }
+        self
+    }
+
+    /// These values, as far as they are among `wanted`.
+    pub(super) fn within(mut self, wanted: &[u8]) -> Option<Self> {
+        self.plain &= wanted.iter().fold(0, |bits, value| bits | 1 << value);
+        (self.plain != 0).then_some(self)
     }
 
     /// The field for croner: a list without names, ranges or steps.
@@ -71,6 +95,7 @@ pub(super) fn parse(field: Field, text: &str, start: usize) -> Result<Values, Pa
         is_starred: text.starts_with('*') || reader.is_any(text),
         plain: 0,
         special: Vec::new(),
+        before_last: 0,
         all: bits(min, last, 1),
     };
     let mut at = start;
@@ -108,7 +133,10 @@ impl Reader {
             None => (item, None),
             Some((base, step)) => (base, Some(self.step(step, at + base.len() + 1)?)),
         };
-        let from_to = if self.is_any(base) {
+        let before_last = self.before_last(base, at)?;
+        let from_to = if before_last.is_some() {
+            None
+        } else if self.is_any(base) {
             Some((self.min, self.max))
         } else if let Some((from, to)) = base.split_once('-') {
             Some(self.range(base, from, to, at)?)
@@ -117,6 +145,8 @@ impl Reader {
         };
         if let Some((from, to)) = from_to {
             values.plain |= bits(from, to, step.unwrap_or(1));
+        } else if let Some(offset) = before_last {
+            values.before_last |= 1 << offset;
         } else if let Some(special) = self.special(base, at)? {
             values.special.push(special);
         } else {
@@ -146,6 +176,19 @@ impl Reader {
             return Ok(text.parse().unwrap_or(usize::MAX));
         }
         Err(self.error(ParseErrorKind::BadStep, text, at))
+    }
+
+    /// The 3 of `L-3`.
+    fn before_last(&self, text: &str, at: usize) -> Result<Option<u8>, ParseError> {
+        match text.split_once('-') {
+            Some((last, offset))
+                if self.field == Field::DayOfMonth && last.eq_ignore_ascii_case("L") =>
+            {
+                let offsets = Self { field: self.field, min: 1, max: 30, names: &[] };
+                offsets.value(offset, at + last.len() + 1).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// `L`, `LW` and `15W`, or `5L` and `5#3`.

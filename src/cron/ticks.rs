@@ -438,6 +438,14 @@ impl<S> Ticks<S> {
 // Nothing in it is pinned.
 impl<S> Unpin for Ticks<S> {}
 
+impl fmt::Display for Tick {
+    /// The scheduled time, in UTC: `2026-03-29T01:00:00Z`. For that of a zone, see
+    /// [`Cron::zoned`](super::Cron::zoned).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Utc(self.scheduled))
+    }
+}
+
 impl fmt::Debug for Tick {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tick")

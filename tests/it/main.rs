@@ -39,7 +39,7 @@ mod wall;
 /// Stands in the list of tests where some of them were not built.
 #[cfg(not(all(
     feature = "aws-smithy-async",
-    feature = "cron",
+    feature = "cron-bundled-zones",
     feature = "embedded-hal-async",
     feature = "hyper",
     feature = "metrics-0_24",

@@ -32,6 +32,11 @@ fn every_form_means_what_crontab_5_says() {
         ("0 12 * * 6-7", "2026-01-03T12:00"),
         ("0 0 L * *", "2026-01-31T00:00"),
         ("0 0 L 2 ?", "2026-02-28T00:00"),
+        ("0 0 L-3 * *", "2026-01-28T00:00"),
+        ("0 0 l-30 * *", "2026-03-01T00:00"),
+        ("0 0 L-1 2 *", "2026-02-27T00:00"),
+        ("0 0 L-28 2 *", "2028-02-01T00:00"),
+        ("0 0 9,L-25 * *", "2026-01-06T00:00"),
         ("0 0 LW * *", "2026-01-30T00:00"),
         ("0 0 17W * *", "2026-01-16T00:00"),
         ("0 0 18W * *", "2026-01-19T00:00"),
@@ -55,6 +60,10 @@ fn every_form_means_what_crontab_5_says() {
         ("@monthly", "2026-02-01T00:00"),
         ("@yearly", "2027-01-01T00:00"),
         ("@annually", "2027-01-01T00:00"),
+        ("@every 90s", "2026-01-01T00:01:30"),
+        (" @Every \t 1h30m10s ", "2026-01-01T01:30:10"),
+        ("@every 5m5m", "2026-01-01T00:10"),
+        ("@every 008760h", "2027-01-01T00:00"),
     ] {
         assert_eq!(first(expression), expected, "{expression}");
     }
@@ -68,6 +77,62 @@ fn a_day_suits_one_of_two_fields_or_both_if_one_begins_with_a_star() {
     assert_eq!(days("0 0 4 * */2"), ["2026-01-04T00:00"]);
     assert_eq!(days("0 0 * * SUN"), ["2026-01-04T00:00", "2026-01-11T00:00"]);
     assert_eq!(days("0 0 1-31 * SUN").len(), 12);
+}
+
+#[test]
+fn a_day_before_the_last_suits_with_a_weekday_as_others_do() {
+    let days = |expression| between(&cron(expression, "UTC"), "2028-01-31T12:00", "2028-04-01");
+    assert_eq!(days("0 0 L-2 * *"), ["2028-02-27T00:00", "2028-03-29T00:00"]);
+    assert_eq!(days("0 0 L-1,L-2,31 3 *").len(), 3);
+    // Either; both, as one begins with a star.
+    assert_eq!(days("0 0 L-2 2 TUE#1"), ["2028-02-01T00:00", "2028-02-27T00:00"]);
+    assert_eq!(days("0 0 L-2 * */7"), ["2028-02-27T00:00"]);
+    // The first in months of 31 days, and in no others; the weekday in each.
+    assert_eq!(
+        days("0 0 L-30 * TUE#1"),
+        ["2028-02-01T00:00", "2028-03-01T00:00", "2028-03-07T00:00"]
+    );
+    assert_eq!(between(&cron("0 0 L-28 2 *", "UTC"), "1895-01-01", "1909-01-01").len(), 3);
+}
+
+#[test]
+fn every_counts_from_what_it_is_asked_about_in_whole_seconds() {
+    let every = cron("@every 90s", "America/New_York");
+    // Through the night in which the clock goes from 2 to 3.
+    assert_eq!(
+        between(&every, "2026-03-08T06:57", "2026-03-08T07:02"),
+        ["2026-03-08T06:58:30", "2026-03-08T07:00", "2026-03-08T07:01:30"]
+    );
+    let half = Duration::from_millis(500);
+    assert_eq!(every.next_after(utc("2026-01-01") + half), Some(utc("2026-01-01T00:01:30")));
+    let second = cron("@every 1s", "UTC");
+    let before_the_epoch = SystemTime::UNIX_EPOCH - half;
+    assert_eq!(second.next_after(before_the_epoch), Some(SystemTime::UNIX_EPOCH));
+    assert_eq!(second.next_after(utc("4999-12-31T23:59:58")), Some(utc("4999-12-31T23:59:59")));
+    assert_eq!(second.next_after(utc("4999-12-31T23:59:59")), None);
+    assert_eq!(cron("@every 9223372036854775807s", "UTC").next_after(before_the_epoch), None);
+}
+
+#[test]
+fn a_time_is_shown_as_the_clocks_of_the_zone_show_it() {
+    let berlin = cron("@daily", "Europe/Berlin");
+    let shown = |text| berlin.zoned(utc(text)).expect("within range");
+    // The hour that is shown twice.
+    let [summer, winter] = ["2026-10-25T00:30", "2026-10-25T01:30"].map(shown);
+    assert_eq!(summer.to_string(), "2026-10-25T02:30:00+02:00[Europe/Berlin]");
+    assert_eq!(winter.to_string(), "2026-10-25T02:30:00+01:00[Europe/Berlin]");
+    assert_eq!(format!("{winter:?}"), winter.to_string());
+    assert_eq!(format!("{winter:>50}").len(), 50);
+    assert_eq!((summer.hour(), winter.hour(), summer.minute()), (2, 2, 30));
+    assert_eq!((summer.offset_s(), winter.offset_s()), (7200, 3600));
+    assert!(summer < winter);
+    assert_eq!(shown("1969-12-31T23:30").year(), 1970);
+    let fraction = berlin.zoned(SystemTime::UNIX_EPOCH + Duration::from_millis(500));
+    assert!(fraction.is_some_and(|time| time.to_string().contains("01:00:00.5+01:00")));
+    for far in [1 << 40, u64::MAX >> 1] {
+        let far = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(far));
+        assert!(far.is_none_or(|far| berlin.zoned(far).is_none()));
+    }
 }
 
 #[test]
@@ -163,6 +228,28 @@ fn each_fault_is_named_with_its_field_and_place() {
         ("0 3,5/2 * * *", StepWithoutRange, Some(Hour), "5/2", 4),
         ("0 0 LW/2 * *", StepWithoutRange, Some(DayOfMonth), "LW/2", 4),
         ("0 0 L,LW * *", TwoLastDays, Some(DayOfMonth), "L,LW", 4),
+        ("0 0 L-0 * *", range(1, 30), Some(DayOfMonth), "0", 6),
+        ("0 0 1,l-31 * *", range(1, 30), Some(DayOfMonth), "31", 8),
+        ("0 0 L- * *", Empty, Some(DayOfMonth), "", 6),
+        ("0 0 L-3W * *", NotAValue, Some(DayOfMonth), "3W", 6),
+        ("0 0 L-3/2 * *", StepWithoutRange, Some(DayOfMonth), "L-3/2", 4),
+        ("0 0 LW-3 * *", NotAValue, Some(DayOfMonth), "LW", 4),
+        ("0 0 * * L-3", NotAValue, Some(DayOfWeek), "L", 8),
+        ("0 0 L-29 2 *", NeverOccurs, Some(DayOfMonth), "L-29 2", 4),
+        ("@every", Empty, None, "", 6),
+        ("@every  ", Empty, None, "", 6),
+        ("@every90s", UnknownNickname, None, "@every90s", 0),
+        (" @every 90", BadPeriod, None, "90", 8),
+        ("@every 1h30x", BadPeriod, None, "30x", 9),
+        ("@every 1h 30m", BadPeriod, None, " 30m", 9),
+        ("@every 1.5h", BadPeriod, None, "1.5h", 7),
+        ("@every 500ms", BadPeriod, None, "s", 11),
+        ("@every -5s", BadPeriod, None, "-5s", 7),
+        ("@every s", BadPeriod, None, "s", 7),
+        ("@every 5é", BadPeriod, None, "5é", 7),
+        ("@every 0h0s", BadPeriod, None, "0h0s", 7),
+        ("@every 2562047788015216h", BadPeriod, None, "2562047788015216h", 7),
+        ("@every 9223372036854775807s1s", BadPeriod, None, "9223372036854775807s1s", 7),
         ("0 0 30 2 *", NeverOccurs, Some(DayOfMonth), "30 2", 4),
         ("0 0 31 2,4,JUN *", NeverOccurs, Some(DayOfMonth), "31 2,4,JUN", 4),
         ("0 0 31W NOV ?", NeverOccurs, Some(DayOfMonth), "31W NOV", 4),
@@ -244,7 +331,7 @@ fn a_zone_has_to_be_named_and_known() {
 #[test]
 fn no_text_makes_the_parser_panic() {
     let parts =
-        ["*", "?", "/", "-", ",", "#", "L", "W", "LW", "0", "7", "31", "é", "sun", " ", "@"];
+        ["*", "?", "/", "-", ",", "#", "L", "W", "L-", "0", "7", "31", "é", "sun", " ", "@"];
     let mut state = 1_u64;
     for _ in 0..20_000 {
         let mut text = String::from("0 0");
@@ -260,4 +347,11 @@ fn no_text_makes_the_parser_panic() {
             Err(error) => assert!(text[error.range()].starts_with(error.found()), "{text}"),
         }
     }
+}
+
+#[cfg(feature = "cron-bundled-zones")]
+#[test]
+fn zones_are_there_without_the_systems_database() {
+    let zones = jiff::tz::TimeZoneDatabase::bundled();
+    assert!(zones.get("Europe/Berlin").is_ok());
 }

@@ -110,7 +110,7 @@ fn nearest_workday(month: Date, day: i8) -> Option<Date> {
 
 fn day_of_month(random: &mut Random) -> Part<Date> {
     let day = 1 + random.below(31) as i8;
-    match random.below(8) {
+    match random.below(10) {
         0 => Part::new("L", |at: Date| at == at.last_of_month()),
         1 => Part::new("LW", |at: Date| {
             let days = at.last_of_month().series((-1).day());
@@ -119,6 +119,13 @@ fn day_of_month(random: &mut Random) -> Part<Date> {
         2 => Part::new(format!("{day}W"), move |at| nearest_workday(at, day) == Some(at)),
         3 => Part::new(format!("{day}W,L"), move |at: Date| {
             nearest_workday(at, day) == Some(at) || at == at.last_of_month()
+        }),
+        4 => Part::new(format!("L-{}", day.min(30)), move |at: Date| {
+            at.day() == at.days_in_month() - day.min(30)
+        }),
+        5 => Part::new(format!("{day},L-1,l-2"), move |at: Date| {
+            let left = at.days_in_month() - at.day();
+            at.day() == day || left == 1 || left == 2
         }),
         _ => {
             let part = numbers(random, 1, 31, &[1, 13, 28, 30]);

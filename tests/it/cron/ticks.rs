@@ -11,7 +11,7 @@ use tourbillon::cron::{Missed, Schedule, Tick, Ticks};
 use tourbillon::{Timer, VirtualClock};
 
 use super::{cron, shown, utc};
-use crate::support::{Counter, WALL_GRAIN, poll_next, virtual_timer};
+use crate::support::{Counter, SECOND, WALL_GRAIN, poll_next, virtual_timer};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -84,6 +84,27 @@ fn a_tick_tells_when_it_was_due_and_when_it_came() {
     assert_eq!(tick.scheduled(), utc("2026-01-01T01:00"));
     assert_eq!(tick.woke(), utc("2026-01-01T01:07"));
     assert_eq!(tick.missed(), 0);
+}
+
+#[test]
+fn a_tick_is_shown_by_its_scheduled_time() {
+    let (timer, clock) = in_2026();
+    let mut ticks = cron("@hourly", "Europe/Berlin").ticks().with_timer(&timer);
+    clock.advance(HOUR + 7 * MINUTE);
+    assert_eq!(now(&mut ticks).unwrap().to_string(), "2026-01-01T01:00:00Z");
+}
+
+#[test]
+fn every_period_ticks_from_when_the_stream_was_made_and_from_tick_to_tick() {
+    let (timer, clock) = in_2026();
+    clock.advance(7 * SECOND);
+    let mut ticks = cron("@every 90s", "UTC").ticks().with_timer(&timer);
+    clock.advance(90 * SECOND);
+    assert_eq!(all_now(&mut ticks), ready(&[("01T00:01:37", 0)]));
+    clock.advance(200 * SECOND);
+    assert_eq!(all_now(&mut ticks), ready(&[("01T00:04:37", 1)]));
+    clock.advance(70 * SECOND);
+    assert_eq!(all_now(&mut ticks), ready(&[("01T00:06:07", 0)]));
 }
 
 #[test]
