@@ -25,7 +25,8 @@ pub fn wheel(data: &[u8]) {
         harness.apply(&match kind % 16 {
             0..=5 => Op::Insert(distance(&mut bytes)),
             6 => Op::Insert(-distance(&mut bytes)),
-            7 | 8 => Op::Remove(bytes.byte().into()),
+            7 => Op::Remove(bytes.byte().into()),
+            8 => Op::Discard(bytes.byte().into()),
             9 => Op::Postpone(bytes.byte().into(), bytes.magnitude()),
             10..=12 => Op::Turn(bytes.magnitude(), usize::from(bytes.byte() % 8)),
             13 => Op::Turn(bytes.magnitude(), usize::MAX),

@@ -45,7 +45,7 @@ use crate::tick::Tick;
 /// if the driver thread cannot be started. The sleep is left unarmed, and its next poll tries
 /// again. [`Timer::start`](crate::Timer::start) reports that as an error beforehand.
 ///
-/// A poll also passes on the panic of a waker's clone, and panics if 2^32 - 1024 timers are armed
+/// A poll also passes on the panic of a waker's clone, and panics if some 2^28 timers are armed
 /// in one shard.
 ///
 /// # Examples

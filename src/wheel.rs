@@ -7,8 +7,8 @@
 //!
 //! - entries of a lower level are due before those of a higher one, and within a level slots are
 //!   due in order, so the first occupied slot of the first occupied level holds the earliest;
-//! - a level-0 slot holds equal deadlines only, and since slots are lists that are appended to and
-//!   drained in order, equal deadlines expire in the order they were filed;
+//! - a level-0 slot holds equal deadlines only, and since slots are appended to and drained in
+//!   order, equal deadlines expire in the order they were filed;
 //! - `elapsed` may jump to any tick before the first occupied slot; no entry changes its slot.
 //!
 //! Each slot keeps a lower bound of its deadlines, so the driver can wait for a far timer's exact
@@ -17,7 +17,14 @@
 //! filed again at a finer level. That can stop and go on at any entry, which is what bounds the
 //! time a shard's lock is held.
 //!
-//! This module knows no clock, waker, atomic or thread, and has no unsafe code.
+//! A slot is a list of [`Block`]s, and a block is a cache line of keys. So an entry is removed by
+//! a write to one such line, and without a look at its neighbours, which lie anywhere in memory;
+//! and the keys of a block say where the entries are that are needed next, so that the processor
+//! fetches them all at once when a slot is emptied. A list of entries that links them to each
+//! other costs twice as much in both.
+//!
+//! This module knows no clock, waker or thread, and has no unsafe code. Its only atomics are cells
+//! in shared memory ([`Number`]).
 
 use std::fmt;
 
@@ -29,56 +36,234 @@ mod store;
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests;
 
-use store::Store;
+pub(crate) use store::NodeKey;
+use store::{NIL, Number, Pooled, Store};
 
 /// Bits of a tick that select the slot within one level.
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 
-/// The list being emptied; the heads before it are the slots.
-const DRAINING: u32 = (LEVELS * SLOTS) as u32;
-const HEADS: usize = LEVELS * SLOTS + 1;
+/// The number of the first list head: no block's is as large. One to each slot follow, and
+/// [`DRAINING`].
+const FIRST_HEAD: u32 = u32::MAX - 1023;
+
+/// The list being emptied.
+const DRAINING: u32 = FIRST_HEAD + (LEVELS * SLOTS) as u32;
+
+/// Heads that are made together, once one of them is needed.
+const HEADS: usize = 16;
 
 /// The value of [`Wheel::draining_shift`] between slots.
 const NOT_DRAINING: u32 = u32::MAX;
 
-/// Links of a draining list that are read ahead: as many as the processor's own cache has room for.
-const READ_AHEAD: u32 = 1 << 13;
+/// Keys to a block: as many as go on a cache line with the block's own data. The models, of a few
+/// timers each, have lists of several blocks all the same.
+const KEYS: usize = if cfg!(all(test, tourbillon_model)) { 2 } else { 13 };
 
-/// No link.
-const NIL: u32 = u32::MAX;
+/// What is filed in a wheel.
+pub(crate) trait Timed {
+    /// The wheel's part of the entry, as [`Place::new`] made it.
+    fn place(&self) -> &Place;
 
-/// Names an entry of one wheel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct NodeKey(u32);
-
-/// A list head, or an entry's links in a list. Named by a number: a slot's, [`DRAINING`], or from
-/// there on an entry's key.
-#[derive(Clone, Copy)]
-struct Link {
-    /// Of an entry: the deadline it is filed under. Of a head: no later than any in its list.
-    filed: Tick,
-    next: u32,
-    prev: u32,
+    /// The deadline in force: that which it is filed under, or a later one.
+    fn deadline(&self) -> Tick;
 }
 
-impl Link {
-    const DETACHED: Self = Self { filed: Tick::NEVER, next: NIL, prev: NIL };
+/// The wheel's part of an entry: where it is filed, or else its key.
+///
+/// Of an entry that is not handed out, it belongs to the store.
+#[derive(Debug)]
+pub(crate) struct Place(Number);
 
-    /// The head of an empty list.
-    const fn head(at: u32) -> Self {
-        Self { filed: Tick::NEVER, next: at, prev: at }
+impl Place {
+    pub(crate) const fn new() -> Self {
+        Self(Number::new(NIL))
+    }
+
+    /// Notes where the entry is filed.
+    #[inline(always)]
+    pub(crate) fn file(&self, filed: Filed) {
+        self.0.set(filed.0);
+    }
+
+    /// Where the entry is filed. Only of one that is.
+    #[inline(always)]
+    pub(crate) fn filed(&self) -> Filed {
+        Filed(self.0.get())
+    }
+
+    /// The entry's key. Only of one that was filed, and is no more.
+    #[inline(always)]
+    pub(crate) fn key(&self) -> NodeKey {
+        NodeKey::numbered(self.0.get())
     }
 }
 
-/// What became of an entry whose filed deadline has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// It left the wheel.
-    Expired,
-    /// Its deadline has moved to this later tick; it stays.
-    Postponed(Tick),
+/// Names a place in a block: the block's number, and in the last bits an index in it.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) struct Filed(u32);
+
+impl Filed {
+    const BITS: u32 = KEYS.next_power_of_two().ilog2();
+    const NONE: Self = Self(NIL);
+
+    #[inline(always)]
+    fn at(block: u32, index: usize) -> Self {
+        Self(block << Self::BITS | index as u32)
+    }
+
+    #[inline(always)]
+    fn block(self) -> u32 {
+        self.0 >> Self::BITS
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        (self.0 & ((1 << Self::BITS) - 1)) as usize
+    }
+}
+
+impl<T: Timed> Pooled for T {
+    const FIRST: usize = 8;
+
+    #[inline(always)]
+    fn next_free(&self) -> &Number {
+        &self.place().0
+    }
+}
+
+/// A part of a list: keys in the order in which they were filed.
+#[repr(align(64))]
+struct Block {
+    /// The next block of the list, or its head. Of a free block, the next free one.
+    next: Number,
+    prev: Number,
+    /// How many places were filled, but for the last ones if they were emptied again, times
+    /// [`FILLED`]; and how many keys there are.
+    filled_and_keys: Number,
+    /// A place that was emptied holds [`NIL`].
+    keys: [Number; KEYS],
+}
+
+/// What a place that was filled adds to [`Block::filled_and_keys`].
+const FILLED: u32 = 256;
+
+impl Block {
+    const fn new() -> Self {
+        Self {
+            next: Number::new(NIL),
+            prev: Number::new(NIL),
+            filled_and_keys: Number::new(0),
+            keys: [const { Number::new(NIL) }; KEYS],
+        }
+    }
+
+    /// Puts a first key into an empty block, which is the last of a list after `prev`.
+    #[inline(always)]
+    fn begin(&self, head: u32, prev: u32, key: NodeKey) {
+        self.next.set(head);
+        self.prev.set(prev);
+        self.keys[0].set(key.number());
+        self.filled_and_keys.set(FILLED + 1);
+    }
+
+    /// Puts a key in the first place that was not filled, and says which. `None` if there is none.
+    #[inline(always)]
+    fn push(&self, key: NodeKey) -> Option<usize> {
+        let before = self.filled_and_keys.get();
+        let index = (before / FILLED) as usize;
+        self.keys.get(index)?.set(key.number());
+        self.filled_and_keys.set(before + FILLED + 1);
+        Some(index)
+    }
+
+    /// Empties a place. Returns what was there, and whether the block is empty now.
+    #[inline(always)]
+    fn take(&self, index: usize) -> (NodeKey, bool) {
+        let key = self.keys[index].get();
+        debug_assert!(self.key(index).is_some(), "removed twice");
+        self.keys[index].set(NIL);
+        let before = self.filled_and_keys.get();
+        let is_last = index as u32 + 1 == before / FILLED;
+        let after = before - 1 - if is_last { FILLED } else { 0 };
+        self.filled_and_keys.set(after);
+        (NodeKey::numbered(key), after % FILLED == 0)
+    }
+
+    /// What is in a place.
+    #[inline(always)]
+    fn key(&self, index: usize) -> Option<NodeKey> {
+        let filled = (self.filled_and_keys.get() / FILLED) as usize;
+        let number = self.keys[index].get();
+        (index < filled && number != NIL).then(|| NodeKey::numbered(number))
+    }
+}
+
+impl Pooled for Block {
+    const FIRST: usize = 2;
+
+    #[inline(always)]
+    fn next_free(&self) -> &Number {
+        &self.next
+    }
+}
+
+/// A list of blocks: a slot, or the one being emptied.
+struct Head {
+    /// No later than any deadline in the list. Of an empty one, any.
+    bound: Tick,
+    /// Numbers of blocks. Of an empty list, both are the head's own.
+    first: u32,
+    last: u32,
+}
+
+impl Head {
+    const fn empty(at: u32) -> Self {
+        Self { bound: Tick::NEVER, first: at, last: at }
+    }
+}
+
+/// All list heads.
+struct Heads {
+    /// In groups, which are made as a slot of each is first filled.
+    slots: [Option<Box<[Head; HEADS]>>; LEVELS * SLOTS / HEADS],
+    draining: Head,
+}
+
+impl Heads {
+    const fn new() -> Self {
+        Self { slots: [const { None }; LEVELS * SLOTS / HEADS], draining: Head::empty(DRAINING) }
+    }
+
+    /// The head `at`; if a slot's, one that was filled at some time.
+    #[inline(always)]
+    fn get(&self, at: u32) -> &Head {
+        let index = (at - FIRST_HEAD) as usize;
+        match self.slots.get(index / HEADS) {
+            Some(group) => &group.as_ref().expect("a slot in use has a head")[index % HEADS],
+            None => &self.draining,
+        }
+    }
+
+    /// The head `at`, which is made if it is not there.
+    #[inline(always)]
+    fn get_mut(&mut self, at: u32) -> &mut Head {
+        let index = (at - FIRST_HEAD) as usize;
+        match self.slots.get_mut(index / HEADS) {
+            Some(group) => {
+                let first = at - (index % HEADS) as u32;
+                &mut group.get_or_insert_with(|| Self::group(first))[index % HEADS]
+            }
+            None => &mut self.draining,
+        }
+    }
+
+    #[cold]
+    fn group(first: u32) -> Box<[Head; HEADS]> {
+        Box::new(std::array::from_fn(|offset| Head::empty(first + offset as u32)))
+    }
 }
 
 /// How far a [`Wheel::turn`] came.
@@ -117,28 +302,28 @@ pub(crate) struct Wheel<T> {
     draining_shift: u32,
     /// One bit per level that has an occupied slot.
     levels: u32,
-    store: Store<T>,
+    entries: Store<T>,
+    blocks: Store<Block>,
+    /// The entry that is to be taken back next.
+    discarded: Filed,
     /// One bit per occupied slot.
     slots: [u64; LEVELS],
-    /// How far the draining list has been [read ahead](Self::read_ahead). Names an entry that may
-    /// have left that list since, or the wheel.
-    read: u32,
-    /// How many more links of it may be.
-    unread: u32,
+    heads: Heads,
 }
 
-impl<T> Wheel<T> {
+impl<T: Timed> Wheel<T> {
     /// Creates an empty wheel at `elapsed`.
-    pub(crate) fn new(elapsed: Tick) -> Self {
+    pub(crate) const fn new(elapsed: Tick) -> Self {
         Self {
             elapsed,
             len: 0,
             draining_shift: NOT_DRAINING,
             levels: 0,
-            store: Store::new(),
+            entries: Store::new(),
+            blocks: Store::new(),
+            discarded: Filed::NONE,
             slots: [0; LEVELS],
-            read: DRAINING,
-            unread: 0,
+            heads: Heads::new(),
         }
     }
 
@@ -149,96 +334,194 @@ impl<T> Wheel<T> {
 
     /// The storage, to allocate and release entries and to read their values.
     pub(crate) fn store(&mut self) -> &mut Store<T> {
-        &mut self.store
+        &mut self.entries
     }
 
     /// The value of the entry `key`.
     pub(crate) fn value(&self, key: NodeKey) -> &T {
-        self.store.value(key)
+        self.entries.value(key)
     }
 
-    /// A lower bound of all filed deadlines; `None` when there is none but [`Tick::NEVER`].
+    /// A lower bound of all deadlines; `None` when there is none but [`Tick::NEVER`].
     ///
-    /// Exact unless the earliest entry of the first slot was removed since that slot was filled.
+    /// Exact unless the earliest entry of the first slot was removed or postponed since that slot
+    /// was filled.
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
-        if self.store.link(DRAINING).next != DRAINING {
+        if self.len == 0 {
+            // What was discarded last may still be filed.
+            return None;
+        }
+        if self.heads.draining.first != DRAINING {
             return Some(self.elapsed);
         }
-        let bound = self.store.link(self.first_slot()?).filed;
+        let bound = self.heads.get(self.first_slot()?).bound;
         (bound != Tick::NEVER).then_some(bound)
     }
 
-    /// The earliest filed deadline, found by walking the first slot; `None` as above.
+    /// The earliest deadline, found by walking the first slot; `None` as above.
+    ///
+    /// Exact unless all entries of that slot are postponed to after it; then that is the bound.
     pub(crate) fn earliest(&mut self) -> Option<Tick> {
-        let draining = self.walk(DRAINING).min();
+        self.take_back_discarded();
+        let draining = self.walk(DRAINING).map(|(deadline, _)| deadline).min();
         let first = self.first_slot().and_then(|head| {
-            let exact = self.walk(head).min()?;
-            self.store.link_mut(head).filed = exact;
-            Some(exact)
+            let earliest = self.walk(head).map(|(deadline, _)| deadline).min()?;
+            let bound = earliest.min(self.end_of(head));
+            self.heads.get_mut(head).bound = bound;
+            Some(bound)
         });
         draining.into_iter().chain(first).min().filter(|earliest| *earliest != Tick::NEVER)
     }
 
-    /// The entry to be handed out first, found by walking the first slot; `None` as above.
+    /// The entry to be handed out first, found by walking the first slot; `None` as above. Only if
+    /// none is postponed.
     pub(crate) fn first(&self) -> Option<NodeKey> {
         // What was filed again out of the draining list was ahead of its equals there.
-        let first = self.first_slot().into_iter().flat_map(|head| self.walk_keys(head));
-        let (filed, key) = first.chain(self.walk_keys(DRAINING)).min_by_key(|(filed, _)| *filed)?;
-        (filed != Tick::NEVER).then_some(key)
+        let first = self.first_slot().into_iter().flat_map(|head| self.walk(head));
+        let all = first.chain(self.walk(DRAINING));
+        let (deadline, key) = all.min_by_key(|(deadline, _)| *deadline)?;
+        (deadline != Tick::NEVER).then_some(key)
     }
 
-    /// Files the detached entry `key` under `deadline`.
+    /// Files the entry `key`, which is not filed, under `deadline`. Its [place](Place::file) is to
+    /// be told where.
     ///
     /// A deadline already turned past is handed out by the next turn. One that belongs to the slot
     /// that is being emptied goes to the end of that list, behind equal ones that are still in it.
+    ///
+    /// # Panics
+    ///
+    /// When 2^28 entries are filed, or fewer of which many were removed.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick) {
+    pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick) -> Filed {
         let apart = deadline.max(self.elapsed).raw() ^ self.elapsed.raw();
         if self.draining_shift != NOT_DRAINING && apart >> self.draining_shift == 0 {
-            self.append(DRAINING, key, deadline);
+            self.append(DRAINING, key, deadline)
         } else {
-            self.file(key, deadline);
+            self.file(key, deadline)
         }
     }
 
-    /// Files the detached entry `key` in the slot of `deadline`.
+    /// Files the entry `key` in the slot of `deadline`.
     #[inline(always)]
-    fn file(&mut self, key: NodeKey, deadline: Tick) {
+    fn file(&mut self, key: NodeKey, deadline: Tick) -> Filed {
         let (level, slot) = self.slot_of(deadline);
         self.levels |= 1 << level;
         self.slots[level] |= 1 << slot;
-        self.append((level * SLOTS + slot) as u32, key, deadline);
+        self.append(head_of(level, slot), key, deadline)
     }
 
     #[inline(always)]
-    fn append(&mut self, head: u32, key: NodeKey, deadline: Tick) {
-        let anchor = self.store.link_mut(head);
-        anchor.filed = if anchor.next == head { deadline } else { anchor.filed.min(deadline) };
-        let last = std::mem::replace(&mut anchor.prev, key.0);
-        self.store.link_mut(last).next = key.0;
-        *self.store.link_mut(key.0) = Link { filed: deadline, next: head, prev: last };
+    fn append(&mut self, at: u32, key: NodeKey, deadline: Tick) -> Filed {
         self.len += 1;
+        let head = self.heads.get_mut(at);
+        let last = head.last;
+        if last == at {
+            head.bound = deadline;
+        } else {
+            head.bound = head.bound.min(deadline);
+            if let Some(index) = self.blocks.get(last).push(key) {
+                return Filed::at(last, index);
+            }
+        }
+        self.append_in_new_block(at, last, key)
     }
 
-    /// Takes the filed entry `key` out of its list.
-    #[inline]
-    pub(crate) fn remove(&mut self, key: NodeKey) {
-        let Link { next, prev, .. } = *self.store.link(key.0);
-        if cfg!(debug_assertions) {
-            assert!(next != NIL && prev != NIL, "{key:?} is not filed");
-            *self.store.link_mut(key.0) = Link::DETACHED;
-        }
-        self.store.link_mut(prev).next = next;
-        self.store.link_mut(next).prev = prev;
-        // Both neighbours are the same link only if that is the head of a list now empty.
-        if next == prev && next < DRAINING {
-            self.vacate(next);
-        }
+    /// Puts a block with `key` at the end of a list, of which `last` is the last so far.
+    fn append_in_new_block(&mut self, at: u32, last: u32, key: NodeKey) -> Filed {
+        let number = self.blocks.allocate(Block::new).number();
+        assert!(number < NIL >> Filed::BITS, "2^28 blocks of timers in one shard");
+        self.heads.get_mut(at).last = number;
+        self.set_next(last, number);
+        self.blocks.get(number).begin(at, last, key);
+        Filed::at(number, 0)
+    }
+
+    /// Takes the entry that is filed there back: out of its list, and to the free ones. That is
+    /// done with the next one, or in the next turn. Until then the entry counts no more.
+    ///
+    /// The processor can fetch the block of the one before while it waits for the entry of this
+    /// one, as neither depends on the other. And a timer that is armed and cancelled again and
+    /// again needs a new block only every [`KEYS`] times.
+    #[inline(always)]
+    pub(crate) fn discard(&mut self, filed: Filed) {
+        let before = std::mem::replace(&mut self.discarded, filed);
+        self.take_back(before);
         self.len -= 1;
     }
 
-    /// Advances to `now`, handing every entry filed at or before it to `due` once it is out of its
-    /// list, slot by slot, and in filing order where deadlines are equal.
+    /// Does what [`discard`](Self::discard) left.
+    #[inline(always)]
+    fn take_back(&mut self, discarded: Filed) {
+        if discarded.0 != Filed::NONE.0 {
+            let key = self.take(discarded);
+            self.entries.release(key);
+        }
+    }
+
+    fn take_back_discarded(&mut self) {
+        let discarded = std::mem::replace(&mut self.discarded, Filed::NONE);
+        self.take_back(discarded);
+    }
+
+    /// Takes the entry that is filed there out of its list. Returns its key, which is also in its
+    /// place then.
+    #[inline]
+    pub(crate) fn remove(&mut self, filed: Filed) -> NodeKey {
+        let key = self.take(filed);
+        self.len -= 1;
+        self.entries.value(key).place().0.set(key.number());
+        key
+    }
+
+    /// Takes the entry that is filed there out of its list, and leaves its place and the count as
+    /// they are.
+    #[inline(always)]
+    fn take(&mut self, filed: Filed) -> NodeKey {
+        let (key, empty) = self.blocks.get(filed.block()).take(filed.index());
+        if empty {
+            self.drop_block(filed.block());
+        }
+        key
+    }
+
+    /// Takes an empty block out of its list.
+    #[inline]
+    fn drop_block(&mut self, number: u32) {
+        let block = self.blocks.get(number);
+        let (next, prev) = (block.next.get(), block.prev.get());
+        self.set_next(prev, next);
+        self.set_prev(next, prev);
+        // Both neighbours are the same only if that is the head of a list now empty.
+        if next == prev && next >= FIRST_HEAD && next != DRAINING {
+            self.vacate(next);
+        }
+        self.blocks.release(NodeKey::numbered(number));
+    }
+
+    /// Has the next after block or head `at` be `next`.
+    #[inline(always)]
+    fn set_next(&mut self, at: u32, next: u32) {
+        if at >= FIRST_HEAD {
+            self.heads.get_mut(at).first = next;
+        } else {
+            self.blocks.get(at).next.set(next);
+        }
+    }
+
+    /// Has the one before block or head `at` be `prev`.
+    #[inline(always)]
+    fn set_prev(&mut self, at: u32, prev: u32) {
+        if at >= FIRST_HEAD {
+            self.heads.get_mut(at).last = prev;
+        } else {
+            self.blocks.get(at).prev.set(prev);
+        }
+    }
+
+    /// Advances to `now`, handing every entry whose deadline is at or before it to `due` once it is
+    /// out of its list, slot by slot, and in filing order where deadlines are equal and were never
+    /// postponed.
     ///
     /// If `now` is before the last one, entries filed between the two stay filed until their
     /// deadline has come again. After `Partly`, call again with the same `now`.
@@ -246,26 +529,13 @@ impl<T> Wheel<T> {
         &mut self,
         now: Tick,
         mut allowance: Allowance,
-        mut due: impl FnMut(&T) -> Due,
+        mut due: impl FnMut(&T, Tick),
     ) -> Turned {
+        self.take_back_discarded();
         loop {
-            while let Some((key, filed)) = self.first_draining() {
-                if allowance.expiries == 0 || allowance.moves == 0 {
+            while self.heads.draining.first != DRAINING {
+                if !self.empty_block(self.heads.draining.first, now, &mut allowance, &mut due) {
                     return Turned::Partly;
-                }
-                self.read_ahead();
-                self.remove(key);
-                if filed > now {
-                    allowance.moves -= 1;
-                    self.file(key, filed);
-                    continue;
-                }
-                match due(self.store.value(key)) {
-                    Due::Expired => allowance.expiries -= 1,
-                    Due::Postponed(later) => {
-                        allowance.moves -= 1;
-                        self.insert(key, later);
-                    }
                 }
             }
             self.draining_shift = NOT_DRAINING;
@@ -276,46 +546,62 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Hands out or files again what is in a block of the draining list. False if the allowance ran
+    /// out first.
+    fn empty_block(
+        &mut self,
+        number: u32,
+        now: Tick,
+        allowance: &mut Allowance,
+        due: &mut impl FnMut(&T, Tick),
+    ) -> bool {
+        // All deadlines first: the entries lie anywhere in memory, and so the processor fetches
+        // them at the same time.
+        let block = self.blocks.get(number);
+        let deadlines: [Option<Tick>; KEYS] = std::array::from_fn(|index| {
+            block.key(index).map(|key| self.entries.value(key).deadline())
+        });
+        for (index, deadline) in deadlines.into_iter().enumerate() {
+            let Some(deadline) = deadline else { continue };
+            if allowance.expiries == 0 || allowance.moves == 0 {
+                return false;
+            }
+            let key = self.take(Filed::at(number, index));
+            self.len -= 1;
+            if deadline > now {
+                allowance.moves -= 1;
+                let filed = self.file(key, deadline);
+                self.entries.value(key).place().file(filed);
+            } else {
+                allowance.expiries -= 1;
+                let entry = self.entries.value(key);
+                entry.place().0.set(key.number());
+                due(entry, deadline);
+            }
+        }
+        true
+    }
+
     /// Moves the first slot into the empty draining list if it begins by `now`, or has something
     /// due then: after a `now` that stepped back, its deadlines may lie before it begins.
     fn drain_first_slot(&mut self, now: Tick) -> bool {
-        let Some(head) = self.first_slot() else { return false };
-        let (level, slot) = (head as usize / SLOTS, head as usize % SLOTS);
+        let Some(at) = self.first_slot() else { return false };
+        let (level, slot) = place_of(at);
         let start = self.start_of(level, slot);
-        if start > now && self.store.link(head).filed > now {
+        let head = self.heads.get_mut(at);
+        if start > now && head.bound > now {
             return false;
         }
         // INVARIANT: the first slot begins no later than any filed deadline, so `elapsed` passes
         // none; a slot that holds deadlines of the past begins at `elapsed` itself.
         self.elapsed = start.max(self.elapsed);
         self.draining_shift = BITS * level as u32;
-        let Link { next, prev, .. } =
-            std::mem::replace(self.store.link_mut(head), Link::head(head));
-        self.vacate(head);
-        self.store.link_mut(next).prev = DRAINING;
-        self.store.link_mut(prev).next = DRAINING;
-        let draining = self.store.link_mut(DRAINING);
-        (draining.next, draining.prev) = (next, prev);
-        (self.read, self.unread) = (DRAINING, READ_AHEAD);
+        let Head { first, last, .. } = std::mem::replace(head, Head::empty(at));
+        (self.heads.draining.first, self.heads.draining.last) = (first, last);
+        self.set_prev(first, DRAINING);
+        self.set_next(last, DRAINING);
+        self.vacate(at);
         true
-    }
-
-    /// Reads one more link of the draining list, from its end towards its front, so that it is in
-    /// the processor's cache when its turn comes.
-    ///
-    /// The list's links lie far apart, and only the link before says where the next one is. So
-    /// emptying a long list waits for memory. From both ends, two cache misses overlap.
-    #[inline]
-    fn read_ahead(&mut self) {
-        if self.unread > 0 {
-            self.unread -= 1;
-            self.read = self.store.try_link(self.read).map_or(DRAINING, |link| link.prev);
-        }
-    }
-
-    fn first_draining(&self) -> Option<(NodeKey, Tick)> {
-        let first = self.store.link(DRAINING).next;
-        (first != DRAINING).then(|| (NodeKey(first), self.store.link(first).filed))
     }
 
     /// The head of the occupied slot that begins first.
@@ -325,13 +611,20 @@ impl<T> Wheel<T> {
         }
         let level = self.levels.trailing_zeros() as usize;
         let slot = self.slots[level].trailing_zeros() as usize;
-        Some((level * SLOTS + slot) as u32)
+        Some(head_of(level, slot))
     }
 
     fn start_of(&self, level: usize, slot: usize) -> Tick {
         let shift = BITS * level as u32;
         let above = u64::MAX.checked_shl(shift + BITS).unwrap_or(0);
         Tick::from_raw(self.elapsed.raw() & above | (slot as u64) << shift)
+    }
+
+    /// The last tick that belongs to the slot.
+    fn end_of(&self, head: u32) -> Tick {
+        let (level, slot) = place_of(head);
+        let width = 1u64.checked_shl(BITS * level as u32).unwrap_or(0);
+        Tick::from_raw(self.start_of(level, slot).raw().saturating_add(width.wrapping_sub(1)))
     }
 
     #[inline]
@@ -343,29 +636,37 @@ impl<T> Wheel<T> {
 
     #[inline]
     fn vacate(&mut self, head: u32) {
-        let (level, slot) = (head as usize / SLOTS, head as usize % SLOTS);
+        let (level, slot) = place_of(head);
         self.slots[level] &= !(1 << slot);
         if self.slots[level] == 0 {
             self.levels &= !(1 << level);
         }
     }
 
-    /// The filed deadlines of one list, in order.
-    fn walk(&self, head: u32) -> impl Iterator<Item = Tick> {
-        self.walk_keys(head).map(|(filed, _)| filed)
-    }
-
-    /// The same with their entries.
-    fn walk_keys(&self, head: u32) -> impl Iterator<Item = (Tick, NodeKey)> {
-        let mut at = self.store.link(head).next;
+    /// The entries of one list, in order, with their deadlines.
+    fn walk(&self, head: u32) -> impl Iterator<Item = (Tick, NodeKey)> {
+        let mut at = self.heads.get(head).first;
         std::iter::from_fn(move || {
-            (at != head).then(|| {
-                let (link, key) = (self.store.link(at), NodeKey(at));
-                at = link.next;
-                (link.filed, key)
+            (at < FIRST_HEAD).then(|| {
+                let block = self.blocks.get(at);
+                at = block.next.get();
+                (0..KEYS).filter_map(|index| block.key(index))
             })
         })
+        .flatten()
+        .map(|key| (self.entries.value(key).deadline(), key))
     }
+}
+
+/// The head of a slot.
+const fn head_of(level: usize, slot: usize) -> u32 {
+    FIRST_HEAD + (level * SLOTS + slot) as u32
+}
+
+/// The level and slot of a head.
+const fn place_of(head: u32) -> (usize, usize) {
+    let index = (head - FIRST_HEAD) as usize;
+    (index / SLOTS, index % SLOTS)
 }
 
 impl<T> fmt::Debug for Wheel<T> {

@@ -343,18 +343,21 @@ fn churn_on_a_timer_driven_by_hand_loses_nothing_and_is_never_early() {
 /// Bytes that a timer may keep once everything is dropped, if no thread ever had more timers armed
 /// than its part of `peak`.
 ///
-/// - Each shard keeps two chunks, that of the key released last and an empty one: each 256 entries
-///   of 32 bytes, as many links of 16, and the two counts of the `Arc` that the entries are in.
-/// - Each shard keeps the tables of its chunks and the list of those places in them that are
-///   vacant, at 32 and 4 bytes a place. A chunk is added only when all others are full, so there
-///   were no more than one to 256 timers, and one. A vector that doubles has room for twice what
-///   it held, or for four. A thread arms in its own shard or in the one beside it; it may have had
-///   its part in either, at different times.
+/// - Each shard keeps three chunks of entries and three of blocks: that of the last one cancelled,
+///   that of the one released last, and an empty one. Each has 64 of 32 or 64 bytes, and as much as
+///   one more for the counts of the `Arc` that they are in.
+/// - Each shard keeps the heads of its slots, in 44 groups of 256 bytes.
+/// - Each shard keeps two tables of chunks, and two lists of places in each, at 24, 4 and 4 bytes a
+///   place. A chunk is added only when all others are full, and all but the first three have 64
+///   entries, so there were no more than one to 64 timers, and four. A timer has at most a block
+///   for itself. A vector that doubles has room for twice what it held, or for four. A thread arms
+///   in its own shard or in the one beside it; it may have had its part in either, at different
+///   times.
 fn kept_at_most(shards: usize, peak: usize) -> usize {
-    const CHUNK: usize = 256;
-    let chunk = CHUNK * (32 + 16) + 16;
-    let places = 2 * peak / CHUNK + shards;
-    shards * 2 * chunk + (2 * places + 4 * shards) * (32 + 4)
+    const CHUNK: usize = 64;
+    let chunks = 3 * (CHUNK + 1) * (32 + 64);
+    let places = 2 * peak / CHUNK + 4 * shards;
+    shards * (chunks + 44 * 256) + 2 * (2 * places + 4 * shards) * (24 + 4 + 4)
 }
 
 /// What else may be live afterwards and was not before: the driver thread's own, and whatever the

@@ -11,7 +11,7 @@ use std::task::Waker;
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
 use crate::tick::Tick;
-use crate::wheel::NodeKey;
+use crate::wheel::{Filed, Place, Timed};
 
 /// How many polls in a row may trust a parked driver before one reads the clock itself.
 const TRUSTING_POLLS: u8 = 16;
@@ -35,14 +35,15 @@ pub(crate) enum State {
     Fired,
 }
 
-/// The shared node of one timer.
+/// The shared node of one timer. It lies within one cache line.
+#[repr(align(32))]
 pub(crate) struct Entry {
     /// Present exactly while the state is Queued. Written under the shard's lock; its two words
     /// may also be read, as numbers, by the sleep that owns the entry.
     waker: UnsafeCell<MaybeUninit<Waker>>,
     /// The deadline in force, or an earlier one; never later. Written by the sleep.
     deadline: AtomicU64,
-    key: NodeKey,
+    place: Place,
     shard: u8,
     /// A [`State`]. Written under the shard's lock.
     state: AtomicU8,
@@ -53,20 +54,16 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(shard: u8, key: NodeKey) -> Self {
+    pub(crate) fn new(shard: u8) -> Self {
         Self {
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             deadline: AtomicU64::new(0),
-            key,
+            place: Place::new(),
             shard,
             state: AtomicU8::new(State::Idle as u8),
             postponed: unmodelled::AtomicBool::new(false),
             polls: unmodelled::AtomicU8::new(0),
         }
-    }
-
-    pub(crate) fn key(&self) -> NodeKey {
-        self.key
     }
 
     pub(crate) fn shard(&self) -> usize {
@@ -84,14 +81,6 @@ impl Entry {
             1 => State::Queued,
             _ => State::Fired,
         }
-    }
-
-    /// The deadline as the driver may see it: the one in force, or an earlier one.
-    pub(crate) fn deadline(&self) -> Tick {
-        // ORDERING: Relaxed; a value out of date is an earlier deadline, which the sleep's next
-        // poll (`is_postponed`) or the wheel's next look puts right. Loom
-        // `fire_races_reset_to_later`.
-        Tick::from_raw(self.deadline.load(Ordering::Relaxed))
     }
 
     /// Moves the deadline later than all before since the entry was armed, without the lock.
@@ -116,9 +105,10 @@ impl Entry {
         self.postponed.store(true, Ordering::Relaxed);
     }
 
-    /// Sets the deadline that the entry is filed under. Under the shard's lock.
+    /// Sets the deadline that the entry is filed under, and where. Under the shard's lock.
     #[inline]
-    pub(crate) fn file_under(&self, deadline: Tick) {
+    pub(crate) fn file_under(&self, deadline: Tick, filed: Filed) {
+        self.place.file(filed);
         // ORDERING: Relaxed; the lock orders both.
         self.deadline.store(deadline.raw(), Ordering::Relaxed);
         self.postponed.store(false, Ordering::Relaxed);
@@ -198,6 +188,22 @@ impl Entry {
     fn set(&self, state: State) {
         // ORDERING: Relaxed; see `state`.
         self.state.store(state as u8, Ordering::Relaxed);
+    }
+}
+
+impl Timed for Entry {
+    #[inline(always)]
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The deadline as the driver may see it: the one in force, or an earlier one.
+    #[inline(always)]
+    fn deadline(&self) -> Tick {
+        // ORDERING: Relaxed; a value out of date is an earlier deadline, which the sleep's next
+        // poll (`is_postponed`) or the wheel's next look puts right. Loom
+        // `fire_races_reset_to_later`.
+        Tick::from_raw(self.deadline.load(Ordering::Relaxed))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
-use crate::wheel::{Allowance, Due, Turned, Wheel};
+use crate::wheel::{Allowance, Timed, Turned, Wheel};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
 /// 100 ns where the memory is cold. The models, of a few timers each, have turns end partly all the
@@ -124,21 +124,21 @@ impl Shard {
     /// Hands out an entry, queued under `deadline`. `index` is this shard's own.
     #[inline]
     pub(crate) fn arm(&mut self, index: u8, deadline: Tick, waker: Waker) -> (Claim, Earliest) {
-        let key = self.wheel.store().allocate(|key| Entry::new(index, key));
+        let key = self.wheel.store().allocate(|| Entry::new(index));
+        let filed = self.wheel.insert(key, deadline);
         let entry = self.wheel.value(key);
-        entry.file_under(deadline);
+        entry.file_under(deadline, filed);
         entry.queue(waker);
         let claim = Claim::on(entry);
-        self.wheel.insert(key, deadline);
         self.counters.armed += 1;
         (claim, self.lower(deadline))
     }
 
     /// Queues a fired entry again.
     pub(crate) fn rearm(&mut self, entry: &Entry, deadline: Tick, waker: Waker) -> Earliest {
-        entry.file_under(deadline);
+        let filed = self.wheel.insert(entry.place().key(), deadline);
+        entry.file_under(deadline, filed);
         entry.queue(waker);
-        self.wheel.insert(entry.key(), deadline);
         self.counters.armed += 1;
         self.lower(deadline)
     }
@@ -151,9 +151,9 @@ impl Shard {
             return Earliest::Kept;
         }
         self.note_removal(entry);
-        self.wheel.remove(entry.key());
-        self.wheel.insert(entry.key(), deadline);
-        entry.file_under(deadline);
+        let key = self.wheel.remove(entry.place().filed());
+        let filed = self.wheel.insert(key, deadline);
+        entry.file_under(deadline, filed);
         self.lower(deadline)
     }
 
@@ -172,19 +172,20 @@ impl Shard {
     ) -> Option<Waker> {
         // SAFETY: as the caller says; the shard is there, and so is its engine.
         let entry = unsafe { claim.entry() };
-        let key = entry.key();
+        let waker = entry.withdraw(seen);
+        // No reference to the entry is used once it is discarded or released, as its memory may be
+        // freed then.
         if seen == State::Queued {
             self.note_removal(entry);
-            self.wheel.remove(key);
             if completed {
                 self.counters.fired += 1;
             } else {
                 self.counters.cancelled += 1;
             }
+            self.wheel.discard(entry.place().filed());
+        } else {
+            self.wheel.store().release(entry.place().key());
         }
-        let waker = entry.withdraw(seen);
-        // No reference to the entry is used from here on, as its memory may be freed.
-        self.wheel.store().release(key);
         waker
     }
 
@@ -192,7 +193,7 @@ impl Shard {
     pub(crate) fn fire(&mut self, entry: &Entry, now: Tick) -> Option<Waker> {
         (entry.state() == State::Queued).then(|| {
             self.note_removal(entry);
-            self.wheel.remove(entry.key());
+            self.wheel.remove(entry.place().filed());
             self.counters.fired += 1;
             self.lateness.note(now.nanos_since(entry.deadline()));
             entry.fire()
@@ -205,17 +206,12 @@ impl Shard {
         let (counters, lateness) = (&mut self.counters, &mut self.lateness);
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
         let mut lateness_ns_max = 0;
-        let turned = self.wheel.turn(now, allowance, |entry| {
-            let deadline = entry.deadline();
-            if deadline > now {
-                return Due::Postponed(deadline);
-            }
+        let turned = self.wheel.turn(now, allowance, |entry, deadline| {
             batch.push(entry.fire());
             let lateness_ns = now.nanos_since(deadline);
             lateness_ns_max = lateness_ns_max.max(lateness_ns);
             counters.fired += 1;
             lateness.note(lateness_ns);
-            Due::Expired
         });
         if self.earliest <= now {
             self.exact = false;

@@ -7,7 +7,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Allowance, DRAINING, Due, LEVELS, NodeKey, SLOTS, Turned, Wheel};
+use super::{
+    Allowance, DRAINING, FILLED, FIRST_HEAD, Filed, KEYS, LEVELS, NodeKey, Place, Timed, Turned,
+    Wheel, head_of,
+};
 use crate::tick::Tick;
 
 /// One operation on a wheel. Numbers that name an entry are taken modulo the entries there are.
@@ -17,6 +20,8 @@ pub(crate) enum Op {
     Insert(i64),
     /// Remove an entry.
     Remove(usize),
+    /// Have an entry taken back later.
+    Discard(usize),
     /// Give an entry a later deadline without telling the wheel.
     Postpone(usize, u64),
     /// Turn to this many nanoseconds after now, at most so many entries at a time.
@@ -26,22 +31,34 @@ pub(crate) enum Op {
 }
 
 struct Entry {
-    key: Cell<NodeKey>,
-    /// The deadline in force, which is later than the filed one after [`Op::Postpone`].
-    deadline: Cell<Tick>,
+    place: Place,
+    /// Its deadline and number in the map.
+    filing: Cell<(Tick, u64)>,
+    /// Whether the deadline is later than the one it was filed under.
+    postponed: Cell<bool>,
+}
+
+impl Timed for Entry {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn deadline(&self) -> Tick {
+        self.filing.get().0
+    }
 }
 
 pub(crate) struct Harness {
     wheel: Wheel<Entry>,
     now: Tick,
-    /// Filed deadline and order of filing -> entry.
+    /// Deadline in force and order of insertion -> entry.
     filed: BTreeMap<(Tick, u64), NodeKey>,
-    filings: u64,
+    insertions: u64,
 }
 
 impl Harness {
     pub(crate) fn starting_at(now: Tick) -> Self {
-        Self { wheel: Wheel::new(now), now, filed: BTreeMap::new(), filings: 0 }
+        Self { wheel: Wheel::new(now), now, filed: BTreeMap::new(), insertions: 0 }
     }
 
     pub(crate) fn apply(&mut self, op: &Op) {
@@ -51,17 +68,26 @@ impl Harness {
                 self.insert(Tick::from_raw(raw.clamp(Tick::PAST.raw(), Tick::LAST.raw())));
             }
             Op::Remove(choice) => {
-                if let Some(filing) = self.choose(choice) {
-                    let key = self.filed.remove(&filing).expect("it was chosen from the map");
-                    self.wheel.remove(key);
+                if let Some((key, filed)) = self.take(choice) {
+                    assert_eq!(self.wheel.remove(filed), key);
+                    assert_eq!(self.wheel.value(key).place().key(), key);
                     self.wheel.store().release(key);
+                }
+            }
+            Op::Discard(choice) => {
+                if let Some((_, filed)) = self.take(choice) {
+                    self.wheel.discard(filed);
                 }
             }
             Op::Postpone(choice, delta) => {
                 if let Some(filing) = self.choose(choice) {
-                    let entry = self.wheel.value(self.filed[&filing]);
-                    let later = entry.deadline.get().saturating_add(Duration::from_nanos(delta));
-                    entry.deadline.set(later.min(Tick::LAST));
+                    let key = self.filed.remove(&filing).expect("it was chosen from the map");
+                    let later = filing.0.saturating_add(Duration::from_nanos(delta));
+                    let filing = (later.min(Tick::LAST), filing.1);
+                    let entry = self.wheel.value(key);
+                    entry.postponed.set(entry.postponed.get() || delta > 0);
+                    entry.filing.set(filing);
+                    self.filed.insert(filing, key);
                 }
             }
             Op::Turn(delta, step) => {
@@ -81,14 +107,20 @@ impl Harness {
     }
 
     fn insert(&mut self, deadline: Tick) {
-        let new = |key| Entry { key: Cell::new(key), deadline: Cell::new(deadline) };
+        let filing = (deadline, self.insertions);
+        self.insertions += 1;
+        let new = || Entry {
+            place: Place::new(),
+            filing: Cell::new(filing),
+            postponed: Cell::new(false),
+        };
         let key = self.wheel.store().allocate(new);
+        let filed = self.wheel.insert(key, deadline);
         let entry = self.wheel.value(key);
-        entry.key.set(key);
-        entry.deadline.set(deadline);
-        self.wheel.insert(key, deadline);
-        self.filed.insert((deadline, self.filings), key);
-        self.filings += 1;
+        entry.place.file(filed);
+        entry.filing.set(filing);
+        entry.postponed.set(false);
+        self.filed.insert(filing, key);
     }
 
     fn choose(&self, choice: usize) -> Option<(Tick, u64)> {
@@ -96,36 +128,29 @@ impl Harness {
         (count > 0).then(|| *self.filed.keys().nth(choice % count).expect("within the map"))
     }
 
+    /// Takes an entry out of the map.
+    fn take(&mut self, choice: usize) -> Option<(NodeKey, Filed)> {
+        let filing = self.choose(choice)?;
+        let key = self.filed.remove(&filing).expect("it was chosen from the map");
+        Some((key, self.wheel.value(key).place().filed()))
+    }
+
     /// Turns both sides; returns the filings that expired, in the wheel's order.
     fn turn(&mut self, now: Tick, step: usize) -> Vec<(Tick, u64)> {
         let mut order = Vec::new();
         for part in 1u32.. {
             let mut handed_out = Vec::new();
-            let mut postponed = Vec::new();
             let allowance = Allowance { expiries: step, moves: step };
-            let turned = self.wheel.turn(now, allowance, |entry| {
-                let later = entry.deadline.get();
-                if later > now {
-                    postponed.push((entry.key.get(), later));
-                    Due::Postponed(later)
-                } else {
-                    handed_out.push(entry.key.get());
-                    Due::Expired
-                }
+            let turned = self.wheel.turn(now, allowance, |entry, deadline| {
+                assert_eq!(deadline, entry.deadline());
+                handed_out.push((entry.place().key(), entry.filing.get(), entry.postponed.get()));
             });
             assert!(handed_out.len() <= step, "the allowance was exceeded");
-            for key in handed_out {
-                let filing = self.filing_of(key);
+            for (key, filing, postponed) in handed_out {
                 assert!(filing.0 <= now, "{filing:?} expired early, at {now:?}");
-                self.filed.remove(&filing);
+                assert_eq!(self.filed.remove(&filing), Some(key));
                 self.wheel.store().release(key);
-                order.push(filing);
-            }
-            for (key, later) in postponed {
-                let filing = self.filing_of(key);
-                self.filed.remove(&filing);
-                self.filed.insert((later, self.filings), key);
-                self.filings += 1;
+                order.push((filing, postponed));
             }
             // Not after every part: there may be hundreds, and the check dwarfs them.
             if part.is_power_of_two() {
@@ -139,6 +164,9 @@ impl Harness {
         if let Some((first, _)) = self.filed.first_key_value() {
             assert!(first.0 > now, "{first:?} was left behind at {now:?}");
         }
+        // A postponed one has no place among its equals.
+        let filings = |postponed| order.iter().filter(move |(_, p)| *p <= postponed);
+        let order: Vec<_> = filings(false).map(|(filing, _)| *filing).collect();
         for (at, filing) in order.iter().enumerate() {
             let earlier_filing = order[at..].iter().any(|(d, n)| *d == filing.0 && *n < filing.1);
             assert!(!earlier_filing, "equal deadlines out of filing order: {order:?}");
@@ -146,17 +174,15 @@ impl Harness {
         order
     }
 
-    fn filing_of(&self, key: NodeKey) -> (Tick, u64) {
-        let found = self.filed.iter().find(|(_, filed)| **filed == key);
-        *found.expect("the wheel handed out an entry that is not in the map").0
-    }
-
     fn check_invariants(&mut self) {
         self.check_lists();
         let first = self.filed.first_key_value().map(|((deadline, _), _)| *deadline);
         let bound = self.wheel.next_deadline();
         assert!(bound.is_some() == first.is_some() && bound <= first, "{bound:?} for {first:?}");
-        assert_eq!(self.wheel.earliest(), first);
+        let earliest = self.wheel.earliest();
+        assert!(earliest.is_some() == first.is_some() && earliest <= first, "{earliest:?}");
+        let postponed = self.filed.values().any(|key| self.wheel.value(*key).postponed.get());
+        assert!(postponed || earliest == first, "{earliest:?} for {first:?}");
     }
 
     /// Every entry is in the list that its deadline and `elapsed` call for, and nowhere else.
@@ -170,33 +196,49 @@ impl Harness {
                 let slot = slots.trailing_zeros() as usize;
                 slots &= slots - 1;
                 assert!(wheel.start_of(level, slot) >= wheel.start_of(0, 0));
-                let length = self.check_list((level * SLOTS + slot) as u32);
+                let length = self.check_list(head_of(level, slot));
                 assert_ne!(length, 0, "slot bit of {level}, {slot}");
                 found += length;
             }
         }
+        let discarded = usize::from(wheel.discarded.0 != Filed::NONE.0);
         // That no entry is elsewhere follows from their number.
-        assert_eq!((found, wheel.len()), (self.filed.len(), self.filed.len()));
+        assert_eq!((found, wheel.len()), (self.filed.len() + discarded, self.filed.len()));
     }
 
-    /// The length of a list whose links and deadlines are as they should be.
-    fn check_list(&self, head: u32) -> usize {
-        let store = &self.wheel.store;
-        let (mut at, mut length) = (head, 0);
-        loop {
-            let next = store.link(at).next;
-            assert_eq!(store.link(next).prev, at, "back link of {next} in list {head}");
-            if next == head {
-                return length;
-            }
-            at = next;
-            length += 1;
-            if head < DRAINING {
-                let filed = store.link(at).filed;
-                let (level, slot) = self.wheel.slot_of(filed);
-                assert_eq!((level * SLOTS + slot) as u32, head, "slot of {filed:?}");
-                assert!(store.link(head).filed <= filed, "bound of slot {head}");
-            }
+    /// The length of a list whose blocks and deadlines are as they should be.
+    fn check_list(&self, at: u32) -> usize {
+        let wheel = &self.wheel;
+        let head = wheel.heads.get(at);
+        let (mut before, mut number, mut length) = (at, head.first, 0);
+        while number < FIRST_HEAD {
+            let block = wheel.blocks.get(number);
+            assert_eq!(block.prev.get(), before, "back link in list {at}");
+            let keys = (0..KEYS).filter_map(|index| Some((index, block.key(index)?)));
+            let live = keys.map(|(index, key)| self.check_entry(at, Filed::at(number, index), key));
+            let live = live.count();
+            let counted = block.filled_and_keys.get() % FILLED;
+            assert_eq!(live, counted as usize, "keys of {number}");
+            assert_ne!(live, 0, "an empty block in list {at}");
+            length += live;
+            (before, number) = (number, block.next.get());
+        }
+        assert_eq!((number, head.last), (at, before), "ends of list {at}");
+        length
+    }
+
+    fn check_entry(&self, at: u32, filed: Filed, key: NodeKey) {
+        let entry = self.wheel.value(key);
+        assert_eq!(entry.place().filed().0, filed.0, "place of {key:?}");
+        let in_map = self.filed.get(&entry.filing.get()) == Some(&key);
+        assert!(in_map || self.wheel.discarded.0 == filed.0, "{key:?} is in the wheel only");
+        if at != DRAINING {
+            let deadline = entry.deadline();
+            let (level, slot) = self.wheel.slot_of(deadline);
+            let own = head_of(level, slot);
+            let postponed = entry.postponed.get() || !in_map;
+            assert!(own == at || postponed && own > at, "slot of {deadline:?}");
+            assert!(self.wheel.heads.get(at).bound <= deadline, "bound of slot {at}");
         }
     }
 }

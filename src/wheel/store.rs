@@ -1,81 +1,111 @@
-//! Chunked storage for a wheel's entries: stable addresses, no allocation in steady state.
+//! Chunked storage for a wheel's entries and blocks: stable addresses, no allocation in steady
+//! state.
 //!
-//! A chunk holds [`CHUNK`] entries and as many links. The links belong to the holder of
-//! `&mut Store`, so no lock-free reader can meet a write to them; the entries' values are shared
-//! and are only ever reached by shared reference. The list heads of the wheel are links as well,
-//! in chunks of their own before the first key.
+//! What is stored is only ever reached by shared reference, since a sleep has a pointer to its
+//! entry.
 //!
 //! The key released last is handed out first, without a look at its chunk: that is what arm and
 //! cancel do. The first empty chunk is kept for the next burst, every further one is given back at
 //! once.
 
-use super::{HEADS, Link, NIL, NodeKey};
-use crate::sync::StdArc;
+use crate::sync::unmodelled::AtomicU32;
+use crate::sync::{Ordering, StdArc};
 
-/// Entries to a chunk. At 48 bytes an entry a chunk is 12 KiB: a page-sized request that
-/// allocators serve in about a microsecond, which matters since it happens under a shard's lock.
-/// The models, of a few timers each, have chunks come and go all the same.
-pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) { 4 } else { 256 };
+/// No key.
+pub(super) const NIL: u32 = u32::MAX;
 
-/// Chunks of list heads.
-const HEAD_CHUNKS: usize = HEADS.div_ceil(CHUNK);
+/// Key numbers to a chunk, and entries to all but the first ones. A chunk of entries of 40 bytes
+/// takes less than a page. With larger ones, the few timers that outlive a burst keep more of its
+/// memory; with smaller ones, the table of chunks outgrows the processor's own cache. The models,
+/// of a few timers each, have chunks come and go all the same.
+pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) { 4 } else { 64 };
 
-type Links = Box<[Link; CHUNK]>;
+/// Names an entry of one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeKey(u32);
 
-/// What is known of a chunk of entries.
-#[derive(Clone, Copy)]
-struct Chunk {
-    /// First free key of this chunk, chained through `Link::next`.
-    free: u32,
-    /// Keys handed out, or spare.
-    live: u32,
-    /// Neighbours in the list of chunks that have a free key.
-    prev: u32,
-    next: u32,
+impl NodeKey {
+    /// The key of this [number](Self::number).
+    #[inline(always)]
+    pub(super) const fn numbered(number: u32) -> Self {
+        Self(number)
+    }
+
+    #[inline(always)]
+    pub(super) const fn number(self) -> u32 {
+        self.0
+    }
 }
 
-/// Storage for the entries of one wheel. Chunks are numbered, those of list heads included. A freed
-/// chunk leaves `None` at its number in the tables.
+/// A number in shared memory that only the holder of the store reads or writes.
+#[derive(Debug)]
+pub(crate) struct Number(AtomicU32);
+
+impl Number {
+    pub(super) const fn new(number: u32) -> Self {
+        Self(AtomicU32::new(number))
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self) -> u32 {
+        // ORDERING: Relaxed; one thread at a time has the store.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, number: u32) {
+        // ORDERING: Relaxed; as above.
+        self.0.store(number, Ordering::Relaxed);
+    }
+}
+
+/// What can be kept in a [`Store`].
+pub(crate) trait Pooled {
+    /// Entries of the first chunk. Each of the next chunks has twice as many, up to [`CHUNK`]; the
+    /// keys between are not used. So a wheel of a few timers is small.
+    const FIRST: usize;
+
+    /// Of an entry that is not handed out: the next such one of its chunk. The store's only then.
+    fn next_free(&self) -> &Number;
+}
+
+/// A chunk of entries. A freed one leaves its place, with no entries and none free.
+struct Chunk<T> {
+    entries: Option<StdArc<[T]>>,
+    /// First free key of this chunk, chained through the links' `next`.
+    free: u32,
+    /// Keys handed out, or spare.
+    live: u16,
+    /// Whether its number is in [`Store::available`].
+    listed: bool,
+}
+
+/// Storage for the entries of one wheel. Chunks are numbered.
 #[repr(C)]
 pub(crate) struct Store<T> {
     /// The key released last, unless it was handed out since.
     spare: u32,
-    /// First chunk that has a free key.
-    available: u32,
-    links: Vec<Option<Links>>,
-    values: Vec<Option<StdArc<[T; CHUNK]>>>,
-    chunks: Vec<Chunk>,
-    /// Places that hold nothing.
-    vacant: Vec<u32>,
     /// Chunks with no key handed out: never more than one.
     empty: u32,
+    chunks: Vec<Chunk<T>>,
+    /// Numbers of all chunks that have a free key, and of some that have none any more.
+    available: Vec<u32>,
+    /// Numbers of chunks that were freed.
+    vacant: Vec<u32>,
 }
 
-impl<T> Store<T> {
-    pub(crate) fn new() -> Self {
-        let mut store = Self {
-            spare: NIL,
-            available: NIL,
-            links: Vec::new(),
-            values: Vec::new(),
-            chunks: Vec::new(),
-            vacant: Vec::new(),
-            empty: 0,
-        };
-        for index in 0..HEAD_CHUNKS {
-            let number = store.vacant_number();
-            store.links[number] = Some(links(index, Link::head));
-        }
-        store
+impl<T: Pooled> Store<T> {
+    pub(super) const fn new() -> Self {
+        Self { spare: NIL, empty: 0, chunks: Vec::new(), available: Vec::new(), vacant: Vec::new() }
     }
 
-    /// Hands out a key. Builds a chunk of values with `make` if all are taken.
+    /// Hands out a key. Builds a chunk of entries with `make` if all are taken.
     ///
     /// # Panics
     ///
-    /// When 2^32 - 1024 entries are live.
+    /// When some 2^32 entries are live.
     #[inline]
-    pub(crate) fn allocate(&mut self, make: impl FnMut(NodeKey) -> T) -> NodeKey {
+    pub(crate) fn allocate(&mut self, make: impl FnMut() -> T) -> NodeKey {
         match std::mem::replace(&mut self.spare, NIL) {
             NIL => self.take(make),
             spare => NodeKey(spare),
@@ -93,164 +123,135 @@ impl<T> Store<T> {
 
     #[inline]
     pub(crate) fn value(&self, key: NodeKey) -> &T {
-        let values = self.values[index(key.0)].as_ref().expect("a key's chunk is kept");
-        &values[offset(key.0)]
+        let entries = self.chunks[index(key.0)].entries.as_ref().expect("a key's chunk is kept");
+        &entries[offset(key.0)]
     }
 
-    #[inline]
-    pub(super) fn link(&self, at: u32) -> &Link {
-        &self.links[index(at)].as_ref().expect("a key's chunk is kept")[offset(at)]
-    }
-
-    /// The link at `at`, whatever it names.
-    #[inline]
-    pub(super) fn try_link(&self, at: u32) -> Option<&Link> {
-        Some(&self.links.get(index(at))?.as_ref()?[offset(at)])
-    }
-
-    #[inline]
-    pub(super) fn link_mut(&mut self, at: u32) -> &mut Link {
-        &mut self.links[index(at)].as_mut().expect("a key's chunk is kept")[offset(at)]
+    /// As [`value`](Self::value), by number.
+    #[inline(always)]
+    pub(super) fn get(&self, number: u32) -> &T {
+        self.value(NodeKey(number))
     }
 
     /// Chunks of entries that hold memory now.
     #[cfg(all(test, not(tourbillon_model)))]
     pub(crate) fn chunks(&self) -> usize {
-        self.values.iter().flatten().count()
+        self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count()
     }
 
-    /// Hands out the first free key of the first chunk that has one.
-    fn take(&mut self, make: impl FnMut(NodeKey) -> T) -> NodeKey {
-        if self.available == NIL {
-            self.grow(make);
+    /// Hands out the first free key of a chunk that has one.
+    fn take(&mut self, mut make: impl FnMut() -> T) -> NodeKey {
+        loop {
+            let Some(&number) = self.available.last() else {
+                self.grow(&mut make);
+                continue;
+            };
+            let chunk = &mut self.chunks[number as usize];
+            let key = chunk.free;
+            if key == NIL {
+                chunk.listed = false;
+                self.available.pop();
+                continue;
+            }
+            self.empty -= u32::from(chunk.live == 0);
+            chunk.live += 1;
+            let entries = chunk.entries.as_ref().expect("a free key's chunk is kept");
+            chunk.free = entries[offset(key)].next_free().get();
+            return NodeKey(key);
         }
-        let number = self.available;
-        let key = self.chunks[number as usize].free;
-        let next = self.link(key).next;
-        let chunk = &mut self.chunks[number as usize];
-        chunk.free = next;
-        chunk.live += 1;
-        if chunk.live == 1 {
-            self.empty -= 1;
-        }
-        if next == NIL {
-            self.unlink(number);
-        }
-        NodeKey(key)
     }
 
     /// Puts a key into its chunk; gives the chunk's memory back if it is the second empty one.
     fn give(&mut self, key: u32) {
         let number = index(key);
         let chunk = &mut self.chunks[number];
-        let free = std::mem::replace(&mut chunk.free, key);
         chunk.live -= 1;
-        let empty = chunk.live == 0;
-        self.link_mut(key).next = free;
-        if free == NIL {
-            self.link_in(number as u32);
-        }
-        if empty && self.empty == 0 {
-            self.empty = 1;
-        } else if empty {
-            self.unlink(number as u32);
-            (self.links[number], self.values[number]) = (None, None);
+        if chunk.live == 0 && self.empty > 0 {
+            (chunk.entries, chunk.free) = (None, NIL);
             self.vacant.push(number as u32);
+            return;
+        }
+        self.empty += u32::from(chunk.live == 0);
+        let entries = chunk.entries.as_ref().expect("a key's chunk is kept");
+        entries[offset(key)].next_free().set(chunk.free);
+        chunk.free = key;
+        if !std::mem::replace(&mut chunk.listed, true) {
+            self.available.push(number as u32);
         }
     }
 
+    /// Makes a chunk. Only if none is listed.
     #[cold]
-    fn grow(&mut self, mut make: impl FnMut(NodeKey) -> T) {
-        let number = self.vacant_number();
-        let keys = first_of(number)..first_of(number) + CHUNK as u32;
-        let last = keys.end - 1;
-        self.links[number] = Some(links(number, |key| Link {
-            next: if key == last { NIL } else { key + 1 },
-            ..Link::DETACHED
-        }));
-        let values: Box<[T]> = keys.clone().map(|key| make(NodeKey(key))).collect();
-        self.values[number] = <Box<[T; CHUNK]>>::try_from(values).ok().map(StdArc::from);
-        self.chunks[number].free = keys.start;
+    fn grow(&mut self, mut make: impl FnMut() -> T) {
+        let number = self.vacant.pop().map_or(self.chunks.len(), |number| number as usize);
+        assert!(number < NIL as usize / CHUNK, "2^32 - 64 entries in one store");
+        let keys = first_of(number)..first_of(number) + capacity::<T>(number);
+        // Collected where it stays: a box that is moved there would leave a hole of its size.
+        let entries: StdArc<[T]> = keys.clone().map(|_| make()).collect();
+        for (entry, next) in entries.iter().zip(keys.clone().skip(1).chain([NIL])) {
+            entry.next_free().set(next);
+        }
+        let chunk = Chunk { entries: Some(entries), free: keys.start, live: 0, listed: true };
+        if number == self.chunks.len() {
+            self.chunks.push(chunk);
+        } else {
+            self.chunks[number] = chunk;
+        }
         self.empty += 1;
-        self.link_in(number as u32);
-    }
-
-    /// A number for a new chunk.
-    fn vacant_number(&mut self) -> usize {
-        if let Some(number) = self.vacant.pop() {
-            return number as usize;
-        }
-        let number = self.chunks.len();
-        assert!(number < NIL as usize / CHUNK, "2^32 - 1024 timers armed in one shard");
-        self.links.push(None);
-        self.values.push(None);
-        self.chunks.push(Chunk { free: NIL, live: 0, prev: NIL, next: NIL });
-        number
-    }
-
-    /// Puts a chunk at the front of the list of those with a free key.
-    fn link_in(&mut self, number: u32) {
-        let next = std::mem::replace(&mut self.available, number);
-        let chunk = &mut self.chunks[number as usize];
-        (chunk.prev, chunk.next) = (NIL, next);
-        if next != NIL {
-            self.chunks[next as usize].prev = number;
-        }
-    }
-
-    fn unlink(&mut self, number: u32) {
-        let Chunk { prev, next, .. } = self.chunks[number as usize];
-        match prev {
-            NIL => self.available = next,
-            prev => self.chunks[prev as usize].next = next,
-        }
-        if next != NIL {
-            self.chunks[next as usize].prev = prev;
-        }
+        self.available.push(number as u32);
     }
 }
 
-/// A chunk of links for a number in the tables.
-fn links(number: usize, link: impl Fn(u32) -> Link) -> Links {
-    Box::new(std::array::from_fn(|offset| link(first_of(number) + offset as u32)))
+/// How many entries the chunk has.
+fn capacity<T: Pooled>(number: usize) -> u32 {
+    (T::FIRST << number.min(CHUNK.ilog2() as usize)).min(CHUNK) as u32
 }
 
 const fn first_of(number: usize) -> u32 {
     (number * CHUNK) as u32
 }
 
-const fn index(at: u32) -> usize {
-    at as usize / CHUNK
+const fn index(key: u32) -> usize {
+    key as usize / CHUNK
 }
 
-const fn offset(at: u32) -> usize {
-    at as usize % CHUNK
+const fn offset(key: u32) -> usize {
+    key as usize % CHUNK
 }
 
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
     use super::*;
 
-    fn fill(store: &mut Store<u32>, count: usize) -> Vec<NodeKey> {
-        (0..count).map(|_| store.allocate(|key| key.0)).collect()
+    struct Entry(Number);
+
+    impl Pooled for Entry {
+        const FIRST: usize = 8;
+
+        fn next_free(&self) -> &Number {
+            &self.0
+        }
+    }
+
+    fn fill(store: &mut Store<Entry>, count: usize) -> Vec<NodeKey> {
+        (0..count).map(|_| store.allocate(|| Entry(Number::new(NIL)))).collect()
     }
 
     #[test]
-    fn keys_are_distinct_and_find_their_values() {
+    fn each_key_has_an_entry_of_its_own() {
         let mut store = Store::new();
         let keys = fill(&mut store, 3 * CHUNK);
-        let mut raw: Vec<u32> = keys.iter().map(|key| *store.value(*key)).collect();
-        raw.sort_unstable();
-        raw.dedup();
-        assert_eq!(raw.len(), keys.len());
-        assert!(keys.iter().all(|key| *store.value(*key) == key.0));
+        for (number, key) in (0..).zip(&keys) {
+            store.value(*key).0.set(number);
+        }
+        assert!((0..).zip(&keys).all(|(number, key)| store.value(*key).0.get() == number));
     }
 
     #[test]
     fn addresses_stay_while_the_store_grows() {
         let mut store = Store::new();
         let first = fill(&mut store, 1)[0];
-        let address: *const u32 = store.value(first);
+        let address: *const Entry = store.value(first);
         fill(&mut store, 10 * CHUNK);
         assert!(std::ptr::eq(address, store.value(first)));
     }
@@ -259,13 +260,14 @@ mod tests {
     fn two_chunks_are_kept_and_the_rest_given_back() {
         let mut store = Store::new();
         let keys = fill(&mut store, 5 * CHUNK);
-        assert_eq!(store.chunks(), 5);
+        let chunks = store.chunks();
+        assert!(chunks > 5, "the first ones are smaller");
         for key in keys {
             store.release(key);
         }
         assert_eq!(store.chunks(), 2, "an empty one, and the one of the spare key");
-        assert_eq!(fill(&mut store, 2 * CHUNK).len(), 2 * CHUNK);
-        assert_eq!(store.chunks(), 2);
+        assert_eq!(fill(&mut store, 5 * CHUNK).len(), 5 * CHUNK);
+        assert!(store.chunks() <= chunks, "the places of those given back are filled first");
     }
 
     #[test]

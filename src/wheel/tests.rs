@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -25,6 +27,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         6 => signed.prop_map(Op::Insert),
         2 => any::<usize>().prop_map(Op::Remove),
+        2 => any::<usize>().prop_map(Op::Discard),
         1 => (any::<usize>(), delta.clone()).prop_map(|(entry, by)| Op::Postpone(entry, by)),
         3 => (delta, 1usize..6).prop_map(|(by, step)| Op::Turn(by, step)),
         2 => Just(Op::Step),
@@ -64,25 +67,45 @@ proptest! {
     }
 }
 
-fn filed(wheel: &mut Wheel<()>, deadline: u64) -> NodeKey {
-    let key = wheel.store().allocate(|_| ());
-    wheel.insert(key, Tick::from_raw(deadline));
+struct Entry {
+    place: Place,
+    deadline: Cell<u64>,
+}
+
+impl Timed for Entry {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn deadline(&self) -> Tick {
+        Tick::from_raw(self.deadline.get())
+    }
+}
+
+fn filed(wheel: &mut Wheel<Entry>, deadline: u64) -> NodeKey {
+    let new = || Entry { place: Place::new(), deadline: Cell::new(0) };
+    let key = wheel.store().allocate(new);
+    let filed = wheel.insert(key, Tick::from_raw(deadline));
+    wheel.value(key).place.file(filed);
+    wheel.value(key).deadline.set(deadline);
     key
 }
 
-fn expired(wheel: &mut Wheel<()>, now: u64) -> usize {
+fn remove(wheel: &mut Wheel<Entry>, key: NodeKey) {
+    let filed = wheel.value(key).place.filed();
+    assert_eq!(wheel.remove(filed), key);
+}
+
+fn expired(wheel: &mut Wheel<Entry>, now: u64) -> usize {
     let mut count = 0;
-    let turned = wheel.turn(Tick::from_raw(now), Allowance::UNLIMITED, |()| {
-        count += 1;
-        Due::Expired
-    });
+    let turned = wheel.turn(Tick::from_raw(now), Allowance::UNLIMITED, |_, _| count += 1);
     assert_eq!(turned, Turned::Completely);
     count
 }
 
 #[test]
 fn an_empty_wheel_has_no_deadline_and_turns_to_the_end() {
-    let mut wheel = Wheel::<()>::new(Tick::ORIGIN);
+    let mut wheel = Wheel::<Entry>::new(Tick::ORIGIN);
     assert_eq!(wheel.next_deadline(), None);
     assert_eq!(expired(&mut wheel, Tick::LAST.raw()), 0);
 }
@@ -122,7 +145,7 @@ fn a_far_timer_does_not_hide_a_near_one() {
 fn removing_the_last_far_timer_leaves_later_ones_visible() {
     let mut wheel = Wheel::new(Tick::ORIGIN);
     let far = filed(&mut wheel, Tick::LAST.raw());
-    wheel.remove(far);
+    remove(&mut wheel, far);
     assert_eq!(wheel.next_deadline(), None);
     filed(&mut wheel, Tick::ORIGIN.raw() + 5);
     assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(Tick::ORIGIN.raw() + 5)));
@@ -151,11 +174,11 @@ fn a_turn_stops_at_its_allowance_and_goes_on_where_it_stopped() {
     let keys: Vec<_> = (0..10).map(|_| filed(&mut wheel, deadline)).collect();
     let allowance = Allowance { expiries: 4, moves: 100 };
     let now = Tick::from_raw(deadline);
-    assert_eq!(wheel.turn(now, allowance, |()| Due::Expired), Turned::Partly);
+    assert_eq!(wheel.turn(now, allowance, |_, _| {}), Turned::Partly);
     assert_eq!(wheel.len(), 6);
-    wheel.remove(keys[9]);
-    assert_eq!(wheel.turn(now, allowance, |()| Due::Expired), Turned::Partly);
-    assert_eq!(wheel.turn(now, allowance, |()| Due::Expired), Turned::Completely);
+    remove(&mut wheel, keys[9]);
+    assert_eq!(wheel.turn(now, allowance, |_, _| {}), Turned::Partly);
+    assert_eq!(wheel.turn(now, allowance, |_, _| {}), Turned::Completely);
     assert_eq!(wheel.len(), 0);
 }
 

@@ -31,7 +31,7 @@ fn poll_with_panicking(sleep: &mut Sleep) {
 /// Armed sleeps that fill a chunk of entries, take part of the next, and leave room in that for
 /// others.
 fn crowd(timer: &Timer) -> Vec<Sleep> {
-    let mut crowd: Vec<_> = (0..300).map(|_| timer.sleep(SECOND)).collect();
+    let mut crowd: Vec<_> = (0..80).map(|_| timer.sleep(SECOND)).collect();
     assert!(crowd.iter_mut().all(|sleep| poll(sleep).is_pending()));
     crowd
 }
