@@ -94,10 +94,9 @@ impl EventLoop {
             // Last before the wait: what the tasks have armed is counted in, and whatever is armed
             // from here on calls the hook. Tasks woken by this turn end the wait at once, since
             // their waker notifies.
-            let next = self.driver.turn().next;
-            let limit = next.map(|next| next.saturating_duration_since(Instant::now()));
+            self.driver.turn();
             events.clear();
-            self.poller.wait(&mut events, limit)?;
+            self.poller.wait(&mut events, self.driver.max_wait())?;
             if events.iter().any(|event| event.key == SOCKET) {
                 readable()?;
             }

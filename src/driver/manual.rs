@@ -28,7 +28,7 @@ use crate::timer::Timer;
 ///
 /// ```
 /// use std::sync::mpsc;
-/// use std::time::{Duration, Instant};
+/// use std::time::Duration;
 ///
 /// use tourbillon::Timer;
 ///
@@ -45,8 +45,9 @@ use crate::timer::Timer;
 ///
 /// loop {
 ///     // Stands for `select`, `epoll_wait` and the like: wait for events, but not too long.
-///     let event = match driver.turn().next {
-///         Some(next) => inbox.recv_timeout(next.saturating_duration_since(Instant::now())).ok(),
+///     driver.turn();
+///     let event = match driver.max_wait() {
+///         Some(limit) => inbox.recv_timeout(limit).ok(),
 ///         None => inbox.recv().ok(),
 ///     };
 ///     if event == Some("done") {

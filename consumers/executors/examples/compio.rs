@@ -21,14 +21,10 @@ fn block_on<F: Future>(runtime: &Runtime, driver: &mut Driver, future: F) -> (F:
                 return (output, fired);
             }
             let busy = runtime.run();
-            let turn = driver.turn();
-            fired += turn.fired;
+            let turned = driver.turn().fired;
+            fired += turned;
             // What was woken on this thread is queued, and does not end the proactor's wait.
-            let limit = if busy || turn.fired > 0 {
-                Some(Duration::ZERO)
-            } else {
-                turn.next.map(|next| next.saturating_duration_since(Instant::now()))
-            };
+            let limit = if busy || turned > 0 { Some(Duration::ZERO) } else { driver.max_wait() };
             runtime.poll_with(limit);
         }
     })

@@ -67,12 +67,11 @@ fn main() -> std::io::Result<()> {
             // SAFETY: this loop alone polls the executor, and is not called by a task.
             unsafe { executor.poll() };
         }
-        let turn = driver.turn();
-        fired += turn.fired;
+        fired += driver.turn().fired;
         // An unpark that came after the look at the flag makes the park return at once.
-        match turn.next {
+        match driver.max_wait() {
             _ if core.pended.load(SeqCst) => {}
-            Some(next) => thread::park_timeout(next.saturating_duration_since(Instant::now())),
+            Some(limit) => thread::park_timeout(limit),
             None => thread::park(),
         }
     }

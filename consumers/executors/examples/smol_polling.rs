@@ -39,11 +39,9 @@ fn block_on<F: Future>(
             return Ok((fired, key));
         }
         // Whatever this wakes notifies the poller, and ends its wait at once.
-        let turn = driver.turn();
-        fired += turn.fired;
-        let limit = turn.next.map(|next| next.saturating_duration_since(Instant::now()));
+        fired += driver.turn().fired;
         events.clear();
-        poller.wait(&mut events, limit)?;
+        poller.wait(&mut events, driver.max_wait())?;
         readable = events.iter().map(|event| event.key).next().or(readable);
     }
 }
