@@ -111,7 +111,9 @@ impl Clock {
     /// Whether the clock runs on in suspend, unlike the driver's parks.
     pub(crate) fn counts_suspend(&self) -> bool {
         match self {
-            Self::Monotonic(_) => cfg!(windows),
+            Self::Monotonic(_) => {
+                cfg!(any(windows, target_os = "freebsd", target_os = "openbsd"))
+            }
             Self::Boottime(_) => true,
             #[cfg(all(test, tourbillon_model))]
             Self::ModelBoottime(_) => true,

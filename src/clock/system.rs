@@ -55,7 +55,7 @@ mod coarse {
 
     /// The longest and the shortest step of a kernel's, in nanoseconds: 100 and 1,000 ticks a
     /// second.
-    const LONGEST_STEP: i64 = 10_000_000;
+    const LONGEST_STEP: libc::c_long = 10_000_000;
     const SHORTEST_STEP: u64 = 1_000_000;
 
     /// It lags by less than so many of its steps while the kernel's timekeeping runs: by one, and
