@@ -32,6 +32,8 @@ breach "threads and atomics come from sync.rs alone" < <(
     code | grep -E '\b(std::sync|std::thread|loom::)' | grep -vE '^src/sync(/lock)?\.rs:')
 breach "the time is read under clock/ alone" < <(
     code | grep -E '(Instant|SystemTime)::now' | grep -vE '^src/clock(/[a-z_]+)?\.rs:')
+breach "instants and times of day come from time.rs, for browsers" < <(
+    code | grep -E 'std::time::.*(Instant|SystemTime)' | grep -vE '^src/(time\.rs|traits/|cron/)')
 breach "tracing is named in trace.rs alone" < <(
     code | grep -E '\btracing::' | grep -v '^src/trace\.rs:')
 breach "unsafe code outside the files that ARCHITECTURE.md names" < <(
@@ -149,7 +151,7 @@ awk 'function expand(prefix, list,   i, c, depth, item) {
 # Imports point down this list.
 layers="lib fuzz compat metrics_0_24 traits cron stream future_ext queue callback timer wall
     interval timeout sleep handle driver engine wheel clock tick deadline trace error fork foreign
-    sync"
+    sync time"
 # Pairs that may point up: a driver that holds its timer.
 allowed="driver>timer"
 layered() {

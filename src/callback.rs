@@ -6,13 +6,14 @@
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::task::{Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::interval::{Interval, MissedTickBehavior};
 use crate::sleep::{Sleep, cannot_start};
 use crate::sync::{Condvar, Mutex, StdArc, ThreadId, lock, this_thread, wait};
+use crate::time::Instant;
 use crate::timer::{self, Timer};
 
 /// A function that a timer calls, and the right to cancel that.

@@ -8,7 +8,7 @@ mod time_line;
 mod virtual_time;
 
 use std::fmt;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 pub(crate) use steps::{Need, RECHECK, Registration, Steps, Watch};
 use system::{Boottime, Monotonic};
@@ -17,6 +17,7 @@ pub(crate) use virtual_time::VirtualTime;
 
 use crate::sync::Arc;
 use crate::tick::Tick;
+use crate::time::{Instant, SystemTime};
 
 /// The clock of one timer.
 #[derive(Clone)]

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 use std::error::Error;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::time::Instant;
 
 /// By when a request has to be answered, or [`NEVER`](Self::NEVER) if that does not matter.
 ///

@@ -8,6 +8,10 @@ mod hold;
 mod manual;
 mod pacing;
 mod resume;
+#[cfg_attr(
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+    path = "driver/event_loop.rs"
+)]
 mod thread;
 mod virtual_clock;
 

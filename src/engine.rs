@@ -11,6 +11,10 @@ mod histogram;
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod models;
 mod occupancy;
+#[cfg_attr(
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+    path = "engine/parker/event_loop.rs"
+)]
 mod parker;
 #[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
 mod schedules;

@@ -7,10 +7,11 @@
 mod bytes;
 mod engine;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::clock::{TimeLine, VirtualTime};
 use crate::tick::Tick;
+use crate::time::Instant;
 use crate::wheel::model::{Harness, Op};
 use bytes::Bytes;
 

@@ -4,12 +4,13 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 
 use crate::sleep::Sleep;
 use crate::tick::Tick;
+use crate::time::Instant;
 
 /// What an [`Interval`] does when it is polled so late that ticks were missed.
 ///

@@ -122,8 +122,9 @@
 //!
 //! # Features
 //!
-//! None is on by default. `cron` is for times of day. Each of the others implements another crate's
-//! traits for [`Timer`] or [`Sleep`], and adds that crate as a dependency:
+//! None is on by default. `cron` is for times of day, `wasm-bindgen` for browsers. Each of the
+//! others implements another crate's traits for [`Timer`] or [`Sleep`], and adds that crate as a
+//! dependency:
 //!
 //! | feature | what it gives |
 //! |---|---|
@@ -135,6 +136,7 @@
 //! | `quinn-0_11` | quinn 0.11: `AsyncTimer` for [`Sleep`], and a module with a `Runtime` |
 //! | `tower-service-0_3` | a module with tower's timeout, and with one that answers, as layers and as services |
 //! | `metrics-0_24` | a module that publishes a timer's counters |
+//! | `wasm-bindgen` | timers in browsers and Node.js, on wasm32-unknown-unknown; see [`migration`](migration#on-wasm32) |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
 //!
 //! Where a name has a version, the crate's next version will be another feature beside it. The
@@ -163,6 +165,31 @@
 //! [`Instant`]: std::time::Instant
 //! [`SystemTime`]: std::time::SystemTime
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+    allow(dead_code, reason = "an event loop does without what a driver thread uses")
+)]
+
+#[cfg(all(
+    target_family = "wasm",
+    target_os = "unknown",
+    feature = "wasm-bindgen",
+    any(feature = "aws-smithy-async", feature = "cron", feature = "hyper", feature = "quinn-0_11")
+))]
+compile_error!(
+    "the features `aws-smithy-async`, `cron`, `hyper` and `quinn-0_11` of tourbillon exchange \
+     instants of std's with other crates, which panics in a browser: leave them out there"
+);
+#[cfg(all(
+    target_family = "wasm",
+    target_os = "unknown",
+    target_feature = "atomics",
+    feature = "wasm-bindgen"
+))]
+compile_error!(
+    "tourbillon's timers belong to one event loop of a browser, and cannot be shared by workers: \
+     build for each worker without the target feature `atomics`"
+);
 
 mod callback;
 mod clock;
@@ -209,6 +236,7 @@ mod sleep;
 pub mod stream;
 mod sync;
 mod tick;
+pub mod time;
 mod timeout;
 mod timer;
 mod trace;

@@ -44,10 +44,11 @@ mod waiter;
 
 use std::num::NonZeroU64;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::sleep::Sleep;
 use crate::tick::Tick;
+use crate::time::Instant;
 
 use slab::Slab;
 use waiter::Waiter;

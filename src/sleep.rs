@@ -6,7 +6,7 @@ use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::FusedFuture;
 
@@ -14,6 +14,7 @@ use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
 use crate::tick::Tick;
+use crate::time::Instant;
 
 /// A future that completes once its deadline has come.
 ///

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
 use crate::error::Elapsed;
 use crate::sleep::Sleep;
+use crate::time::Instant;
 
 pin_project! {
     /// A future with a deadline.

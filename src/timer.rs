@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 pub use builder::{Builder, ClockKind};
 
@@ -18,6 +18,7 @@ use crate::interval::Interval;
 use crate::sleep::Sleep;
 use crate::sync::Arc;
 use crate::tick::Tick;
+use crate::time::{Instant, SystemTime};
 use crate::timeout::Timeout;
 use crate::wall::WallSleep;
 

@@ -47,13 +47,14 @@ use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_core::FusedFuture;
 
 use crate::clock::{Clock, Need, RECHECK, Registration, Watch};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
+use crate::time::SystemTime;
 
 /// A future that completes once the wall clock shows its target.
 ///

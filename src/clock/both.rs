@@ -1,8 +1,9 @@
 //! The wall clock beside the monotonic one, which shows when the wall clock was set.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use crate::clock::saturating_add;
+use crate::time::{Instant, SystemTime};
 
 /// A step has to be larger than this to be seen: more than what lies between the readings of two
 /// clocks, most of the time.

@@ -1,9 +1,8 @@
 //! The system's clocks: the monotonic one, and one that counts suspend.
 
-use std::time::Instant;
-
 use crate::clock::TimeLine;
 use crate::tick::Tick;
+use crate::time::Instant;
 
 /// The system's monotonic clock.
 #[derive(Clone)]

@@ -1,9 +1,10 @@
 //! From instants to ticks and back.
 
 use std::hash::{Hash, Hasher};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::tick::{NANOS_PER_SEC, Tick, nanos};
+use crate::time::Instant;
 
 /// The correspondence between [`Instant`]s and ticks.
 #[derive(Clone, Copy)]

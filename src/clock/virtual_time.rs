@@ -1,6 +1,6 @@
 //! The time that a virtual clock shows, and who moves it.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use crate::clock::{Steps, TimeLine, saturating_add};
 use crate::fork::PerProcess;
@@ -8,6 +8,7 @@ use crate::sync::{
     AtomicU64, Condvar, Mutex, MutexGuard, Ordering, ThreadId, lock, this_thread, try_lock, wait,
 };
 use crate::tick::Tick;
+use crate::time::{Instant, SystemTime};
 
 /// The wall time of a virtual clock when it is made: the same in every run, and one that a
 /// `DateTime` of any crate can take.

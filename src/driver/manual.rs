@@ -1,7 +1,7 @@
 //! [`Driver`]: turns the wheel from your own loop.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
 use std::{io, os::fd::OwnedFd};
@@ -12,6 +12,7 @@ use crate::engine::{Plan, WakeBatch};
 #[cfg(not(all(test, tourbillon_model)))]
 use crate::sync::StdArc;
 use crate::tick::Tick;
+use crate::time::Instant;
 use crate::timer::Timer;
 
 /// Turns a timer's wheel from your own loop, instead of a driver thread.

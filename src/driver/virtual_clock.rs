@@ -7,7 +7,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::pin;
 #[cfg(not(all(test, tourbillon_model)))]
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use crate::clock::{VirtualTime, saturating_add};
 #[cfg(not(all(test, tourbillon_model)))]
@@ -17,6 +17,7 @@ use crate::engine::{Engine, WakeBatch};
 use crate::sync::StdArc;
 use crate::sync::{Arc, OnceLock};
 use crate::tick::Tick;
+use crate::time::{Instant, SystemTime};
 
 /// A clock that stands still until it is moved, for simulations and for tests that do not wait for
 /// real time.

@@ -9,12 +9,13 @@ use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::FusedFuture;
 
 use super::bytes::Bytes;
 use crate::sync::StdArc;
+use crate::time::Instant;
 use crate::{Sleep, Timer, VirtualClock};
 
 /// More than two batches of wakers.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 
@@ -13,6 +13,7 @@ use crate::queue::{Expired, Key, Order, Queue, gone};
 use crate::sync::Ordering;
 use crate::sync::unmodelled::{AtomicU32, AtomicU64};
 use crate::tick::Tick;
+use crate::time::Instant;
 use crate::timer::{Timer, never};
 use crate::wheel::{self, Allowance, Filed, Place, Timed, Turned, Wheel};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
 
@@ -11,6 +11,7 @@ use crate::queue::methods::queue_methods;
 use crate::queue::slab::{NO_SLOT, Slab};
 use crate::queue::{Expired, Key, Order, Queue, gone};
 use crate::tick::Tick;
+use crate::time::Instant;
 use crate::timer::{Timer, never};
 
 /// A queue of values that all expire after the same duration, unless they are refreshed: idle

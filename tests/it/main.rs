@@ -18,7 +18,8 @@ mod hostile;
 mod http_timeouts;
 mod interval;
 mod lateness;
-#[cfg(feature = "metrics-0_24")]
+// Counts in the atomics of `std`, which metrics does not on a processor of 32 bits.
+#[cfg(all(feature = "metrics-0_24", target_pointer_width = "64"))]
 mod metrics_0_24;
 mod migration;
 mod process;

@@ -204,7 +204,8 @@ fn child_runs_out_of_address_space() {
     let [mut early, mut late] = [3601, 3602].map(|n| tourbillon::sleep(n * SECOND));
     // Room to go on, but not for another thread's stack.
     let status = std::fs::read_to_string("/proc/self/statm").expect("procfs is there");
-    let pages: u64 = status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    let pages: libc::rlim_t =
+        status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
     limit_address_space(pages * 4096 + (1 << 20));
 
     let error = Timer::global().start().expect_err("there is no room for a stack");

@@ -817,7 +817,8 @@ fn guest_sets_its_clock() {
     fn set_wall(time: SystemTime) {
         let since = time.duration_since(UNIX_EPOCH).expect("after 1970");
         let tv_sec = since.as_secs().try_into().expect("a time that fits");
-        let time = libc::timespec { tv_sec, tv_nsec: since.subsec_nanos().into() };
+        let tv_nsec = since.subsec_nanos() as libc::c_long;
+        let time = libc::timespec { tv_sec, tv_nsec };
         // SAFETY: `time` is a valid timespec.
         assert_eq!(unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const time) }, 0);
     }

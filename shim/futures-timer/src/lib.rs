@@ -5,11 +5,6 @@
 //! futures-timer = { path = "tourbillon/shim/futures-timer" }
 //! ```
 //!
-//! For programs on systems with threads. In a browser the package replaced uses the browser's own
-//! timers, under the feature `wasm-bindgen`; here that feature is an error on wasm32, as there is
-//! no thread to fire a timer.
-
-#[cfg(all(target_arch = "wasm32", feature = "wasm-bindgen"))]
-compile_error!("tourbillon needs threads: do not patch futures-timer in a build for the browser");
+//! As in the package replaced, the feature `wasm-bindgen` is for browsers and Node.js.
 
 pub use tourbillon::compat::Delay;

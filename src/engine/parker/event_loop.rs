@@ -1,0 +1,30 @@
+//! Where no thread can park: what an unpark calls instead.
+
+use send_wrapper::SendWrapper;
+
+use crate::sync::{Mutex, lock};
+
+/// Whom to call. There is one thread, so the wrapper is always on its own.
+pub(crate) struct Parker(Mutex<Option<SendWrapper<Box<dyn Fn()>>>>);
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Has [`unpark`](Self::unpark) call `turn_soon`, which runs nothing at once.
+    pub(crate) fn attend(&self, turn_soon: impl Fn() + 'static) {
+        *lock(&self.0) = Some(SendWrapper::new(Box::new(turn_soon)));
+    }
+
+    pub(crate) fn leave(&self) {
+        let old = lock(&self.0).take();
+        drop(old);
+    }
+
+    pub(crate) fn unpark(&self) {
+        if let Some(turn_soon) = &*lock(&self.0) {
+            turn_soon();
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Instants and times of day, under the same names on every target.
+//!
+//! They are those of [`std::time`], except in a browser or in Node.js (the target
+//! `wasm32-unknown-unknown` with the feature `wasm-bindgen`), where `std` has no clock. There they
+//! are those of the crate `web-time`, which have the same methods. So code that takes them from
+//! here is the same on every target.
+//!
+//! ```
+//! use tourbillon::time::{Duration, Instant};
+//!
+//! # pollster::block_on(async {
+//! let deadline = Instant::now() + Duration::from_millis(1);
+//! tourbillon::sleep_until(deadline).await;
+//! assert!(Instant::now() >= deadline);
+//! # });
+//! ```
+
+pub use std::time::Duration;
+#[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
+pub use std::time::{Instant, SystemTime};
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+pub use web_time::{Instant, SystemTime};
