@@ -110,15 +110,17 @@ mod tests {
 
     #[test]
     fn a_burst_is_exact_and_then_spaced() {
-        let mut pacer = Pacer::starting_at(Tick::ORIGIN);
-        for _ in 0..BURST {
-            assert!(pacer.delay(Tick::ORIGIN).is_zero());
-            pacer.passed(Tick::ORIGIN, 1);
+        for rest in [Duration::ZERO, Duration::from_secs(1)] {
+            let (mut pacer, now) = (Pacer::starting_at(Tick::ORIGIN), after(rest));
+            for _ in 0..BURST {
+                assert!(pacer.delay(now).is_zero());
+                pacer.passed(now, 1);
+            }
+            pacer.passed(now, FEW);
+            assert_eq!(pacer.delay(now), SPARSE);
+            pacer.passed(now, FEW + 1);
+            assert_eq!(pacer.delay(now), CROWDED);
         }
-        pacer.passed(Tick::ORIGIN, FEW);
-        assert_eq!(pacer.delay(Tick::ORIGIN), SPARSE);
-        pacer.passed(Tick::ORIGIN, FEW + 1);
-        assert_eq!(pacer.delay(Tick::ORIGIN), CROWDED);
     }
 
     #[test]
