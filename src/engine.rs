@@ -50,6 +50,7 @@ use occupancy::Occupancy;
 pub(crate) use shard::Earliest;
 use shard::Shard;
 pub use stats::Stats;
+use wake_batch::BATCH;
 pub(crate) use wake_batch::WakeBatch;
 
 /// Maximum shards: an entry stores its shard in one byte.
@@ -357,8 +358,9 @@ impl Engine {
         // `withdraw`.
         let closed = self.closed.load(Ordering::Relaxed);
         let those_before = occupied.clone().take_while(|index| *index < first);
-        for index in occupied.skip_while(|index| *index < first).chain(those_before) {
+        'shards: for index in occupied.skip_while(|index| *index < first).chain(those_before) {
             loop {
+                let held = batch.len();
                 let mut shard = self.shards[index].lock();
                 let (turned, lateness_ns_max) = shard.turn(now, batch);
                 if closed {
@@ -367,11 +369,16 @@ impl Engine {
                 if shard.is_idle() {
                     self.occupancy.leave(index);
                 }
-                let worked = batch.len() > 0 || turned == Turned::Partly;
+                let taken = batch.len() - held;
+                let worked = taken > 0 || turned == Turned::Partly;
+                // Nobody waits while a slot of many is filed again.
+                let files = turned == Turned::Partly && taken < BATCH;
                 let (earliest, left) = (shard.earliest(), shard.pending());
                 drop(shard);
                 pass.lateness_ns_max = pass.lateness_ns_max.max(lateness_ns_max);
-                pass.fired += self.wake(batch);
+                if files || batch.is_full() || until.is_some() {
+                    pass.fired += self.wake(batch);
+                }
                 if worked && until.is_some_and(|until| self.clock.now() >= until) {
                     batch.allow(0);
                 }
@@ -382,12 +389,13 @@ impl Engine {
                 }
                 if batch.is_spent() {
                     pass.cut_short = true;
-                    return pass;
+                    break 'shards;
                 }
                 self.shards[index].give_way();
             }
         }
-        pass.over = closed && pending == 0;
+        pass.fired += self.wake(batch);
+        pass.over = closed && pending == 0 && !pass.cut_short;
         pass
     }
 
