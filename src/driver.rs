@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("driver/PROTOCOL.md")]
 
+#[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
 mod bell;
 #[cfg(not(all(test, tourbillon_model)))]
 mod hold;

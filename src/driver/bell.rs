@@ -133,7 +133,6 @@ mod imp {
         }
 
         /// Waits until it is readable.
-        #[cfg(not(tourbillon_shuttle))]
         pub(crate) fn wait(&self) {
             let mut set = lock(&self.wait);
             while *set != Some(Duration::ZERO) {
