@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use crossbeam_utils::CachePadded;
+
 pub(crate) fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// Counts how often it is woken.
+/// Counts how often it is woken. Threads that have one each do not share its cache lines.
 #[derive(Default)]
-pub(crate) struct Count(AtomicU64);
+pub(crate) struct Count(CachePadded<AtomicU64>);
 
 impl Count {
     pub(crate) fn new() -> Arc<Self> {

@@ -5,7 +5,7 @@ use crate::scenario::{ASYNC_IO, COLUMNS, OURS, Row, TOKIO};
 use crate::table::number;
 
 /// The rows it shows, and what it calls them.
-const ROWS: [(&str, &str); 9] = [
+pub(crate) const ROWS: [(&str, &str); 9] = [
     ("arm + cancel, 10 thousand pending", "arm and cancel a timeout"),
     ("arm + cancel on 2 threads", "the same on two threads"),
     ("1 million armed, dropped in random order, each", "a million, dropped in random order"),

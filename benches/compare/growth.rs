@@ -8,7 +8,8 @@ use crate::suite::Series;
 const HEAD: f64 = 96.0;
 const HEIGHT: f64 = 200.0;
 const UNITS: f64 = 52.0;
-const GAP: f64 = 22.0;
+/// Between panels, for the ends of their labels.
+const GAP: f64 = 44.0;
 const FOOT: f64 = 26.0;
 /// Nanoseconds, at which the axis ends.
 const LEAST: f64 = 10.0;
@@ -37,7 +38,7 @@ pub(crate) fn svg(rows: &[Row], series: &[Series]) -> String {
     }
     let width = (WIDTH - UNITS) / series.len() as f64 - GAP;
     for (index, series) in series.iter().enumerate() {
-        let left = UNITS + GAP + (width + GAP) * index as f64;
+        let left = UNITS + GAP / 2.0 + (width + GAP) * index as f64;
         panel(&mut picture, left, width, rows, series);
     }
     picture.svg()

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -12,6 +11,7 @@ use crate::common::peers::Peer;
 use crate::common::slots::Slots;
 use crate::common::wakers::{Count, poll};
 use crate::common::work::{FAR, others};
+use crate::process::settle;
 
 /// Set for the process that is traced.
 const TRACED: &str = "TOURBILLON_TRACED";
@@ -106,23 +106,32 @@ fn traced<P: Peer>() {
         let sleep = sleeps.push(Some(P::sleep_until(start + Duration::from_millis(1) * n)));
         assert!(poll(sleep.as_pin_mut().expect("it was just made"), &waker).is_pending());
     }
+    settle();
     for index in [TIMERS / 3, TIMERS / 2] {
         marked(|| sleeps.at(index).set(None));
     }
 }
 
 /// The last of several, which find what they need in place. Returns what it needed itself.
-fn arm_cancel<P: Peer>() -> (Waker, Slots<P::Sleep>) {
+fn arm_cancel<P: Peer>() -> impl Sized {
     const TIMES: usize = 10;
+    /// So that no other memory is on the lines of the one in the middle.
+    const PLACES: usize = 33;
     let _entered = P::enter();
     let waker = Count::new().waker();
-    let mut sleeps = Slots::with_capacity(1);
+    let mut sleeps = Slots::with_capacity(PLACES);
+    for _ in 0..PLACES {
+        sleeps.push(None);
+    }
     let deadline = Instant::now() + FAR;
     let mut arm_and_cancel = || {
-        assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
-        sleeps.clear();
+        let mut place = sleeps.at(PLACES / 2);
+        place.set(Some(P::sleep_until(deadline)));
+        assert!(poll(place.as_mut().as_pin_mut().expect("it is there"), &waker).is_pending());
+        place.set(None);
     };
     (1..TIMES).for_each(|_| arm_and_cancel());
+    settle();
     marked(arm_and_cancel);
     (waker, sleeps)
 }

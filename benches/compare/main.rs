@@ -33,7 +33,7 @@ use std::env;
 use std::fs;
 
 use common::prove_that_sleeps_fire;
-use scenario::{CHILD, FULL, QUICK};
+use scenario::{CHILD, FULL, QUICK, Scenario};
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -44,6 +44,7 @@ fn main() {
         return scenario::run_child(&suite::scenarios(effort), name, column);
     }
     prove_that_sleeps_fire();
+    prove_that_pictures_find_their_rows();
     // `cargo test` runs benches too, to see that they work.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
@@ -74,5 +75,16 @@ fn main() {
     ];
     for (file, picture) in pictures.into_iter().flatten() {
         fs::write(file, picture).expect("the picture can be written");
+    }
+}
+
+/// Checks that each row of a picture is there, once.
+fn prove_that_pictures_find_their_rows() {
+    let scenarios = suite::scenarios(FULL);
+    let names: Vec<String> = scenarios.iter().flat_map(Scenario::rows).collect();
+    let series = suite::series(FULL).into_iter().flat_map(|series| series.points);
+    let shown = chart::ROWS.iter().map(|(name, _)| (*name).to_owned());
+    for shown in shown.chain(series.map(|(_, name)| name)) {
+        assert_eq!(names.iter().filter(|name| **name == shown).count(), 1, "rows {shown:?}");
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn give_back_pages() {
 
 /// Lets helper threads catch up.
 pub(crate) fn settle() {
-    thread::sleep(Duration::from_millis(300));
+    thread::sleep(Duration::from_millis(200));
 }
 
 fn tasks(figure: impl Fn(&Path) -> u64) -> u64 {

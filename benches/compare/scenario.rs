@@ -45,8 +45,13 @@ pub(crate) struct Effort {
     pub(crate) span: Duration,
 }
 
-pub(crate) const FULL: Effort =
-    Effort { argument: None, works: 21, probes: 3, mass: 1_000_000, span: Duration::from_secs(1) };
+pub(crate) const FULL: Effort = Effort {
+    argument: None,
+    works: 15,
+    probes: 3,
+    mass: 1_000_000,
+    span: Duration::from_millis(750),
+};
 
 pub(crate) const QUICK: Effort = Effort {
     argument: Some("--quick"),
@@ -70,7 +75,7 @@ pub(crate) enum How {
     Probe(Columns<Vec<f64>>),
     /// The same with the processes of all columns at a time, since they rest.
     AtRest(Columns<Vec<f64>>),
-    /// The same once, since it does not change.
+    /// The same once, since it hardly changes.
     Once(Columns<Vec<f64>>),
 }
 
@@ -122,18 +127,24 @@ impl Scenario {
             }
             How::Once(columns) => self.measure_probes(columns, effort, 1, 1),
         };
-        let row = |(index, (what, unit)): (usize, &Metric)| Row {
-            name: match *what {
-                "" => self.name.clone(),
-                what => format!("{}: {what}", self.name),
-            },
-            unit,
+        let row = |(index, metric): (usize, &Metric)| Row {
+            name: self.row(metric),
+            unit: metric.1,
             figures: samples.each_ref().map(|rounds| {
                 let figures: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
                 Figure::of(&figures)
             }),
         };
         self.metrics.iter().enumerate().map(row).collect()
+    }
+
+    fn row(&self, (what, _): &Metric) -> String {
+        if what.is_empty() { self.name.clone() } else { format!("{}: {what}", self.name) }
+    }
+
+    /// The names of its rows.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = String> {
+        self.metrics.iter().map(|metric| self.row(metric))
     }
 
     /// So many columns at a time.

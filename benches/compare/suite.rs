@@ -49,7 +49,7 @@ fn probe(
     Scenario { name: name.into(), metrics, how: How::Probe(columns) }
 }
 
-/// Not measured again, since it does not change.
+/// Not measured again, since it hardly changes.
 fn once(name: &str, metrics: &'static [Metric], columns: Columns<Vec<f64>>) -> Scenario {
     Scenario { name: name.into(), metrics, how: How::Once(columns) }
 }
@@ -227,7 +227,14 @@ fn masses(effort: Effort) -> Vec<Scenario> {
                 move || expiry::one_lock::<Tokio>(mass),
             ),
         ),
-        probe(name("in one slot become due"), SLOT, each!(expiry::one_slot(mass))),
+        probe(
+            name("in one slot become due"),
+            SLOT,
+            ours_and_tokio(
+                move || expiry::one_slot::<Tourbillon>(mass),
+                move || expiry::one_slot::<Tokio>(mass),
+            ),
+        ),
     ]
 }
 
@@ -239,7 +246,8 @@ fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
     let mut rows = vec![probe(name, TASKS, each!(tasks::many(mass / 5)))];
     let millis = Duration::from_millis;
     for (tasks, period) in [(1_000, millis(1)), (1_000, millis(10)), (1, millis(1) / 1_000)] {
-        let name = format!("a tick of {tasks} interval{} of {}", plural(tasks), time(period));
+        let name =
+            format!("a tick of {} interval{} of {}", count(tasks), plural(tasks), time(period));
         rows.push(probe(name, PROCESSOR, each!(tasks::intervals(tasks, period, span))));
     }
     rows
@@ -288,7 +296,7 @@ fn single_sleeps(effort: Effort) -> Vec<Scenario> {
 /// The processes of all peers rest at the same time.
 fn costs_at_rest(effort: Effort) -> Vec<Scenario> {
     const REST: &[Metric] = &[("driver wake-ups", ""), ("processor time", "us")];
-    let (span, delay) = (3 * effort.span, 10 * effort.span);
+    let (span, delay) = (4 * effort.span, 8 * effort.span);
     let at_rest = |name, columns| Scenario { name, metrics: REST, how: How::AtRest(columns) };
     let (while_resting, until_due) = (time(span), time(delay));
     vec![

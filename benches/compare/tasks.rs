@@ -20,7 +20,7 @@ use crate::statistics::micros;
 pub(crate) fn many<P: Peer>(count: usize) -> Vec<f64> {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let mut random = Random::new();
-    let lead = Duration::from_millis(200) + Duration::from_micros(8) * count as u32;
+    let lead = Duration::from_millis(200) + Duration::from_micros(5) * count as u32;
     let start = Instant::now() + lead;
     let tasks: Vec<_> = (0..count)
         .map(|_| {

@@ -15,7 +15,7 @@ pub(crate) fn handed_over<P: Peer>(times: usize) -> Vec<f64> {
 
 /// Nanoseconds.
 fn each(mut work: Work, times: usize) -> Vec<f64> {
-    const ROUNDS: usize = 5;
+    const ROUNDS: usize = 3;
     let rounds = (0..ROUNDS).map(|_| work(times as u64).as_nanos() as f64 / times as f64);
     median(rounds.collect()).into_iter().collect()
 }
