@@ -353,12 +353,12 @@ impl Engine {
         let mut pass =
             Pass { fired: 0, lateness_ns_max: 0, next: Tick::NEVER, over: false, cut_short: false };
         let mut pending = 0;
-        let occupied = self.occupancy.scan();
+        let mut occupied = self.occupancy.scan();
         // ORDERING: Relaxed; `scan` orders it. Read before any shard is found empty; see
         // `withdraw`.
         let closed = self.closed.load(Ordering::Relaxed);
-        let those_before = occupied.clone().take_while(|index| *index < first);
-        'shards: for index in occupied.skip_while(|index| *index < first).chain(those_before) {
+        let before = occupied.split_before(first);
+        'shards: for index in occupied.chain(before) {
             loop {
                 let held = batch.len();
                 let mut shard = self.shards[index].lock();

@@ -41,8 +41,8 @@ impl Occupancy {
         self.0[shard / BITS].fetch_and(!(1 << (shard % BITS)), Ordering::Release);
     }
 
-    /// The shards to be visited, in order.
-    pub(crate) fn scan(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+    /// The shards to be visited.
+    pub(crate) fn scan(&self) -> Occupied {
         let mut words = [0; WORDS];
         for (seen, word) in words.iter_mut().zip(&self.0) {
             // A read-modify-write, although it changes nothing: a load may read what was there
@@ -50,13 +50,7 @@ impl Occupancy {
             // ORDERING: AcqRel, the partner of `enter`, `leave` and `pass_on`.
             *seen = word.fetch_or(0, Ordering::AcqRel);
         }
-        words.into_iter().zip((0..).step_by(BITS)).flat_map(|(mut bits, first)| {
-            std::iter::from_fn(move || {
-                let next = (bits != 0).then(|| first + bits.trailing_zeros() as usize);
-                bits &= bits.wrapping_sub(1);
-                next
-            })
-        })
+        Occupied { words, at: 0 }
     }
 
     /// Shows scans that are still to come what the caller did before. If one is under way, what its
@@ -65,6 +59,44 @@ impl Occupancy {
         // ORDERING: AcqRel, the partner of that in `scan`, as in `enter`. Loom
         // `the_end_of_one_timer_races_arm_on_another`.
         self.0[0].fetch_or(0, Ordering::AcqRel);
+    }
+}
+
+/// Shards that were occupied when they were asked for, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Occupied {
+    words: [u64; WORDS],
+    /// The words before have none left.
+    at: usize,
+}
+
+impl Occupied {
+    /// Takes those before the shard `first` out.
+    pub(crate) fn split_before(&mut self, first: usize) -> Self {
+        let mut before = Self { words: [0; WORDS], at: 0 };
+        while let Some(shard) = self.clone().next().filter(|shard| *shard < first) {
+            before.words[shard / BITS] |= 1 << (shard % BITS);
+            self.next();
+        }
+        before
+    }
+}
+
+impl Iterator for Occupied {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.at < WORDS {
+            let word = &mut self.words[self.at];
+            if *word != 0 {
+                let bit = word.trailing_zeros() as usize;
+                *word &= *word - 1;
+                return Some(self.at * BITS + bit);
+            }
+            self.at += 1;
+        }
+        None
     }
 }
 
@@ -81,5 +113,19 @@ mod tests {
         occupancy.enter(5);
         assert_eq!(occupancy.scan().collect::<Vec<_>>(), [0, 5, 64, 191, 192, 255]);
         assert_eq!(Occupancy::new(1).scan().next(), None);
+    }
+
+    #[test]
+    fn a_scan_may_begin_with_any_shard() {
+        let occupancy = Occupancy::new(MAX_SHARDS);
+        let shards = [0, 5, 63, 64, 191, 192, 255];
+        shards.into_iter().for_each(|shard| occupancy.enter(shard));
+        for first in 0..MAX_SHARDS {
+            let mut from = occupancy.scan();
+            let before = from.split_before(first);
+            assert!(before.clone().all(|shard| shard < first));
+            assert!(from.clone().all(|shard| shard >= first));
+            assert_eq!(before.chain(from).collect::<Vec<_>>(), shards);
+        }
     }
 }
