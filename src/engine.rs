@@ -298,14 +298,13 @@ impl Engine {
         queued
     }
 
-    /// Takes an entry back, and then drops its waker, which is foreign code and may panic. Returns
-    /// whether there was one, since nothing had fired the entry.
+    /// Takes an entry back, and then drops its waker, which is foreign code and may panic.
     ///
     /// # Safety
     ///
     /// The claim was made by this engine, and is not [`SPENT`](Claim::SPENT).
     #[inline(always)]
-    pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) -> bool {
+    pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) {
         // SAFETY: as the caller says; this engine is alive.
         let entry = unsafe { claim.entry() };
         let mut shard = self.shard_of(entry);
@@ -321,7 +320,6 @@ impl Engine {
             self.notify_driver();
         }
         drop(waker);
-        seen == State::Queued
     }
 
     /// Says that the last handle is gone: a driver thread ends with the last armed sleep.

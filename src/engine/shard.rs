@@ -122,7 +122,7 @@ impl Shard {
     }
 
     /// Hands out an entry, queued under `deadline`. `index` is this shard's own.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm(&mut self, index: u8, deadline: Tick, waker: Waker) -> (Claim, Earliest) {
         let key = self.wheel.store().allocate(|| Entry::new(index));
         let filed = self.wheel.insert(key, deadline);
