@@ -69,6 +69,7 @@ impl Deadline {
     }
 
     /// The instant; `None` for [`NEVER`](Self::NEVER).
+    #[inline]
     pub fn instant(self) -> Option<Instant> {
         self.0
     }
@@ -195,6 +196,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 impl From<Instant> for Deadline {
+    #[inline]
     fn from(instant: Instant) -> Self {
         Self(Some(instant))
     }

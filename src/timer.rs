@@ -198,7 +198,7 @@ impl Timer {
 
     /// A sleep that ends at `deadline`; see [`sleep_until`].
     pub fn sleep_until(&self, deadline: impl Into<Deadline>) -> Sleep {
-        sleep_until_in(self.engine_ref(), deadline.into())
+        self.sleep_by(deadline.into())
     }
 
     /// A sleep that ends when the wall clock shows `target`; see [`sleep_until_wall`].
@@ -270,6 +270,11 @@ impl Timer {
         future: F,
     ) -> Timeout<F::IntoFuture> {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    /// Not generic, so that it is compiled with this crate.
+    fn sleep_by(&self, deadline: Deadline) -> Sleep {
+        sleep_until_in(self.engine_ref(), deadline)
     }
 
     fn engine_ref(&self) -> EngineRef {
