@@ -123,7 +123,7 @@ impl World {
     }
 
     /// What hostile code does when it is called.
-    fn act(self: &Arc<Self>) {
+    pub(super) fn act(self: &Arc<Self>) {
         thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
 
         struct Deeper;
