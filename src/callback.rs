@@ -41,9 +41,8 @@ use crate::timer::{self, Timer};
 ///   them. Hand longer work to an executor or to a thread.
 /// - A panic is caught, and counted in [`Stats::waker_panics`](crate::Stats::waker_panics). The
 ///   function is dropped, and is not called again.
-/// - One that keeps making callbacks that are due at once keeps a turn without a
-///   [`Budget`](crate::Budget), or a move of a virtual clock, from returning. So does a period that
-///   is shorter than its calls take.
+/// - One that keeps making callbacks that are due at once keeps a turn, or a move of a virtual
+///   clock, from returning. So does a period that is shorter than its calls take.
 ///
 /// # Guarantees
 ///

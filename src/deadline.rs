@@ -69,7 +69,6 @@ impl Deadline {
     }
 
     /// The instant; `None` for [`NEVER`](Self::NEVER).
-    #[inline]
     pub fn instant(self) -> Option<Instant> {
         self.0
     }
@@ -196,7 +195,6 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 impl From<Instant> for Deadline {
-    #[inline]
     fn from(instant: Instant) -> Self {
         Self(Some(instant))
     }

@@ -298,13 +298,14 @@ impl Engine {
         queued
     }
 
-    /// Takes an entry back, and then drops its waker, which is foreign code and may panic.
+    /// Takes an entry back, and then drops its waker, which is foreign code and may panic. Returns
+    /// whether there was one, since nothing had fired the entry.
     ///
     /// # Safety
     ///
     /// The claim was made by this engine, and is not [`SPENT`](Claim::SPENT).
     #[inline(always)]
-    pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) {
+    pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) -> bool {
         // SAFETY: as the caller says; this engine is alive.
         let entry = unsafe { claim.entry() };
         let mut shard = self.shard_of(entry);
@@ -320,6 +321,7 @@ impl Engine {
             self.notify_driver();
         }
         drop(waker);
+        seen == State::Queued
     }
 
     /// Says that the last handle is gone: a driver thread ends with the last armed sleep.

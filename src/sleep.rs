@@ -211,19 +211,14 @@ impl Sleep {
         let waited = match self.place(engine) {
             Place::Unarmed => true,
             Place::Completed => false,
+            // Fired, if so, for a deadline before this one.
             Place::Armed(entry) => {
-                let postponed = entry.is_postponed();
-                // Nobody fires what is filed there, so from here on the state stays as it is. The
-                // driver, if there is none, is not needed.
-                let _ = engine.refile(entry, Tick::NEVER);
-                entry.state() == State::Queued
-                    // Fired, if so, for a deadline before this one.
-                    || postponed && !engine.clock().has_passed(self.deadline)
+                entry.is_postponed() && !engine.clock().has_passed(self.deadline)
             }
         };
         self.deadline = Tick::NEVER;
-        self.disarm(None, false);
-        had_deadline && waited
+        let unfired = self.disarm(None, false);
+        had_deadline && (unfired || waited)
     }
 
     /// Whether the driver has taken its waker.
@@ -278,25 +273,24 @@ impl Sleep {
         }
     }
 
-    /// Puts `then` in the place of the claim, and gives the entry back if there is one.
+    /// Puts `then` in the place of the claim, and gives the entry back if there is one. Returns
+    /// whether there was one that had not fired.
     ///
     /// In this order, and last of all that the caller does: giving it back drops its waker, which
     /// is foreign code and may panic.
     #[inline]
-    fn disarm(&mut self, then: Option<Claim>, completed: bool) {
+    fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
         match std::mem::replace(&mut self.claim, then) {
             Some(claim) if !claim.is_spent() => self.give_back(claim, completed),
-            _ => {}
+            _ => false,
         }
     }
 
     /// The rest of [`disarm`](Self::disarm). The claim is not `SPENT`.
-    fn give_back(&self, claim: Claim, completed: bool) {
+    fn give_back(&self, claim: Claim, completed: bool) -> bool {
         let engine = self.engine.get();
-        if !engine.is_inherited() {
-            // SAFETY: the claim was the sleep's and is not `SPENT`, so `self.engine` made it.
-            unsafe { engine.withdraw(claim, completed) };
-        }
+        // SAFETY: the claim was the sleep's and is not `SPENT`, so `self.engine` made it.
+        !engine.is_inherited() && unsafe { engine.withdraw(claim, completed) }
     }
 
     /// Arms the sleep and reads no clock, so that the driver is what wakes `waker`, also if the

@@ -198,7 +198,7 @@ impl Timer {
 
     /// A sleep that ends at `deadline`; see [`sleep_until`].
     pub fn sleep_until(&self, deadline: impl Into<Deadline>) -> Sleep {
-        self.sleep_by(deadline.into())
+        sleep_until_in(self.engine_ref(), deadline.into())
     }
 
     /// A sleep that ends when the wall clock shows `target`; see [`sleep_until_wall`].
@@ -272,11 +272,6 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// Not generic, so that it is compiled with this crate.
-    fn sleep_by(&self, deadline: Deadline) -> Sleep {
-        sleep_until_in(self.engine_ref(), deadline)
-    }
-
     fn engine_ref(&self) -> EngineRef {
         EngineRef::of(self.engine())
     }
@@ -320,7 +315,9 @@ fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
     Sleep::new(engine, deadline)
 }
 
-#[inline]
+// Inlined, so that a sleep is made where it will be: a move of it right away would wait for the
+// stores that made it, 10 ns.
+#[inline(always)]
 fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
     let tick = |instant| engine.get().clock().tick(instant);
     let deadline = deadline.instant().map_or(Tick::NEVER, tick);
@@ -362,7 +359,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// tourbillon::sleep_until(Instant::now() + Duration::from_millis(1)).await;
 /// # });
 /// ```
-#[inline]
+#[inline(always)]
 pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
     sleep_until_in(EngineRef::global(), deadline.into())
 }

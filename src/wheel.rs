@@ -379,7 +379,8 @@ impl<T: Timed> Wheel<T> {
         // What was filed again out of the draining list was ahead of its equals there.
         let first = self.first_slot().into_iter().flat_map(|head| self.walk(head));
         let all = first.chain(self.walk(DRAINING));
-        let (deadline, key) = all.min_by_key(|(deadline, _)| *deadline)?;
+        let left = all.filter(|(_, key)| self.value(*key).place().0.get() != self.discarded.0);
+        let (deadline, key) = left.min_by_key(|(deadline, _)| *deadline)?;
         (deadline != Tick::NEVER).then_some(key)
     }
 
@@ -428,6 +429,7 @@ impl<T: Timed> Wheel<T> {
     }
 
     /// Puts a block with `key` at the end of a list, of which `last` is the last so far.
+    #[cold]
     fn append_in_new_block(&mut self, at: u32, last: u32, key: NodeKey) -> Filed {
         let number = self.blocks.allocate(Block::new).number();
         assert!(number < NIL >> Filed::BITS, "2^28 blocks of timers in one shard");
@@ -486,7 +488,7 @@ impl<T: Timed> Wheel<T> {
     }
 
     /// Takes an empty block out of its list.
-    #[inline]
+    #[cold]
     fn drop_block(&mut self, number: u32) {
         let block = self.blocks.get(number);
         let (next, prev) = (block.next.get(), block.prev.get());

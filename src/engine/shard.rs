@@ -163,7 +163,7 @@ impl Shard {
     /// # Safety
     ///
     /// The claim is on an entry of this shard.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn withdraw(
         &mut self,
         claim: Claim,

@@ -369,8 +369,7 @@ impl Order for ByDeadline {
     fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
         if let Some(key) = slab.entry_mut(index).position.take() {
             let filed = self.wheel.value(key).place().filed();
-            self.wheel.remove(filed);
-            self.wheel.store().release(key);
+            self.wheel.discard(filed);
         }
     }
 

@@ -140,6 +140,7 @@ impl<T: Pooled> Store<T> {
     }
 
     /// Hands out the first free key of a chunk that has one.
+    #[inline(never)]
     fn take(&mut self, mut make: impl FnMut() -> T) -> NodeKey {
         loop {
             let Some(&number) = self.available.last() else {

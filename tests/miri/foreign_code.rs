@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-use tourbillon::{Callback, Sleep, Timer};
+use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
@@ -125,27 +125,4 @@ fn a_waker_that_panics_in_wake_is_counted() {
     );
     assert_eq!(clock.advance(SECOND), 1);
     assert_eq!(timer.stats().waker_panics, 1);
-}
-
-#[test]
-fn a_callback_is_called_cancelled_and_dropped_by_its_own_function() {
-    let (timer, clock) = virtual_timer();
-    let counter = Counter::new();
-    let own = Arc::new(Mutex::new(None::<Callback>));
-    let (found, wakes) = (Arc::clone(&own), Arc::clone(&counter));
-    let every = timer.call_every(SECOND, move || {
-        Arc::clone(&wakes).wake();
-        if wakes.wakes() == 2 {
-            drop(found.lock().unwrap().take());
-        }
-    });
-    *own.lock().unwrap() = Some(every);
-    let crowd = crowd(&timer);
-    let cancelled = timer.call_after(SECOND, || panic!("cancelled"));
-    assert!(cancelled.cancel_and_wait());
-    timer.call_after(SECOND, || panic!("a function that panics")).detach();
-    clock.advance(5 * SECOND);
-    assert_eq!((counter.wakes(), timer.stats().waker_panics), (2, 1));
-    drop(crowd);
-    assert_eq!((timer.stats().pending, Arc::strong_count(&own)), (0, 1));
 }

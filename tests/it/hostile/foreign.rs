@@ -123,7 +123,7 @@ impl World {
     }
 
     /// What hostile code does when it is called.
-    pub(super) fn act(self: &Arc<Self>) {
+    fn act(self: &Arc<Self>) {
         thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
 
         struct Deeper;

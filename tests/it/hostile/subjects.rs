@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures::Stream;
 use tourbillon::queue::Key;
 use tourbillon::{
-    Callback, DelayQueue, FutureExt, Interval, MissedTickBehavior, Sleep, StreamExt, TimeoutQueue,
-    WallSleep, compat,
+    DelayQueue, FutureExt, Interval, MissedTickBehavior, Sleep, StreamExt, TimeoutQueue, WallSleep,
+    compat,
 };
 
 #[cfg(feature = "cron")]
@@ -27,7 +27,7 @@ pub(super) trait Subject: Send {
 }
 
 /// How many kinds there are.
-const KINDS: u64 = 21;
+const KINDS: u64 = 20;
 
 /// One of any kind, on the timer of `world`.
 pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
@@ -53,7 +53,6 @@ pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
         15 => future(source().timeout_at(timer.now() + span.min(3600 * SECOND))),
         16 => stream(source().throttle_first(span).with_timer(timer)),
         17 => stream(source().delay(span).with_timer(timer)),
-        18 => Box::new(called(world, period)),
         _ => foreign_trait(world, span),
     }
 }
@@ -92,47 +91,14 @@ fn foreign_trait(world: &Arc<World>, span: Duration) -> Box<dyn Subject> {
     }
 }
 
-/// A hostile function that the driver calls.
-fn called(world: &Arc<World>, period: Duration) -> Callback {
-    let (timer, span) = (world.timer(), world.span());
-    let (held, own) = (Value::new(world), Arc::clone(world));
-    let function = move || {
-        let _held = &held;
-        own.act();
-    };
-    match world.random(3) {
-        0 => timer.call_after(span, function),
-        1 => timer.call_at(timer.now() + span.min(3600 * SECOND), function),
-        _ => timer.call_every(period, function),
-    }
-}
-
-impl Subject for Callback {
-    fn poll(&mut self, _: &Waker) {
-        drop(format!("{self:?}"));
-    }
-
-    fn disturb(&mut self, world: &Arc<World>) {
-        match world.random(3) {
-            0 => drop(self.cancel()),
-            // Two functions of two threads may not wait for each other.
-            1 if world.clock.is_some() => drop(self.cancel_and_wait()),
-            _ => *self = called(world, ms(1)),
-        }
-    }
-}
-
 impl Subject for Sleep {
     fn poll(&mut self, waker: &Waker) {
         let _ = poll_with(self, waker);
     }
 
     fn disturb(&mut self, world: &Arc<World>) {
-        let _ = (self.is_elapsed(), format!("{self:?}"), self.remaining());
-        match world.random(4) {
-            0 => drop(self.cancel()),
-            _ => self.reset_after(world.span()),
-        }
+        let _ = (self.is_elapsed(), format!("{self:?}"));
+        self.reset_after(world.span());
     }
 }
 
@@ -163,11 +129,10 @@ impl Subject for Interval {
     }
 
     fn disturb(&mut self, world: &Arc<World>) {
-        match world.random(5) {
+        match world.random(4) {
             0 => self.reset(),
             1 => self.reset_immediately(),
             2 => self.set_missed_tick_behavior(MissedTickBehavior::Skip),
-            3 => self.set_period(world.span().max(Duration::from_micros(50))),
             _ => self.reset_after(world.span()),
         }
     }
