@@ -371,12 +371,12 @@ impl Engine {
                 }
                 let taken = batch.len() - held;
                 let worked = taken > 0 || turned == Turned::Partly;
-                // Nobody waits while a slot of many is filed again.
-                let files = turned == Turned::Partly && taken < BATCH;
+                // Nobody waits while a slot of many is filed again, or for room in the batch.
+                let urgent = turned == Turned::Partly && taken < BATCH;
                 let (earliest, left) = (shard.earliest(), shard.pending());
                 drop(shard);
                 pass.lateness_ns_max = pass.lateness_ns_max.max(lateness_ns_max);
-                if files || batch.is_full() || until.is_some() {
+                if urgent || until.is_some() {
                     pass.fired += self.wake(batch);
                 }
                 if worked && until.is_some_and(|until| self.clock.now() >= until) {

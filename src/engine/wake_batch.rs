@@ -42,14 +42,9 @@ impl WakeBatch {
         self.wakers.len()
     }
 
-    /// How many more it takes under one lock.
+    /// How many more it takes under one lock. None once it is full, until it has been woken.
     pub(crate) fn room(&self) -> usize {
         BATCH.min(HELD - self.wakers.len()).min(usize::try_from(self.left).unwrap_or(usize::MAX))
-    }
-
-    /// Whether it has to be woken before it takes as many more as there may be under one lock.
-    pub(crate) fn is_full(&self) -> bool {
-        HELD - self.wakers.len() < BATCH
     }
 
     pub(crate) fn push(&mut self, waker: Waker) {

@@ -272,6 +272,18 @@ fn a_sleep_that_is_armed_again_for_never_fires_once_it_has_a_deadline() {
 }
 
 #[test]
+fn a_sleep_that_waits_for_ever_is_not_forgotten_when_all_others_have_fired() {
+    let (timer, clock) = virtual_timer();
+    let [mut sleep, mut other] = [timer.sleep(SECOND), timer.sleep(2 * SECOND)];
+    assert!(poll(&mut sleep).is_pending() && poll(&mut other).is_pending());
+    sleep.reset_after(Duration::MAX);
+    assert_eq!(clock.advance(2 * SECOND), 1);
+    sleep.reset_after(SECOND);
+    assert_eq!(clock.next_deadline(), Some(sleep.deadline()));
+    assert_eq!(clock.advance(SECOND), 1);
+}
+
+#[test]
 fn huge_durations_saturate() {
     let (timer, clock) = virtual_timer();
     for delay in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX)] {

@@ -636,3 +636,14 @@ mod held {
         tracked
     }
 }
+
+#[test]
+fn the_next_deadline_is_exact_although_an_earlier_one_was_cancelled() {
+    let (timer, clock) = virtual_timer();
+    let mut sleeps = [1, 100_000, 100_001].map(|n| timer.sleep(n * ms(1)));
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+    let [_first, second, third] = sleeps;
+    drop(second);
+    assert_eq!(clock.advance(ms(1)), 1);
+    assert_eq!(clock.next_deadline(), Some(third.deadline()));
+}
