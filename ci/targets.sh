@@ -1,25 +1,122 @@
 #!/usr/bin/env bash
-# Checks that the library builds for other targets, or for those named: with rustup's std of a
-# target where that is installed, else with Debian's rustc and a std that it checks as well. Runs
-# nothing.
+# Checks that the library builds for other targets, or for those named, and runs the tests on those
+# that something here can run. Ends with a table of what was done. PLATFORMS.md says what each
+# system does with timers.
+#
+#   ci/targets.sh [TARGET...]          checks only
+#   ci/targets.sh --test [TARGET...]   and tests, which takes minutes for each target that runs
+#
+# It takes rustup's std of a target where that is installed, else Debian's rustc and a std that it
+# builds. Linkers, wine and qemu are Debian's; with --test they are installed if they are missing.
+# `ci/web.sh` runs the tests of browsers.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
+export DEBIAN_FRONTEND=noninteractive CARGO_TARGET_DIR=$PWD/target/targets
 
-[ $# -gt 0 ] || set -- i686-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc \
-    x86_64-unknown-freebsd wasm32-wasip1 wasm32-unknown-unknown
-installed=$(rustc --print sysroot)/lib/rustlib
+test=
+[ "${1:-}" != --test ] || { test=yes; shift; }
+[ $# -gt 0 ] || set -- x86_64-pc-windows-gnu x86_64-pc-windows-msvc \
+    i686-unknown-linux-gnu armv7-unknown-linux-gnueabihf powerpc-unknown-linux-gnu \
+    aarch64-unknown-linux-gnu aarch64-linux-android \
+    aarch64-apple-darwin aarch64-apple-ios \
+    x86_64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd \
+    wasm32-wasip1 wasm32-wasip2 wasm32-unknown-unknown
+sysroot=$(rustc --print sysroot)
 
-missing=
+# How the tests of a target are linked and run here, and the packages for both; `skip` is what
+# cannot be run. Fails if nothing can.
+runner_of() {
+    emulator=''
+    # These have `cc` make a library for the processor that it runs on.
+    skip=(--skip wall::shifted --skip system_clock)
+    case $1 in
+    x86_64-pc-windows-gnu)
+        linker=x86_64-w64-mingw32-gcc runner=wine
+        packages=(gcc-mingw-w64-x86-64-win32 wine wine64)
+        ;;
+    i686-unknown-linux-gnu)
+        linker=i686-linux-gnu-gcc runner=
+        packages=(gcc-i686-linux-gnu libc6-dev-i386-cross libc6-i386 lib32gcc-s1)
+        ;;
+    armv7-unknown-linux-gnueabihf)
+        linker=arm-linux-gnueabihf-gcc runner="qemu-arm-static -L /usr/arm-linux-gnueabihf"
+        emulator=$runner
+        # qemu says that a program has started which has not.
+        skip+=(--skip cron::crontab::jobs_tests)
+        packages=(gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user-static)
+        ;;
+    *) return 1 ;;
+    esac
+}
+
+# Makes wine ready: a home of its own, and a library that Debian's is too old to have.
+prepare_wine() {
+    local home=$PWD/target/wine
+    export WINEPREFIX=$home WINEDEBUG=-all
+    [ ! -e "$home/drive_c/windows/system32/bcryptprimitives.dll" ] || return 0
+    mkdir -p "$home"
+    wine64 wineboot --init >/dev/null 2>&1
+    cat >"$home/random.c" <<'END'
+#include <windows.h>
+BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
+BOOL WINAPI ProcessPrng(PBYTE to, SIZE_T count) { return SystemFunction036(to, (ULONG)count); }
+END
+    x86_64-w64-mingw32-gcc -shared "$home/random.c" -ladvapi32 \
+        -o "$home/drive_c/windows/system32/bcryptprimitives.dll"
+}
+
+# with_std TARGET COMMAND...: cargo, with a std of that target. Fails if there is none.
+with_std() {
+    local target=$1 std=(-Zbuild-std)
+    shift
+    if [ -d "$sysroot/lib/rustlib/$target/lib" ]; then
+        cargo "$@" --target "$target"
+    else
+        [ "$1" = test ] || std=(-Zbuild-std=std,panic_abort)
+        env "${rust[@]}" RUSTC_BOOTSTRAP=1 cargo "$@" "${std[@]}" --target "$target"
+    fi
+}
+
+run_tests() {
+    local target=$1 linker runner emulator packages skip name log=$CARGO_TARGET_DIR/$1.log
+    if ! runner_of "$target"; then
+        tests="untested: nothing here runs it"
+        return
+    fi
+    if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
+        apt-get update -qq >&2
+        apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
+    fi
+    [ "$runner" != wine ] || prepare_wine
+    name=$(tr a-z- A-Z_ <<<"$target")
+    export "CARGO_TARGET_${name}_LINKER=$linker"
+    [ -z "$runner" ] || export "CARGO_TARGET_${name}_RUNNER=$runner"
+    export TOURBILLON_EMULATOR=$emulator
+    if with_std "$target" test --locked --all-features --lib --test it \
+        -- "${skip[@]}" 2>&1 | tee "$log"; then
+        tests=$(awk '/^test result: ok/ { n += $4 } END { print n " passed" }' "$log")
+        tests+=", by ${runner:-the kernel here}"
+    else
+        tests="FAILED" failed=yes
+    fi
+}
+
+table= failed=
 for target; do
     say "$target"
-    if [ -d "$installed/$target/lib" ]; then
-        cargo check --quiet --locked --lib --target "$target"
-    elif unpack_rust source "" rust-web-src; then
-        env "${rust[@]}" RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=target/targets \
-            cargo check --quiet --locked --lib -Zbuild-std=std,panic_abort --target "$target"
-    else
-        missing+=" $target"
+    tests=- library=checked
+    if [ ! -d "$sysroot/lib/rustlib/$target/lib" ] && ! unpack_rust source "" rust-web-src; then
+        library="no std of it here"
+    elif ! with_std "$target" check --quiet --locked --lib; then
+        library=FAILED failed=yes
+    elif [ -n "$test" ]; then
+        run_tests "$target"
     fi
+    [ "$target" != wasm32-unknown-unknown ] || tests="by ci/web.sh"
+    table+="$target|$library|$tests"$'\n'
 done
-[ -z "$missing" ] ||
-    not_checked "targets:$missing" "neither rustup nor Debian has a std of them here"
+say "what was done"
+printf 'target|library|tests\n%s' "$table" | column -t -s '|'
+[ -z "$failed" ]
+! grep -q 'no std of it' <<<"$table" ||
+    not_checked "targets" "neither rustup nor Debian has a std of some here"

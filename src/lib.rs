@@ -81,6 +81,7 @@
 //! the system. Before version 1803 of Windows 10 there is none; a wait then ends with a tick, so a
 //! timer may fire up to 15.6 ms late, and still never early. A poll of a sleep completes it by the
 //! clock. A loop that turns a [`Driver`] by hand can use any finer wait that the system has.
+//! [Platforms](design::platforms) has the table of systems.
 //!
 //! # Panics
 //!
@@ -227,6 +228,8 @@ pub mod design {
     pub mod architecture {}
     #[doc = include_str!("../HAZARDS.md")]
     pub mod hazards {}
+    #[doc = include_str!("../PLATFORMS.md")]
+    pub mod platforms {}
     #[doc = include_str!("../PROOF.md")]
     pub mod proof {}
     #[doc = include_str!("driver/PROTOCOL.md")]

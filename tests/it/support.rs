@@ -98,10 +98,15 @@ impl Drop for Dropped {
     }
 }
 
-/// What runs the ignored test `name` of this binary in a process of its own.
+/// What runs the ignored test `name` of this binary in a process of its own: the system, or the
+/// emulator that `ci/targets.sh` names.
 pub(crate) fn alone(name: &str) -> Command {
+    let emulator = std::env::var("TOURBILLON_EMULATOR").unwrap_or_default();
     let binary = std::env::current_exe().expect("the test binary has a path");
-    let mut command = Command::new(binary);
+    let binary = binary.to_str().expect("the path is text");
+    let mut words = emulator.split_whitespace().chain([binary]);
+    let mut command = Command::new(words.next().expect("there is the binary"));
+    command.args(words);
     command.args(["--ignored", "--exact", "--nocapture", name]);
     command
 }

@@ -365,15 +365,7 @@ fn a_timer_that_counts_suspend_is_never_early_either() {
 /// Runs the ignored test `name` of this binary in a process of its own, with `environment`.
 #[cfg(unix)]
 fn in_a_process_of_its_own(name: &str, environment: &[(&str, &std::path::Path)]) {
-    let binary = std::env::current_exe().expect("the test binary has a path");
-    let output = std::process::Command::new(binary)
-        .args(["--ignored", "--exact", &format!("wall::{name}")])
-        .envs(environment.iter().copied())
-        .output()
-        .expect("the test binary can be run");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}{stderr}");
+    passes(alone(&format!("wall::{name}")).envs(environment.iter().copied()));
 }
 
 /// Tests in processes whose clocks are shifted by `clock_shim.c`, which stands in for the kernel.
