@@ -1,7 +1,7 @@
 //! `Driver`: turn, next deadline, hook.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -382,6 +382,7 @@ fn the_wait_is_rounded_up_to_milliseconds_and_never_ends_before_the_deadline() {
 #[cfg(target_os = "linux")]
 mod descriptor {
     use std::os::fd::{AsFd, AsRawFd};
+    use std::sync::atomic::AtomicBool;
 
     use rustix::event::{PollFd, PollFlags, poll as poll_fds};
     use rustix::io::{FdFlags, fcntl_getfd};
