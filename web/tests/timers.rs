@@ -115,6 +115,7 @@ async fn what_is_further_off_than_a_timeout_can_be_does_not_fire_at_once() {
     js_sleep(20).await;
     assert!(is_pending(&mut sleep).await);
     assert_eq!((timer.stats().fired, timer.stats().pending), (0, 1));
+    assert_eq!(timer.stats().driver_wakeups, 1, "the timeout is still to come");
 }
 
 #[wasm_bindgen_test]
