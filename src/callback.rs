@@ -190,8 +190,18 @@ impl<F: FnMut() + Send + 'static> Shared<F> {
 
 impl<F: FnMut() + Send + 'static> Wake for Shared<F> {
     fn wake(self: StdArc<Self>) {
+        // A child of the process must not wait for the lock; see `cancel`.
+        if self.generation.is_past() {
+            return;
+        }
         let Some(mut call) = self.take(false) else { return };
-        if guarded(|| (call.function)()).is_none() {
+        let returned = guarded(|| (call.function)());
+        if self.generation.is_past() {
+            // The function has forked, and this is the child.
+            guarded(|| drop(call));
+            return;
+        }
+        if returned.is_none() {
             call.when.sleep_mut().engine().count_panics(1);
             return self.finish(call);
         }

@@ -225,16 +225,27 @@ impl Head {
     }
 }
 
+/// When a wheel allocates the list heads of its slots, 11 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// With the first entry that is filed. From then on, what is filed and removed one by one
+    /// allocates nothing.
+    Ahead,
+    /// Sixteen at a time, with the first entry of each.
+    AsNeeded,
+}
+
 /// All list heads.
 struct Heads {
-    /// In groups, which are made as a slot of each is first filled.
+    memory: Memory,
     slots: [Option<Box<[Head; HEADS]>>; LEVELS * SLOTS / HEADS],
     draining: Head,
 }
 
 impl Heads {
-    const fn new() -> Self {
-        Self { slots: [const { None }; LEVELS * SLOTS / HEADS], draining: Head::empty(DRAINING) }
+    const fn new(memory: Memory) -> Self {
+        let slots = [const { None }; LEVELS * SLOTS / HEADS];
+        Self { memory, slots, draining: Head::empty(DRAINING) }
     }
 
     /// The head `at`; if a slot's, one that was filled at some time.
@@ -251,18 +262,25 @@ impl Heads {
     #[inline(always)]
     fn get_mut(&mut self, at: u32) -> &mut Head {
         let index = (at - FIRST_HEAD) as usize;
+        if self.slots.get(index / HEADS).is_some_and(Option::is_none) {
+            self.make(index / HEADS);
+        }
         match self.slots.get_mut(index / HEADS) {
-            Some(group) => {
-                let first = at - (index % HEADS) as u32;
-                &mut group.get_or_insert_with(|| Self::group(first))[index % HEADS]
-            }
+            Some(group) => &mut group.as_mut().expect("it has just been made")[index % HEADS],
             None => &mut self.draining,
         }
     }
 
+    /// Makes a group of heads, and perhaps the others.
     #[cold]
-    fn group(first: u32) -> Box<[Head; HEADS]> {
-        Box::new(std::array::from_fn(|offset| Head::empty(first + offset as u32)))
+    fn make(&mut self, group: usize) {
+        let needed = |index: usize| self.memory == Memory::Ahead || index == group;
+        for (index, heads) in self.slots.iter_mut().enumerate().filter(|(index, _)| needed(*index))
+        {
+            let first = FIRST_HEAD + (index * HEADS) as u32;
+            let head = |offset| Head::empty(first + offset as u32);
+            *heads = Some(Box::new(std::array::from_fn(head)));
+        }
     }
 }
 
@@ -306,6 +324,9 @@ pub(crate) struct Wheel<T> {
     blocks: Store<Block>,
     /// The entry that is to be taken back next.
     discarded: Filed,
+    /// What is due by then is handed out of the slot that is being emptied; the rest is filed
+    /// again, also if a later turn goes on with it. So what is due between the two keeps its order.
+    draining_to: Tick,
     /// One bit per occupied slot.
     slots: [u64; LEVELS],
     heads: Heads,
@@ -313,7 +334,7 @@ pub(crate) struct Wheel<T> {
 
 impl<T: Timed> Wheel<T> {
     /// Creates an empty wheel at `elapsed`.
-    pub(crate) const fn new(elapsed: Tick) -> Self {
+    pub(crate) const fn new(elapsed: Tick, memory: Memory) -> Self {
         Self {
             elapsed,
             len: 0,
@@ -322,8 +343,9 @@ impl<T: Timed> Wheel<T> {
             entries: Store::new(),
             blocks: Store::new(),
             discarded: Filed::NONE,
+            draining_to: elapsed,
             slots: [0; LEVELS],
-            heads: Heads::new(),
+            heads: Heads::new(memory),
         }
     }
 
@@ -379,8 +401,7 @@ impl<T: Timed> Wheel<T> {
         // What was filed again out of the draining list was ahead of its equals there.
         let first = self.first_slot().into_iter().flat_map(|head| self.walk(head));
         let all = first.chain(self.walk(DRAINING));
-        let left = all.filter(|(_, key)| self.value(*key).place().0.get() != self.discarded.0);
-        let (deadline, key) = left.min_by_key(|(deadline, _)| *deadline)?;
+        let (deadline, key) = all.min_by_key(|(deadline, _)| *deadline)?;
         (deadline != Tick::NEVER).then_some(key)
     }
 
@@ -407,14 +428,14 @@ impl<T: Timed> Wheel<T> {
     #[inline(always)]
     fn file(&mut self, key: NodeKey, deadline: Tick) -> Filed {
         let (level, slot) = self.slot_of(deadline);
+        let filed = self.append(head_of(level, slot), key, deadline);
         self.levels |= 1 << level;
         self.slots[level] |= 1 << slot;
-        self.append(head_of(level, slot), key, deadline)
+        filed
     }
 
     #[inline(always)]
     fn append(&mut self, at: u32, key: NodeKey, deadline: Tick) -> Filed {
-        self.len += 1;
         let head = self.heads.get_mut(at);
         let last = head.last;
         if last == at {
@@ -422,6 +443,7 @@ impl<T: Timed> Wheel<T> {
         } else {
             head.bound = head.bound.min(deadline);
             if let Some(index) = self.blocks.get(last).push(key) {
+                self.len += 1;
                 return Filed::at(last, index);
             }
         }
@@ -436,6 +458,7 @@ impl<T: Timed> Wheel<T> {
         self.heads.get_mut(at).last = number;
         self.set_next(last, number);
         self.blocks.get(number).begin(at, last, key);
+        self.len += 1;
         Filed::at(number, 0)
     }
 
@@ -534,9 +557,10 @@ impl<T: Timed> Wheel<T> {
         mut due: impl FnMut(&T, Tick),
     ) -> Turned {
         self.take_back_discarded();
+        self.draining_to = now.min(self.draining_to);
         loop {
             while self.heads.draining.first != DRAINING {
-                if !self.empty_block(self.heads.draining.first, now, &mut allowance, &mut due) {
+                if !self.empty_block(self.heads.draining.first, &mut allowance, &mut due) {
                     return Turned::Partly;
                 }
             }
@@ -553,7 +577,6 @@ impl<T: Timed> Wheel<T> {
     fn empty_block(
         &mut self,
         number: u32,
-        now: Tick,
         allowance: &mut Allowance,
         due: &mut impl FnMut(&T, Tick),
     ) -> bool {
@@ -565,20 +588,21 @@ impl<T: Timed> Wheel<T> {
         });
         for (index, deadline) in deadlines.into_iter().enumerate() {
             let Some(deadline) = deadline else { continue };
-            if allowance.expiries == 0 || allowance.moves == 0 {
+            let is_due = deadline <= self.draining_to;
+            if is_due && allowance.expiries == 0 || allowance.moves == 0 {
                 return false;
             }
             let key = self.take(Filed::at(number, index));
             self.len -= 1;
-            if deadline > now {
-                allowance.moves -= 1;
-                let filed = self.file(key, deadline);
-                self.entries.value(key).place().file(filed);
-            } else {
+            if is_due {
                 allowance.expiries -= 1;
                 let entry = self.entries.value(key);
                 entry.place().0.set(key.number());
                 due(entry, deadline);
+            } else {
+                allowance.moves -= 1;
+                let filed = self.file(key, deadline);
+                self.entries.value(key).place().file(filed);
             }
         }
         true
@@ -598,6 +622,7 @@ impl<T: Timed> Wheel<T> {
         // none; a slot that holds deadlines of the past begins at `elapsed` itself.
         self.elapsed = start.max(self.elapsed);
         self.draining_shift = BITS * level as u32;
+        self.draining_to = now;
         let Head { first, last, .. } = std::mem::replace(head, Head::empty(at));
         (self.heads.draining.first, self.heads.draining.last) = (first, last);
         self.set_prev(first, DRAINING);

@@ -9,7 +9,7 @@ use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
-use crate::wheel::{Allowance, Timed, Turned, Wheel};
+use crate::wheel::{Allowance, Memory, Timed, Turned, Wheel};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
 /// 100 ns where the memory is cold. The models, of a few timers each, have turns end partly all the
@@ -77,7 +77,7 @@ impl Shard {
             earliest: Tick::NEVER,
             exact: true,
             counters: ShardCounters::default(),
-            wheel: Wheel::new(now),
+            wheel: Wheel::new(now, Memory::Ahead),
             lateness: Lateness::default(),
         }
     }

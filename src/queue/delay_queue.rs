@@ -15,7 +15,7 @@ use crate::sync::unmodelled::{AtomicU32, AtomicU64};
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::timer::{Timer, never};
-use crate::wheel::{self, Allowance, Filed, Place, Timed, Turned, Wheel};
+use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned, Wheel};
 
 /// A queue of values that each expire at their own deadline: retries, caches, sessions.
 ///
@@ -333,7 +333,7 @@ struct ByDeadline {
 
 impl From<Tick> for ByDeadline {
     fn from(now: Tick) -> Self {
-        Self { wheel: Wheel::new(now), turning_to: None }
+        Self { wheel: Wheel::new(now, Memory::AsNeeded), turning_to: None }
     }
 }
 
@@ -369,7 +369,8 @@ impl Order for ByDeadline {
     fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
         if let Some(key) = slab.entry_mut(index).position.take() {
             let filed = self.wheel.value(key).place().filed();
-            self.wheel.discard(filed);
+            self.wheel.remove(filed);
+            self.wheel.store().release(key);
         }
     }
 

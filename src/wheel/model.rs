@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{
-    Allowance, DRAINING, FILLED, FIRST_HEAD, Filed, KEYS, LEVELS, NodeKey, Place, Timed, Turned,
-    Wheel, head_of,
+    Allowance, DRAINING, FILLED, FIRST_HEAD, Filed, KEYS, LEVELS, Memory, NodeKey, Place, Timed,
+    Turned, Wheel, head_of,
 };
 use crate::tick::Tick;
 
@@ -58,7 +58,12 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) fn starting_at(now: Tick) -> Self {
-        Self { wheel: Wheel::new(now), now, filed: BTreeMap::new(), insertions: 0 }
+        Self {
+            wheel: Wheel::new(now, Memory::AsNeeded),
+            now,
+            filed: BTreeMap::new(),
+            insertions: 0,
+        }
     }
 
     pub(crate) fn apply(&mut self, op: &Op) {

@@ -105,7 +105,7 @@ fn expired(wheel: &mut Wheel<Entry>, now: u64) -> usize {
 
 #[test]
 fn an_empty_wheel_has_no_deadline_and_turns_to_the_end() {
-    let mut wheel = Wheel::<Entry>::new(Tick::ORIGIN);
+    let mut wheel = Wheel::<Entry>::new(Tick::ORIGIN, Memory::AsNeeded);
     assert_eq!(wheel.next_deadline(), None);
     assert_eq!(expired(&mut wheel, Tick::LAST.raw()), 0);
 }
@@ -118,7 +118,7 @@ fn every_deadline_expires_at_its_tick_and_not_before() {
             else {
                 continue;
             };
-            let mut wheel = Wheel::new(Tick::from_raw(start));
+            let mut wheel = Wheel::new(Tick::from_raw(start), Memory::AsNeeded);
             filed(&mut wheel, deadline);
             assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(deadline)));
             assert_eq!(expired(&mut wheel, deadline - 1), 0, "{start} + {distance}");
@@ -130,7 +130,7 @@ fn every_deadline_expires_at_its_tick_and_not_before() {
 #[test]
 fn a_far_timer_does_not_hide_a_near_one() {
     let start = Tick::ORIGIN.raw();
-    let mut wheel = Wheel::new(Tick::ORIGIN);
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     filed(&mut wheel, Tick::LAST.raw());
     for step in 1..=200 {
         let deadline = start + step * 1_000_000_007;
@@ -143,7 +143,7 @@ fn a_far_timer_does_not_hide_a_near_one() {
 
 #[test]
 fn removing_the_last_far_timer_leaves_later_ones_visible() {
-    let mut wheel = Wheel::new(Tick::ORIGIN);
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     let far = filed(&mut wheel, Tick::LAST.raw());
     remove(&mut wheel, far);
     assert_eq!(wheel.next_deadline(), None);
@@ -154,7 +154,7 @@ fn removing_the_last_far_timer_leaves_later_ones_visible() {
 #[test]
 fn a_clock_that_steps_back_moves_nothing_and_expires_nothing_early() {
     let start = Tick::ORIGIN.raw();
-    let mut wheel = Wheel::new(Tick::ORIGIN);
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     filed(&mut wheel, start + 100);
     assert_eq!(expired(&mut wheel, start + 50), 0);
     assert_eq!(expired(&mut wheel, start), 0);
@@ -169,7 +169,7 @@ fn a_clock_that_steps_back_moves_nothing_and_expires_nothing_early() {
 
 #[test]
 fn a_turn_stops_at_its_allowance_and_goes_on_where_it_stopped() {
-    let mut wheel = Wheel::new(Tick::ORIGIN);
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     let deadline = Tick::ORIGIN.raw() + 1_000_000;
     let keys: Vec<_> = (0..10).map(|_| filed(&mut wheel, deadline)).collect();
     let allowance = Allowance { expiries: 4, moves: 100 };
@@ -184,7 +184,7 @@ fn a_turn_stops_at_its_allowance_and_goes_on_where_it_stopped() {
 
 #[test]
 fn debug_names_the_occupied_levels() {
-    let mut wheel = Wheel::new(Tick::ORIGIN);
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     filed(&mut wheel, Tick::ORIGIN.raw() + 3);
     let shown = format!("{wheel:?}");
     assert!(shown.contains("elapsed: +0ns") && shown.contains("level 0"), "{shown}");

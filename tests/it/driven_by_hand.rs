@@ -288,6 +288,27 @@ fn turns_cut_short_fire_equal_deadlines_in_the_order_in_which_they_were_armed() 
     assert!(order.lock().unwrap().iter().copied().eq(0..100));
 }
 
+/// All four lie in one slot. The first turn files the first one finely, fires the second, and stops
+/// at the third; the clock moves on before the next turn comes to the fourth.
+#[test]
+fn turns_cut_short_keep_the_order_though_the_clock_moves_between_them() {
+    for (first, last) in [(100, 100), (90, 100)] {
+        let mut rig = rig();
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let mut sleeps = [first, 70, 75, last].map(|n| rig.timer.sleep(Duration::from_nanos(n)));
+        for (index, sleep) in sleeps.iter_mut().enumerate() {
+            let order = order.clone();
+            let waker = callback(move || order.lock().unwrap().push(index));
+            assert!(poll_with(sleep, &waker).is_pending());
+        }
+        rig.clock.jump(Duration::from_nanos(80));
+        assert_eq!(rig.driver.turn_within(Budget::Timers(1)).fired, 1);
+        rig.clock.jump(Duration::from_nanos(20));
+        while rig.driver.turn_within(Budget::Timers(1)).more {}
+        assert_eq!(*order.lock().unwrap(), [1, 2, 0, 3]);
+    }
+}
+
 #[test]
 fn turns_cut_short_serve_every_shard_in_its_turn() {
     let clock = VirtualClock::new();
