@@ -57,7 +57,7 @@ prepare_wine() {
     export WINEPREFIX=$home WINEDEBUG=-all
     [ ! -e "$home/drive_c/windows/system32/bcryptprimitives.dll" ] || return 0
     mkdir -p "$home"
-    wine64 wineboot --init >/dev/null 2>&1
+    wine wineboot --init >/dev/null 2>&1
     cat >"$home/random.c" <<'END'
 #include <windows.h>
 BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
