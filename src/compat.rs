@@ -49,7 +49,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// - The thread that drops it drops its waker at once. There, the helper thread does that later.
 /// - If the driver thread cannot be started, the poll panics, and the next one tries again. There,
 ///   a delay that was made after that failure panics in every poll.
-/// - It is [`UnwindSafe`](std::panic::UnwindSafe), and takes 24 bytes instead of 8 and an
+/// - It is [`UnwindSafe`](std::panic::UnwindSafe), and takes 32 bytes instead of 8 and an
 ///   allocation.
 ///
 /// # Cancel safety

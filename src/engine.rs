@@ -89,6 +89,8 @@ pub(crate) struct Engine {
     counters: Counters,
     /// Whether each shard keeps a histogram.
     keeps_lateness: bool,
+    /// The tolerance that new sleeps have, in nanoseconds.
+    tolerance: u64,
 }
 
 /// Counters of what is no shard's business.
@@ -163,7 +165,19 @@ impl Engine {
                 panics: AtomicU64::new(0),
             },
             keeps_lateness: false,
+            tolerance: 0,
         }
+    }
+
+    /// The same engine, whose new sleeps have this tolerance, in nanoseconds.
+    pub(crate) fn with_tolerance(mut self, tolerance: u64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    #[inline]
+    pub(crate) fn tolerance(&self) -> u64 {
+        self.tolerance
     }
 
     /// The same engine, with a lateness histogram in each shard if it is `wanted`.
@@ -202,6 +216,7 @@ impl Engine {
             let mut engine = Self::new(this.clock.clone(), this.shards.len(), driven_by);
             // ORDERING: Relaxed; it was written, if it was, before the fork.
             engine.closed = AtomicBool::new(this.closed.load(Ordering::Relaxed));
+            let engine = engine.with_tolerance(this.tolerance);
             Arc::new(engine.keeping_lateness(this.keeps_lateness))
         }))
     }

@@ -295,6 +295,29 @@ impl Interval {
         self.period = period;
     }
 
+    /// The same interval, whose ticks may each be fired up to `tolerance` after their instant, to
+    /// share a wake-up with others; see [`Builder::tolerance`](crate::Builder::tolerance). It does
+    /// not drift by that: [`tick`](Self::tick) returns the instants of the schedule.
+    ///
+    /// One as long as the period or longer makes it miss ticks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # pollster::block_on(async {
+    /// let ms = Duration::from_millis;
+    /// let mut interval = tourbillon::interval(ms(2)).with_tolerance(ms(1));
+    /// let first = interval.tick().await;
+    /// assert_eq!(interval.tick().await, first + ms(2));
+    /// # });
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
+        self.sleep.set_tolerance(tolerance);
+        self
+    }
+
     /// What happens when ticks are missed.
     ///
     /// # Examples

@@ -83,6 +83,9 @@
 //! clock. A loop that turns a [`Driver`] by hand can use any finer wait that the system has.
 //! [Platforms](design::platforms) has the table of systems.
 //!
+//! Most timers need not be that exact. With a tolerance ([`Builder::tolerance`],
+//! [`Sleep::set_tolerance`]) they meet at round instants, and the driver wakes up less often.
+//!
 //! # Panics
 //!
 //! Every public item that can panic says when, under `# Panics`. These are a few arguments that

@@ -213,6 +213,10 @@ impl<T, O: Order> Queue<T, O> {
         Self { slab: Slab::new(), order: order(now), waiter, now }
     }
 
+    pub(crate) fn set_tolerance(&mut self, tolerance: Duration) {
+        self.waiter.set_tolerance(tolerance);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
     }

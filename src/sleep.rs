@@ -10,21 +10,23 @@ use std::time::Duration;
 
 use futures_core::FusedFuture;
 
+use crate::clock::Clock;
 use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
-use crate::tick::Tick;
+use crate::tick::{Tick, saturated_nanos};
 use crate::time::Instant;
 
 /// A future that completes once its deadline has come.
 ///
 /// Made by [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until), [`never`](crate::never)
 /// and the methods of [`Timer`](crate::Timer) of the same names. Works on any executor, needs no
-/// pinning, and takes 24 bytes.
+/// pinning, and takes 32 bytes.
 ///
 /// # Guarantees
 ///
 /// - Never early: it completes at its deadline or after, by the clock of its timer.
+/// - It is fired at its deadline, or with a [tolerance](Self::set_tolerance) up to that much later.
 /// - Nothing is registered before the first poll that finds the deadline in the future. A deadline
 ///   already past completes that very poll, without the driver. (If the kernel is so late to move
 ///   its own clock that the poll cannot tell, the driver fires it at once.)
@@ -65,6 +67,8 @@ pub struct Sleep {
     engine: EngineRef,
     /// The deadline in force.
     deadline: Tick,
+    /// How much later than that it may be fired, in nanoseconds.
+    tolerance: u64,
     /// `None` while not armed, `SPENT` once completed. INVARIANT: any other was made by `engine`.
     claim: Option<Claim>,
 }
@@ -79,7 +83,15 @@ enum Place<'a> {
 impl Sleep {
     #[inline]
     pub(crate) fn new(engine: EngineRef, deadline: Tick) -> Self {
-        Self { engine, deadline, claim: None }
+        Self::until(engine, |_| deadline)
+    }
+
+    /// The same, with a deadline by the engine's clock.
+    #[inline]
+    pub(crate) fn until(engine: EngineRef, deadline: impl FnOnce(&Clock) -> Tick) -> Self {
+        let shared = engine.get();
+        let (deadline, tolerance) = (deadline(shared.clock()), shared.tolerance());
+        Self { engine, deadline, tolerance, claim: None }
     }
 
     /// The instant at which the sleep completes.
@@ -221,6 +233,68 @@ impl Sleep {
         had_deadline && (unfired || waited)
     }
 
+    /// How much later than its deadline the sleep may be fired.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// assert_eq!(tourbillon::never().tolerance(), Duration::ZERO);
+    /// ```
+    pub fn tolerance(&self) -> Duration {
+        Duration::from_nanos(self.tolerance)
+    }
+
+    /// Changes how much later than its deadline the sleep may be fired, so that it shares a wake-up
+    /// with others. [`Builder::tolerance`](crate::Builder::tolerance) says how; it sets the
+    /// tolerance that a timer's sleeps begin with, which is zero by default.
+    ///
+    /// The deadline stays, and so does the tolerance when that is reset. An armed sleep stays armed
+    /// and needs no poll. One that has completed stays so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # pollster::block_on(async {
+    /// let mut sleep = tourbillon::sleep(Duration::from_millis(1));
+    /// sleep.set_tolerance(Duration::from_millis(2));
+    /// sleep.await; // ends after 1 to 3 ms
+    /// # });
+    /// ```
+    pub fn set_tolerance(&mut self, tolerance: Duration) {
+        let old = self.due();
+        self.tolerance = saturated_nanos(tolerance);
+        let engine = self.engine.get();
+        if let Place::Armed(entry) = self.place(engine) {
+            self.move_entry(engine, entry, old);
+        }
+    }
+
+    /// The same sleep with another tolerance; see [`set_tolerance`](Self::set_tolerance).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let idle = tourbillon::sleep(60 * second).with_tolerance(second);
+    /// assert_eq!(idle.tolerance(), second);
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
+        self.set_tolerance(tolerance);
+        self
+    }
+
+    /// When the driver is to fire it: what its entry is filed under.
+    #[inline]
+    fn due(&self) -> Tick {
+        self.deadline.meeting_within(self.tolerance)
+    }
+
     /// Whether the driver has taken its waker.
     #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
     pub(crate) fn has_fired(&self) -> bool {
@@ -238,26 +312,32 @@ impl Sleep {
 
     #[inline]
     pub(crate) fn reset_to(&mut self, deadline: Tick) {
-        let old = std::mem::replace(&mut self.deadline, deadline);
+        let old = self.due();
+        self.deadline = deadline;
         let engine = self.engine.get();
         match self.place(engine) {
             Place::Unarmed => {}
             Place::Completed => self.claim = None,
-            Place::Armed(entry) => {
-                // Only ever later than what the driver may have read: it may file the entry under
-                // any deadline it has seen. On a virtual clock equal deadlines fire in the order
-                // they were set, so there the wheel must follow at once.
-                let later = deadline >= old && !engine.clock().is_virtual();
-                if later {
-                    entry.postpone(deadline);
-                } else {
-                    let remaining = engine.refile(entry, deadline);
-                    // The driver of an armed sleep runs, although it may not have scanned yet;
-                    // unless a poll panicked because it could not be started. Then so does the
-                    // next, if it still cannot be.
-                    let _ = self.engine.follow_up(remaining);
-                }
-            }
+            Place::Armed(entry) => self.move_entry(engine, entry, old),
+        }
+    }
+
+    /// Has the entry, which was due at `old`, fired when it is due now.
+    #[inline]
+    fn move_entry(&self, engine: &Engine, entry: &Entry, old: Tick) {
+        let due = self.due();
+        // Only ever later than what the driver may have read: it may file the entry under any
+        // deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
+        // so there the wheel must follow at once.
+        let later = due >= old && !engine.clock().is_virtual();
+        if later {
+            entry.postpone(due);
+        } else {
+            let remaining = engine.refile(entry, due);
+            // The driver of an armed sleep runs, although it may not have scanned yet; unless a
+            // poll panicked because it could not be started. Then so does the next, if it still
+            // cannot be.
+            let _ = self.engine.follow_up(remaining);
         }
     }
 
@@ -300,17 +380,17 @@ impl Sleep {
     /// told of the insert only as that is [announced](Enqueued::announce).
     pub(crate) fn enqueue(&mut self, waker: Waker) -> Option<Enqueued> {
         debug_assert!(self.claim.is_none(), "armed twice");
-        let deadline = self.deadline;
-        if deadline == Tick::NEVER {
+        let due = self.due();
+        if due == Tick::NEVER {
             return None;
         }
         let engine = self.engine.get();
         if engine.is_inherited() {
             self.engine = EngineRef::of(Engine::current(engine));
         }
-        let (claim, earliest) = self.engine.get().insert(deadline, waker);
+        let (claim, earliest) = self.engine.get().insert(due, waker);
         self.claim = Some(claim);
-        Some(Enqueued { engine: self.engine.clone(), deadline, earliest })
+        Some(Enqueued { engine: self.engine.clone(), due, earliest })
     }
 
     /// Ends the sleep, once its deadline has come by a poll's clock or the driver's.
@@ -346,7 +426,7 @@ impl Sleep {
             self.engine = engine;
             return self.poll_unarmed(waker);
         }
-        let (claim, remaining) = engine.arm(self.deadline, waker.clone());
+        let (claim, remaining) = engine.arm(self.due(), waker.clone());
         self.claim = Some(claim);
         if let Err(error) = self.engine.follow_up(remaining) {
             self.disarm(None, false);
@@ -369,7 +449,7 @@ impl Sleep {
                 if trusted || engine.clock().has_passed(deadline) {
                     return self.complete();
                 }
-                let remaining = engine.rearm(entry, deadline, waker.clone());
+                let remaining = engine.rearm(entry, self.due(), waker.clone());
                 return self.attend(remaining);
             }
             if engine.clock().has_passed(deadline) {
@@ -395,7 +475,7 @@ impl Sleep {
 #[must_use]
 pub(crate) struct Enqueued {
     engine: EngineRef,
-    deadline: Tick,
+    due: Tick,
     earliest: Earliest,
 }
 
@@ -406,7 +486,7 @@ impl Enqueued {
     ///
     /// When the driver's thread has to be started and cannot be.
     pub(crate) fn announce(self) -> io::Result<()> {
-        let remaining = self.engine.get().announce(self.deadline, self.earliest);
+        let remaining = self.engine.get().announce(self.due, self.earliest);
         self.engine.follow_up(remaining)
     }
 }
@@ -467,5 +547,5 @@ impl RefUnwindSafe for Sleep {}
 const _: () = {
     const fn unpin_send_sync<T: Unpin + Send + Sync + 'static>() {}
     unpin_send_sync::<Sleep>();
-    assert!(cfg!(tourbillon_model) || size_of::<Sleep>() <= 24);
+    assert!(cfg!(tourbillon_model) || size_of::<Sleep>() <= 32);
 };

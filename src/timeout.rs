@@ -112,6 +112,23 @@ impl<F> Timeout<F> {
         self.project().sleep.reset_after(limit);
     }
 
+    /// The same timeout, whose deadline may be noticed up to `tolerance` later, to share a wake-up
+    /// with others; see [`Builder::tolerance`](crate::Builder::tolerance).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let answer = tourbillon::timeout(Duration::from_secs(60), async { 42 });
+    /// let answer = answer.with_tolerance(Duration::from_secs(1));
+    /// assert_eq!(pollster::block_on(answer), Ok(42));
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
+        self.sleep.set_tolerance(tolerance);
+        self
+    }
+
     /// The inner future.
     ///
     /// # Examples

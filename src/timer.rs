@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub use builder::{Builder, ClockKind};
 
+use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::engine::{Engine, Histogram, Stats};
 use crate::error::SetGlobalError;
@@ -173,7 +174,8 @@ impl Timer {
     }
 
     /// A snapshot of how late the timer's sleeps were fired; `None` without
-    /// [`Builder::lateness_histogram`]. Takes each shard's lock in turn.
+    /// [`Builder::lateness_histogram`]. With a [tolerance](Builder::tolerance), that counts from
+    /// the instant chosen within it. Takes each shard's lock in turn.
     ///
     /// # Examples
     ///
@@ -311,17 +313,15 @@ impl RefUnwindSafe for Timer {}
 
 #[inline]
 fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
-    let deadline = engine.get().clock().now().saturating_add(delay);
-    Sleep::new(engine, deadline)
+    Sleep::until(engine, |clock| clock.now().saturating_add(delay))
 }
 
 // Inlined, so that a sleep is made where it will be: a move of it right away would wait for the
 // stores that made it, 10 ns.
 #[inline(always)]
 fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
-    let tick = |instant| engine.get().clock().tick(instant);
-    let deadline = deadline.instant().map_or(Tick::NEVER, tick);
-    Sleep::new(engine, deadline)
+    let tick = |clock: &Clock| deadline.instant().map_or(Tick::NEVER, |at| clock.tick(at));
+    Sleep::until(engine, tick)
 }
 
 /// Makes a [`Sleep`] that ends `delay` from now.

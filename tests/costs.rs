@@ -231,9 +231,9 @@ fn with_nothing_else_pending_the_first_timer_alone_calls_the_driver() {
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn sizes_are_what_the_documents_say() {
-    assert_eq!(size_of::<Sleep>(), 24);
-    assert_eq!(size_of::<Interval>(), 24 + 24);
-    assert_eq!(size_of::<Timeout<Ready<()>>>(), 24 + size_of::<Ready<()>>().next_multiple_of(8));
+    assert_eq!(size_of::<Sleep>(), 32);
+    assert_eq!(size_of::<Interval>(), 32 + 24);
+    assert_eq!(size_of::<Timeout<Ready<()>>>(), 32 + size_of::<Ready<()>>().next_multiple_of(8));
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -12,7 +12,9 @@ use crate::trace::DriverLife;
 
 /// Deadlines further off than this are first waited for coarsely: the driver parks until the last
 /// multiple of `FAR` before the deadline. So timers that are each armed a little earlier than the
-/// last, but far off, do not each unpark the driver, and a far timer costs one wake-up more.
+/// last, but far off, do not each unpark the driver, and a far timer costs one wake-up more. One
+/// that is due at a whole second does not, as those are far enough from each other: timers with a
+/// tolerance meet there.
 const FAR: Duration = Duration::from_nanos(1 << 28);
 
 /// Starts the engine's thread unless it runs.
@@ -69,7 +71,7 @@ fn run(engine: &Arc<Engine>) {
 fn plan(next: Tick, now: Tick) -> Plan {
     if next == Tick::NEVER {
         Plan::Park
-    } else if next.since(now) > FAR {
+    } else if next.since(now) > FAR && !next.is_whole_second() {
         Plan::ParkUntil(Tick::from_raw(next.raw() & !(FAR.as_nanos() as u64 - 1)))
     } else {
         Plan::ParkUntil(next)
@@ -104,12 +106,20 @@ mod tests {
 
     #[test]
     fn far_deadlines_are_approached_in_one_step() {
-        for next in [FAR + Duration::from_nanos(1), Duration::from_secs(9), FAR * 7] {
+        for next in [FAR + Duration::from_nanos(1), Duration::from_millis(8_999), FAR * 7] {
             let next = after(next);
             let Plan::ParkUntil(first) = plan(next, Tick::ORIGIN) else { panic!("a time limit") };
             assert!(first > Tick::ORIGIN && first <= next);
             assert_eq!(first.raw() % FAR.as_nanos() as u64, 0, "so many of them have the same");
             assert_eq!(plan(next, first), Plan::ParkUntil(next));
+        }
+    }
+
+    #[test]
+    fn whole_seconds_are_promised_exactly_however_far_they_are() {
+        for seconds in [1, 60, 86_400] {
+            let next = after(Duration::from_secs(seconds));
+            assert_eq!(plan(next, Tick::ORIGIN), Plan::ParkUntil(next));
         }
     }
 }

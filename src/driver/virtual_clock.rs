@@ -251,7 +251,9 @@ impl VirtualClock {
         }
     }
 
-    /// The earliest deadline of all armed sleeps; `None` if there are none.
+    /// The earliest deadline of all armed sleeps, or with a
+    /// [tolerance](crate::Builder::tolerance) the instant at which it is fired; `None` if there are
+    /// none.
     pub fn next_deadline(&self) -> Option<Instant> {
         let next = self.engine()?.exact_earliest()?;
         Some(self.inner.time.line().instant(next))

@@ -4,6 +4,24 @@
 /// code for the examples.
 macro_rules! queue_methods {
     ($new:literal, $insert:literal) => {
+        /// The same queue, whose task may be woken up to `tolerance` after the earliest deadline,
+        /// to share a wake-up with other timers; see
+        /// [`Builder::tolerance`](crate::Builder::tolerance). A poll hands out whatever is due.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        #[doc = concat!("let queue = tourbillon::", $new, ";")]
+        /// let mut queue = queue.with_tolerance(Duration::from_secs(1));
+        #[doc = concat!("queue.", $insert, ";")]
+        /// ```
+        pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
+            self.queue.set_tolerance(tolerance);
+            self
+        }
+
         /// Removes the entry of `key`, whether or not its deadline has come.
         ///
         /// # Panics

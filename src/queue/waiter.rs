@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::sleep::Sleep;
@@ -10,9 +11,9 @@ use crate::tick::Tick;
 
 /// The task that polled a queue last, if that poll left it waiting.
 ///
-/// The sleep is armed only while a task waits, and never later than the earliest deadline. It may
-/// be earlier, after an entry was removed or postponed: to move it then would cost more than the
-/// needless wake-up.
+/// The sleep is armed only while a task waits, and its deadline is never later than the earliest.
+/// It may be earlier, after an entry was removed or postponed: to move it then would cost more than
+/// the needless wake-up.
 pub(crate) struct Waiter {
     sleep: Sleep,
     waker: Option<Waker>,
@@ -25,6 +26,10 @@ impl Waiter {
     pub(crate) fn new(sleep: Sleep) -> Self {
         debug_assert!(sleep.deadline_tick() == Tick::NEVER);
         Self { sleep, waker: None, waiting: false }
+    }
+
+    pub(crate) fn set_tolerance(&mut self, tolerance: Duration) {
+        self.sleep.set_tolerance(tolerance);
     }
 
     pub(crate) fn clock(&self) -> &Clock {

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::driver::{Bell, Driver, VirtualClock};
 use crate::engine::{DrivenBy, DriverThread, Engine, MAX_SHARDS, default_shards};
 use crate::sync::{Arc, StdArc};
+use crate::tick::saturated_nanos;
 use crate::timer::Timer;
 
 /// Makes a [`Timer`] that differs from the process-wide one.
@@ -32,6 +33,7 @@ pub struct Builder {
     /// Takes the place of `kind`.
     clock: Option<VirtualClock>,
     lateness_histogram: bool,
+    tolerance: Duration,
 }
 
 /// A clock of the system's that a [`Timer`] may run on; see [`Builder::clock`].
@@ -123,6 +125,51 @@ impl Builder {
         self
     }
 
+    /// How late the timer's sleeps may be fired, so that it wakes up less often; zero by default.
+    ///
+    /// Most timers need not be exact: an idle limit of a minute may come a second late. A sleep
+    /// with a tolerance is fired at one instant between its deadline and its deadline plus the
+    /// tolerance: at a whole second since the timer was made, if there is one in between, and
+    /// otherwise at the nanosecond that is roundest in binary. So sleeps of all threads meet, and
+    /// one wake-up fires many: ten thousand limits of a minute, each with a second of tolerance,
+    /// are fired at no more than 61 instants a minute.
+    ///
+    /// It is the tolerance of every sleep that the timer makes, and of the sleeps in its intervals,
+    /// timeouts, queues, callbacks, streams and [`WallSleep`](crate::WallSleep)s.
+    /// [`Sleep::set_tolerance`](crate::Sleep::set_tolerance) and the `with_tolerance` methods of
+    /// intervals, timeouts and queues replace it.
+    ///
+    /// - Nothing is early: a tolerance only ever moves a fire to a later instant. How late the
+    ///   driver is comes on top, and is what [`Timer::lateness`](crate::Timer::lateness) counts.
+    /// - `deadline()` and the like tell the deadline itself, and an [`Interval`](crate::Interval)
+    ///   counts its ticks from the schedule, so it does not drift.
+    /// - A poll that finds the deadline past completes the sleep, whether or not it was fired.
+    /// - The window ends with the time line, so any duration is valid. One that is longer than the
+    ///   delay is taken as it is: with [`Duration::MAX`], a sleep may be fired in a hundred years.
+    ///
+    /// Others call it leeway (Grand Central Dispatch), a coarse timer (Qt), or timer slack (Linux).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let second = Duration::from_secs(1);
+    /// let timer = Timer::builder().virtual_clock(&clock).tolerance(second).build()?;
+    /// let limits = (0..1_000).map(|n| timer.sleep(Duration::from_millis(59_001 + n)));
+    /// let start = clock.now();
+    /// clock.block_on(futures::future::join_all(limits));
+    /// assert_eq!(clock.now(), start + 60 * second);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn tolerance(mut self, tolerance: Duration) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
     /// Makes a timer that drives itself: by a thread that the first armed sleep starts, or, on a
     /// virtual clock, as the clock moves and without a thread.
     ///
@@ -201,6 +248,7 @@ impl Builder {
             })?,
         };
         let engine = Engine::new(clock, shards.next_power_of_two(), driven_by);
+        let engine = engine.with_tolerance(saturated_nanos(self.tolerance));
         let engine = Arc::new(engine.keeping_lateness(self.lateness_histogram));
         if let Some(clock) = &self.clock {
             if !clock.attach(&engine) {

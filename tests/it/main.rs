@@ -31,6 +31,7 @@ mod support;
 mod system_clock;
 mod timeout;
 mod timeout_queue;
+mod tolerance;
 #[cfg(feature = "tracing")]
 mod trace;
 mod traits;

@@ -1,0 +1,277 @@
+//! Tolerance: what may be late, and by how much.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tourbillon::{DelayQueue, Sleep, Timer, VirtualClock};
+
+use crate::support::*;
+
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// A timer whose sleeps have this tolerance.
+fn tolerant_timer(tolerance: Duration) -> (Timer, VirtualClock) {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock).tolerance(tolerance);
+    (builder.build().expect("the options are valid"), clock)
+}
+
+/// Numbers that look random, the same each time.
+fn scattered() -> impl Iterator<Item = u64> {
+    let seeds = std::iter::successors(Some(15_u64), |seed| {
+        Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
+    });
+    seeds.map(|seed| seed >> 24)
+}
+
+/// Arms `sleep`, and says when it is fired.
+fn fire_of(sleep: &mut Sleep, clock: &VirtualClock) -> Instant {
+    let counter = Counter::new();
+    assert!(poll_with(sleep, &Waker::from(counter.clone())).is_pending());
+    let fire = clock.advance_to_next().expect("it is armed");
+    assert_eq!((counter.wakes(), clock.now()), (1, fire));
+    fire
+}
+
+#[test]
+fn a_sleep_is_fired_within_its_window() {
+    let (timer, clock) = virtual_timer();
+    let mut numbers = scattered();
+    let mut number = |bits: u32| numbers.next().expect("there is no end") & ((1_u64 << bits) - 1);
+    for round in 0..3_000 {
+        let bits = 1 + round % 36;
+        let delay = Duration::from_nanos(1 + number(bits));
+        let tolerance = Duration::from_nanos(number(1 + round % 33));
+        let mut sleep = timer.sleep(delay).with_tolerance(tolerance);
+        let deadline = clock.now() + delay;
+        assert_eq!((sleep.deadline(), sleep.tolerance()), (deadline, tolerance));
+        let fire = fire_of(&mut sleep, &clock);
+        assert!(deadline <= fire && fire <= deadline + tolerance, "{delay:?} {tolerance:?}");
+        assert!(poll(&mut sleep).is_ready());
+    }
+}
+
+#[test]
+fn ten_thousand_limits_of_a_minute_with_a_second_each_meet_at_61_instants() {
+    let (timer, clock) = tolerant_timer(SECOND);
+    let minute = 60 * SECOND;
+    let start = clock.now();
+    let woken = Arc::new(AtomicUsize::new(0));
+    let mut limits = Vec::new();
+    let mut starts: Vec<_> = scattered()
+        .map(|number| Duration::from_nanos(number % 60_000_000_000))
+        .take(10_000)
+        .collect();
+    starts.sort_unstable();
+    for begin in starts {
+        clock.advance(start + begin - clock.now());
+        let deadline = clock.now() + minute;
+        let (woken, clock) = (woken.clone(), clock.clone());
+        let waker = callback(move || {
+            assert!(deadline <= clock.now() && clock.now() <= deadline + SECOND);
+            woken.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut limit = timer.sleep(minute);
+        assert!(poll_with(&mut limit, &waker).is_pending());
+        limits.push(limit);
+    }
+    assert_eq!(woken.load(Ordering::Relaxed), 0);
+    let instants: BTreeSet<_> = std::iter::from_fn(|| clock.advance_to_next()).collect();
+    assert_eq!(woken.load(Ordering::Relaxed), limits.len());
+    assert!(instants.len() <= 61, "{} instants", instants.len());
+}
+
+#[test]
+fn a_poll_completes_a_sleep_from_its_deadline_on() {
+    let (timer, clock) = virtual_timer();
+    let mut sleep = timer.sleep(SECOND + NANOSECOND).with_tolerance(SECOND);
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    clock.advance(SECOND);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!(sleep.remaining(), NANOSECOND);
+    clock.advance(NANOSECOND);
+    assert!(sleep.is_elapsed());
+    assert_eq!((sleep.remaining(), counter.wakes()), (Duration::ZERO, 0));
+    assert!(poll_with(&mut sleep, &waker).is_ready());
+    assert_eq!(clock.pending(), 0);
+}
+
+#[test]
+fn what_is_due_at_one_instant_fires_in_the_order_in_which_it_was_armed() {
+    let (timer, clock) = tolerant_timer(SECOND);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let delays = [900, 300, 700, 999, 1, 500];
+    let sleeps: Vec<_> = delays
+        .map(|delay| {
+            let order = order.clone();
+            let mut sleep = timer.sleep(ms(delay));
+            let waker = callback(move || order.lock().unwrap().push(delay));
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            sleep
+        })
+        .into();
+    assert_eq!(clock.advance(SECOND), sleeps.len());
+    assert_eq!(*order.lock().unwrap(), delays);
+}
+
+#[test]
+fn a_reset_keeps_the_tolerance_and_moves_the_window() {
+    let (timer, clock) = tolerant_timer(SECOND);
+    let start = clock.now();
+    let mut sleep = timer.sleep(ms(2_500));
+    let counter = Counter::new();
+    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    for (deadline, fire) in [(2_100, 3), (2_900, 3), (7_100, 8), (1_500, 2)] {
+        sleep.reset(start + ms(deadline));
+        assert_eq!(sleep.deadline(), start + ms(deadline));
+        assert_eq!(clock.next_deadline(), Some(start + fire * SECOND));
+    }
+    clock.advance_to_next();
+    assert_eq!(counter.wakes(), 1);
+    assert!(poll(&mut sleep).is_ready());
+    sleep.reset_after(ms(1_200));
+    assert_eq!(fire_of(&mut sleep, &clock), start + 4 * SECOND);
+}
+
+#[test]
+fn another_tolerance_moves_an_armed_sleep_and_leaves_a_completed_one() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let mut sleep = timer.sleep(ms(2_500));
+    sleep.set_tolerance(Duration::MAX);
+    assert!(poll(&mut sleep).is_pending());
+    for (tolerance, fire) in [(SECOND, ms(3_000)), (60 * SECOND, ms(32_000)), (ms(0), ms(2_500))] {
+        sleep.set_tolerance(tolerance);
+        assert_eq!(clock.next_deadline(), Some(start + fire));
+        assert_eq!((sleep.deadline(), clock.pending()), (start + ms(2_500), 1));
+    }
+    clock.advance(ms(2_500));
+    sleep.set_tolerance(SECOND);
+    assert!(poll(&mut sleep).is_ready());
+    sleep.set_tolerance(SECOND);
+    assert!(poll(&mut sleep).is_ready(), "it has completed");
+}
+
+/// A store in a reset is not to be taken for a fire that is too early.
+#[test]
+fn a_hand_driven_sleep_that_was_postponed_within_its_window_is_fired_once() {
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    let mut sleep = timer.sleep(ms(1)).with_tolerance(ms(1));
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    let deadline = sleep.deadline();
+    for later in 0..4 {
+        sleep.reset(deadline + ms(1) / 4 * later);
+    }
+    while counter.wakes() == 0 {
+        driver.turn();
+    }
+    assert!(timer.now() >= sleep.deadline());
+    assert!(poll_with(&mut sleep, &waker).is_ready());
+    assert!(!sleep.cancel(), "too late");
+}
+
+#[test]
+fn a_cancel_within_the_window_is_in_time_and_one_after_the_fire_is_not() {
+    let (timer, clock) = tolerant_timer(SECOND);
+    for (elapsed, in_time) in [(ms(1_500), true), (ms(2_000), false)] {
+        let mut sleep = timer.sleep_until(clock.now() + ms(1_100));
+        assert!(poll(&mut sleep).is_pending());
+        clock.advance(elapsed);
+        assert_eq!(sleep.cancel(), in_time);
+        clock.advance(ms(4_000) - elapsed);
+    }
+}
+
+#[test]
+fn an_interval_does_not_drift_by_its_tolerance() {
+    let (timer, clock) = tolerant_timer(ms(40));
+    let start = clock.now();
+    let period = ms(99);
+    for mut interval in
+        [timer.interval_at(start + period, period), timer.interval(period).with_tolerance(ms(70))]
+    {
+        interval.reset_at(start + period);
+        for n in 1..=1_000 {
+            let tolerance = ms(70);
+            let at = clock.block_on(interval.tick());
+            assert_eq!(at, start + n * period);
+            clock.advance(Duration::ZERO);
+            if n > 1 && clock.now() < start + 1_000 * period {
+                assert!(clock.now() >= at && clock.now() <= at + tolerance);
+            }
+        }
+    }
+}
+
+#[test]
+fn timeouts_queues_callbacks_and_wall_sleeps_have_their_timers_tolerance() {
+    let (timer, clock) = tolerant_timer(SECOND);
+    let start = clock.now();
+    let delay = ms(500);
+    let expect = |fire| {
+        assert_eq!(clock.next_deadline(), Some(start + fire));
+    };
+    {
+        let mut timeout = pin!(timer.timeout(delay, std::future::pending::<()>()));
+        assert!(poll(&mut timeout).is_pending());
+        expect(SECOND);
+    }
+    {
+        let timeout = timer.timeout(delay, std::future::pending::<()>());
+        let mut timeout = pin!(timeout.with_tolerance(Duration::ZERO));
+        assert!(poll(&mut timeout).is_pending());
+        expect(delay);
+    }
+    let mut queue = DelayQueue::with_timer(&timer);
+    queue.insert((), delay);
+    assert!(poll_next(&mut queue, Waker::noop()).is_pending());
+    expect(SECOND);
+    let mut queue = queue.with_tolerance(ms(0));
+    expect(delay);
+    clock.advance(delay);
+    assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(Some(_))));
+    let callback = timer.call_after(ms(100), || ());
+    expect(SECOND);
+    drop(callback);
+    let mut sleep = timer.sleep_until_wall(timer.wall_now() + ms(100));
+    assert!(poll(&mut sleep).is_pending());
+    expect(SECOND);
+}
+
+#[test]
+fn a_tolerance_without_end_stops_at_the_end_of_the_time_line() {
+    let (timer, clock) = tolerant_timer(Duration::MAX);
+    let mut never = timer.never();
+    assert!(poll(&mut never).is_pending());
+    assert_eq!((clock.pending(), clock.next_deadline()), (0, None));
+    let ages = Duration::from_secs(430 * 365 * 86_400);
+    for delay in [NANOSECOND, SECOND, ages] {
+        let mut sleep = timer.sleep(delay);
+        let deadline = sleep.deadline();
+        assert!(poll(&mut sleep).is_pending());
+        assert!(clock.next_deadline().is_some_and(|fire| fire >= deadline));
+        drop(sleep);
+    }
+    let mut sleep = timer.sleep(SECOND);
+    let fire = fire_of(&mut sleep, &clock);
+    assert!(fire >= sleep.deadline());
+    assert!(poll(&mut sleep).is_ready());
+}
+
+#[test]
+fn a_real_sleep_with_a_tolerance_is_not_early() {
+    for n in 0..5 {
+        let start = Instant::now();
+        let sleep = tourbillon::sleep(ms(1)).with_tolerance(ms(n));
+        pollster::block_on(sleep);
+        assert!(start.elapsed() >= ms(1));
+    }
+}
