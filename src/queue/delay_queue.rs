@@ -26,7 +26,7 @@ use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned, Wheel};
 /// same delay.
 ///
 /// Inserting, removing and resetting take the same time however many entries there are. An empty
-/// queue holds some 700 bytes, and each entry some 21 bytes and its value.
+/// queue takes some 800 bytes, and each entry 21 and its value.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
