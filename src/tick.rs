@@ -63,11 +63,6 @@ impl Tick {
         if tolerance == 0 { self } else { self.roundest_within(tolerance) }
     }
 
-    /// Whether it is such a tick, of a tolerance of a second or more.
-    pub(crate) fn is_whole_second(self) -> bool {
-        self.nanos_since(Self::ORIGIN) % NANOS_PER_SEC == 0
-    }
-
     /// Not inlined, so that the paths of exact sleeps stay short.
     #[inline(never)]
     fn roundest_within(self, tolerance: u64) -> Self {

@@ -69,9 +69,10 @@ fn run(engine: &Arc<Engine>) {
 
 /// When to wake for a deadline at `next`.
 fn plan(next: Tick, now: Tick) -> Plan {
+    let is_whole_second = next.since(Tick::ORIGIN).subsec_nanos() == 0;
     if next == Tick::NEVER {
         Plan::Park
-    } else if next.since(now) > FAR && !next.is_whole_second() {
+    } else if next.since(now) > FAR && !is_whole_second {
         Plan::ParkUntil(Tick::from_raw(next.raw() & !(FAR.as_nanos() as u64 - 1)))
     } else {
         Plan::ParkUntil(next)

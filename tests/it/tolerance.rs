@@ -134,9 +134,12 @@ fn a_reset_keeps_the_tolerance_and_moves_the_window() {
     }
     clock.advance_to_next();
     assert_eq!(counter.wakes(), 1);
-    assert!(poll(&mut sleep).is_ready());
+    // Fired, and not polled since.
     sleep.reset_after(ms(1_200));
     assert_eq!(fire_of(&mut sleep, &clock), start + 4 * SECOND);
+    assert!(poll(&mut sleep).is_ready());
+    sleep.reset_after(ms(1_200));
+    assert_eq!(fire_of(&mut sleep, &clock), start + 6 * SECOND);
 }
 
 #[test]
