@@ -30,6 +30,8 @@ plant() {
 "$work/ci/tidy.sh"
 plant 'threads and atomics come from sync.rs alone' src/wall.rs 'use std::sync::Mutex;'
 plant 'the time is read under clock/ alone' src/sleep.rs 'fn f() { Instant::now(); }'
+plant 'instants and times of day come from time.rs, for browsers' src/sleep.rs \
+    'use std::time::{Duration, Instant};'
 plant 'tracing is named in trace.rs alone' src/sleep.rs 'fn f() { tracing::info!("x"); }'
 plant 'unsafe code outside the files that ARCHITECTURE.md names' src/wall.rs \
     'fn f() { unsafe { g() } }'

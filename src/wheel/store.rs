@@ -272,6 +272,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_free_in_a_chunk_is_handed_out_before_there_is_another() {
+        let mut store = Store::new();
+        let keys = fill(&mut store, 5 * CHUNK);
+        let chunks = store.chunks();
+        keys.iter().step_by(2).for_each(|key| store.release(*key));
+        fill(&mut store, 5 * CHUNK / 2);
+        assert_eq!(store.chunks(), chunks);
+    }
+
+    #[test]
     fn a_released_key_is_the_next_one_handed_out() {
         let mut store = Store::new();
         let keys = fill(&mut store, CHUNK + 7);
