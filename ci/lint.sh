@@ -5,6 +5,10 @@ cargo fmt --check
 for workspace in shim consumers; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
 done
+# What the other workspaces lock follows the library's dependencies.
+for workspace in durable shim consumers fuzz miri; do
+    cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
+done
 cargo clippy --quiet --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --workspace --manifest-path shim/Cargo.toml \
