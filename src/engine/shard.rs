@@ -333,7 +333,7 @@ mod tests {
         let ahead = shard.arm(0, after(0x1009), Waker::noop().clone()).0;
         assert_eq!(shard.turn(after(5), &mut batch).0, Turned::Completely);
         let soon = shard.arm(0, after(20), Waker::noop().clone()).0;
-        assert_eq!(shard.exact_earliest(), Some(after(20)));
+        assert_eq!(shard.earliest_bound(), Some(after(20)));
         for claim in [ahead, soon] {
             withdraw(&mut shard, claim);
         }
