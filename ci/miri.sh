@@ -88,8 +88,8 @@ all_planted() {
     # A sleep gives its entry back before it forgets its claim, so twice where a waker panics.
     planted src/sleep.rs '/fn disarm/,/^    }/ {
             s/match std::mem::replace.*/match unsafe { (\&raw const self.claim).read() } {/
-            s/=> (self\.give_back\(.*\)),/=> { \1; self.claim = then }/
-            s/_ => \{\}/_ => self.claim = then,/
+            s/=> (self\.give_back\(.*\)),/=> { let armed = \1; self.claim = then; armed }/
+            s/_ => false,/_ => { self.claim = then; false }/
         }' 'dangling' \
         --test miri -- a_waker_that_panics_as_its_sleep_completes_leaves_no_claim_on_freed_memory
     # A lock that is released without publishing what was written under it.
