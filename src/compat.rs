@@ -10,10 +10,10 @@
 //! For dependencies, a package named `futures-timer` that exports this type replaces the other; see
 //! [`migration`](crate::migration).
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
 
 use crate::sleep::Sleep;
 use crate::timer;

@@ -1,9 +1,9 @@
 //! [`Deadline`]: an instant that a request carries from callee to callee.
 
-use std::cmp::Ordering;
-use std::error::Error;
-use std::fmt;
-use std::time::Duration;
+use core::cmp::Ordering;
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
 
 use crate::time::Instant;
 

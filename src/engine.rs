@@ -24,9 +24,9 @@ mod stats;
 mod tests;
 mod wake_batch;
 
-use std::fmt;
-use std::task::Waker;
-use std::time::Duration;
+use core::fmt;
+use core::task::Waker;
+use core::time::Duration;
 
 use crossbeam_utils::CachePadded;
 

@@ -1,7 +1,7 @@
 //! Public errors.
 
-use std::error::Error;
-use std::fmt;
+use core::error::Error;
+use core::fmt;
 use std::io;
 
 /// The error of a [`Timeout`](crate::Timeout) whose deadline came before its future was ready, and

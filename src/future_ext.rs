@@ -1,7 +1,7 @@
 //! [`FutureExt`]: timeouts as methods.
 
-use std::future::Future;
-use std::time::Duration;
+use core::future::Future;
+use core::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::timeout::Timeout;

@@ -1,10 +1,10 @@
 //! [`Interval`]: ticks at a fixed period.
 
-use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
 
 use futures_core::Stream;
 

@@ -42,9 +42,9 @@ mod slab;
 pub(crate) mod timeout_queue;
 mod waiter;
 
-use std::num::NonZeroU64;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use core::num::NonZeroU64;
+use core::task::{Context, Poll};
+use core::time::Duration;
 
 use crate::sleep::Sleep;
 use crate::tick::Tick;

@@ -1,12 +1,12 @@
 //! [`Sleep`], the future that everything else is made of.
 
-use std::fmt;
-use std::future::Future;
+use core::fmt;
+use core::future::Future;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::io;
-use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use futures_core::FusedFuture;
 
@@ -360,7 +360,7 @@ impl Sleep {
     /// is foreign code and may panic.
     #[inline]
     fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
-        match std::mem::replace(&mut self.claim, then) {
+        match core::mem::replace(&mut self.claim, then) {
             Some(claim) if !claim.is_spent() => self.give_back(claim, completed),
             _ => false,
         }

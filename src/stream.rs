@@ -87,7 +87,7 @@
 //! # });
 //! ```
 
-use std::time::Duration;
+use core::time::Duration;
 
 use futures_core::Stream;
 

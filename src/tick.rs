@@ -5,8 +5,8 @@
 //! What is left is the two ends, where arithmetic saturates: towards "long past" at the low end and
 //! towards [`Tick::NEVER`] at the high end, which no clock reaches.
 
-use std::fmt;
-use std::time::Duration;
+use core::fmt;
+use core::time::Duration;
 
 pub(crate) const NANOS_PER_SEC: u64 = 1_000_000_000;
 

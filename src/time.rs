@@ -15,7 +15,7 @@
 //! # });
 //! ```
 
-pub use std::time::Duration;
+pub use core::time::Duration;
 #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
 pub use std::time::{Instant, SystemTime};
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]

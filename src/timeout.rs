@@ -1,9 +1,9 @@
 //! [`Timeout`]: a future with a deadline.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
 
 use pin_project_lite::pin_project;
 

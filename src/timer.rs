@@ -2,11 +2,11 @@
 
 mod builder;
 
-use std::fmt;
-use std::future::IntoFuture;
+use core::fmt;
+use core::future::IntoFuture;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::time::Duration;
 use std::io;
-use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::Duration;
 
 pub use builder::{Builder, ClockKind};
 

@@ -26,7 +26,7 @@
 //! This module knows no clock, waker or thread, and has no unsafe code. Its only atomics are cells
 //! in shared memory ([`Number`]).
 
-use std::fmt;
+use core::fmt;
 
 use crate::tick::Tick;
 
@@ -279,7 +279,7 @@ impl Heads {
         {
             let first = FIRST_HEAD + (index * HEADS) as u32;
             let head = |offset| Head::empty(first + offset as u32);
-            *heads = Some(Box::new(std::array::from_fn(head)));
+            *heads = Some(Box::new(core::array::from_fn(head)));
         }
     }
 }
@@ -470,7 +470,7 @@ impl<T: Timed> Wheel<T> {
     /// again needs a new block only every [`KEYS`] times.
     #[inline(always)]
     pub(crate) fn discard(&mut self, filed: Filed) {
-        let before = std::mem::replace(&mut self.discarded, filed);
+        let before = core::mem::replace(&mut self.discarded, filed);
         self.take_back(before);
         self.len -= 1;
     }
@@ -485,7 +485,7 @@ impl<T: Timed> Wheel<T> {
     }
 
     fn take_back_discarded(&mut self) {
-        let discarded = std::mem::replace(&mut self.discarded, Filed::NONE);
+        let discarded = core::mem::replace(&mut self.discarded, Filed::NONE);
         self.take_back(discarded);
     }
 
@@ -583,7 +583,7 @@ impl<T: Timed> Wheel<T> {
         // All deadlines first: the entries lie anywhere in memory, and so the processor fetches
         // them at the same time.
         let block = self.blocks.get(number);
-        let deadlines: [Option<Tick>; KEYS] = std::array::from_fn(|index| {
+        let deadlines: [Option<Tick>; KEYS] = core::array::from_fn(|index| {
             block.key(index).map(|key| self.entries.value(key).deadline())
         });
         for (index, deadline) in deadlines.into_iter().enumerate() {
@@ -623,7 +623,7 @@ impl<T: Timed> Wheel<T> {
         self.elapsed = start.max(self.elapsed);
         self.draining_shift = BITS * level as u32;
         self.draining_to = now;
-        let Head { first, last, .. } = std::mem::replace(head, Head::empty(at));
+        let Head { first, last, .. } = core::mem::replace(head, Head::empty(at));
         (self.heads.draining.first, self.heads.draining.last) = (first, last);
         self.set_prev(first, DRAINING);
         self.set_next(last, DRAINING);
@@ -673,7 +673,7 @@ impl<T: Timed> Wheel<T> {
     /// The entries of one list, in order, with their deadlines.
     fn walk(&self, head: u32) -> impl Iterator<Item = (Tick, NodeKey)> {
         let mut at = self.heads.get(head).first;
-        std::iter::from_fn(move || {
+        core::iter::from_fn(move || {
             (at < FIRST_HEAD).then(|| {
                 let block = self.blocks.get(at);
                 at = block.next.get();

@@ -5,9 +5,9 @@
 //! (edge `bell`), and a thread that arms an earlier timer sets it to the present. Setting it takes
 //! back what it has reported.
 
+use core::time::Duration;
 #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
 use std::io;
-use std::time::Duration;
 
 #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
 use crate::clock::Clock;
@@ -52,10 +52,10 @@ impl Bell {
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(all(test, tourbillon_model))))]
 mod imp {
+    use core::ptr;
+    use core::time::Duration;
     use std::io;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    use std::ptr;
-    use std::time::Duration;
 
     use crate::clock::Clock;
     use crate::sync::StdArc;
@@ -80,7 +80,7 @@ mod imp {
             // Zero would be never.
             let wait = wait.map_or(Duration::ZERO, |wait| wait.max(Duration::from_nanos(1)));
             // SAFETY: numbers may be zero; 32-bit systems have padding beside them.
-            let mut spec: libc::itimerspec = unsafe { std::mem::zeroed() };
+            let mut spec: libc::itimerspec = unsafe { core::mem::zeroed() };
             // What is too long for the number ends early, and the next turn sets it again.
             spec.it_value.tv_sec = wait.as_secs().try_into().unwrap_or(libc::time_t::MAX);
             spec.it_value.tv_nsec = wait.subsec_nanos() as _;
@@ -96,7 +96,7 @@ mod imp {
 /// Where there is no such descriptor.
 #[cfg(not(any(target_os = "linux", target_os = "android", all(test, tourbillon_model))))]
 mod imp {
-    use std::time::Duration;
+    use core::time::Duration;
 
     pub(crate) enum Descriptor {}
 
@@ -111,8 +111,8 @@ mod imp {
 /// passes while somebody waits.
 #[cfg(all(test, tourbillon_model))]
 mod imp {
+    use core::time::Duration;
     use std::io;
-    use std::time::Duration;
 
     use crate::clock::Clock;
     use crate::sync::{Condvar, Mutex, lock, wait};

@@ -1,7 +1,7 @@
 //! [`Driver`]: turns the wheel from your own loop.
 
-use std::fmt;
-use std::time::Duration;
+use core::fmt;
+use core::time::Duration;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
 use std::{io, os::fd::OwnedFd};

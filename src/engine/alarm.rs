@@ -3,7 +3,7 @@
 //! One word, and the only thing that an inserter and a parked driver share beside the shards. How
 //! it keeps a deadline from being slept through is argued in `PROTOCOL.md`.
 
-use std::fmt;
+use core::fmt;
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::tick::Tick;

@@ -1,6 +1,6 @@
 //! Who turns the wheels of an engine, as the engine knows it: whom to unpark.
 
-use std::fmt;
+use core::fmt;
 
 use crate::engine::parker::Parker;
 use crate::sync::{Mutex, StdArc};

@@ -4,10 +4,10 @@
 //! sleep from the moment the shard hands it out until the sleep gives it back. The right to it is
 //! the sleep's [`Claim`], which cannot be copied, and which is used up by giving the entry back.
 
-use std::fmt;
-use std::mem::{ManuallyDrop, MaybeUninit};
-use std::ptr::NonNull;
-use std::task::Waker;
+use core::fmt;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr::NonNull;
+use core::task::Waker;
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
 use crate::tick::Tick;

@@ -1,7 +1,7 @@
 //! [`Histogram`]: how late timers were fired.
 
-use std::fmt;
-use std::time::Duration;
+use core::fmt;
+use core::time::Duration;
 
 /// Bits of a value below its highest that tell its bucket.
 const DETAIL: u32 = 3;

@@ -3,7 +3,7 @@
 //! Nothing here calls foreign code, since all of it runs under the shard's lock: wakers come in
 //! cloned and go out by value.
 
-use std::task::Waker;
+use core::task::Waker;
 
 use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
@@ -228,7 +228,7 @@ impl Shard {
             return Earliest::Kept;
         }
         self.exact = true;
-        match std::mem::replace(&mut self.earliest, deadline) {
+        match core::mem::replace(&mut self.earliest, deadline) {
             Tick::NEVER => Earliest::First,
             _ => Earliest::Lowered,
         }
@@ -242,7 +242,7 @@ impl Shard {
 
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
-    use std::time::Duration;
+    use core::time::Duration;
 
     use super::*;
 

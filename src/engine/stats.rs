@@ -1,6 +1,6 @@
 //! [`Stats`]: the counters of a timer.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// A snapshot of a timer's counters; see [`Timer::stats`](crate::Timer::stats).
 ///

@@ -1,6 +1,6 @@
 //! Wakers taken under a lock, woken after it.
 
-use std::task::Waker;
+use core::task::Waker;
 
 use crate::foreign::guarded;
 
@@ -72,7 +72,7 @@ fn prefetch(at: *const ()) {
     // SAFETY: a hint, which reads nothing that the program sees, and cannot fault, wherever `at`
     // points.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(at.cast())
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

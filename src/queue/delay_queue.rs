@@ -1,9 +1,9 @@
 //! [`DelayQueue`]: values with a deadline each.
 
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
 
 use futures_core::Stream;
 

@@ -1,6 +1,6 @@
 //! A slab: slots are reused, keys are not.
 
-use std::num::NonZeroU64;
+use core::num::NonZeroU64;
 
 use crate::queue::Key;
 use crate::tick::Tick;
@@ -99,7 +99,7 @@ impl<T, P> Slab<T, P> {
             (self.slots.len() - 1) as u32
         } else {
             let index = self.free;
-            let slot = std::mem::replace(&mut self.slots[index as usize], entry);
+            let slot = core::mem::replace(&mut self.slots[index as usize], entry);
             let Slot::Free(next) = slot else { unreachable!("slot {index} is taken") };
             self.free = next;
             index
@@ -110,7 +110,7 @@ impl<T, P> Slab<T, P> {
 
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Item<T, P> {
-        match std::mem::replace(&mut self.slots[index as usize], Slot::Free(self.free)) {
+        match core::mem::replace(&mut self.slots[index as usize], Slot::Free(self.free)) {
             Slot::Taken(entry) => {
                 self.free = index;
                 self.len -= 1;
@@ -136,7 +136,7 @@ impl<T, P> Slab<T, P> {
         self.free = NO_SLOT;
         for (index, slot) in self.slots.iter_mut().enumerate().rev() {
             if let Slot::Free(next) = slot {
-                *next = std::mem::replace(&mut self.free, index as u32);
+                *next = core::mem::replace(&mut self.free, index as u32);
             }
         }
     }

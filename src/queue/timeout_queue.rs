@@ -1,9 +1,9 @@
 //! [`TimeoutQueue`]: values that all have the same time to live.
 
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
 
 use futures_core::Stream;
 
@@ -242,7 +242,7 @@ impl Order for ByArrival {
     fn file<T>(&mut self, slab: &mut Slab<T, Neighbours>, index: u32) {
         // INVARIANT: each deadline is the clock's reading plus the same duration, and a queue's
         // readings do not go back; so no entry of the list is due after this one.
-        let back = std::mem::replace(&mut self.back, index);
+        let back = core::mem::replace(&mut self.back, index);
         slab.entry_mut(index).position = Neighbours { prev: back, next: NO_SLOT };
         match back {
             NO_SLOT => self.front = index,
@@ -252,7 +252,7 @@ impl Order for ByArrival {
 
     #[inline]
     fn withdraw<T>(&mut self, slab: &mut Slab<T, Neighbours>, index: u32) {
-        let Neighbours { prev, next } = std::mem::take(&mut slab.entry_mut(index).position);
+        let Neighbours { prev, next } = core::mem::take(&mut slab.entry_mut(index).position);
         match prev {
             NO_SLOT => self.front = next,
             prev => slab.entry_mut(prev).position.next = next,

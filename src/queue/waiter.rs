@@ -1,9 +1,9 @@
 //! The task that waits for a queue's next entry, and the one sleep that wakes it.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use crate::clock::Clock;
 use crate::sleep::Sleep;
@@ -95,7 +95,7 @@ impl Waiter {
         let new = (!known).then(|| cx.waker().clone());
         self.waiting = true;
         if new.is_some() {
-            drop(std::mem::replace(&mut self.waker, new));
+            drop(core::mem::replace(&mut self.waker, new));
         }
     }
 

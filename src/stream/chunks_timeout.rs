@@ -1,10 +1,10 @@
 //! [`ChunksTimeout`]: items in chunks that are full or old.
 
-use std::future::Future;
-use std::mem;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use core::future::Future;
+use core::mem;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
 
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;

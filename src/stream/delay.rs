@@ -1,9 +1,9 @@
 //! [`Delay`]: a stream that begins later.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
 
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;

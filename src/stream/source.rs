@@ -1,7 +1,7 @@
 //! The stream inside an adapter, and the methods that adapters share.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;

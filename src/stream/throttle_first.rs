@@ -1,8 +1,8 @@
 //! [`ThrottleFirst`]: the first item of each burst.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
 
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;

@@ -1,7 +1,7 @@
 //! [`TimeoutRepeating`]: an error for each tick without an item.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
 
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;

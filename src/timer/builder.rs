@@ -1,7 +1,7 @@
 //! [`Builder`]: options of a timer.
 
+use core::time::Duration;
 use std::io;
-use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::driver::{Bell, Driver, VirtualClock};

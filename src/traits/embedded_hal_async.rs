@@ -1,6 +1,6 @@
 //! The delays of drivers for embedded devices.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use embedded_hal_async::delay::DelayNs;
 

@@ -106,7 +106,7 @@ impl<T: Pooled> Store<T> {
     /// When some 2^32 entries are live.
     #[inline]
     pub(crate) fn allocate(&mut self, make: impl FnMut() -> T) -> NodeKey {
-        match std::mem::replace(&mut self.spare, NIL) {
+        match core::mem::replace(&mut self.spare, NIL) {
             NIL => self.take(make),
             spare => NodeKey(spare),
         }
@@ -115,7 +115,7 @@ impl<T: Pooled> Store<T> {
     /// Takes a key back.
     #[inline]
     pub(crate) fn release(&mut self, key: NodeKey) {
-        match std::mem::replace(&mut self.spare, key.0) {
+        match core::mem::replace(&mut self.spare, key.0) {
             NIL => {}
             older => self.give(older),
         }
@@ -176,7 +176,7 @@ impl<T: Pooled> Store<T> {
         let entries = chunk.entries.as_ref().expect("a key's chunk is kept");
         entries[offset(key)].next_free().set(chunk.free);
         chunk.free = key;
-        if !std::mem::replace(&mut chunk.listed, true) {
+        if !core::mem::replace(&mut chunk.listed, true) {
             self.available.push(number as u32);
         }
     }
@@ -254,7 +254,7 @@ mod tests {
         let first = fill(&mut store, 1)[0];
         let address: *const Entry = store.value(first);
         fill(&mut store, 10 * CHUNK);
-        assert!(std::ptr::eq(address, store.value(first)));
+        assert!(core::ptr::eq(address, store.value(first)));
     }
 
     #[test]
