@@ -151,8 +151,8 @@ awk 'function expand(prefix, list,   i, c, depth, item) {
 
 # Imports point down this list.
 layers="lib fuzz compat metrics_0_24 traits cron stream future_ext queue callback timer wall
-    interval timeout sleep handle driver engine wheel clock tick deadline trace error fork foreign
-    sync time"
+    interval timeout sleep handle driver engine wheel clock tolerance tick deadline trace error fork
+    foreign sync time"
 # Pairs that may point up: a driver that holds its timer.
 allowed="driver>timer"
 layered() {

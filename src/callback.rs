@@ -263,16 +263,6 @@ impl Callback {
         Self { shared, is_detached: false }
     }
 
-    #[track_caller]
-    fn once(sleep: Sleep, function: impl FnOnce() + Send + 'static) -> Self {
-        let mut function = Some(function);
-        Self::new(When::Once(sleep), move || {
-            if let Some(function) = function.take() {
-                function();
-            }
-        })
-    }
-
     /// Cancels the callback: no call begins after this. Says whether that was in time.
     ///
     /// `true` if the function is neither being called now, nor will be: this has dropped it.
@@ -400,7 +390,7 @@ impl Timer {
         delay: Duration,
         function: impl FnOnce() + Send + 'static,
     ) -> Callback {
-        Callback::once(self.sleep(delay), function)
+        self.sleep(delay).call(function)
     }
 
     /// Calls `function` once, at `deadline`; see [`call_at`].
@@ -410,7 +400,7 @@ impl Timer {
     /// As [`call_after`].
     #[track_caller]
     pub fn call_at(&self, deadline: Instant, function: impl FnOnce() + Send + 'static) -> Callback {
-        Callback::once(self.sleep_until(deadline), function)
+        self.sleep_until(deadline).call(function)
     }
 
     /// Calls `function` every `period`, from one period from now on; see [`call_every`].
@@ -444,6 +434,44 @@ impl Timer {
         function: impl FnMut() + Send + 'static,
     ) -> Callback {
         every(self.interval(period), function)
+    }
+}
+
+impl Sleep {
+    /// Calls `function` once, at the deadline; see [`call_at`].
+    ///
+    /// Use it for a [tolerance](Self::set_tolerance) that is not the timer's. If the deadline has
+    /// come, the driver calls the function at once, even if the sleep has completed before.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_after`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let idle = timer.sleep(second * 3 / 2).with_tolerance(second);
+    /// let callback = idle.call(|| println!("after 2 s"));
+    /// assert_eq!(clock.next_deadline(), Some(clock.now() + 2 * second));
+    /// # drop(callback);
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn call(mut self, function: impl FnOnce() + Send + 'static) -> Callback {
+        self.unarm();
+        let mut function = Some(function);
+        Callback::new(When::Once(self), move || {
+            if let Some(function) = function.take() {
+                function();
+            }
+        })
     }
 }
 
@@ -513,7 +541,7 @@ fn every(mut interval: Interval, function: impl FnMut() + Send + 'static) -> Cal
 /// ```
 #[track_caller]
 pub fn call_after(delay: Duration, function: impl FnOnce() + Send + 'static) -> Callback {
-    Callback::once(timer::sleep(delay), function)
+    timer::sleep(delay).call(function)
 }
 
 /// Calls `function` once, at `deadline`.
@@ -538,7 +566,7 @@ pub fn call_after(delay: Duration, function: impl FnOnce() + Send + 'static) -> 
 /// ```
 #[track_caller]
 pub fn call_at(deadline: Instant, function: impl FnOnce() + Send + 'static) -> Callback {
-    Callback::once(timer::sleep_until(deadline), function)
+    timer::sleep_until(deadline).call(function)
 }
 
 /// Calls `function` every `period`, for the first time one period from now.

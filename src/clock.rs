@@ -84,6 +84,14 @@ impl Clock {
         }
     }
 
+    /// How long it is until `deadline`, or longer by what the coarse clock lags.
+    pub(crate) fn until(&self, deadline: Tick) -> Duration {
+        deadline.since(match self {
+            Self::Monotonic(clock) => clock.coarse_now(),
+            _ => self.now(),
+        })
+    }
+
     /// The wall time that goes with [`now`](Self::now).
     pub(crate) fn wall_now(&self) -> SystemTime {
         match self {

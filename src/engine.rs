@@ -39,6 +39,7 @@ use crate::sync::{
     thread_index,
 };
 use crate::tick::Tick;
+use crate::tolerance::{Slack, Tolerance};
 use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
 
@@ -89,8 +90,10 @@ pub(crate) struct Engine {
     counters: Counters,
     /// Whether each shard keeps a histogram.
     keeps_lateness: bool,
-    /// The tolerance that new sleeps have, in nanoseconds.
-    tolerance: u64,
+    /// The tolerance of new sleeps.
+    tolerance: Tolerance,
+    /// The same of those whose delay does not matter.
+    slack: Slack,
 }
 
 /// Counters of what is no shard's business.
@@ -165,19 +168,28 @@ impl Engine {
                 panics: AtomicU64::new(0),
             },
             keeps_lateness: false,
-            tolerance: 0,
+            tolerance: Tolerance::default(),
+            slack: Slack::fixed(Duration::ZERO),
         }
     }
 
-    /// The same engine, whose new sleeps have this tolerance, in nanoseconds.
-    pub(crate) fn with_tolerance(mut self, tolerance: u64) -> Self {
+    /// The same engine, whose new sleeps have this tolerance.
+    pub(crate) fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
+        self.slack = tolerance.slack(Duration::ZERO);
         self
     }
 
+    /// The tolerance of a new sleep with this delay.
     #[inline]
-    pub(crate) fn tolerance(&self) -> u64 {
-        self.tolerance
+    pub(crate) fn slack(&self, delay: impl FnOnce(&Clock) -> Duration) -> Slack {
+        if self.slack.is_share() { self.share_of(delay) } else { self.slack }
+    }
+
+    /// The same, where it is a share of the delay.
+    #[cold]
+    pub(crate) fn share_of(&self, delay: impl FnOnce(&Clock) -> Duration) -> Slack {
+        self.tolerance.slack(delay(&self.clock))
     }
 
     /// The same engine, with a lateness histogram in each shard if it is `wanted`.

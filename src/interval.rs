@@ -159,7 +159,8 @@ impl Interval {
         let clock = self.sleep.engine().clock();
         let due = self.sleep.deadline_tick();
         let next = self.missed.next(due, || clock.now(), self.period);
-        self.sleep.reset_to(next);
+        let period = self.period;
+        self.sleep.reset_by(next, |_| period);
     }
 
     /// Ends a tick that the driver has fired, and schedules the next.
@@ -225,9 +226,7 @@ impl Interval {
 
     /// Leaves the interval as if it had not been polled for the next tick.
     pub(crate) fn disarm(&mut self) {
-        let next = self.sleep.deadline_tick();
-        self.sleep.cancel();
-        self.sleep.reset_to(next);
+        self.sleep.unarm();
     }
 
     /// Schedules no further tick.

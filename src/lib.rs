@@ -84,7 +84,8 @@
 //! [Platforms](design::platforms) has the table of systems.
 //!
 //! Most timers need not be that exact. With a tolerance ([`Builder::tolerance`],
-//! [`Sleep::set_tolerance`]) they meet at round instants, and the driver wakes up less often.
+//! [`Sleep::set_tolerance`]), a fixed time or a [share](Tolerance) of the delay, they meet at round
+//! instants, and the driver wakes up less often.
 //!
 //! # Panics
 //!
@@ -245,6 +246,7 @@ mod tick;
 pub mod time;
 mod timeout;
 mod timer;
+mod tolerance;
 mod trace;
 mod traits;
 pub mod wall;
@@ -268,6 +270,7 @@ pub use timer::{
     Builder, ClockKind, Timer, interval, interval_at, never, sleep, sleep_until, sleep_until_wall,
     timeout, timeout_at,
 };
+pub use tolerance::Tolerance;
 #[cfg(feature = "quinn-0_11")]
 pub use traits::quinn_0_11;
 #[cfg(feature = "tower-service-0_3")]

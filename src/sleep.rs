@@ -14,8 +14,9 @@ use crate::clock::Clock;
 use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
 use crate::sync::Arc;
-use crate::tick::{Tick, saturated_nanos};
+use crate::tick::Tick;
 use crate::time::Instant;
+use crate::tolerance::Slack;
 
 /// A future that completes once its deadline has come.
 ///
@@ -67,8 +68,8 @@ pub struct Sleep {
     engine: EngineRef,
     /// The deadline in force.
     deadline: Tick,
-    /// How much later than that it may be fired, in nanoseconds.
-    tolerance: u64,
+    /// How much later than that it may be fired.
+    slack: Slack,
     /// `None` while not armed, `SPENT` once completed. INVARIANT: any other was made by `engine`.
     claim: Option<Claim>,
 }
@@ -90,8 +91,18 @@ impl Sleep {
     #[inline]
     pub(crate) fn until(engine: EngineRef, deadline: impl FnOnce(&Clock) -> Tick) -> Self {
         let shared = engine.get();
-        let (deadline, tolerance) = (deadline(shared.clock()), shared.tolerance());
-        Self { engine, deadline, tolerance, claim: None }
+        let deadline = deadline(shared.clock());
+        let slack = shared.slack(|clock| clock.until(deadline));
+        Self { engine, deadline, slack, claim: None }
+    }
+
+    /// One that ends `delay` from now.
+    #[inline]
+    pub(crate) fn after(engine: EngineRef, delay: Duration) -> Self {
+        let shared = engine.get();
+        let deadline = shared.clock().now().saturating_add(delay);
+        let slack = shared.slack(|_| delay);
+        Self { engine, deadline, slack, claim: None }
     }
 
     /// The instant at which the sleep completes.
@@ -171,7 +182,8 @@ impl Sleep {
     /// sleep.reset_after(Duration::MAX); // never
     /// ```
     pub fn reset_after(&mut self, delay: Duration) {
-        self.reset_to(self.engine.get().clock().now().saturating_add(delay));
+        let deadline = self.engine.get().clock().now().saturating_add(delay);
+        self.reset_by(deadline, |_| delay);
     }
 
     /// The time until the deadline, by the timer's clock: zero once it has come, and
@@ -233,7 +245,8 @@ impl Sleep {
         had_deadline && (unfired || waited)
     }
 
-    /// How much later than its deadline the sleep may be fired.
+    /// How much later than its deadline the sleep may be fired. If that is a
+    /// [share](crate::Tolerance::percent_of_delay) of its delay, this is what it comes to.
     ///
     /// # Examples
     ///
@@ -243,7 +256,7 @@ impl Sleep {
     /// assert_eq!(tourbillon::never().tolerance(), Duration::ZERO);
     /// ```
     pub fn tolerance(&self) -> Duration {
-        Duration::from_nanos(self.tolerance)
+        Duration::from_nanos(self.slack.nanos())
     }
 
     /// Changes how much later than its deadline the sleep may be fired, so that it shares a wake-up
@@ -251,7 +264,7 @@ impl Sleep {
     /// tolerance that a timer's sleeps begin with, which is zero by default.
     ///
     /// The deadline stays, and so does the tolerance when that is reset. An armed sleep stays armed
-    /// and needs no poll. One that has completed stays so.
+    /// and needs no poll. One that has completed stays so. More than 292 years count as 292 years.
     ///
     /// # Examples
     ///
@@ -266,10 +279,10 @@ impl Sleep {
     /// ```
     pub fn set_tolerance(&mut self, tolerance: Duration) {
         let old = self.due();
-        self.tolerance = saturated_nanos(tolerance);
+        self.slack = Slack::fixed(tolerance);
         let engine = self.engine.get();
         if let Place::Armed(entry) = self.place(engine) {
-            self.move_entry(engine, entry, old);
+            self.move_entry(engine, entry, old, self.due());
         }
     }
 
@@ -292,7 +305,10 @@ impl Sleep {
     /// When the driver is to fire it: what its entry is filed under.
     #[inline]
     fn due(&self) -> Tick {
-        self.deadline.meeting_within(self.tolerance)
+        if self.slack.is_none() {
+            return self.deadline;
+        }
+        self.deadline.meeting_within(self.slack.nanos())
     }
 
     /// Whether the driver has taken its waker.
@@ -312,20 +328,44 @@ impl Sleep {
 
     #[inline]
     pub(crate) fn reset_to(&mut self, deadline: Tick) {
-        let old = self.due();
-        self.deadline = deadline;
+        self.reset_by(deadline, |clock| clock.until(deadline));
+    }
+
+    /// The same. `delay`: how long until then, for a tolerance that is a share of it.
+    #[inline]
+    pub(crate) fn reset_by(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
+        let (old, due) = if self.slack.is_none() {
+            (std::mem::replace(&mut self.deadline, deadline), deadline)
+        } else {
+            self.move_window(deadline, delay)
+        };
         let engine = self.engine.get();
         match self.place(engine) {
             Place::Unarmed => {}
             Place::Completed => self.claim = None,
-            Place::Armed(entry) => self.move_entry(engine, entry, old),
+            Place::Armed(entry) => self.move_entry(engine, entry, old, due),
         }
     }
 
-    /// Has the entry, which was due at `old`, fired when it is due now.
+    /// Changes the deadline, and returns when the sleep was due and when it is. Not inlined, so
+    /// that a reset of an exact sleep stays short.
+    #[inline(never)]
+    fn move_window(
+        &mut self,
+        deadline: Tick,
+        delay: impl FnOnce(&Clock) -> Duration,
+    ) -> (Tick, Tick) {
+        let old = self.due();
+        self.deadline = deadline;
+        if self.slack.is_share() {
+            self.slack = self.engine.get().share_of(delay);
+        }
+        (old, self.due())
+    }
+
+    /// Has the entry, which was due at `old`, fired at `due`.
     #[inline]
-    fn move_entry(&self, engine: &Engine, entry: &Entry, old: Tick) {
-        let due = self.due();
+    fn move_entry(&self, engine: &Engine, entry: &Entry, old: Tick, due: Tick) {
         // Only ever later than what the driver may have read: it may file the entry under any
         // deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
         // so there the wheel must follow at once.
@@ -391,6 +431,11 @@ impl Sleep {
         let (claim, earliest) = self.engine.get().insert(due, waker);
         self.claim = Some(claim);
         Some(Enqueued { engine: self.engine.clone(), due, earliest })
+    }
+
+    /// Leaves the sleep as if it had not been polled since it was given its deadline.
+    pub(crate) fn unarm(&mut self) {
+        self.disarm(None, false);
     }
 
     /// Ends the sleep, once its deadline has come by a poll's clock or the driver's.

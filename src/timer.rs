@@ -313,7 +313,7 @@ impl RefUnwindSafe for Timer {}
 
 #[inline]
 fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
-    Sleep::until(engine, |clock| clock.now().saturating_add(delay))
+    Sleep::after(engine, delay)
 }
 
 // Inlined, so that a sleep is made where it will be: a move of it right away would wait for the

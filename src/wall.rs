@@ -196,6 +196,26 @@ impl WallSleep {
         }
     }
 
+    /// The same sleep, which may be fired up to `tolerance` after its target, to share a wake-up
+    /// with others; see [`Builder::tolerance`](crate::Builder::tolerance). Steps of the wall clock
+    /// are noticed as without.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// # pollster::block_on(async {
+    /// let target = SystemTime::now() + Duration::from_millis(1);
+    /// tourbillon::sleep_until_wall(target).with_tolerance(Duration::from_millis(2)).await;
+    /// assert!(SystemTime::now() >= target);
+    /// # });
+    /// ```
+    pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
+        self.sleep.set_tolerance(tolerance);
+        self
+    }
+
     fn clock(&self) -> &Clock {
         self.sleep.engine().clock()
     }
@@ -206,8 +226,8 @@ impl WallSleep {
         // In this order: what time passes in between makes the sleep end early, and look again.
         let now = clock.now();
         let left = self.target.duration_since(clock.wall_now()).unwrap_or(Duration::ZERO);
-        let deadline = now.saturating_add(if registered { left } else { left.min(RECHECK) });
-        self.sleep.reset_to(deadline);
+        let delay = if registered { left } else { left.min(RECHECK) };
+        self.sleep.reset_by(now.saturating_add(delay), |_| delay);
         self.state = State::Waiting { registered };
     }
 

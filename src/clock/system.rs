@@ -28,6 +28,14 @@ impl Monotonic {
         self.line.tick(Instant::now()).min(Tick::LAST)
     }
 
+    /// The time, or a little earlier.
+    pub(super) fn coarse_now(&self) -> Tick {
+        #[cfg(target_os = "linux")]
+        return self.coarse.now();
+        #[cfg(not(target_os = "linux"))]
+        self.now()
+    }
+
     #[inline]
     pub(super) fn has_passed(&self, deadline: Tick) -> bool {
         #[cfg(target_os = "linux")]
@@ -76,11 +84,16 @@ mod coarse {
             Self { lag: step().max(SHORTEST_STEP) * STEPS, offset }
         }
 
+        #[inline]
+        pub(super) fn now(&self) -> Tick {
+            Tick::from_raw(read(libc::CLOCK_MONOTONIC_COARSE).wrapping_add(self.offset))
+        }
+
         /// `None` if the coarse clock cannot tell. Exact also before the origin, where the clock is
         /// at first, as it lags, and may be once it has stepped back.
         #[inline]
         pub(super) fn has_passed(&self, deadline: Tick) -> Option<bool> {
-            let now = read(libc::CLOCK_MONOTONIC_COARSE).wrapping_add(self.offset);
+            let now = self.now().raw();
             if deadline.raw() > now.wrapping_add(self.lag) {
                 return Some(false);
             }

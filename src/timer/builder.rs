@@ -7,8 +7,8 @@ use crate::clock::Clock;
 use crate::driver::{Bell, Driver, VirtualClock};
 use crate::engine::{DrivenBy, DriverThread, Engine, MAX_SHARDS, default_shards};
 use crate::sync::{Arc, StdArc};
-use crate::tick::saturated_nanos;
 use crate::timer::Timer;
+use crate::tolerance::Tolerance;
 
 /// Makes a [`Timer`] that differs from the process-wide one.
 ///
@@ -33,7 +33,7 @@ pub struct Builder {
     /// Takes the place of `kind`.
     clock: Option<VirtualClock>,
     lateness_histogram: bool,
-    tolerance: Duration,
+    tolerance: Tolerance,
 }
 
 /// A clock of the system's that a [`Timer`] may run on; see [`Builder::clock`].
@@ -125,7 +125,8 @@ impl Builder {
         self
     }
 
-    /// How late the timer's sleeps may be fired, so that it wakes up less often; zero by default.
+    /// How late the timer's sleeps may be fired, so that it wakes up less often: a [`Duration`], or
+    /// a [share of their delay](Tolerance::percent_of_delay). Zero by default.
     ///
     /// Most timers need not be exact: an idle limit of a minute may come a second late. A sleep
     /// with a tolerance is fired at one instant between its deadline and its deadline plus the
@@ -137,7 +138,8 @@ impl Builder {
     /// It is the tolerance of every sleep that the timer makes, and of the sleeps in its intervals,
     /// timeouts, queues, callbacks, streams and [`WallSleep`](crate::WallSleep)s.
     /// [`Sleep::set_tolerance`](crate::Sleep::set_tolerance) and the `with_tolerance` methods of
-    /// intervals, timeouts and queues replace it.
+    /// sleeps, intervals, timeouts and queues replace it. A callback with a tolerance of its own is
+    /// made by [`Sleep::call`](crate::Sleep::call) or [`Interval::call`](crate::Interval::call).
     ///
     /// - Nothing is early: a tolerance only ever moves a fire to a later instant. How late the
     ///   driver is comes on top, and is what [`Timer::lateness`](crate::Timer::lateness) counts.
@@ -165,8 +167,8 @@ impl Builder {
     /// assert_eq!(clock.now(), start + 60 * second);
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn tolerance(mut self, tolerance: Duration) -> Self {
-        self.tolerance = tolerance;
+    pub fn tolerance(mut self, tolerance: impl Into<Tolerance>) -> Self {
+        self.tolerance = tolerance.into();
         self
     }
 
@@ -248,7 +250,7 @@ impl Builder {
             })?,
         };
         let engine = Engine::new(clock, shards.next_power_of_two(), driven_by);
-        let engine = engine.with_tolerance(saturated_nanos(self.tolerance));
+        let engine = engine.with_tolerance(self.tolerance);
         let engine = Arc::new(engine.keeping_lateness(self.lateness_histogram));
         if let Some(clock) = &self.clock {
             if !clock.attach(&engine) {

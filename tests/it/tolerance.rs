@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tourbillon::{DelayQueue, Sleep, Timer, VirtualClock};
+use tourbillon::{DelayQueue, Sleep, Timer, Tolerance, VirtualClock};
 
 use crate::support::*;
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// A timer whose sleeps have this tolerance.
-fn tolerant_timer(tolerance: Duration) -> (Timer, VirtualClock) {
+fn tolerant_timer(tolerance: impl Into<Tolerance>) -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();
     let builder = Timer::builder().virtual_clock(&clock).tolerance(tolerance);
     (builder.build().expect("the options are valid"), clock)
@@ -247,6 +247,222 @@ fn timeouts_queues_callbacks_and_wall_sleeps_have_their_timers_tolerance() {
     let mut sleep = timer.sleep_until_wall(timer.wall_now() + ms(100));
     assert!(poll(&mut sleep).is_pending());
     expect(SECOND);
+}
+
+#[test]
+fn a_share_is_taken_of_each_new_delay_and_capped() {
+    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(5, SECOND));
+    clock.advance(ms(1));
+    let start = clock.now();
+    let mut sleep = timer.sleep(10 * SECOND);
+    assert_eq!(sleep.tolerance(), ms(500));
+    clock.advance(5 * SECOND);
+    assert_eq!(sleep.tolerance(), ms(500), "time that passes changes nothing");
+    let fire = fire_of(&mut sleep, &clock) - start;
+    assert!(10 * SECOND < fire && fire <= 10 * SECOND + ms(500));
+    for (delay, expected) in [(ms(2_000), ms(100)), (60 * SECOND, SECOND), (ms(0), ms(0))] {
+        sleep.reset_after(delay);
+        assert_eq!(sleep.tolerance(), expected);
+        sleep.reset(clock.now() + 2 * delay);
+        assert_eq!(sleep.tolerance(), SECOND.min(2 * expected));
+        assert_eq!(timer.sleep_until(clock.now() + delay).tolerance(), expected);
+    }
+    sleep.reset(start);
+    assert_eq!((sleep.tolerance(), poll(&mut sleep)), (ms(0), Poll::Ready(())));
+    let mut never = timer.never();
+    assert_eq!(never.tolerance(), SECOND);
+    never.reset_after(ms(200));
+    assert_eq!(never.tolerance(), ms(10));
+}
+
+#[test]
+fn an_armed_sleep_moves_by_its_share_in_both_directions() {
+    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(10, Duration::MAX));
+    let start = clock.now();
+    let mut sleep = timer.sleep(ms(9_500));
+    let counter = Counter::new();
+    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    for (deadline, tolerance) in [(9_500, 950), (19_500, 1_950), (950, 95), (90, 9), (990, 99)] {
+        sleep.reset(start + ms(deadline));
+        let next = clock.next_deadline().expect("it is armed");
+        assert!(next >= sleep.deadline() && next <= sleep.deadline() + ms(tolerance));
+        let whole = deadline.next_multiple_of(1_000);
+        assert_eq!(next == start + ms(whole), whole <= deadline + tolerance);
+    }
+    assert_eq!(clock.advance_to_next(), Some(start + SECOND));
+    assert_eq!((counter.wakes(), poll(&mut sleep)), (1, Poll::Ready(())));
+}
+
+#[test]
+fn a_fixed_tolerance_takes_the_place_of_a_share_and_outlives_resets() {
+    let (timer, _clock) = tolerant_timer(Tolerance::percent_of_delay(5, SECOND));
+    for fixed in [ms(0), ms(1), 5 * SECOND] {
+        let mut sleep = timer.sleep(60 * SECOND).with_tolerance(fixed);
+        assert_eq!(sleep.tolerance(), fixed);
+        sleep.reset_after(SECOND);
+        assert_eq!(sleep.tolerance(), fixed);
+    }
+}
+
+#[test]
+fn all_that_sleeps_has_a_share() {
+    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(50, Duration::MAX));
+    let start = clock.now();
+    let expect = |fire: Duration| assert_eq!(clock.next_deadline(), Some(start + fire));
+    {
+        let mut timeout = pin!(timer.timeout(ms(700), std::future::pending::<()>()));
+        assert!(poll(&mut timeout).is_pending());
+        expect(SECOND);
+        timeout.as_mut().reset_after(ms(1_400));
+        expect(2 * SECOND);
+    }
+    {
+        let callback = timer.call_after(ms(700), || ());
+        expect(SECOND);
+        drop(callback);
+        let callback = timer.call_at(start + ms(1_400), || ());
+        expect(2 * SECOND);
+        drop(callback);
+        let callback = timer.call_every(ms(700), || ());
+        expect(SECOND);
+        drop(callback);
+    }
+    {
+        let mut sleep = timer.sleep_until_wall(timer.wall_now() + ms(700));
+        assert!(poll(&mut sleep).is_pending());
+        expect(SECOND);
+    }
+    // Of the entry that is waited for, from when it is.
+    let mut queue = DelayQueue::with_timer(&timer);
+    queue.insert(2, ms(1_990));
+    queue.insert(1, ms(700));
+    assert!(poll_next(&mut queue, Waker::noop()).is_pending());
+    expect(SECOND);
+    clock.advance(SECOND);
+    assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(Some(_))));
+    assert!(poll_next(&mut queue, Waker::noop()).is_pending());
+    expect(2 * SECOND);
+    clock.advance(ms(900));
+    queue.insert(3, ms(20));
+    let next = clock.next_deadline().expect("it is armed");
+    assert!(next >= start + ms(1_920) && next <= start + ms(1_930), "a share of 20 ms");
+}
+
+#[test]
+fn an_interval_has_a_share_of_its_period() {
+    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(10, Duration::MAX));
+    let start = clock.now();
+    let mut interval = timer.interval_at(start + ms(95), ms(950));
+    for n in 0..100 {
+        // However late it is polled.
+        clock.advance(ms(n) * 8);
+        assert!(poll_next(&mut interval, Waker::noop()).is_pending());
+        let (fire, tick) = (clock.next_deadline().expect("it is armed"), interval.next_tick());
+        let tolerance = if n == 0 { ms(95) / 10 } else { ms(95) };
+        assert!(tick <= fire && fire <= tick + tolerance);
+        let whole = Duration::from_secs((tick - start).as_secs() + 1);
+        assert_eq!(fire == start + whole, start + whole <= tick + tolerance);
+        assert_eq!(clock.block_on(interval.tick()), start + ms(95) + n as u32 * ms(950));
+        assert_eq!(interval.next_tick(), tick + ms(950));
+    }
+}
+
+#[test]
+fn a_share_without_bounds_stops_at_the_end_of_the_time_line() {
+    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(u32::MAX, Duration::MAX));
+    for delay in [NANOSECOND, SECOND, Duration::from_secs(430 * 365 * 86_400)] {
+        let mut sleep = timer.sleep(delay);
+        assert!(poll(&mut sleep).is_pending());
+        assert!(clock.next_deadline().is_some_and(|fire| fire >= sleep.deadline()));
+    }
+    let mut sleep = timer.sleep(Duration::MAX);
+    assert!(poll(&mut sleep).is_pending());
+    assert_eq!(clock.next_deadline(), None);
+    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(0, Duration::MAX));
+    let mut exact = timer.sleep(ms(1_500));
+    assert_eq!(fire_of(&mut exact, &clock), exact.deadline());
+}
+
+#[test]
+fn the_share_of_a_real_delay_is_not_less_than_that() {
+    let timer = Timer::builder().tolerance(Tolerance::percent_of_delay(50, SECOND));
+    let timer = timer.build().expect("the options are valid");
+    for delay in [ms(1), 20 * ms(1), 60 * SECOND].map(|delay| delay + NANOSECOND) {
+        assert_eq!(timer.sleep(delay).tolerance(), SECOND.min(delay / 2));
+        let deadline = timer.now() + delay;
+        let mut sleep = timer.sleep_until(deadline);
+        let at_least = |left: Duration| SECOND.min(left / 2);
+        assert!(sleep.tolerance() >= at_least(deadline - timer.now()));
+        sleep.reset(deadline);
+        assert!(sleep.tolerance() >= at_least(deadline - timer.now()));
+        assert!(sleep.tolerance() <= SECOND);
+    }
+    let start = Instant::now();
+    pollster::block_on(timer.sleep(ms(1)));
+    assert!(start.elapsed() >= ms(1));
+}
+
+#[test]
+fn a_wall_sleep_with_a_tolerance_follows_steps_and_is_not_early() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let target = timer.wall_now() + ms(9_500);
+    let mut sleep = timer.sleep_until_wall(target).with_tolerance(SECOND);
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!(clock.next_deadline(), Some(start + 10 * SECOND));
+    clock.set_wall(timer.wall_now() + 5 * SECOND);
+    assert_eq!(counter.wakes(), 1);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!(clock.next_deadline(), Some(start + 5 * SECOND));
+    clock.advance(5 * SECOND);
+    assert_eq!((counter.wakes(), timer.wall_now() >= target), (2, true));
+    assert!(poll_with(&mut sleep, &waker).is_ready());
+    sleep.reset(timer.wall_now() + ms(1_500));
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!(clock.next_deadline(), Some(start + 7 * SECOND));
+}
+
+#[test]
+fn a_callback_is_called_within_the_window_of_its_sleep() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let note = || {
+        let (called, clock) = (called.clone(), clock.clone());
+        move || called.lock().unwrap().push(clock.now() - start)
+    };
+    let sleep = timer.sleep(ms(1_500)).with_tolerance(SECOND);
+    let once = sleep.call(note());
+    let interval = timer.interval_at(start + ms(1_700), 2 * SECOND);
+    let every = interval.with_tolerance(SECOND).call(note());
+    clock.advance(6 * SECOND);
+    assert_eq!(*called.lock().unwrap(), [2, 2, 4, 6].map(Duration::from_secs));
+    assert!(!once.cancel() && every.cancel());
+}
+
+#[test]
+fn a_sleep_that_was_polled_or_has_completed_can_become_a_callback() {
+    let (timer, clock) = virtual_timer();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    for (advance, expected) in [(ms(0), 0), (SECOND, 1)] {
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        clock.advance(advance);
+        assert_eq!(poll_with(&mut sleep, &waker).is_ready(), expected == 1);
+        assert_eq!(counter.wakes(), expected);
+        let before = calls.load(Ordering::Relaxed);
+        let count = calls.clone();
+        let callback = sleep.call(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        assert_eq!((clock.pending(), calls.load(Ordering::Relaxed)), (1, before));
+        clock.advance(SECOND - advance);
+        assert_eq!(calls.load(Ordering::Relaxed), before + 1);
+        assert_eq!(counter.wakes(), expected, "its waker is gone");
+        drop(callback);
+    }
 }
 
 #[test]
