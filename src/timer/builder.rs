@@ -54,9 +54,10 @@ impl Builder {
     /// The number of shards, 1 to 256; rounded up to a power of two.
     ///
     /// Each thread arms timers in its own shard. With more shards, threads wait less for each
-    /// other's locks, and a pass locks each that has timers. The default is four for each
-    /// processor, rounded up to a power of two and at most 64. On a virtual clock it is one: timers
-    /// with equal deadlines fire in the order in which they were armed only within a shard.
+    /// other's locks, and a pass locks each that has timers. The default is four for each processor
+    /// that the process had when it was first asked for, rounded up to a power of two and at most
+    /// 64. On a virtual clock it is one: timers with equal deadlines fire in the order in which
+    /// they were armed only within a shard.
     ///
     /// # Examples
     ///
