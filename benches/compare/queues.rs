@@ -1,5 +1,6 @@
 //! Queues whose entries expire.
 
+use std::hint::black_box;
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
@@ -43,9 +44,16 @@ pub(crate) fn backlog<E: Entries>(count: usize) -> Vec<f64> {
     vec![taken.as_nanos() as f64 / count as f64]
 }
 
-/// Microseconds to `peek` at the first of `count` entries within a millisecond, far off.
-pub(crate) fn peek<E: Entries>(count: usize, peek: fn(&E) -> bool) -> Vec<f64> {
+/// Microseconds to `peek` at the first of `count` entries within a millisecond, far off: again, and
+/// once the one that was first has been removed.
+pub(crate) fn peek<E: Entries>(count: usize, peek: fn(&E) -> Option<E::Key>) -> Vec<f64> {
     let _entered = Tokio::enter();
-    let entries = filled::<E>(count, FAR, Duration::from_millis(1));
-    asking(|| peek(&entries))
+    let mut entries = filled::<E>(count, FAR, Duration::from_millis(1));
+    let first = |entries: &E| black_box(peek(entries)).expect("many are left");
+    let again = asking(|| timed(|| drop(first(&entries))));
+    let anew = asking(|| {
+        entries.remove(first(&entries));
+        timed(|| drop(first(&entries)))
+    });
+    [again, anew].concat()
 }

@@ -56,6 +56,7 @@ fn once(name: &str, metrics: &'static [Metric], columns: Columns<Vec<f64>>) -> S
 
 const NANOS: &[Metric] = &[("", "ns")];
 const MICROS: &[Metric] = &[("", "us")];
+const PEEKING: &[Metric] = &[("", "us"), ("once the first has left", "us")];
 const PROCESSOR: &[Metric] = &[("", "ns of processor")];
 const MAKING: &[Metric] = &[("allocated", "bytes"), ("taken", "ns")];
 
@@ -351,10 +352,10 @@ fn queues(effort: Effort) -> Vec<Scenario> {
         ),
         probe(
             format!("DelayQueue::peek, {} in one slot", count(mass)),
-            MICROS,
+            PEEKING,
             ours_and_tokio(
-                move || queues::peek::<DelayQueue>(mass, |queue| queue.peek().is_some()),
-                move || queues::peek::<TheirDelayQueue>(mass, |queue| queue.peek().is_some()),
+                move || queues::peek(mass, DelayQueue::peek),
+                move || queues::peek(mass, TheirDelayQueue::peek),
             ),
         ),
     ]

@@ -8,7 +8,7 @@ use core::time::Duration;
 use futures_core::Stream;
 
 use crate::queue::methods::queue_methods;
-use crate::queue::slab::Slab;
+use crate::queue::slab::{NO_SLOT, Slab};
 use crate::queue::{Expired, Key, Order, Queue, gone};
 use crate::sync::Ordering;
 use crate::sync::unmodelled::{AtomicU32, AtomicU64};
@@ -239,7 +239,10 @@ impl<T> DelayQueue<T> {
 
     /// The key of the entry that expires next; `None` if none ever does.
     ///
-    /// Walks one slot of the wheel: the entries that are due at about the same time.
+    /// The answer is remembered until that entry leaves or is reset; then the next call walks one
+    /// slot of the wheel. That holds the entries which are due at about the same time, and if that
+    /// is far off, they may be most of the queue: a loop that peeks and removes what it got takes
+    /// time in proportion to their number for each.
     ///
     /// # Examples
     ///
@@ -324,16 +327,23 @@ impl Timed for Entry {
     }
 }
 
+/// The entry of the wheel; `None` of one that never expires.
+type Position = Option<wheel::NodeKey>;
+
 /// A wheel of the places of entries.
 struct ByDeadline {
     wheel: Wheel<Entry>,
     /// The deadline that the wheel is being turned to, if there may be more entries of it.
     turning_to: Option<Tick>,
+    /// The place in the slab of the entry that is due first, if that was asked for since it became
+    /// so; otherwise [`NO_SLOT`]. Atomic since threads may ask at the same time.
+    known_first: AtomicU32,
 }
 
 impl From<Tick> for ByDeadline {
     fn from(now: Tick) -> Self {
-        Self { wheel: Wheel::new(now, Memory::AsNeeded), turning_to: None }
+        let (wheel, known_first) = (Wheel::new(now, Memory::AsNeeded), AtomicU32::new(NO_SLOT));
+        Self { wheel, turning_to: None, known_first }
     }
 }
 
@@ -347,11 +357,28 @@ impl ByDeadline {
             });
         (due, turned)
     }
+
+    /// The entry at `index` has been filed.
+    #[cold]
+    fn compare_first<T>(&mut self, slab: &Slab<T, Position>, index: u32) {
+        let first = self.known_first.get_mut();
+        if slab.entry(index).deadline < slab.entry(*first).deadline {
+            *first = index;
+        }
+    }
+
+    /// The entry at `index` leaves the wheel.
+    #[inline]
+    fn forget_first(&mut self, index: u32) {
+        let known = self.known_first.get_mut();
+        if *known == index {
+            *known = NO_SLOT;
+        }
+    }
 }
 
 impl Order for ByDeadline {
-    /// The entry of the wheel; `None` if this one never expires.
-    type Position = Option<wheel::NodeKey>;
+    type Position = Position;
 
     #[inline]
     fn file<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
@@ -363,6 +390,9 @@ impl Order for ByDeadline {
         let filed = self.wheel.insert(key, entry.deadline);
         self.wheel.value(key).set(entry.deadline, filed, index);
         entry.position = Some(key);
+        if *self.known_first.get_mut() != NO_SLOT {
+            self.compare_first(slab, index);
+        }
     }
 
     #[inline]
@@ -371,6 +401,7 @@ impl Order for ByDeadline {
             let filed = self.wheel.value(key).place().filed();
             self.wheel.remove(filed);
             self.wheel.store().release(key);
+            self.forget_first(index);
         }
     }
 
@@ -398,6 +429,7 @@ impl Order for ByDeadline {
                 if let Some(key) = slab.entry_mut(index).position.take() {
                     self.wheel.store().release(key);
                 }
+                self.forget_first(index);
                 return Some(index);
             }
         }
@@ -412,7 +444,15 @@ impl Order for ByDeadline {
     }
 
     fn first<T>(&self, _slab: &Slab<T, Self::Position>) -> Option<u32> {
-        Some(self.wheel.value(self.wheel.first()?).index())
+        // ORDERING: Relaxed, twice; whoever changes the queue is alone with it, and what others
+        // find meanwhile is the same.
+        let known = self.known_first.load(Ordering::Relaxed);
+        if known != NO_SLOT {
+            return Some(known);
+        }
+        let first = self.wheel.value(self.wheel.first()?).index();
+        self.known_first.store(first, Ordering::Relaxed);
+        Some(first)
     }
 
     fn clear(&mut self, now: Tick) {
