@@ -16,7 +16,7 @@ pub(crate) use time_line::TimeLine;
 pub(crate) use virtual_time::VirtualTime;
 
 use crate::sync::Arc;
-use crate::tick::Tick;
+use crate::tick::{Distance, Tick};
 use crate::time::{Instant, SystemTime};
 
 /// The clock of one timer.
@@ -112,6 +112,18 @@ impl Clock {
         }
     }
 
+    /// The time, if this is a virtual clock that shows `deadline` or later, and the calling thread
+    /// is not the one that moves it.
+    #[inline]
+    pub(crate) fn moved_past(&self, deadline: Tick) -> Option<Tick> {
+        let Self::Virtual(time) = self else { return None };
+        let now = time.now();
+        if deadline > now || time.is_moved_here() {
+            return None;
+        }
+        Some(now)
+    }
+
     /// Whether the clock moves only when it is moved.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
@@ -141,15 +153,7 @@ impl Clock {
 
     /// `deadline` for `Debug` output: how far off it is.
     pub(crate) fn show(&self, deadline: Tick) -> Distance {
-        if deadline == Tick::NEVER {
-            return Distance::Never;
-        }
-        let now = self.now();
-        if deadline > now {
-            Distance::Ahead(deadline.since(now))
-        } else {
-            Distance::Ago(now.since(deadline))
-        }
+        deadline.distance_from(|| self.now())
     }
 
     /// `target` for `Debug` output: how far off it is by the wall clock.
@@ -181,23 +185,6 @@ impl fmt::Debug for Clock {
             #[cfg(all(test, tourbillon_model))]
             Self::Model(_) | Self::ModelBoottime(_) => "model",
         })
-    }
-}
-
-/// How far off a deadline is.
-pub(crate) enum Distance {
-    Never,
-    Ahead(Duration),
-    Ago(Duration),
-}
-
-impl fmt::Debug for Distance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Never => f.write_str("never"),
-            Self::Ahead(span) => write!(f, "in {span:?}"),
-            Self::Ago(span) => write!(f, "{span:?} ago"),
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! [`Deadline`]: an instant that a request carries from callee to callee.
 
+use alloc::format;
+use alloc::string::String;
 use core::cmp::Ordering;
 use core::error::Error;
 use core::fmt;

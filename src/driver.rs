@@ -4,21 +4,26 @@
 
 #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
 mod bell;
-#[cfg(not(all(test, tourbillon_model)))]
+#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 mod hold;
 mod manual;
+#[cfg(not(target_os = "none"))]
 mod pacing;
+#[cfg(not(target_os = "none"))]
 mod resume;
 #[cfg_attr(
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
     path = "driver/event_loop.rs"
 )]
+#[cfg_attr(target_os = "none", path = "driver/no_thread.rs")]
 mod thread;
+#[cfg(not(target_os = "none"))]
 mod virtual_clock;
 
 pub(crate) use bell::Bell;
-#[cfg(not(all(test, tourbillon_model)))]
+#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 pub use hold::{Hold, Tracked};
 pub use manual::{Budget, Driver, Turn};
 pub(crate) use thread::start;
+#[cfg(not(target_os = "none"))]
 pub use virtual_clock::VirtualClock;

@@ -15,6 +15,7 @@ mod occupancy;
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
     path = "engine/parker/event_loop.rs"
 )]
+#[cfg(not(target_os = "none"))]
 mod parker;
 #[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
 mod schedules;
@@ -24,6 +25,7 @@ mod stats;
 mod tests;
 mod wake_batch;
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
@@ -34,17 +36,16 @@ use crate::clock::Clock;
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::sync::unmodelled::AtomicU64;
-use crate::sync::{
-    Arc, AtomicBool, Lock, LockGuard, OnceLock, Ordering, StdArc, available_parallelism,
-    thread_index,
-};
+use crate::sync::{Arc, AtomicBool, Lock, LockGuard, OnceLock, Ordering, StdArc, thread_index};
 use crate::tick::Tick;
 use crate::tolerance::{Slack, Tolerance};
 use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
 
 pub(crate) use alarm::{Alarm, Notify, Plan};
-pub(crate) use driven_by::{DrivenBy, DriverThread};
+pub(crate) use driven_by::DrivenBy;
+#[cfg(not(target_os = "none"))]
+pub(crate) use driven_by::DriverThread;
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 use occupancy::Occupancy;
@@ -66,10 +67,11 @@ const DEFAULT_SHARDS_MAX: usize = 64;
 
 /// How many shards an engine has by default. Counts the processors once: on Linux that reads
 /// files, and takes ten times as long as the rest of an engine.
+#[cfg(not(target_os = "none"))]
 pub(crate) fn default_shards() -> usize {
     static SHARDS: OnceLock<usize> = OnceLock::new();
     *SHARDS.get_or_init(|| {
-        let processors = available_parallelism().map_or(1, usize::from);
+        let processors = crate::sync::available_parallelism().map_or(1, usize::from);
         (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(DEFAULT_SHARDS_MAX)
     })
 }
@@ -508,11 +510,7 @@ impl Engine {
     /// waker, will scan again, and in order.
     #[inline]
     fn catch_up(&self, entry: &Entry, deadline: Tick) {
-        let Clock::Virtual(time) = &self.clock else { return };
-        let now = time.now();
-        if deadline > now || time.is_moved_here() {
-            return;
-        }
+        let Some(now) = self.clock.moved_past(deadline) else { return };
         let waker = self.shard_of(entry).fire(entry, now);
         if let Some(waker) = waker {
             self.count_panics(u64::from(guarded(|| waker.wake()).is_none()));

@@ -2,6 +2,7 @@
 
 use core::error::Error;
 use core::fmt;
+#[cfg(not(target_os = "none"))]
 use std::io;
 
 /// The error of a [`Timeout`](crate::Timeout) whose deadline came before its future was ready, and
@@ -52,6 +53,7 @@ impl fmt::Display for Elapsed {
 
 impl Error for Elapsed {}
 
+#[cfg(not(target_os = "none"))]
 impl From<Elapsed> for io::Error {
     fn from(elapsed: Elapsed) -> Self {
         Self::new(io::ErrorKind::TimedOut, elapsed)

@@ -3,15 +3,17 @@
 //! A child has one thread: the driver is gone, and a lock that another thread held at that moment
 //! is held for ever. So a child leaves the engines it inherited alone, and makes itself new ones.
 
-use crate::sync::unmodelled::AtomicU64;
+use alloc::boxed::Box;
+
+use crate::sync::unmodelled::AtomicU32;
 use crate::sync::{OnceLock, Ordering};
 
 /// Forks that lie between the first process and this one.
-static FORKS: AtomicU64 = AtomicU64::new(0);
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A generation of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Generation(u64);
+pub(crate) struct Generation(u32);
 
 impl Generation {
     /// This process's, for something that is made now.

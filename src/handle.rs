@@ -1,11 +1,12 @@
 //! Who keeps an engine alive: handles and sleeps; and the process-wide engine.
 
-use std::io;
-
+#[cfg(not(target_os = "none"))]
 use crate::clock::Clock;
 use crate::driver;
-use crate::engine::{DrivenBy, DriverThread, Engine, Remaining, default_shards};
-use crate::sync::{Arc, OnceLock};
+#[cfg(not(target_os = "none"))]
+use crate::engine::{DrivenBy, DriverThread, default_shards};
+use crate::engine::{Engine, Remaining};
+use crate::sync::{Arc, OnceLock, SpawnError};
 
 static GLOBAL: OnceLock<Arc<Handle>> = OnceLock::new();
 
@@ -25,6 +26,7 @@ impl Handle {
     }
 
     /// The process-wide timer's. Made by the first call, and never dropped.
+    #[cfg(not(target_os = "none"))]
     #[inline]
     pub(crate) fn global() -> &'static Arc<Self> {
         GLOBAL.get_or_init(|| {
@@ -35,6 +37,12 @@ impl Handle {
                 driven_by,
             ))))
         })
+    }
+
+    /// The program's timer. It has to be set, as there is no clock before.
+    #[cfg(target_os = "none")]
+    pub(crate) fn global() -> &'static Arc<Self> {
+        GLOBAL.get().expect("no timer is set: `tourbillon::Timer::set_global` is to come first")
     }
 
     /// Makes `handle` the process-wide timer's, or gives it back if there is one.
@@ -83,7 +91,7 @@ impl EngineRef {
     ///
     /// When the driver's thread has to be started and cannot be. The next try may succeed.
     #[inline]
-    pub(crate) fn follow_up(&self, remaining: Remaining) -> io::Result<()> {
+    pub(crate) fn follow_up(&self, remaining: Remaining) -> Result<(), SpawnError> {
         match remaining {
             Remaining::Nothing => Ok(()),
             Remaining::StartDriver => driver::start(self.get()),

@@ -169,6 +169,11 @@
 //!
 //! [`Instant`]: std::time::Instant
 //! [`SystemTime`]: std::time::SystemTime
+#![cfg_attr(target_os = "none", no_std)]
+#![cfg_attr(
+    target_os = "none",
+    allow(dead_code, reason = "a timer that is driven by hand does without what a thread uses")
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
@@ -196,7 +201,11 @@ compile_error!(
      build for each worker without the target feature `atomics`"
 );
 
+extern crate alloc;
+
+#[cfg(not(target_os = "none"))]
 mod callback;
+#[cfg_attr(target_os = "none", path = "clock/given.rs")]
 mod clock;
 pub mod compat;
 #[cfg(feature = "cron")]
@@ -249,13 +258,17 @@ mod timer;
 mod tolerance;
 mod trace;
 mod traits;
+#[cfg(not(target_os = "none"))]
 pub mod wall;
 mod wheel;
 
+#[cfg(not(target_os = "none"))]
 pub use callback::{Callback, call_after, call_at, call_every};
 pub use deadline::{Deadline, ParseDeadlineError};
-pub use driver::{Budget, Driver, Turn, VirtualClock};
-#[cfg(not(all(test, tourbillon_model)))]
+#[cfg(not(target_os = "none"))]
+pub use driver::VirtualClock;
+pub use driver::{Budget, Driver, Turn};
+#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 pub use driver::{Hold, Tracked};
 pub use engine::{Histogram, Stats};
 pub use error::{Elapsed, SetGlobalError};
@@ -267,14 +280,16 @@ pub use sleep::Sleep;
 pub use stream::StreamExt;
 pub use timeout::Timeout;
 pub use timer::{
-    Builder, ClockKind, Timer, interval, interval_at, never, sleep, sleep_until, sleep_until_wall,
-    timeout, timeout_at,
+    Builder, Timer, interval, interval_at, never, sleep, sleep_until, timeout, timeout_at,
 };
+#[cfg(not(target_os = "none"))]
+pub use timer::{ClockKind, sleep_until_wall};
 pub use tolerance::Tolerance;
 #[cfg(feature = "quinn-0_11")]
 pub use traits::quinn_0_11;
 #[cfg(feature = "tower-service-0_3")]
 pub use traits::tower_service_0_3;
+#[cfg(not(target_os = "none"))]
 pub use wall::WallSleep;
 
 /// The README's examples, tested.

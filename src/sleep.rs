@@ -6,14 +6,13 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::io;
 
 use futures_core::FusedFuture;
 
 use crate::clock::Clock;
 use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
-use crate::sync::Arc;
+use crate::sync::{Arc, SpawnError};
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::tolerance::Slack;
@@ -335,7 +334,7 @@ impl Sleep {
     #[inline]
     pub(crate) fn reset_by(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
         let (old, due) = if self.slack.is_none() {
-            (std::mem::replace(&mut self.deadline, deadline), deadline)
+            (core::mem::replace(&mut self.deadline, deadline), deadline)
         } else {
             self.move_window(deadline, delay)
         };
@@ -530,14 +529,14 @@ impl Enqueued {
     /// # Errors
     ///
     /// When the driver's thread has to be started and cannot be.
-    pub(crate) fn announce(self) -> io::Result<()> {
+    pub(crate) fn announce(self) -> Result<(), SpawnError> {
         let remaining = self.engine.get().announce(self.due, self.earliest);
         self.engine.follow_up(remaining)
     }
 }
 
 #[cold]
-pub(crate) fn cannot_start(error: &io::Error) -> ! {
+pub(crate) fn cannot_start(error: &SpawnError) -> ! {
     panic!("cannot start the timer's driver thread: {error}")
 }
 

@@ -1,64 +1,57 @@
 //! What the crate takes from `std` to share memory between threads, and the stand-ins for it in the
 //! models (loom's, which explore every interleaving of a few operations) and the random schedules
-//! (shuttle's, of many). No other module names `std::sync`, `std::thread`, `loom` or `shuttle`.
+//! (shuttle's, of many); and what takes its place without an operating system. No other module
+//! names `std::sync`, `std::thread`, `loom`, `shuttle` or `critical_section`.
 
+#[cfg(not(target_os = "none"))]
 mod lock;
+#[cfg(not(target_os = "none"))]
+mod mutex;
 
 pub(crate) use imp::*;
+#[cfg(not(target_os = "none"))]
 pub(crate) use lock::{Lock, LockGuard};
+#[cfg(not(target_os = "none"))]
+pub(crate) use mutex::*;
 
-/// Waits on `condition`, as [`lock()`] locks.
-pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Waits on `condition` as [`wait()`] does, but no longer than `limit` if there is one.
-#[cfg(not(all(test, tourbillon_model)))]
-pub(crate) fn wait_up_to<'a, T>(
-    condition: &Condvar,
-    guard: MutexGuard<'a, T>,
-    limit: Option<std::time::Duration>,
-) -> MutexGuard<'a, T> {
-    let Some(limit) = limit else { return wait(condition, guard) };
-    condition.wait_timeout(guard, limit).unwrap_or_else(std::sync::PoisonError::into_inner).0
-}
-
-/// `std`'s counted pointer, in the models as well: for memory that a lock's holder makes and frees,
+/// The counted pointer, in the models as well: for memory that a lock's holder makes and frees,
 /// which needs no order of its own.
-pub(crate) use std::sync::Arc as StdArc;
+pub(crate) use alloc::sync::Arc as StdArc;
 
 /// Atomics on which no protocol rests: statistics, and what one thread at a time owns anyway. The
 /// models leave them out, which keeps those small.
 pub(crate) mod unmodelled {
-    #[cfg(not(target_has_atomic = "64"))]
-    pub(crate) use portable_atomic::AtomicU64;
+    pub(crate) use crate::sync::whole::AtomicU64;
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
+}
+
+/// `AtomicU64`, also where the processor has none.
+mod whole {
     #[cfg(target_has_atomic = "64")]
-    pub(crate) use std::sync::atomic::AtomicU64;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
+    pub(crate) use core::sync::atomic::AtomicU64;
+
+    #[cfg(not(any(target_has_atomic = "64", target_os = "none")))]
+    pub(crate) use portable_atomic::AtomicU64;
+
+    #[cfg(all(not(target_has_atomic = "64"), target_os = "none"))]
+    pub(crate) use crate::sync::atomic_u64::AtomicU64;
 }
 
-/// Locks `mutex`, whether or not a thread panicked while it held it: nothing that this crate
-/// guards with a [`Mutex`] is ever half done when foreign code runs.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+#[cfg(all(not(target_has_atomic = "64"), target_os = "none"))]
+mod atomic_u64;
 
-/// Locks `mutex` as [`lock()`] does, unless it is held.
-pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(std::sync::TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-        Err(std::sync::TryLockError::WouldBlock) => None,
-    }
-}
+/// Why a thread cannot be started.
+#[cfg(not(target_os = "none"))]
+pub(crate) type SpawnError = std::io::Error;
 
-#[cfg(not(all(test, tourbillon_model)))]
+#[cfg(target_os = "none")]
+#[path = "sync/bare.rs"]
+mod imp;
+
+#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 mod imp {
-    #[cfg(not(target_has_atomic = "64"))]
-    pub(crate) use portable_atomic::AtomicU64;
+    pub(crate) use crate::sync::whole::AtomicU64;
     use std::cell::Cell;
-    #[cfg(target_has_atomic = "64")]
-    pub(crate) use std::sync::atomic::AtomicU64;
     use std::sync::atomic::AtomicUsize;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};

@@ -86,6 +86,15 @@ impl Tick {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// How far off it is, for `Debug` output.
+    pub(crate) fn distance_from(self, now: impl FnOnce() -> Self) -> Distance {
+        if self == Self::NEVER {
+            return Distance::Never;
+        }
+        let now = now();
+        if self > now { Distance::Ahead(self.since(now)) } else { Distance::Ago(now.since(self)) }
+    }
+
     fn or_never(raw: u64) -> Self {
         if raw <= Self::LAST.0 { Self(raw) } else { Self::NEVER }
     }
@@ -97,6 +106,23 @@ impl fmt::Debug for Tick {
             Self::NEVER => f.write_str("never"),
             Self(raw) if raw >= Self::ORIGIN.0 => write!(f, "+{}ns", raw - Self::ORIGIN.0),
             Self(raw) => write!(f, "-{}ns", Self::ORIGIN.0 - raw),
+        }
+    }
+}
+
+/// How far off a deadline is.
+pub(crate) enum Distance {
+    Never,
+    Ahead(Duration),
+    Ago(Duration),
+}
+
+impl fmt::Debug for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("never"),
+            Self::Ahead(span) => write!(f, "in {span:?}"),
+            Self::Ago(span) => write!(f, "{span:?} ago"),
         }
     }
 }

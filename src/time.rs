@@ -15,8 +15,17 @@
 //! # });
 //! ```
 
+#[cfg(any(target_os = "none", all(test, not(tourbillon_model))))]
+#[cfg_attr(not(target_os = "none"), allow(unreachable_pub, dead_code, reason = "its own tests"))]
+mod instant;
+
 pub use core::time::Duration;
-#[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
+#[cfg(target_os = "none")]
+pub use instant::Instant;
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
 pub use std::time::{Instant, SystemTime};
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub use web_time::{Instant, SystemTime};

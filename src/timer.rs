@@ -6,9 +6,12 @@ use core::fmt;
 use core::future::IntoFuture;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
+#[cfg(not(target_os = "none"))]
 use std::io;
 
-pub use builder::{Builder, ClockKind};
+pub use builder::Builder;
+#[cfg(not(target_os = "none"))]
+pub use builder::ClockKind;
 
 use crate::clock::Clock;
 use crate::deadline::Deadline;
@@ -19,8 +22,11 @@ use crate::interval::Interval;
 use crate::sleep::Sleep;
 use crate::sync::Arc;
 use crate::tick::Tick;
-use crate::time::{Instant, SystemTime};
+use crate::time::Instant;
+#[cfg(not(target_os = "none"))]
+use crate::time::SystemTime;
 use crate::timeout::Timeout;
+#[cfg(not(target_os = "none"))]
 use crate::wall::WallSleep;
 
 /// A handle to a timer: its shards, its clock and its driver. Makes sleeps, intervals and timeouts.
@@ -109,6 +115,7 @@ impl Timer {
     /// tourbillon::Timer::global().start()?;
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg(not(target_os = "none"))]
     pub fn start(&self) -> io::Result<()> {
         let engine = EngineRef::of(self.engine());
         engine.follow_up(engine.get().look_for_driver())
@@ -164,6 +171,7 @@ impl Timer {
     /// let now = tourbillon::Timer::global().wall_now();
     /// assert!(now > SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000));
     /// ```
+    #[cfg(not(target_os = "none"))]
     pub fn wall_now(&self) -> SystemTime {
         self.engine().clock().wall_now()
     }
@@ -204,6 +212,7 @@ impl Timer {
     }
 
     /// A sleep that ends when the wall clock shows `target`; see [`sleep_until_wall`].
+    #[cfg(not(target_os = "none"))]
     pub fn sleep_until_wall(&self, target: SystemTime) -> WallSleep {
         WallSleep::new(self.never(), target)
     }
@@ -382,6 +391,7 @@ pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
 /// assert!(SystemTime::now() >= target);
 /// # });
 /// ```
+#[cfg(not(target_os = "none"))]
 pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
     WallSleep::new(never(), target)
 }

@@ -1,6 +1,6 @@
 //! [`Tolerance`]: how late the sleeps of a timer may be fired.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use crate::tick::saturated_nanos;
 

@@ -26,6 +26,7 @@
 //! This module knows no clock, waker or thread, and has no unsafe code. Its only atomics are cells
 //! in shared memory ([`Number`]).
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use crate::tick::Tick;
@@ -701,7 +702,7 @@ impl<T> fmt::Debug for Wheel<T> {
         let mut shown = f.debug_struct("Wheel");
         shown.field("elapsed", &self.elapsed).field("len", &self.len);
         for (level, slots) in self.slots.iter().enumerate().filter(|(_, slots)| **slots != 0) {
-            shown.field(&format!("level {level}"), &format_args!("{slots:#066b}"));
+            shown.field(&alloc::format!("level {level}"), &format_args!("{slots:#066b}"));
         }
         shown.finish()
     }

@@ -2,8 +2,11 @@
 
 use core::fmt;
 
+#[cfg(not(target_os = "none"))]
 use crate::engine::parker::Parker;
-use crate::sync::{Mutex, StdArc};
+#[cfg(not(target_os = "none"))]
+use crate::sync::Mutex;
+use crate::sync::StdArc;
 
 /// Who turns the wheels.
 pub(crate) enum DrivenBy {
@@ -18,7 +21,7 @@ pub(crate) enum DrivenBy {
 impl fmt::Debug for DrivenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Thread(thread) => write!(f, "thread `{}`", thread.name),
+            Self::Thread(thread) => write!(f, "thread `{}`", thread.name()),
             Self::Hand(_) => f.write_str("by hand"),
             Self::Clock => f.write_str("virtual clock"),
         }
@@ -26,6 +29,7 @@ impl fmt::Debug for DrivenBy {
 }
 
 /// What an engine needs to run a driver thread.
+#[cfg(not(target_os = "none"))]
 pub(crate) struct DriverThread {
     pub(crate) name: String,
     pub(crate) parker: Parker,
@@ -33,9 +37,14 @@ pub(crate) struct DriverThread {
     pub(crate) running: Mutex<bool>,
 }
 
+#[cfg(not(target_os = "none"))]
 impl DriverThread {
     pub(crate) fn new(name: String) -> Self {
         Self { name, parker: Parker::new(), running: Mutex::new(false) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// One for a thread of the same name in another process.
@@ -54,8 +63,28 @@ impl DriverThread {
     }
 }
 
+#[cfg(not(target_os = "none"))]
 impl Default for DriverThread {
     fn default() -> Self {
         Self::new("tourbillon".to_owned())
+    }
+}
+
+/// Without an operating system, there are none.
+#[cfg(target_os = "none")]
+pub(crate) enum DriverThread {}
+
+#[cfg(target_os = "none")]
+impl DriverThread {
+    pub(crate) fn name(&self) -> &str {
+        match *self {}
+    }
+
+    pub(crate) fn anew(&self) -> Self {
+        match *self {}
+    }
+
+    pub(crate) fn unpark(&self) {
+        match *self {}
     }
 }

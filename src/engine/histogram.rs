@@ -1,5 +1,7 @@
 //! [`Histogram`]: how late timers were fired.
 
+use alloc::boxed::Box;
+use alloc::vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -83,7 +85,8 @@ impl Histogram {
         let count = self.count();
         // Rounded up, so that at least so many are covered; divided last, so that what comes out
         // even is not. The conversion saturates.
-        let rank = (percent * count as f64 / 100.0).ceil() as u64;
+        let exact = percent * count as f64 / 100.0;
+        let rank = (exact as u64).saturating_add(u64::from(exact > (exact as u64) as f64));
         let rank = rank.clamp(count.min(1), count);
         let mut covered = 0;
         let bucket = self.counts.iter().position(|in_it| {

@@ -2,6 +2,8 @@
 //!
 //! Why a scan that passes over a shard misses no timer is argued in `PROTOCOL.md`.
 
+use alloc::boxed::Box;
+
 use crate::engine::MAX_SHARDS;
 use crate::sync::{AtomicU64, Ordering};
 

@@ -3,6 +3,7 @@
 //! Nothing here calls foreign code, since all of it runs under the shard's lock: wakers come in
 //! cloned and go out by value.
 
+use alloc::boxed::Box;
 use core::task::Waker;
 
 use crate::engine::entry::{Claim, Entry, State};

@@ -1,5 +1,6 @@
 //! Wakers taken under a lock, woken after it.
 
+use alloc::vec::Vec;
 use core::task::Waker;
 
 use crate::foreign::guarded;

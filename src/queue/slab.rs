@@ -1,5 +1,6 @@
 //! A slab: slots are reused, keys are not.
 
+use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use crate::queue::Key;

@@ -1,5 +1,6 @@
 //! [`ChunksTimeout`]: items in chunks that are full or old.
 
+use alloc::vec::Vec;
 use core::future::Future;
 use core::mem;
 use core::pin::Pin;

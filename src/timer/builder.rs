@@ -1,12 +1,21 @@
 //! [`Builder`]: options of a timer.
 
+#[cfg(target_os = "none")]
+mod bare;
+
 use core::time::Duration;
+#[cfg(not(target_os = "none"))]
 use std::io;
 
 use crate::clock::Clock;
-use crate::driver::{Bell, Driver, VirtualClock};
-use crate::engine::{DrivenBy, DriverThread, Engine, MAX_SHARDS, default_shards};
+use crate::driver::Bell;
+#[cfg(not(target_os = "none"))]
+use crate::driver::{Driver, VirtualClock};
+use crate::engine::{DrivenBy, Engine};
+#[cfg(not(target_os = "none"))]
+use crate::engine::{DriverThread, MAX_SHARDS, default_shards};
 use crate::sync::{Arc, StdArc};
+#[cfg(not(target_os = "none"))]
 use crate::timer::Timer;
 use crate::tolerance::Tolerance;
 
@@ -27,10 +36,14 @@ use crate::tolerance::Tolerance;
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until one of its build methods is called"]
 pub struct Builder {
+    #[cfg(not(target_os = "none"))]
     shards: Option<usize>,
+    #[cfg(not(target_os = "none"))]
     thread_name: Option<String>,
+    #[cfg(not(target_os = "none"))]
     kind: ClockKind,
     /// Takes the place of `kind`.
+    #[cfg(not(target_os = "none"))]
     clock: Option<VirtualClock>,
     lateness_histogram: bool,
     tolerance: Tolerance,
@@ -41,6 +54,7 @@ pub struct Builder {
 /// The [`wall`](crate::wall) module says what each does in suspend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg(not(target_os = "none"))]
 pub enum ClockKind {
     /// The clock of [`Instant`](std::time::Instant). Stops in suspend on Linux and macOS.
     #[default]
@@ -50,6 +64,7 @@ pub enum ClockKind {
     Boottime,
 }
 
+#[cfg(not(target_os = "none"))]
 impl Builder {
     /// The number of shards, 1 to 256; rounded up to a power of two.
     ///
@@ -116,7 +131,9 @@ impl Builder {
         self.clock = Some(clock.clone());
         self
     }
+}
 
+impl Builder {
     /// Whether to keep a histogram of lateness for [`Timer::lateness`]; off by default.
     ///
     /// It costs a few instructions for each timer that fires, nothing for a timer that is
@@ -173,6 +190,15 @@ impl Builder {
         self
     }
 
+    fn engine(&self, clock: Clock, shards: usize, driven_by: DrivenBy) -> Arc<Engine> {
+        let engine = Engine::new(clock, shards, driven_by);
+        let engine = engine.with_tolerance(self.tolerance);
+        Arc::new(engine.keeping_lateness(self.lateness_histogram))
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+impl Builder {
     /// Makes a timer that drives itself: by a thread that the first armed sleep starts, or, on a
     /// virtual clock, as the clock moves and without a thread.
     ///
@@ -221,15 +247,8 @@ impl Builder {
         self,
         unpark: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<(Timer, Driver)> {
-        let bell = Bell::new();
-        let hook = {
-            let bell = bell.clone();
-            move || {
-                bell.set(|| Some(Duration::ZERO));
-                unpark();
-            }
-        };
-        let timer = self.build_with(DrivenBy::Hand(StdArc::new(hook)))?;
+        let (bell, driven_by) = by_hand(unpark);
+        let timer = self.build_with(driven_by)?;
         let driver = Driver::new(timer.clone(), bell);
         Ok((timer, driver))
     }
@@ -250,9 +269,7 @@ impl Builder {
                 io::Error::new(io::ErrorKind::Unsupported, "no clock here counts suspend")
             })?,
         };
-        let engine = Engine::new(clock, shards.next_power_of_two(), driven_by);
-        let engine = engine.with_tolerance(self.tolerance);
-        let engine = Arc::new(engine.keeping_lateness(self.lateness_histogram));
+        let engine = self.engine(clock, shards.next_power_of_two(), driven_by);
         if let Some(clock) = &self.clock {
             if !clock.attach(&engine) {
                 return Err(invalid("the virtual clock belongs to another timer".to_owned()));
@@ -262,6 +279,20 @@ impl Builder {
     }
 }
 
+/// What drives the timer of a [`Driver`], and the driver's bell.
+fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (Bell, DrivenBy) {
+    let bell = Bell::new();
+    let hook = {
+        let bell = bell.clone();
+        move || {
+            bell.set(|| Some(Duration::ZERO));
+            unpark();
+        }
+    };
+    (bell, DrivenBy::Hand(StdArc::new(hook)))
+}
+
+#[cfg(not(target_os = "none"))]
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }

@@ -8,6 +8,8 @@
 //! cancel do. The first empty chunk is kept for the next burst, every further one is given back at
 //! once.
 
+use alloc::vec::Vec;
+
 use crate::sync::unmodelled::AtomicU32;
 use crate::sync::{Ordering, StdArc};
 

@@ -1,0 +1,64 @@
+//! Where the time comes from, without an operating system: a clock that the user gives.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::sync::StdArc;
+use crate::tick::{Distance, Tick};
+use crate::time::Instant;
+
+/// The clock of one timer.
+#[derive(Clone)]
+pub(crate) struct Clock(StdArc<dyn Fn() -> Instant + Send + Sync>);
+
+impl Clock {
+    /// Reads `now`, which is foreign code, and is called with no lock held.
+    pub(crate) fn given(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        Self(StdArc::new(now))
+    }
+
+    pub(crate) fn now(&self) -> Tick {
+        self.tick((self.0)()).min(Tick::LAST)
+    }
+
+    pub(crate) fn now_in_order(&self) -> Tick {
+        self.now()
+    }
+
+    /// Whether `deadline` has come. Never true too soon.
+    pub(crate) fn has_passed(&self, deadline: Tick) -> bool {
+        self.now() >= deadline
+    }
+
+    pub(crate) fn until(&self, deadline: Tick) -> Duration {
+        deadline.since(self.now())
+    }
+
+    pub(crate) fn moved_past(&self, _: Tick) -> Option<Tick> {
+        None
+    }
+
+    /// Whether the clock moves only when it is moved.
+    pub(crate) fn is_virtual(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn tick(&self, instant: Instant) -> Tick {
+        Tick::ORIGIN.saturating_add(instant - Instant::ZERO)
+    }
+
+    pub(crate) fn instant(&self, tick: Tick) -> Instant {
+        Instant::ZERO + tick.since(Tick::ORIGIN)
+    }
+
+    /// `deadline` for `Debug` output: how far off it is.
+    pub(crate) fn show(&self, deadline: Tick) -> Distance {
+        deadline.distance_from(|| self.now())
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("given")
+    }
+}

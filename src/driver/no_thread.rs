@@ -1,0 +1,13 @@
+//! The driver thread's place, where there are no threads.
+
+use crate::engine::{DrivenBy, Engine};
+use crate::sync::{Arc, SpawnError};
+
+/// Would start the engine's thread.
+#[cold]
+pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
+    match engine.driven_by() {
+        DrivenBy::Thread(thread) => match *thread {},
+        DrivenBy::Hand(_) | DrivenBy::Clock => Ok(()),
+    }
+}

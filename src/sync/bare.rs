@@ -1,0 +1,171 @@
+//! Sharing memory without an operating system: what excludes others is a critical section, which is
+//! whatever the program's implementation of the crate `critical-section` makes it. On one core it
+//! keeps interrupts out, so an interrupt handler may arm and drop sleeps.
+
+pub(crate) use alloc::sync::Arc;
+use core::cell::Cell;
+use core::convert::Infallible;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use critical_section::RestoreState;
+
+pub(crate) use crate::sync::whole::AtomicU64;
+
+/// `core`'s `UnsafeCell` behind loom's interface, as where there is `std`.
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(core::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
+    }
+}
+
+/// All callers share a shard: a critical section excludes them all anyway.
+pub(crate) fn thread_index() -> usize {
+    0
+}
+
+/// Why a thread cannot be started: none ever has to be.
+pub(crate) type SpawnError = Infallible;
+
+/// A value that is touched within a critical section only.
+pub(crate) struct Lock<T> {
+    /// Finds who locks twice, which a critical section allows.
+    taken: Cell<bool>,
+    value: UnsafeCell<T>,
+}
+
+/// Access to the value, and a critical section, until dropped. Guards are dropped in the reverse of
+/// the order in which they are made.
+pub(crate) struct LockGuard<'a, T> {
+    lock: &'a Lock<T>,
+    restore: RestoreState,
+    /// A critical section ends where it began.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl<T> Lock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { taken: Cell::new(false), value: UnsafeCell::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+        // SAFETY: the guard's drop releases it, and guards are nested.
+        let restore = unsafe { critical_section::acquire() };
+        assert!(!self.taken.replace(true), "a lock is taken twice");
+        LockGuard { lock: self, restore, _not_send: PhantomData }
+    }
+
+    /// Nobody else can hold it while this code runs, on one core; on several, it is waited for.
+    pub(crate) fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        Some(self.lock())
+    }
+
+    /// Interrupts come through as the lock is released.
+    pub(crate) fn give_way(&self) {}
+}
+
+impl<T> Deref for LockGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the guard exists, so this is within a critical section, and it alone set `taken`:
+        // nobody else touches the value until the guard is dropped, which the borrow forbids.
+        self.lock.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> DerefMut for LockGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; `&mut self` makes this the guard's only borrow.
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for LockGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.taken.set(false);
+        // SAFETY: it is what `lock` got, and guards are nested.
+        unsafe { critical_section::release(self.restore) };
+    }
+}
+
+impl<T> fmt::Debug for Lock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the lock hands the value to one holder at a time, whichever that is: `T: Send`. The flag
+// is touched within critical sections only.
+unsafe impl<T: Send> Send for Lock<T> {}
+// SAFETY: as above; shared access to the lock never gives shared access to the value.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+/// A value that is set once.
+pub(crate) struct OnceLock<T> {
+    is_set: AtomicBool,
+    /// Written once, within a critical section and before `is_set`; read after that.
+    value: UnsafeCell<Option<T>>,
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) const fn new() -> Self {
+        Self { is_set: AtomicBool::new(false), value: UnsafeCell::new(None) }
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        // ORDERING: Acquire, the partner of the Release in `set`: what that wrote is seen.
+        if !self.is_set.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: it was set, and is never written again.
+        self.value.with(|value| unsafe { &*value }).as_ref()
+    }
+
+    pub(crate) fn set(&self, new: T) -> Result<(), T> {
+        critical_section::with(|_| {
+            if self.get().is_some() {
+                return Err(new);
+            }
+            // SAFETY: it is not set, so nobody has a reference to the value; and nobody else gets
+            // here within this critical section.
+            self.value.with_mut(|value| unsafe { *value = Some(new) });
+            // ORDERING: Release, the partner of the Acquire in `get`.
+            self.is_set.store(true, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    /// `make` may be called though the value is set meanwhile, as it runs in no critical section.
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        drop(self.set(make()));
+        self.get().expect("it is set")
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnceLock").field(&self.get()).finish()
+    }
+}
+
+// SAFETY: shared access gives shared access to the value, and lets a value of another's be set.
+unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}

@@ -1,0 +1,37 @@
+//! `std`'s mutexes and condition variables, and the models', without poison: nothing that this
+//! crate guards with a [`Mutex`] is ever half done when foreign code runs.
+
+#[cfg(not(all(test, tourbillon_model)))]
+use std::time::Duration;
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// Locks `mutex`, whether or not a thread panicked while it held it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Locks `mutex` as [`lock()`] does, unless it is held.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(std::sync::TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(std::sync::TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Waits on `condition`, as [`lock()`] locks.
+pub(crate) fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condition.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Waits on `condition` as [`wait()`] does, but no longer than `limit` if there is one.
+#[cfg(not(all(test, tourbillon_model)))]
+pub(crate) fn wait_up_to<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    limit: Option<Duration>,
+) -> MutexGuard<'a, T> {
+    let Some(limit) = limit else { return wait(condition, guard) };
+    condition.wait_timeout(guard, limit).unwrap_or_else(std::sync::PoisonError::into_inner).0
+}

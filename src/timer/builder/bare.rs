@@ -1,0 +1,35 @@
+//! The end of a [`Builder`] without an operating system.
+
+use crate::clock::Clock;
+use crate::driver::Driver;
+use crate::time::Instant;
+use crate::timer::{Builder, Timer};
+
+impl Builder {
+    /// Makes a timer that you drive by hand, from your own loop, by a clock of your own.
+    ///
+    /// `now` reads the clock. One that steps back fires nothing early. `unpark` is called once
+    /// between two turns: when a timer is armed that is earlier than what the last
+    /// [`Driver::turn`] reported. Who arms the timer calls it, perhaps in an interrupt handler. It
+    /// is to end the loop's wait, or to set the alarm that does. Both are called in no critical
+    /// section of the timer's, by whoever uses it, and must not panic.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// // Of a counter that makes 32,768 ticks a second.
+    /// let now = || Instant::from_ticks(counter(), 32_768);
+    /// let (timer, mut driver) = Timer::builder().build_manual(now, cortex_m::asm::sev);
+    /// ```
+    pub fn build_manual(
+        self,
+        now: impl Fn() -> Instant + Send + Sync + 'static,
+        unpark: impl Fn() + Send + Sync + 'static,
+    ) -> (Timer, Driver) {
+        let (bell, driven_by) = super::by_hand(unpark);
+        // More shards would gain nothing, as a critical section locks them all.
+        let timer = Timer::of(self.engine(Clock::given(now), 1, driven_by));
+        let driver = Driver::new(timer.clone(), bell);
+        (timer, driver)
+    }
+}
