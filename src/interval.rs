@@ -12,6 +12,13 @@ use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::time::Instant;
 
+/// Ticks that follow each other faster come in bursts anyway: to wake a task takes longer.
+const FINEST: Duration = Duration::from_micros(5);
+
+/// The tolerance of an interval whose ticks come in bursts. As wide as one of the wheel's slots, so
+/// that it is woken as each begins.
+const BURST_TOLERANCE: Duration = Duration::from_nanos(1 << 18);
+
 /// What an [`Interval`] does when it is polled so late that ticks were missed.
 ///
 /// A tick is missed once the instant of the next one has come. The names are those of tokio's
@@ -89,6 +96,18 @@ impl MissedTickBehavior {
 /// delivery, except with [`MissedTickBehavior::Delay`]. No tick is delivered before its instant. An
 /// interval whose next tick lies beyond the end of the time line does not tick again.
 ///
+/// # Short periods
+///
+/// To wake a task takes some microseconds, so with a period below 5 us ticks come in bursts,
+/// however exact the timer is. With [`MissedTickBehavior::Burst`], which loses no tick, such an
+/// interval is woken once in 262 us, and then delivers all ticks that have become due. If it were
+/// woken as soon as possible, it would deliver as many, in smaller bursts, at several times the
+/// processor time.
+///
+/// A [tolerance](Self::with_tolerance) other than zero, of the interval's or of its timer's,
+/// replaces this. On a virtual clock, and if they [call](Self::call) a function, ticks fire one by
+/// one.
+///
 /// # Cancel safety
 ///
 /// Dropping the interval cancels it at once. Dropping a [`tick`](Self::tick) future loses no tick.
@@ -114,6 +133,8 @@ pub struct Interval {
     /// Not zero.
     period: Duration,
     missed: MissedTickBehavior,
+    /// Whether the sleep, which was given no tolerance, has [`BURST_TOLERANCE`].
+    comes_in_bursts: bool,
 }
 
 impl Interval {
@@ -121,7 +142,23 @@ impl Interval {
     #[track_caller]
     pub(crate) fn new(sleep: Sleep, period: Duration) -> Self {
         assert_period(period);
-        Self { sleep, period, missed: MissedTickBehavior::default() }
+        let missed = MissedTickBehavior::default();
+        let mut interval = Self { sleep, period, missed, comes_in_bursts: false };
+        interval.tune();
+        interval
+    }
+
+    /// Gives the sleep the tolerance that goes with the period, unless it has another.
+    fn tune(&mut self) {
+        let in_bursts = self.period < FINEST
+            && self.missed == MissedTickBehavior::Burst
+            && (self.comes_in_bursts || self.sleep.is_exact())
+            && !self.sleep.engine().clock().is_virtual();
+        if in_bursts != self.comes_in_bursts {
+            self.comes_in_bursts = in_bursts;
+            let tolerance = if in_bursts { BURST_TOLERANCE } else { Duration::ZERO };
+            self.sleep.set_tolerance(tolerance);
+        }
     }
 
     /// Waits for the next tick; returns the instant that it was scheduled for.
@@ -224,9 +261,13 @@ impl Interval {
         self.sleep.reset_after(delay);
     }
 
-    /// Leaves the interval as if it had not been polled for the next tick.
+    /// Leaves the interval as if it had not been polled for the next tick, to be fired for each
+    /// tick from now on.
     pub(crate) fn disarm(&mut self) {
         self.sleep.unarm();
+        if self.comes_in_bursts {
+            self.sleep.set_tolerance(Duration::ZERO);
+        }
     }
 
     /// Schedules no further tick.
@@ -292,6 +333,7 @@ impl Interval {
     pub fn set_period(&mut self, period: Duration) {
         assert_period(period);
         self.period = period;
+        self.tune();
     }
 
     /// The same interval, whose ticks may each be fired up to `tolerance` after their instant, to
@@ -314,6 +356,8 @@ impl Interval {
     /// ```
     pub fn with_tolerance(mut self, tolerance: Duration) -> Self {
         self.sleep.set_tolerance(tolerance);
+        self.comes_in_bursts = false;
+        self.tune();
         self
     }
 
@@ -335,6 +379,7 @@ impl Interval {
     /// Chooses what happens when ticks are missed; [`MissedTickBehavior::Burst`] by default.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
+        self.tune();
     }
 }
 

@@ -1,5 +1,6 @@
 //! `Interval`.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -148,6 +149,74 @@ fn a_period_of_a_nanosecond_skips_to_the_present() {
     clock.advance(SECOND);
     assert!(tick(&mut interval).is_ready());
     assert!(tick(&mut interval).is_pending());
+}
+
+/// Too short for a task to be woken for each tick.
+const FINE: Duration = Duration::from_nanos(4_999);
+
+/// Makes intervals that begin one microsecond after the other. Returns at how many instants a
+/// driver on the system's clock is to wake for their first ticks.
+fn wake_ups(period: Duration, changed: impl Fn(Interval) -> Interval) -> usize {
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let first = timer.now() + 60 * SECOND;
+    let mut wake_up_at = |start| {
+        let mut interval = changed(timer.interval_at(start, period));
+        assert!(tick(&mut interval).is_pending());
+        let instant = driver.next_deadline().expect("it is armed");
+        assert!(start <= instant && instant < start + ms(1));
+        drop(interval);
+        driver.turn();
+        instant
+    };
+    let starts = (0..100).map(|n| first + Duration::from_micros(n));
+    starts.map(&mut wake_up_at).collect::<BTreeSet<_>>().len()
+}
+
+fn with_period(mut interval: Interval, period: Duration) -> Interval {
+    interval.set_period(period);
+    interval
+}
+
+fn with_behavior(mut interval: Interval, behavior: MissedTickBehavior) -> Interval {
+    interval.set_missed_tick_behavior(behavior);
+    interval
+}
+
+#[test]
+fn ticks_too_fine_to_be_woken_for_each_come_in_bursts() {
+    use MissedTickBehavior::{Burst, Skip};
+    assert!(wake_ups(FINE, |interval| interval) <= 2);
+    assert!(wake_ups(SECOND, |interval| with_period(interval, FINE)) <= 2);
+    assert!(wake_ups(FINE, |interval| interval.with_tolerance(Duration::ZERO)) <= 2);
+    let there_and_back = |interval| with_behavior(with_behavior(interval, Skip), Burst);
+    assert!(wake_ups(FINE, there_and_back) <= 2);
+}
+
+#[test]
+fn ticks_are_exact_where_a_burst_would_lose_some_or_was_not_asked_for() {
+    use MissedTickBehavior::{Delay, Skip};
+    assert_eq!(wake_ups(Duration::from_micros(5), |interval| interval), 100);
+    assert_eq!(wake_ups(FINE, |interval| with_behavior(interval, Skip)), 100);
+    assert_eq!(wake_ups(FINE, |interval| with_behavior(interval, Delay)), 100);
+    assert_eq!(wake_ups(FINE, |interval| with_period(interval, SECOND)), 100);
+    let nanosecond = Duration::from_nanos(1);
+    assert_eq!(wake_ups(FINE, |interval| interval.with_tolerance(nanosecond)), 100);
+    let tolerant = |interval: Interval| interval.with_tolerance(nanosecond);
+    assert_eq!(wake_ups(SECOND, |interval| with_period(tolerant(interval), FINE)), 100);
+}
+
+#[test]
+fn callbacks_and_virtual_clocks_get_each_tick_however_fine() {
+    let (timer, driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    for n in (1..=100).rev() {
+        let start = timer.now() + n * SECOND;
+        let _callback = timer.interval_at(start, FINE).call(|| {});
+        assert_eq!(driver.next_deadline(), Some(start));
+    }
+    let (timer, clock) = virtual_timer();
+    let mut interval = timer.interval_at(clock.now() + FINE, FINE);
+    assert!(tick(&mut interval).is_pending());
+    assert_eq!(clock.next_deadline(), Some(clock.now() + FINE));
 }
 
 #[test]
