@@ -8,7 +8,7 @@
 #
 # It takes rustup's std of a target where that is installed, else Debian's rustc and a std that it
 # builds. Linkers, wine and qemu are Debian's; with --test they are installed if they are missing.
-# `ci/web.sh` runs the tests of browsers.
+# `ci/web.sh` runs the tests of browsers, `ci/wasi.sh` those of WASI.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 export DEBIAN_FRONTEND=noninteractive CARGO_TARGET_DIR=$PWD/target/targets
@@ -67,15 +67,15 @@ END
         -o "$home/drive_c/windows/system32/bcryptprimitives.dll"
 }
 
-# with_std TARGET COMMAND...: cargo, with a std of that target. Fails if there is none.
+# with_std TARGET COMMAND ARGUMENT...: cargo, with a std of that target. Fails if there is none.
 with_std() {
-    local target=$1 std=(-Zbuild-std)
-    shift
+    local target=$1 command=$2 std=(-Zbuild-std)
+    shift 2
     if [ -d "$sysroot/lib/rustlib/$target/lib" ]; then
-        cargo "$@" --target "$target"
+        cargo "$command" --target "$target" "$@"
     else
-        [ "$1" = test ] || std=(-Zbuild-std=std,panic_abort)
-        env "${rust[@]}" RUSTC_BOOTSTRAP=1 cargo "$@" "${std[@]}" --target "$target"
+        [ "$command" = test ] || std=(-Zbuild-std=std,panic_abort)
+        env "${rust[@]}" RUSTC_BOOTSTRAP=1 cargo "$command" "${std[@]}" --target "$target" "$@"
     fi
 }
 
@@ -114,7 +114,10 @@ for target; do
     elif [ -n "$test" ]; then
         run_tests "$target"
     fi
-    [ "$target" != wasm32-unknown-unknown ] || tests="by ci/web.sh"
+    case $target in
+    wasm32-unknown-unknown) tests="by ci/web.sh" ;;
+    wasm32-wasip1) tests="by ci/wasi.sh" ;;
+    esac
     table+="$target|$library|$tests"$'\n'
 done
 say "what was done"

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Runs in a wasmtime, for wasm32-wasip1: the library's tests but those for which there have to be
+# threads, or panics that unwind; the tests of wasi/; and the example there.
+. "$(dirname "$0")/lib.sh"
+. ci/debian.sh
+target=wasm32-wasip1
+
+modules=$PWD/target/tools/python
+if ! PYTHONPATH=$modules python3 -c 'import wasmtime' 2>/dev/null &&
+    ! python3 -m pip install --quiet --target "$modules" wasmtime==50.0.1; then
+    not_checked "timers under WASI" "there is no Python with pip to install wasmtime by"
+    exit
+fi
+export PYTHONPATH=$modules
+export CARGO_TARGET_WASM32_WASIP1_RUNNER="python3 $PWD/wasi/run.py"
+
+export CARGO_TARGET_DIR=$PWD/target/wasi
+toolchain=() std=()
+sysroot=$(rustc --print sysroot)
+if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then
+    if ! unpack_rust source "" rust-web-src || ! unpack wasi wasi-libc; then
+        not_checked "timers under WASI" "neither rustup nor Debian has a std of $target here"
+        exit
+    fi
+    libc=$debian/wasi/usr/lib/wasm32-wasi
+    flags=(-Clink-self-contained=no "-L$libc" "-Clink-arg=$libc/crt1-command.o")
+    # wasi/run.py has what that C library lacks.
+    flags+=(-Clink-arg=--import-undefined)
+    toolchain=("${rust[@]}" RUSTC_BOOTSTRAP=1 "RUSTFLAGS=${flags[*]}"
+        "CARGO_TARGET_WASM32_WASIP1_LINKER=$(find "$sysroot" -name rust-lld | head -n 1)")
+    std=(-Zbuild-std=std,panic_abort)
+fi
+
+# for_wasi COMMAND ARGUMENT...: cargo.
+for_wasi() {
+    local command=$1
+    shift
+    env "${toolchain[@]}" timeout 900 cargo "$command" --locked "${std[@]}" --target $target "$@"
+}
+
+say "the library's tests"
+# The crate without those dev-dependencies that do not build for WASI.
+for_wasi test --quiet --manifest-path miri/Cargo.toml --lib --test miri -- \
+    --skip threads:: --skip sync::lock --skip panics
+say "the tests of wasi/"
+for_wasi test --quiet --manifest-path wasi/Cargo.toml
+say "the example"
+pipe=$CARGO_TARGET_DIR/pipe
+rm -f "$pipe" && mkfifo "$pipe"
+exec 3<>"$pipe"
+echo hello >&3
+told=$(for_wasi run --quiet --manifest-path wasi/Cargo.toml <&3)
+printf '%s\n' "$told"
+grep -q 'there was silence$' <<<"$told"
+grep -qE '^6 bytes, [1-9][0-9]+ ticks' <<<"$told"
+for_wasi run --quiet --manifest-path wasi/Cargo.toml </dev/null | grep 'the input has ended$'
