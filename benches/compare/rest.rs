@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::peers::Peer;
 use crate::common::slots::Slots;
 use crate::common::wakers::{Count, poll};
+use crate::common::work::Random;
 use crate::process::{processor_time, wakeups_of_others};
 
 pub(crate) fn nothing_pending<P: Peer>(span: Duration) -> Vec<f64> {
@@ -15,8 +16,9 @@ pub(crate) fn nothing_pending<P: Peer>(span: Duration) -> Vec<f64> {
     rest(span)
 }
 
+const TIMERS: u64 = 10_000;
+
 pub(crate) fn far_timers<P: Peer>(span: Duration) -> Vec<f64> {
-    const TIMERS: u64 = 10_000;
     let _entered = P::enter();
     warm_up::<P>();
     let waker = Count::new().waker();
@@ -27,6 +29,22 @@ pub(crate) fn far_timers<P: Peer>(span: Duration) -> Vec<f64> {
         assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
     }
     thread::sleep(Duration::from_millis(100));
+    rest(span)
+}
+
+/// Of idle limits that began at random times, so that one after the other is due.
+pub(crate) fn limits<P: Peer>(limit: Duration, span: Duration) -> Vec<f64> {
+    let _entered = P::enter();
+    warm_up::<P>();
+    let waker = Count::new().waker();
+    let mut random = Random::new();
+    let mut sleeps = Slots::with_capacity(TIMERS as usize);
+    let start = Instant::now() + Duration::from_millis(100);
+    for _ in 0..TIMERS {
+        let deadline = start + random.within(limit);
+        assert!(poll(sleeps.push(P::sleep_until(deadline)), &waker).is_pending());
+    }
+    thread::sleep(start.saturating_duration_since(Instant::now()));
     rest(span)
 }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use tourbillon::Timer;
+
 use crate::common::entries::{DelayQueue, TheirDelayQueue};
 use crate::common::peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
 use crate::common::work::Towards::{Earlier, Later};
 use crate::common::work::{self, Work};
-use crate::scenario::{Columns, Effort, How, Metric, Scenario};
+use crate::scenario::{Columns, Effort, How, Metric, OURS, Scenario};
 use crate::{alarm, bursts, expiry, lines, memory, own, punctuality, queues, rest, tasks, threads};
 
 /// A function for every peer, and one more for `std` if it is given.
@@ -33,6 +35,17 @@ fn ours_and_tokio<R>(
     tokio: impl Fn() -> R + 'static,
 ) -> Columns<R> {
     [Some(Box::new(ours)), Some(Box::new(tokio)), None, None, None]
+}
+
+/// The same with a tolerance of our timers, which no peer has. For processes of their own.
+fn tolerant<R: 'static>(tolerance: Duration, mut columns: Columns<R>) -> Columns<R> {
+    let exact = columns[OURS].take().expect("it is measured");
+    columns[OURS] = Some(Box::new(move || {
+        let timer = Timer::builder().tolerance(tolerance).build().expect("the options are valid");
+        Timer::set_global(timer).expect("nothing has used it");
+        exact()
+    }));
+    columns
 }
 
 /// Timed in turn, in nanoseconds for each operation.
@@ -218,6 +231,11 @@ fn masses(effort: Effort) -> Vec<Scenario> {
     let name = |what| format!("{} {what}", count(mass));
     vec![
         probe(name("fire in 1 s, each"), PROCESSOR, each!(expiry::spread(mass))),
+        probe(
+            name("fire in 1 s, 5 ms of tolerance, each"),
+            PROCESSOR,
+            tolerant(Duration::from_millis(5), each!(expiry::spread(mass))),
+        ),
         probe(name("fire at once, each"), PROCESSOR, each!(expiry::at_once(mass))),
         probe(name("fire beside an inserter"), INSERTER, each!(expiry::with_inserter(mass))),
         probe(
@@ -243,9 +261,13 @@ fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
     const TASKS: &[Metric] =
         &[("per task", "ns of processor"), ("lateness p50", "us"), ("lateness p99", "us")];
     let Effort { mass, span, .. } = effort;
-    let name = format!("{} tokio tasks", count(mass / 5));
-    let mut rows = vec![probe(name, TASKS, each!(tasks::many(mass / 5)))];
     let millis = Duration::from_millis;
+    let name = format!("{} tokio tasks", count(mass / 5));
+    let tolerantly = format!("{name}, 1 ms of tolerance");
+    let mut rows = vec![
+        probe(name, TASKS, each!(tasks::many(mass / 5))),
+        probe(tolerantly, TASKS, tolerant(millis(1), each!(tasks::many(mass / 5)))),
+    ];
     for (tasks, period) in [(1_000, millis(1)), (1_000, millis(10)), (1, millis(1) / 1_000)] {
         let name =
             format!("a tick of {} interval{} of {}", count(tasks), plural(tasks), time(period));
@@ -300,10 +322,19 @@ fn costs_at_rest(effort: Effort) -> Vec<Scenario> {
     let (span, delay) = (4 * effort.span, 8 * effort.span);
     let at_rest = |name, columns| Scenario { name, metrics: REST, how: How::AtRest(columns) };
     let (while_resting, until_due) = (time(span), time(delay));
+    let second = Duration::from_secs(1);
     vec![
         at_rest(format!("{while_resting}, nothing pending"), each!(rest::nothing_pending(span))),
         at_rest(format!("{while_resting}, 10 thousand far timers"), each!(rest::far_timers(span))),
         at_rest(format!("one {until_due} timer"), each!(rest::one_timer(delay))),
+        at_rest(
+            format!("{until_due} of 10 thousand limits of 60 s"),
+            each!(rest::limits(60 * second, delay)),
+        ),
+        at_rest(
+            format!("{until_due} of 10 thousand limits of 60 s, 1 s of tolerance"),
+            tolerant(second, each!(rest::limits(60 * second, delay))),
+        ),
     ]
 }
 
