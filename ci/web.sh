@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The tests of web/ in Node.js, in a page of a headless Chromium, and in a worker there.
+# The tests of web/ in Node.js, in a page of a headless Chromium, and in a worker there; then, in
+# Node.js, with faults planted that they have to find.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=wasm32-unknown-unknown
@@ -39,9 +40,39 @@ if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then
     std=(-Zbuild-std=std,panic_abort)
 fi
 
-cd web
+# tests_in DIRECTORY ARGUMENT...: the tests of web/ there, in Node.js or where the environment says.
+tests_in() (
+    cd "$1/web"
+    env "${toolchain[@]}" \
+        timeout 900 cargo test --locked "${std[@]}" --target "$target" --tests "${@:2}"
+)
+
+# planted FILE EDIT TEST: the test fails in Node.js once EDIT, for sed, is made to FILE.
+planted() {
+    local file=$1 edit=$2 test=$3 copy=target/web-planted log
+    echo "$test"
+    rm -rf $copy
+    mkdir -p $copy
+    git ls-files -z | tar --null -T - -c | tar -x -C $copy
+    sed -i -E "$edit" "$copy/$file"
+    ! cmp -s "$file" "$copy/$file" || { echo "nothing was planted"; exit 1; }
+    if log=$(tests_in $copy --test timers "$test" 2>&1) || ! grep -q "^test $test .* FAIL" <<<"$log"
+    then
+        printf '%s\nsurvived\n' "$log"
+        exit 1
+    fi
+}
+
 for place in "" BROWSER DEDICATED_WORKER; do
     say "${place:-Node.js}"
-    env "${toolchain[@]}" ${place:+"WASM_BINDGEN_USE_$place=1"} \
-        timeout 900 cargo test --locked "${std[@]}" --target "$target" --tests
+    (
+        [ -z "$place" ] || export "WASM_BINDGEN_USE_$place=1"
+        tests_in .
+    )
 done
+
+say "planted faults"
+turns=src/driver/event_loop.rs
+planted $turns 's/turns\.turn\(0\)/turns.turn(u64::MAX)/' the_microtask_fires_nothing
+planted $turns '/clear_timeout\(&old\);/d' \
+    a_timeout_whose_place_an_earlier_one_takes_is_cleared

@@ -132,6 +132,35 @@ async fn many_timers_that_are_armed_in_one_go_cost_one_microtask_and_one_timeout
 }
 
 #[wasm_bindgen_test]
+async fn the_microtask_fires_nothing() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let mut sleep = timer.sleep(ms(50));
+    assert!(is_pending(&mut sleep).await);
+    // It is due by the time that the microtask runs.
+    block_for(ms(50));
+    let microtasks = js_sys::Promise::resolve(&JsValue::UNDEFINED);
+    JsFuture::from(microtasks).await.expect("it is never rejected");
+    assert_eq!((timer.stats().driver_wakeups, timer.stats().fired), (1, 0));
+    js_sleep(5).await;
+    assert_eq!(timer.stats().fired, 1);
+}
+
+#[wasm_bindgen_test]
+async fn a_timeout_whose_place_an_earlier_one_takes_is_cleared() {
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let mut later = timer.sleep(ms(100));
+    assert!(is_pending(&mut later).await);
+    js_sleep(0).await;
+    let mut earlier = timer.sleep(ms(20));
+    assert!(is_pending(&mut earlier).await);
+    drop(later);
+    earlier.await;
+    let wakeups = timer.stats().driver_wakeups;
+    js_sleep(120).await;
+    assert_eq!(timer.stats().driver_wakeups, wakeups);
+}
+
+#[wasm_bindgen_test]
 async fn a_task_that_sleeps_again_and_again_lets_others_run() {
     let done = Rc::new(Cell::new(false));
     let set = Closure::once_into_js({
