@@ -96,7 +96,7 @@ impl Sleep {
     }
 
     /// One that ends `delay` from now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after(engine: EngineRef, delay: Duration) -> Self {
         let shared = engine.get();
         let deadline = shared.clock().now().saturating_add(delay);

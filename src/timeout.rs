@@ -51,6 +51,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
+    #[inline(always)]
     pub(crate) fn new(future: F, sleep: Sleep) -> Self {
         Self { future, sleep }
     }

@@ -320,13 +320,13 @@ impl fmt::Debug for Timer {
 impl UnwindSafe for Timer {}
 impl RefUnwindSafe for Timer {}
 
-#[inline]
+// Inlined, like all that makes a sleep or a timeout, so that it is made where it will be: a move
+// right away would wait for the stores that made it, 10 ns.
+#[inline(always)]
 fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
     Sleep::after(engine, delay)
 }
 
-// Inlined, so that a sleep is made where it will be: a move of it right away would wait for the
-// stores that made it, 10 ns.
 #[inline(always)]
 fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
     let tick = |clock: &Clock| deadline.instant().map_or(Tick::NEVER, |at| clock.tick(at));
@@ -348,7 +348,7 @@ fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
 /// tourbillon::sleep(std::time::Duration::from_millis(1)).await;
 /// # });
 /// ```
-#[inline]
+#[inline(always)]
 pub fn sleep(delay: Duration) -> Sleep {
     sleep_in(EngineRef::global(), delay)
 }
@@ -454,6 +454,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// # Panics
 ///
 /// As [`sleep()`].
+#[inline(always)]
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(limit))
 }
@@ -473,6 +474,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 /// let silence = tourbillon::timeout_at(Instant::now(), std::future::pending::<()>());
 /// assert!(pollster::block_on(silence).is_err());
 /// ```
+#[inline(always)]
 pub fn timeout_at<F: IntoFuture>(
     deadline: impl Into<Deadline>,
     future: F,

@@ -24,8 +24,10 @@ pub(crate) trait Peer: 'static {
 
     /// Completes with whether `future` did within `limit`.
     fn timeout<F: Future + Send>(limit: Duration, future: F) -> impl Future<Output = bool> + Send {
-        let sleep = Self::sleep(limit);
-        async move { matches!(select(pin!(future), pin!(sleep)).await, Either::Left(_)) }
+        async move {
+            let sleep = pin!(Self::sleep(limit));
+            matches!(select(pin!(future), sleep).await, Either::Left(_))
+        }
     }
 
     /// A tick now and every `period` from then on; those that were missed follow at once.
@@ -75,9 +77,8 @@ impl Peer for Tourbillon {
         sleep.get_mut().reset(deadline);
     }
 
-    fn timeout<F: Future + Send>(limit: Duration, future: F) -> impl Future<Output = bool> + Send {
-        let timeout = tourbillon::timeout(limit, future);
-        async { timeout.await.is_ok() }
+    async fn timeout<F: Future + Send>(limit: Duration, future: F) -> bool {
+        tourbillon::timeout(limit, future).await.is_ok()
     }
 
     fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
@@ -117,9 +118,8 @@ impl Peer for Tokio {
         sleep.reset(deadline.into());
     }
 
-    fn timeout<F: Future + Send>(limit: Duration, future: F) -> impl Future<Output = bool> + Send {
-        let timeout = tokio::time::timeout(limit, future);
-        async { timeout.await.is_ok() }
+    async fn timeout<F: Future + Send>(limit: Duration, future: F) -> bool {
+        tokio::time::timeout(limit, future).await.is_ok()
     }
 
     fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
