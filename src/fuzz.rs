@@ -6,6 +6,7 @@
 
 mod bytes;
 mod engine;
+mod window;
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The whole engine on a virtual clock, through the public interface, against a model that is a
-//! list of deadlines with the order in which they were set.
+//! list of deadlines with the order in which they were set, and with tolerances of the timer and of
+//! its sleeps.
 //!
 //! Wakers act as well: each carries a step of its own, which may make, poll, reset and drop other
 //! sleeps and move the clock.
@@ -14,6 +15,7 @@ use std::time::Duration;
 use futures_core::FusedFuture;
 
 use super::bytes::Bytes;
+use super::window::{LAST, NEVER, Rule, Time, Window, in_range, nanos};
 use crate::sync::StdArc;
 use crate::time::Instant;
 use crate::{Sleep, Timer, VirtualClock};
@@ -23,14 +25,6 @@ const SLOTS: usize = 80;
 
 /// Steps that wakers may take in one run: they may have each other woken without end.
 const FUEL: u32 = 100;
-
-/// The model's time: nanoseconds since the clock was made.
-type Time = i128;
-
-const ORIGIN: Time = 1 << 62;
-const PAST: Time = 1 - ORIGIN;
-const LAST: Time = u64::MAX as Time - 8 - ORIGIN;
-const NEVER: Time = u64::MAX as Time - ORIGIN;
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -71,6 +65,10 @@ enum Step {
         slot: usize,
         delay: Duration,
     },
+    Tolerate {
+        slot: usize,
+        tolerance: Duration,
+    },
     Drop {
         slot: usize,
     },
@@ -103,7 +101,8 @@ impl Step {
                 let slot = slot(bytes);
                 Self::Burst { slot, delay: delay(bytes), count: usize::from(bytes.byte() % 48) }
             }
-            16..=20 => Self::Reset { slot: slot(bytes), distance: distance(bytes) },
+            16..=19 => Self::Reset { slot: slot(bytes), distance: distance(bytes) },
+            20 => Self::Tolerate { slot: slot(bytes), tolerance: delay(bytes) },
             21 | 22 => Self::ResetAfter { slot: slot(bytes), delay: delay(bytes) },
             23 | 24 => Self::Drop { slot: slot(bytes) },
             25 | 26 => Self::Advance { span: delay(bytes) },
@@ -118,6 +117,15 @@ fn delay(bytes: &mut Bytes<'_>) -> Duration {
     match bytes.magnitude() {
         63 => Duration::MAX,
         nanos => Duration::from_nanos(nanos),
+    }
+}
+
+/// The tolerance of the timer.
+fn rule(bytes: &mut Bytes<'_>) -> Rule {
+    match bytes.byte() % 4 {
+        0 | 1 => Rule::Fixed(Duration::ZERO),
+        2 => Rule::Fixed(delay(bytes)),
+        _ => Rule::Share { percent: bytes.byte().into(), at_most: delay(bytes) },
     }
 }
 
@@ -174,17 +182,17 @@ enum State {
 struct Slot {
     /// Absent while it is being polled or reset.
     sleep: Option<Sleep>,
-    deadline: Time,
+    window: Window,
     state: State,
     signal: StdArc<Signal>,
-    /// Whether the deadline was in the future when it was set.
+    /// Whether it was due in the future when that was set.
     ahead: bool,
 }
 
 /// A timer that has fired and whose waker has not been woken yet.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    deadline: Time,
+    due: Time,
     order: u64,
     ahead: bool,
     signal: usize,
@@ -211,6 +219,7 @@ enum Call {
 struct World {
     clock: VirtualClock,
     timer: Timer,
+    rule: Rule,
     base: Instant,
     now: Time,
     /// How far the clock has been told to go.
@@ -232,15 +241,16 @@ fn with<R>(inspect: impl FnOnce(&mut World) -> R) -> R {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(rule: Rule) -> Self {
         let clock = VirtualClock::new();
         // One thread arms in one shard only, so two are as good as more.
         let builder = Timer::builder().virtual_clock(&clock).shards(2);
-        let timer = builder.build().expect("the clock is new");
+        let timer = builder.tolerance(rule.tolerance()).build().expect("the clock is new");
         Self {
             base: clock.now(),
             clock,
             timer,
+            rule,
             now: 0,
             goal: 0,
             slots: [const { None }; SLOTS],
@@ -276,22 +286,27 @@ impl World {
         in_range(self.now + nanos(delay))
     }
 
+    /// Of a sleep that is given this deadline, which is so far off, and had that window before.
+    fn window(&self, deadline: Time, delay: Time, before: Option<Window>) -> Window {
+        match before {
+            Some(window) if window.is_own => Window { deadline, ..window },
+            _ => Window { deadline, tolerance: self.rule.of(delay), is_own: false },
+        }
+    }
+
     /// Adds to how far the clock is to go.
     fn move_goal(&mut self, goal: Time) -> VirtualClock {
         self.goal = goal.min(LAST).max(self.goal);
         self.clock.clone()
     }
 
-    /// Deadlines in the wheel, with their order.
-    fn queued(&self) -> impl Iterator<Item = (Time, u64, &Slot)> {
-        self.slots.iter().flatten().filter_map(|slot| match slot.state {
-            State::Queued(order) => Some((slot.deadline, order, slot)),
-            _ => None,
-        })
+    /// What is in the wheel.
+    fn queued(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().flatten().filter(|slot| matches!(slot.state, State::Queued(_)))
     }
 
     fn earliest(&self) -> Option<Time> {
-        self.queued().map(|(deadline, ..)| deadline).filter(|deadline| *deadline != NEVER).min()
+        self.queued().map(|slot| slot.window.due()).filter(|due| *due != NEVER).min()
     }
 
     /// Finds out what the engine has just taken to be woken, and checks that it was time to.
@@ -314,7 +329,7 @@ impl World {
             let Some(slot) = slot else { continue };
             let State::Queued(order) = slot.state else { continue };
             match &slot.sleep {
-                _ if slot.deadline > at => {}
+                _ if slot.window.due() > at => {}
                 None => hidden = Some((index, order)),
                 Some(sleep) if sleep.has_fired() => taken.push((index, order)),
                 Some(_) => left.push((index, order)),
@@ -327,19 +342,19 @@ impl World {
             None => {}
         }
         assert_eq!(taken.len(), count, "the number of timers pending is wrong");
-        let deadline = |index: usize| self.slots[index].as_ref().map(|slot| slot.deadline);
+        let due = |index: usize| self.slots[index].as_ref().map(|slot| slot.window.due());
         for (passed_over, before) in left.iter().filter(|_| call == Call::Move) {
             let overtaken = taken
                 .iter()
-                .any(|(index, order)| deadline(*index) == deadline(*passed_over) && order > before);
+                .any(|(index, order)| due(*index) == due(*passed_over) && order > before);
             assert!(!overtaken, "taken out of order");
         }
         let frame = self.frames.last_mut().expect("looked at above");
         for (index, order) in taken {
             let slot = self.slots[index].as_mut().expect("found above");
             slot.state = State::Fired;
-            let Slot { deadline, ahead, .. } = *slot;
-            frame.taken.push(Taken { deadline, order, ahead, signal: slot.signal.number });
+            let (due, ahead) = (slot.window.due(), slot.ahead);
+            frame.taken.push(Taken { due, order, ahead, signal: slot.signal.number });
         }
         self.fired += count as u64;
     }
@@ -360,14 +375,10 @@ impl World {
     }
 }
 
-fn in_range(time: Time) -> Time {
-    if time > LAST { NEVER } else { time.max(PAST) }
-}
-
 /// The engine against a list of deadlines.
 pub fn engine(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    WORLD.set(Some(World::new()));
+    WORLD.set(Some(World::new(rule(&mut bytes))));
     SIGNALS.set(0);
     while let Some(step) = Step::read(&mut bytes, 0) {
         perform(&step);
@@ -384,9 +395,10 @@ fn perform(step: &Step) {
         Step::Sleep { slot, delay } => sleep(slot, delay),
         Step::SleepUntil { slot, distance } => make(slot, |world| {
             let time = world.now + distance;
-            (world.timer.sleep_until(world.instant(time)), in_range(time))
+            let sleep = world.timer.sleep_until(world.instant(time));
+            (sleep, in_range(time), in_range(time) - world.now)
         }),
-        Step::Never { slot } => make(slot, |world| (world.timer.never(), NEVER)),
+        Step::Never { slot } => make(slot, |world| (world.timer.never(), NEVER, NEVER - world.now)),
         Step::Poll { slot } => poll(slot, None),
         Step::PollAnew { slot, ref then } => {
             let signal = with(|world| world.signal(then.as_deref().cloned()));
@@ -403,11 +415,19 @@ fn perform(step: &Step) {
                 let time = world.now + distance;
                 (world.instant(time), in_range(time))
             });
-            reset(slot, time, |sleep| sleep.reset(instant));
+            let window = |world: &World, before| world.window(time, time - world.now, Some(before));
+            change(slot, Change::Reset, window, |sleep| sleep.reset(instant));
         }
         Step::ResetAfter { slot, delay } => {
-            let time = with(|world| world.after(delay));
-            reset(slot, time, |sleep| sleep.reset_after(delay));
+            let window = |world: &World, before| {
+                world.window(world.after(delay), nanos(delay), Some(before))
+            };
+            change(slot, Change::Reset, window, |sleep| sleep.reset_after(delay));
+        }
+        Step::Tolerate { slot, tolerance } => {
+            let fixed = Rule::Fixed(tolerance).of(0);
+            let window = |_: &World, before| Window { tolerance: fixed, is_own: true, ..before };
+            change(slot, Change::Tolerance, window, |sleep| sleep.set_tolerance(tolerance));
         }
         Step::Drop { slot } => {
             discard(slot);
@@ -463,8 +483,7 @@ fn woken(signal: usize) {
         let woken = frame.taken.remove(at.expect("woken without having been due"));
         frame.fired += 1;
         let (own, outer) = world.frames.split_last().expect("looked at above");
-        let overtakes =
-            |other: &Taken| other.deadline == woken.deadline && other.order < woken.order;
+        let overtakes = |other: &Taken| other.due == woken.due && other.order < woken.order;
         assert!(!own.taken.iter().any(overtakes), "woken out of order");
         // What is due already when it is set is woken there and then.
         let outer = outer.iter().flat_map(|frame| &frame.taken);
@@ -472,20 +491,22 @@ fn woken(signal: usize) {
     });
 }
 
-fn make(slot: usize, new: impl FnOnce(&World) -> (Sleep, Time)) {
+/// `new`: a sleep, its deadline, and its delay.
+fn make(slot: usize, new: impl FnOnce(&World) -> (Sleep, Time, Time)) {
     if discard(slot) {
         with(|world| {
-            let (sleep, deadline) = new(world);
+            let (sleep, deadline, delay) = new(world);
+            let window = world.window(deadline, delay, None);
             let signal = world.signal(None);
-            let ahead = deadline > world.now;
+            let ahead = window.due() > world.now;
             let (sleep, state) = (Some(sleep), State::Unarmed);
-            world.slots[slot] = Some(Slot { sleep, deadline, state, signal, ahead });
+            world.slots[slot] = Some(Slot { sleep, window, state, signal, ahead });
         });
     }
 }
 
 fn sleep(slot: usize, delay: Duration) {
-    make(slot, |world| (world.timer.sleep(delay), world.after(delay)));
+    make(slot, |world| (world.timer.sleep(delay), world.after(delay), nanos(delay)));
 }
 
 /// Empties the slot, unless its sleep is in use by a call further out.
@@ -508,8 +529,10 @@ fn borrow(slot: usize) -> Option<Sleep> {
 
 fn put_back(slot: usize, sleep: Sleep) {
     with(|world| {
-        let deadline = world.slots[slot].as_ref().expect("kept while borrowed").deadline;
+        let Window { deadline, tolerance, .. } =
+            world.slots[slot].as_ref().expect("kept while borrowed").window;
         assert_eq!(sleep.deadline(), world.instant(deadline));
+        assert_eq!(nanos(sleep.tolerance()), tolerance);
         assert_eq!(sleep.is_elapsed(), deadline <= world.now);
         let kept = world.slots[slot].as_mut().expect("kept while borrowed");
         assert_eq!(sleep.is_terminated(), kept.state == State::Completed);
@@ -526,12 +549,13 @@ fn poll(slot: usize, signal: Option<StdArc<Signal>>) {
         let old = signal.map(|signal| std::mem::replace(&mut slot.signal, signal));
         let waker = Waker::from(StdArc::clone(&slot.signal));
         let queued = matches!(slot.state, State::Queued(_));
-        if slot.state == State::Completed || slot.deadline <= now {
+        let deadline = slot.window.deadline;
+        if slot.state == State::Completed || deadline <= now {
             slot.state = State::Completed;
             world.fired += u64::from(queued);
             return (waker, old, Poll::Ready(()));
         }
-        if !queued && (slot.deadline != NEVER || slot.state == State::Fired) {
+        if !queued && (deadline != NEVER || slot.state == State::Fired) {
             slot.state = State::Queued(order);
             world.armed += 1;
         }
@@ -544,29 +568,45 @@ fn poll(slot: usize, signal: Option<StdArc<Signal>>) {
     put_back(slot, sleep);
 }
 
-fn reset(slot: usize, deadline: Time, call: impl FnOnce(&mut Sleep)) {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// Has a completed sleep wait again.
+    Reset,
+    Tolerance,
+}
+
+/// Gives the sleep another window.
+fn change(
+    slot: usize,
+    change: Change,
+    window: impl FnOnce(&World, Window) -> Window,
+    call: impl FnOnce(&mut Sleep),
+) {
     // A sleep that is being reset cannot be asked whether it has fired. Of one, the number of
     // timers pending tells; of two, it would not tell which.
     let hides = |slot: &Slot| slot.sleep.is_none() && matches!(slot.state, State::Queued(_));
-    if with(|world| deadline <= world.now && world.slots.iter().flatten().any(hides)) {
-        return;
-    }
+    let window = with(|world| {
+        let window = window(world, world.slots[slot].as_ref()?.window);
+        let is_told = window.due() > world.now || !world.slots.iter().flatten().any(hides);
+        is_told.then_some(window)
+    });
+    let Some(window) = window else { return };
     let Some(mut sleep) = borrow(slot) else { return };
     let kind = with(|world| {
         let now = world.now;
         let order = world.order();
         let slot = world.slots[slot].as_mut().expect("borrowed from there");
-        slot.deadline = deadline;
-        slot.ahead = deadline > now;
+        slot.window = window;
+        slot.ahead = window.due() > now;
         let armed = matches!(slot.state, State::Queued(_) | State::Fired);
         slot.state = match slot.state {
             State::Queued(_) => State::Queued(order),
-            State::Fired => State::Fired,
-            State::Unarmed | State::Completed => State::Unarmed,
+            State::Completed if change == Change::Reset => State::Unarmed,
+            state => state,
         };
         // Within a call that moves the clock, it is left to that, which goes by order.
         let left = world.frames.iter().any(|frame| frame.call == Call::Move);
-        if armed && deadline <= now && !left { Call::Reset } else { Call::Quiet }
+        if armed && !slot.ahead && !left { Call::Reset } else { Call::Quiet }
     });
     framed(kind, || call(&mut sleep));
     if kind == Call::Reset {
@@ -589,8 +629,4 @@ fn move_clock<R>(call: impl FnOnce() -> R) -> (R, usize) {
         assert!(world.earliest().is_none_or(|next| next > world.now), "left behind");
     });
     moved
-}
-
-fn nanos(span: Duration) -> Time {
-    Time::try_from(span.as_nanos()).expect("less than 2^94")
 }

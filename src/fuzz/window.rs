@@ -1,0 +1,78 @@
+//! When the model has a sleep fired: its tolerance, in integers that have room for everything.
+
+use std::time::Duration;
+
+use crate::Tolerance;
+
+/// The model's time: nanoseconds since the clock was made.
+pub(super) type Time = i128;
+
+const ORIGIN: Time = 1 << 62;
+const PAST: Time = 1 - ORIGIN;
+pub(super) const LAST: Time = u64::MAX as Time - 8 - ORIGIN;
+pub(super) const NEVER: Time = u64::MAX as Time - ORIGIN;
+const SECOND: Time = 1_000_000_000;
+const TOLERANCE_MAX: Time = (u64::MAX / 2) as Time;
+
+/// The tolerance of a timer.
+#[derive(Clone, Copy)]
+pub(super) enum Rule {
+    Fixed(Duration),
+    Share { percent: u32, at_most: Duration },
+}
+
+impl Rule {
+    pub(super) fn tolerance(self) -> Tolerance {
+        match self {
+            Self::Fixed(tolerance) => tolerance.into(),
+            Self::Share { percent, at_most } => Tolerance::percent_of_delay(percent, at_most),
+        }
+    }
+
+    /// The tolerance of a sleep with this delay.
+    pub(super) fn of(self, delay: Time) -> Time {
+        let tolerance = match self {
+            Self::Fixed(tolerance) => nanos(tolerance),
+            Self::Share { percent, at_most } => {
+                let delay = delay.clamp(0, u64::MAX.into());
+                (delay * Time::from(percent) / 100).min(nanos(at_most))
+            }
+        };
+        tolerance.min(TOLERANCE_MAX)
+    }
+}
+
+/// When a sleep may be fired.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub(super) deadline: Time,
+    pub(super) tolerance: Time,
+    /// Whether the tolerance is the sleep's own, and not the timer's.
+    pub(super) is_own: bool,
+}
+
+impl Window {
+    /// When it is fired: at the roundest instant.
+    pub(super) fn due(self) -> Time {
+        let (first, last) = (self.deadline, (self.deadline + self.tolerance).min(LAST));
+        if self.tolerance == 0 || first <= 0 || first > LAST {
+            return first;
+        }
+        let seconds = roundest((first + SECOND - 1) / SECOND, last / SECOND);
+        seconds.map(|count| count * SECOND).or(roundest(first, last)).expect("the first is one")
+    }
+}
+
+/// The number from `first` to `last` that the highest power of two divides, if there is one.
+fn roundest(first: Time, last: Time) -> Option<Time> {
+    let multiple = |power: Time| (first + power - 1) / power * power;
+    (0..64).rev().map(|bit| multiple(1 << bit)).find(|number| *number <= last)
+}
+
+pub(super) fn in_range(time: Time) -> Time {
+    if time > LAST { NEVER } else { time.max(PAST) }
+}
+
+pub(super) fn nanos(span: Duration) -> Time {
+    Time::try_from(span.as_nanos()).expect("less than 2^94")
+}
