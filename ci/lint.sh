@@ -2,11 +2,11 @@
 # Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
 . "$(dirname "$0")/lib.sh"
 cargo fmt --check
-for workspace in shim consumers web wasi; do
+for workspace in shim consumers web wasi bare; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
 done
 # What the other workspaces lock follows the library's dependencies.
-for workspace in durable shim consumers fuzz miri web wasi; do
+for workspace in durable shim consumers fuzz miri web wasi bare; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings

@@ -8,7 +8,8 @@
 #
 # It takes rustup's std of a target where that is installed, else Debian's rustc and a std that it
 # builds. Linkers, wine and qemu are Debian's; with --test they are installed if they are missing.
-# `ci/web.sh` runs the tests of browsers, `ci/wasi.sh` those of WASI.
+# `ci/web.sh` runs the tests of browsers, `ci/wasi.sh` those of WASI, `ci/bare.sh` those without an
+# operating system.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 export DEBIAN_FRONTEND=noninteractive CARGO_TARGET_DIR=$PWD/target/targets
@@ -20,7 +21,8 @@ test=
     aarch64-unknown-linux-gnu aarch64-linux-android \
     aarch64-apple-darwin aarch64-apple-ios \
     x86_64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd \
-    wasm32-wasip1 wasm32-wasip2 wasm32-unknown-unknown
+    wasm32-wasip1 wasm32-wasip2 wasm32-unknown-unknown \
+    thumbv7em-none-eabihf x86_64-unknown-none
 sysroot=$(rustc --print sysroot)
 
 # How the tests of a target are linked and run here, and the packages for both; `skip` is what
@@ -75,6 +77,7 @@ with_std() {
         cargo "$command" --target "$target" "$@"
     else
         [ "$command" = test ] || std=(-Zbuild-std=std,panic_abort)
+        [[ $target != *-none* ]] || std=(-Zbuild-std=core,alloc)
         env "${rust[@]}" RUSTC_BOOTSTRAP=1 cargo "$command" "${std[@]}" --target "$target" "$@"
     fi
 }
@@ -117,6 +120,7 @@ for target; do
     case $target in
     wasm32-unknown-unknown) tests="by ci/web.sh" ;;
     wasm32-wasip1) tests="by ci/wasi.sh" ;;
+    thumbv*) tests="by ci/bare.sh" ;;
     esac
     table+="$target|$library|$tests"$'\n'
 done

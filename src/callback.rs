@@ -3,16 +3,17 @@
 //! A callback is a [`Sleep`] whose waker calls the function. One allocation holds all there is: the
 //! function, the sleep, and what the two threads that may want them agree by.
 
-use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::task::{Wake, Waker};
-use std::time::Duration;
+use alloc::task::Wake;
+use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::task::Waker;
+use core::time::Duration;
 
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::interval::{Interval, MissedTickBehavior};
 use crate::sleep::{Sleep, cannot_start};
-use crate::sync::{Condvar, Mutex, StdArc, ThreadId, lock, this_thread, wait};
+use crate::sync::{Condvar, Mutex, SpawnError, StdArc, ThreadId, lock, this_thread, wait};
 use crate::time::Instant;
 use crate::timer::{self, Timer};
 
@@ -143,7 +144,7 @@ impl<F: FnMut() + Send + 'static> Shared<F> {
     /// Takes what there is to call, unless another thread has, or there is nothing.
     fn take(&self, is_cancelled: bool) -> Option<Call<F>> {
         let mut stage = lock(&self.stage);
-        match std::mem::replace(&mut *stage, Stage::Over) {
+        match core::mem::replace(&mut *stage, Stage::Over) {
             Stage::Waiting(call) => {
                 *stage = Stage::Taken { by: this_thread(), is_cancelled };
                 Some(call)
@@ -158,7 +159,7 @@ impl<F: FnMut() + Send + 'static> Shared<F> {
 
     /// Puts back what this thread has taken, and arms its sleep; or drops it if it was cancelled
     /// meanwhile.
-    fn put_back(self: &StdArc<Self>, mut call: Call<F>) -> std::io::Result<()> {
+    fn put_back(self: &StdArc<Self>, mut call: Call<F>) -> Result<(), SpawnError> {
         let mut stage = lock(&self.stage);
         if matches!(*stage, Stage::Taken { is_cancelled: true, .. }) {
             drop(stage);

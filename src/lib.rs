@@ -24,7 +24,8 @@
 //!
 //! Your own [`Timer`] can instead
 //!
-//! - be turned by hand from your own loop, see [`Driver`];
+//! - be turned by hand from your own loop, see [`Driver`], also [without an operating
+//!   system](design::platforms#without-an-operating-system);
 //! - run on a clock that stands still until it is moved, see [`VirtualClock`].
 //!
 //! A [`Deadline`] travels with a request, and is nested, sent and received as gRPC does it.
@@ -190,6 +191,11 @@ compile_error!(
     "the features `aws-smithy-async`, `cron`, `hyper` and `quinn-0_11` of tourbillon exchange \
      instants of std's with other crates, which panics in a browser: leave them out there"
 );
+#[cfg(all(target_os = "none", not(target_has_atomic = "ptr")))]
+compile_error!(
+    "tourbillon needs an atomic compare-and-swap, which this processor lacks: sleeps share their \
+     timer by `alloc`'s `Arc`"
+);
 #[cfg(all(
     target_family = "wasm",
     target_os = "unknown",
@@ -203,7 +209,6 @@ compile_error!(
 
 extern crate alloc;
 
-#[cfg(not(target_os = "none"))]
 mod callback;
 #[cfg_attr(target_os = "none", path = "clock/given.rs")]
 mod clock;
@@ -262,7 +267,6 @@ mod traits;
 pub mod wall;
 mod wheel;
 
-#[cfg(not(target_os = "none"))]
 pub use callback::{Callback, call_after, call_at, call_every};
 pub use deadline::{Deadline, ParseDeadlineError};
 #[cfg(not(target_os = "none"))]

@@ -44,11 +44,12 @@ impl Clock {
     }
 
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
-        Tick::ORIGIN.saturating_add(instant - Instant::ZERO)
+        let tick = Tick::from_raw(Tick::ORIGIN.raw().saturating_add(instant.as_nanos()));
+        if tick <= Tick::LAST { tick } else { Tick::NEVER }
     }
 
     pub(crate) fn instant(&self, tick: Tick) -> Instant {
-        Instant::ZERO + tick.since(Tick::ORIGIN)
+        Instant::from_nanos(tick.nanos_since(Tick::ORIGIN))
     }
 
     /// `deadline` for `Debug` output: how far off it is.

@@ -39,6 +39,15 @@ pub(crate) fn thread_index() -> usize {
     0
 }
 
+/// Who calls: a program has no threads, and an interrupt handler is nobody else, since what it
+/// interrupted cannot be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadId;
+
+pub(crate) fn this_thread() -> ThreadId {
+    ThreadId
+}
+
 /// Why a thread cannot be started: none ever has to be.
 pub(crate) type SpawnError = Infallible;
 
@@ -77,6 +86,29 @@ impl<T> Lock<T> {
 
     /// Interrupts come through as the lock is released.
     pub(crate) fn give_way(&self) {}
+}
+
+pub(crate) use {Lock as Mutex, LockGuard as MutexGuard};
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+/// What nobody waits for, as there are no threads.
+#[derive(Debug)]
+pub(crate) struct Condvar;
+
+impl Condvar {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
+    pub(crate) fn notify_all(&self) {}
+}
+
+/// Returns at once, which is spuriously.
+pub(crate) fn wait<'a, T>(_: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    guard
 }
 
 impl<T> Deref for LockGuard<'_, T> {

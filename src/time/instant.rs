@@ -39,9 +39,13 @@ impl Instant {
     ///
     /// If `per_second` is zero.
     #[must_use]
+    #[inline]
     pub const fn from_ticks(ticks: u64, per_second: u32) -> Self {
-        let nanos = ticks as u128 * NANOS_PER_SEC as u128 / per_second as u128;
-        Self(if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 })
+        let per_second = per_second as u64;
+        let (seconds, rest) = (ticks / per_second, ticks % per_second);
+        let nanos = seconds.saturating_mul(NANOS_PER_SEC);
+        // The rest is below 2^32, and what it makes below a second.
+        Self(nanos.saturating_add(rest * NANOS_PER_SEC / per_second))
     }
 
     /// The tick of a counter that makes `per_second` ticks a second, rounded up, so that an alarm
@@ -51,10 +55,14 @@ impl Instant {
     ///
     /// If `per_second` is zero.
     #[must_use]
+    #[inline]
     pub const fn to_ticks(self, per_second: u32) -> u64 {
         assert!(per_second > 0, "a counter that makes no ticks");
-        let ticks = (self.0 as u128 * per_second as u128).div_ceil(NANOS_PER_SEC as u128);
-        if ticks > u64::MAX as u128 { u64::MAX } else { ticks as u64 }
+        let per_second = per_second as u64;
+        let (seconds, rest) = (self.0 / NANOS_PER_SEC, self.0 % NANOS_PER_SEC);
+        // The rest is below 2^30.
+        let ticks = (rest * per_second).div_ceil(NANOS_PER_SEC);
+        seconds.saturating_mul(per_second).saturating_add(ticks)
     }
 
     /// The time from `earlier` to `self`; zero if `earlier` is later.
@@ -159,9 +167,15 @@ mod tests {
     }
 
     #[test]
-    fn ticks_past_the_end_saturate() {
-        assert_eq!(Instant::from_ticks(u64::MAX, 1).as_nanos(), u64::MAX);
-        assert_eq!(Instant::from_nanos(u64::MAX).to_ticks(u32::MAX), u64::MAX);
+    fn the_ends_are_reached_without_overflow() {
+        let last = Instant::from_nanos(u64::MAX);
+        assert_eq!(Instant::from_ticks(u64::MAX, 1), last);
+        assert_eq!(Instant::from_ticks(u64::MAX, 1_000_000_000), last);
+        assert_eq!(Instant::from_ticks(u64::MAX, u32::MAX).as_nanos(), 4_294_967_297_000_000_000);
+        assert_eq!(last.to_ticks(1_000_000_000), u64::MAX);
+        assert_eq!(last.to_ticks(1), 18_446_744_074);
+        let exact = (u128::from(u64::MAX) * u128::from(u32::MAX)).div_ceil(1_000_000_000);
+        assert_eq!(u128::from(last.to_ticks(u32::MAX)), exact.min(u64::MAX.into()));
     }
 
     #[test]

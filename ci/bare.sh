@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs the tests of bare/, and the example that PLATFORMS.md shows, on Cortex-M processors that qemu
+# emulates. Time there is the number of instructions, so that each run is the same.
+. "$(dirname "$0")/lib.sh"
+. ci/debian.sh
+
+shown=$(awk '/^```/ { shown = /^```rust/; next } shown' PLATFORMS.md)
+diff <(printf '%s\n' "$shown") bare/src/example.rs
+
+if ! command -v qemu-system-arm >/dev/null; then
+    echo "no qemu for Cortex-M here: installing Debian's" >&2
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        qemu-system-arm >&2
+fi
+
+export CARGO_TARGET_DIR=$PWD/target/bare
+sysroot=$(rustc --print sysroot)
+
+# run TARGET PROCESSOR MACHINE
+run() {
+    local target=$1 name toolchain=() std=() log=$CARGO_TARGET_DIR/$1.log
+    say "$target"
+    name=$(tr a-z- A-Z_ <<<"$target")
+    local runner="timeout 120 qemu-system-arm -cpu $2 -machine $3 -nographic"
+    runner+=" -icount shift=4,sleep=off -semihosting-config enable=on,target=native -kernel"
+    export "CARGO_TARGET_${name}_RUNNER=$runner"
+    if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then
+        if ! unpack_rust source "" rust-web-src; then
+            not_checked "timers without std" "neither rustup nor Debian has a core of $target here"
+            return
+        fi
+        toolchain=("${rust[@]}" RUSTC_BOOTSTRAP=1
+            "CARGO_TARGET_${name}_LINKER=$(find "$sysroot" -name rust-lld | head -n 1)")
+        std=(-Zbuild-std=core,alloc)
+    fi
+    for program in tests example; do
+        env "${toolchain[@]}" cargo run --quiet --locked --manifest-path bare/Cargo.toml \
+            "${std[@]}" --target "$target" --bin $program | tee "$log"
+    done
+    grep -q '^deadline has elapsed$' "$log"
+}
+
+run thumbv7em-none-eabihf cortex-m4 mps2-an386
