@@ -386,10 +386,9 @@ impl<T: Timed> Wheel<T> {
     /// Exact unless all entries of that slot are postponed to after it; then that is the bound.
     pub(crate) fn earliest(&mut self) -> Option<Tick> {
         self.take_back_discarded();
-        let draining = self.walk(DRAINING).map(|(deadline, _)| deadline).min();
+        let draining = self.first_in(DRAINING).map(|(deadline, _)| deadline);
         let first = self.first_slot().and_then(|head| {
-            let earliest = self.walk(head).map(|(deadline, _)| deadline).min()?;
-            let bound = earliest.min(self.end_of(head));
+            let bound = self.first_in(head)?.0.min(self.end_of(head));
             self.heads.get_mut(head).bound = bound;
             Some(bound)
         });
@@ -400,9 +399,9 @@ impl<T: Timed> Wheel<T> {
     /// none is postponed.
     pub(crate) fn first(&self) -> Option<NodeKey> {
         // What was filed again out of the draining list was ahead of its equals there.
-        let first = self.first_slot().into_iter().flat_map(|head| self.walk(head));
-        let all = first.chain(self.walk(DRAINING));
-        let (deadline, key) = all.min_by_key(|(deadline, _)| *deadline)?;
+        let first = self.first_slot().and_then(|head| self.first_in(head));
+        let firsts = first.into_iter().chain(self.first_in(DRAINING));
+        let (deadline, key) = firsts.min_by_key(|(deadline, _)| *deadline)?;
         (deadline != Tick::NEVER).then_some(key)
     }
 
@@ -671,18 +670,21 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// The entries of one list, in order, with their deadlines.
-    fn walk(&self, head: u32) -> impl Iterator<Item = (Tick, NodeKey)> {
+    /// The first of the entries of a list that are due first, found by walking it.
+    fn first_in(&self, head: u32) -> Option<(Tick, NodeKey)> {
+        let mut first: Option<(Tick, NodeKey)> = None;
         let mut at = self.heads.get(head).first;
-        core::iter::from_fn(move || {
-            (at < FIRST_HEAD).then(|| {
-                let block = self.blocks.get(at);
-                at = block.next.get();
-                (0..KEYS).filter_map(|index| block.key(index))
-            })
-        })
-        .flatten()
-        .map(|key| (self.entries.value(key).deadline(), key))
+        while at < FIRST_HEAD {
+            let block = self.blocks.get(at);
+            for key in (0..KEYS).filter_map(|index| block.key(index)) {
+                let deadline = self.entries.value(key).deadline();
+                if first.is_none_or(|(earliest, _)| deadline < earliest) {
+                    first = Some((deadline, key));
+                }
+            }
+            at = block.next.get();
+        }
+        first
     }
 }
 
