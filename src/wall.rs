@@ -197,8 +197,8 @@ impl WallSleep {
     }
 
     /// The same sleep, which may be fired up to `tolerance` after its target, to share a wake-up
-    /// with others; see [`Builder::tolerance`](crate::Builder::tolerance). Steps of the wall clock
-    /// are noticed as without.
+    /// with others; see [`Builder::tolerance`](crate::Builder::tolerance). Where the system gives
+    /// no notice of steps, those may be noticed that much later, too.
     ///
     /// # Examples
     ///
