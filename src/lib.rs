@@ -191,11 +191,6 @@ compile_error!(
     "the features `aws-smithy-async`, `cron`, `hyper` and `quinn-0_11` of tourbillon exchange \
      instants of std's with other crates, which panics in a browser: leave them out there"
 );
-#[cfg(all(target_os = "none", not(target_has_atomic = "ptr")))]
-compile_error!(
-    "tourbillon needs an atomic compare-and-swap, which this processor lacks: sleeps share their \
-     timer by `alloc`'s `Arc`"
-);
 #[cfg(all(
     target_family = "wasm",
     target_os = "unknown",
@@ -209,6 +204,7 @@ compile_error!(
 
 extern crate alloc;
 
+#[cfg(target_has_atomic = "ptr")]
 mod callback;
 #[cfg_attr(target_os = "none", path = "clock/given.rs")]
 mod clock;
@@ -267,6 +263,7 @@ mod traits;
 pub mod wall;
 mod wheel;
 
+#[cfg(target_has_atomic = "ptr")]
 pub use callback::{Callback, call_after, call_at, call_every};
 pub use deadline::{Deadline, ParseDeadlineError};
 #[cfg(not(target_os = "none"))]

@@ -16,7 +16,10 @@ pub(crate) use mutex::*;
 
 /// The counted pointer, in the models as well: for memory that a lock's holder makes and frees,
 /// which needs no order of its own.
+#[cfg(target_has_atomic = "ptr")]
 pub(crate) use alloc::sync::Arc as StdArc;
+#[cfg(not(target_has_atomic = "ptr"))]
+pub(crate) use portable_atomic_util::Arc as StdArc;
 
 /// Atomics on which no protocol rests: statistics, and what one thread at a time owns anyway. The
 /// models leave them out, which keeps those small.

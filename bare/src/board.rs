@@ -18,7 +18,7 @@ use embedded_alloc::LlffHeap;
 pub static HEAP: LlffHeap = LlffHeap::empty();
 
 /// Of the counter.
-pub const TICKS_PER_SEC: u32 = 2_000;
+pub const TICKS_PER_SEC: u32 = 1_000;
 
 /// The processor's.
 const CYCLES_PER_SEC: u32 = 25_000_000;

@@ -1,5 +1,6 @@
 //! Where the time comes from, without an operating system: a clock that the user gives.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
@@ -14,7 +15,8 @@ pub(crate) struct Clock(StdArc<dyn Fn() -> Instant + Send + Sync>);
 impl Clock {
     /// Reads `now`, which is foreign code, and is called with no lock held.
     pub(crate) fn given(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        Self(StdArc::new(now))
+        let now: Box<dyn Fn() -> Instant + Send + Sync> = Box::new(now);
+        Self(now.into())
     }
 
     pub(crate) fn now(&self) -> Tick {

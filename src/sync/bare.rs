@@ -2,7 +2,6 @@
 //! whatever the program's implementation of the crate `critical-section` makes it. On one core it
 //! keeps interrupts out, so an interrupt handler may arm and drop sleeps.
 
-pub(crate) use alloc::sync::Arc;
 use core::cell::Cell;
 use core::convert::Infallible;
 use core::fmt;
@@ -12,6 +11,7 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use critical_section::RestoreState;
 
+pub(crate) use crate::sync::StdArc as Arc;
 pub(crate) use crate::sync::whole::AtomicU64;
 
 /// `core`'s `UnsafeCell` behind loom's interface, as where there is `std`.

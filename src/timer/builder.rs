@@ -3,6 +3,7 @@
 #[cfg(target_os = "none")]
 mod bare;
 
+use alloc::boxed::Box;
 use core::time::Duration;
 #[cfg(not(target_os = "none"))]
 use std::io;
@@ -14,7 +15,7 @@ use crate::driver::{Driver, VirtualClock};
 use crate::engine::{DrivenBy, Engine};
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DriverThread, MAX_SHARDS, default_shards};
-use crate::sync::{Arc, StdArc};
+use crate::sync::Arc;
 #[cfg(not(target_os = "none"))]
 use crate::timer::Timer;
 use crate::tolerance::Tolerance;
@@ -282,14 +283,14 @@ impl Builder {
 /// What drives the timer of a [`Driver`], and the driver's bell.
 fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (Bell, DrivenBy) {
     let bell = Bell::new();
-    let hook = {
+    let hook: Box<dyn Fn() + Send + Sync> = {
         let bell = bell.clone();
-        move || {
+        Box::new(move || {
             bell.set(|| Some(Duration::ZERO));
             unpark();
-        }
+        })
     };
-    (bell, DrivenBy::Hand(StdArc::new(hook)))
+    (bell, DrivenBy::Hand(hook.into()))
 }
 
 #[cfg(not(target_os = "none"))]
