@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tests of web/ in Node.js, in a page of a headless Chromium, and in a worker there; then, in
-# Node.js, with faults planted that they have to find.
+# Node.js, with faults planted that they have to find. Also what features build there.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=wasm32-unknown-unknown
@@ -15,6 +15,9 @@ if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; the
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         chromium chromium-driver >&2
 fi
+# Of quinn's cryptography.
+command -v clang >/dev/null ||
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends clang >&2
 CHROMEDRIVER=$(command -v chromedriver)
 export CHROMEDRIVER
 
@@ -69,6 +72,22 @@ for place in "" BROWSER DEDICATED_WORKER; do
         [ -z "$place" ] || export "WASM_BINDGEN_USE_$place=1"
         tests_in .
     )
+done
+
+say "features"
+# for_web FEATURES: whether the library builds with these.
+for_web() {
+    env "${toolchain[@]}" timeout 900 \
+        cargo check --quiet --locked --lib "${std[@]}" --target "$target" --features "$1"
+}
+# The others are those that web/Cargo.toml has.
+for_web wasm-bindgen,quinn-0_11
+for_web hyper
+for features in wasm-bindgen,hyper quinn-0_11; do
+    if told=$(for_web "$features" 2>&1) || ! grep "^error: .*tourbillon's feature" <<<"$told"; then
+        printf '%s\n%s: not refused\n' "$told" "$features"
+        exit 1
+    fi
 done
 
 say "planted faults"

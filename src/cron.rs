@@ -36,10 +36,10 @@
 //! # Zones
 //!
 //! A zone is always named, so that an expression means the same on every machine. `UTC` is always
-//! available. Other names come from the system's copy of the IANA database, and on Windows from a
-//! built-in one. For a system without a copy (a container without `tzdata`), the feature
-//! `cron-bundled-zones` adds one to the program, some 200 KiB. Where the system has one it is
-//! preferred, as it may be newer.
+//! available. Other names come from the system's copy of the IANA database, and on Windows and in
+//! browsers from a built-in one. For a system without a copy (a container without `tzdata`), the
+//! feature `cron-bundled-zones` adds one to the program, some 200 KiB. Where the system has one it
+//! is preferred, as it may be newer.
 //!
 //! # Examples
 //!

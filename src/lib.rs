@@ -185,11 +185,20 @@
     target_family = "wasm",
     target_os = "unknown",
     feature = "wasm-bindgen",
-    any(feature = "aws-smithy-async", feature = "cron", feature = "hyper", feature = "quinn-0_11")
+    feature = "hyper"
 ))]
 compile_error!(
-    "the features `aws-smithy-async`, `cron`, `hyper` and `quinn-0_11` of tourbillon exchange \
-     instants of std's with other crates, which panics in a browser: leave them out there"
+    "hyper reads std's clock, which panics in a browser: leave out tourbillon's feature `hyper` \
+     there"
+);
+#[cfg(all(
+    target_family = "wasm",
+    target_os = "unknown",
+    feature = "quinn-0_11",
+    not(feature = "wasm-bindgen")
+))]
+compile_error!(
+    "quinn takes instants of a browser's there: enable tourbillon's feature `wasm-bindgen` too"
 );
 #[cfg(all(
     target_family = "wasm",

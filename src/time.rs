@@ -29,3 +29,24 @@ pub use instant::Instant;
 pub use std::time::{Instant, SystemTime};
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub use web_time::{Instant, SystemTime};
+
+/// The same time of day, as other crates take it.
+#[cfg(any(feature = "aws-smithy-async", feature = "cron"))]
+pub(crate) fn to_std(time: SystemTime) -> std::time::SystemTime {
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    let time = web_time::web::SystemTimeExt::to_std(time);
+    time
+}
+
+/// The same time of day; `None` if it cannot be told here.
+#[cfg(feature = "cron")]
+pub(crate) fn from_std(time: std::time::SystemTime) -> Option<SystemTime> {
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    {
+        // Nothing there is before 1970.
+        let since = time.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(since)
+    }
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")))]
+    Some(time)
+}

@@ -1,7 +1,6 @@
 //! [`Cron`]: an expression and its zone.
 
 use std::fmt;
-use std::time::SystemTime;
 
 use croner::Weekday;
 use croner::parser::{CronParser, Seconds};
@@ -14,6 +13,7 @@ use super::field::{self, Values};
 use super::schedule::Schedule;
 use super::zone::{self, From, Kind};
 use super::zoned_time::ZonedTime;
+use crate::time::{SystemTime, from_std, to_std};
 
 /// croner knows the years from 1 on, and of this one only a part.
 const YEAR_END: i16 = 5000;
@@ -202,7 +202,7 @@ impl Cron {
     /// # Ok::<(), tourbillon::cron::ParseError>(())
     /// ```
     pub fn zoned(&self, time: SystemTime) -> Option<ZonedTime> {
-        let time = Timestamp::try_from(time).ok()?;
+        let time = Timestamp::try_from(to_std(time)).ok()?;
         Some(ZonedTime::new(time.to_zoned(self.zone.clone())))
     }
 }
@@ -210,7 +210,7 @@ impl Cron {
 impl Schedule for Cron {
     fn next_after(&self, after: SystemTime) -> Option<SystemTime> {
         let earliest = Timestamp::from_second(EARLIEST_S).ok()?;
-        let after = match Timestamp::try_from(after) {
+        let after = match Timestamp::try_from(to_std(after)) {
             Ok(after) => after.max(earliest),
             Err(_) if after < SystemTime::UNIX_EPOCH => earliest,
             Err(_) => return None,
@@ -226,7 +226,7 @@ impl Schedule for Cron {
                 times.iter().filter_map(|times| times.search(from)).min()
             }),
         };
-        next.map(SystemTime::from)
+        next.and_then(|next| from_std(next.into()))
     }
 }
 

@@ -1,10 +1,10 @@
 //! [`Schedule`]: when something is to happen.
 
 use std::iter::FusedIterator;
-use std::time::SystemTime;
 
 use super::ticks::Ticks;
 use crate::sync::StdArc;
+use crate::time::SystemTime;
 
 /// A calendar: for any time, the next occurrence after it.
 ///

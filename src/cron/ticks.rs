@@ -4,12 +4,13 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_core::{FusedStream, Stream};
 use jiff::Timestamp;
 
 use super::schedule::{Schedule, following};
+use crate::time::{SystemTime, to_std};
 use crate::timer::Timer;
 use crate::wall::WallSleep;
 
@@ -461,7 +462,7 @@ struct Utc(SystemTime);
 
 impl fmt::Debug for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Timestamp::try_from(self.0) {
+        match Timestamp::try_from(to_std(self.0)) {
             Ok(time) => time.fmt(f),
             // Outside the calendar's range.
             Err(_) => self.0.fmt(f),

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use aws_smithy_async::rt::sleep::{AsyncSleep, Sleep};
 use aws_smithy_async::time::TimeSource;
 
+use crate::time::to_std;
 use crate::timer::Timer;
 
 /// The AWS SDK's timer, for its timeouts and the pauses between its attempts.
@@ -58,6 +59,6 @@ impl AsyncSleep for Timer {
 /// ```
 impl TimeSource for Timer {
     fn now(&self) -> SystemTime {
-        self.wall_now()
+        to_std(self.wall_now())
     }
 }

@@ -52,16 +52,14 @@
 //! ```
 
 use std::future::Future;
-use std::io;
-use std::net::UdpSocket;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
-use quinn_0_11::{AsyncTimer, AsyncUdpSocket, Runtime};
+use quinn_0_11::{AsyncTimer, Runtime};
 
 use crate::sleep::Sleep;
 use crate::sync::StdArc;
+use crate::time::Instant;
 use crate::timer::Timer;
 
 /// A sleep is quinn's timer. A reset allocates nothing, and to a later deadline takes no lock.
@@ -123,7 +121,12 @@ impl Runtime for WithTimer {
         self.runtime.spawn(future);
     }
 
-    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<StdArc<dyn AsyncUdpSocket>> {
+    /// In a browser there are no such sockets, and quinn does not ask.
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    fn wrap_udp_socket(
+        &self,
+        socket: std::net::UdpSocket,
+    ) -> std::io::Result<StdArc<dyn quinn_0_11::AsyncUdpSocket>> {
         self.runtime.wrap_udp_socket(socket)
     }
 

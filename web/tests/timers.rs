@@ -5,9 +5,13 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::UNIX_EPOCH;
 
+use aws_smithy_async::rt::sleep::AsyncSleep;
+use aws_smithy_async::time::TimeSource;
 use futures_util::future::{self, Either};
 use futures_util::stream::{self, StreamExt as _};
+use tourbillon::cron::{Cron, Schedule as _};
 use tourbillon::time::{Duration, Instant, SystemTime};
 use tourbillon::{
     ClockKind, DelayQueue, FutureExt as _, Sleep, StreamExt as _, Timer, VirtualClock,
@@ -205,6 +209,21 @@ async fn timeouts_intervals_queues_and_streams_work() {
     tourbillon::sleep_until_wall(target).await;
     assert!(SystemTime::now() >= target);
     assert!(Timer::builder().clock(ClockKind::Boottime).build().is_err());
+}
+
+#[wasm_bindgen_test]
+async fn schedules_and_the_timers_of_other_crates_work() {
+    let start = SystemTime::now();
+    let mut seconds = Cron::parse("* * * * * *", "Europe/Berlin").expect("it is valid").ticks();
+    let tick = seconds.next().await.expect("it never ends");
+    assert!(start < tick.scheduled() && tick.scheduled() <= SystemTime::now());
+    let shown = seconds.schedule().zoned(tick.scheduled()).expect("it is within range");
+    assert!(shown.to_string().ends_with("[Europe/Berlin]"), "{shown}");
+
+    let timer: &dyn AsyncSleep = &Timer::global();
+    timer.sleep(ms(2)).await;
+    let now = TimeSource::now(&Timer::global());
+    assert!(now.duration_since(UNIX_EPOCH).expect("it is later") > 50 * 365 * 24 * HOUR);
 }
 
 #[wasm_bindgen_test]
