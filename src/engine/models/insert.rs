@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::Duration;
 
 use loom::thread;
 
@@ -217,6 +218,21 @@ fn reset_to_earlier(harness: &Harness) {
 #[test]
 fn reset_to_earlier_races_park() {
     check(|| reset_to_earlier(&Harness::new(1)));
+}
+
+/// The deadline stays, and what the driver has is later than when it is due now. Oracle: deadlock.
+#[test]
+fn less_tolerance_races_park() {
+    check(|| {
+        let harness = Harness::new(1);
+        let mut sleep = harness.sleep(5).with_tolerance(Duration::from_nanos(1_000));
+        let signal = Signal::new();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        sleep.set_tolerance(Duration::ZERO);
+        let clock = clock(&harness, [5]);
+        block_on(&mut sleep, &signal);
+        clock.join().unwrap();
+    });
 }
 
 /// Oracle: deadlock.
