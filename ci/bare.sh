@@ -35,7 +35,8 @@ run() {
         std=(-Zbuild-std=core,alloc)
     fi
     for program in "${@:4}"; do
-        env "${toolchain[@]}" cargo run --quiet --locked --manifest-path bare/Cargo.toml \
+        env "${toolchain[@]}" RUSTFLAGS="-D warnings" \
+            cargo run --quiet --locked --manifest-path bare/Cargo.toml \
             "${std[@]}" --target "$target" --bin "$program"
     done
 }

@@ -3,6 +3,8 @@
 //! (shuttle's, of many); and what takes its place without an operating system. No other module
 //! names `std::sync`, `std::thread`, `loom`, `shuttle` or `critical_section`.
 
+#[cfg(not(all(test, tourbillon_model, not(tourbillon_shuttle))))]
+mod cell;
 #[cfg(not(target_os = "none"))]
 mod lock;
 #[cfg(not(target_os = "none"))]
@@ -53,32 +55,13 @@ mod imp;
 
 #[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 mod imp {
+    pub(crate) use crate::sync::cell::UnsafeCell;
     pub(crate) use crate::sync::whole::AtomicU64;
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
     pub(crate) use std::thread::{available_parallelism, sleep};
-
-    /// `std`'s `UnsafeCell` behind loom's interface, which checks each access in the models.
-    #[derive(Debug)]
-    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        pub(crate) const fn new(value: T) -> Self {
-            Self(std::cell::UnsafeCell::new(value))
-        }
-
-        #[inline(always)]
-        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-            read(self.0.get())
-        }
-
-        #[inline(always)]
-        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-            write(self.0.get())
-        }
-    }
 
     /// A small number of the calling thread's own, counted up from zero by first use.
     ///
@@ -172,6 +155,7 @@ mod imp {
     pub(crate) use std::sync::OnceLock;
     pub(crate) use std::thread::available_parallelism;
 
+    pub(crate) use crate::sync::cell::UnsafeCell;
     use std::cell::Cell;
 
     shuttle::thread_local!(static INDEX: Cell<usize> = Cell::new(0));
@@ -196,23 +180,5 @@ mod imp {
 
     pub(crate) fn sleep(_: std::time::Duration) {
         shuttle::thread::yield_now();
-    }
-
-    /// Shuttle runs one thread at a time and checks no cells, so this only has their interface.
-    #[derive(Debug)]
-    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(std::cell::UnsafeCell::new(value))
-        }
-
-        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-            read(self.0.get())
-        }
-
-        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-            write(self.0.get())
-        }
     }
 }

@@ -73,6 +73,10 @@ impl Timer {
 
     /// The process-wide timer, which the functions at the crate's root use.
     ///
+    /// # Panics
+    ///
+    /// Without an operating system, if none [was set](Self::set_global).
+    ///
     /// # Examples
     ///
     /// ```
@@ -339,7 +343,8 @@ fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
 ///
 /// # Panics
 ///
-/// Never. The first poll panics if the driver thread cannot be started; see [`Timer::start`].
+/// Not here, except as [`Timer::global`]. The first poll panics if the driver thread cannot be
+/// started; see [`Timer::start`].
 ///
 /// # Examples
 ///

@@ -12,27 +12,8 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use critical_section::RestoreState;
 
 pub(crate) use crate::sync::StdArc as Arc;
+pub(crate) use crate::sync::cell::UnsafeCell;
 pub(crate) use crate::sync::whole::AtomicU64;
-
-/// `core`'s `UnsafeCell` behind loom's interface, as where there is `std`.
-#[derive(Debug)]
-pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
-
-impl<T> UnsafeCell<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(core::cell::UnsafeCell::new(value))
-    }
-
-    #[inline(always)]
-    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-        read(self.0.get())
-    }
-
-    #[inline(always)]
-    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-        write(self.0.get())
-    }
-}
 
 /// All callers share a shard: a critical section excludes them all anyway.
 pub(crate) fn thread_index() -> usize {
