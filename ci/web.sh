@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # The tests of web/ in Node.js, in a page of a headless Chromium, and in a worker there; then, in
-# Node.js, with faults planted that they have to find. Also what features build there.
+# Node.js, with faults planted that they have to find. Also what features build there, and the
+# page that is the example.
+#
+#   ci/web.sh                       all that
+#   ci/web.sh page [--screenshot]   the page alone, and its picture in web/page
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=wasm32-unknown-unknown
@@ -66,6 +70,30 @@ planted() {
     fi
 }
 
+# The example: built, and opened in the browser.
+page() {
+    local made=$CARGO_TARGET_DIR/page
+    say "the page"
+    (
+        cd web
+        env "${toolchain[@]}" \
+            timeout 900 cargo build --quiet --locked "${std[@]}" --target "$target" --example page
+    )
+    "$tools/bin/wasm-bindgen" --target web --no-typescript --out-dir "$made" \
+        "$CARGO_TARGET_DIR/$target/debug/examples/page.wasm"
+    cp web/page/index.html "$made"
+    PAGE=$made timeout 300 node --test --test-timeout=120000 web/page/page.test.mjs
+    echo "to be served from $made"
+}
+
+case ${1:-} in
+page)
+    [ "${2:-}" != --screenshot ] || export SCREENSHOT=$PWD/web/page/page.png
+    page
+    exit
+    ;;
+esac
+
 for place in "" BROWSER DEDICATED_WORKER; do
     say "${place:-Node.js}"
     (
@@ -89,6 +117,8 @@ for features in wasm-bindgen,hyper quinn-0_11; do
         exit 1
     fi
 done
+
+page
 
 say "planted faults"
 turns=src/driver/event_loop.rs
