@@ -58,6 +58,9 @@ const HEADS: usize = 16;
 /// The value of [`Wheel::draining_shift`] between slots.
 const NOT_DRAINING: u32 = u32::MAX;
 
+/// Entries that are taken back together.
+const DISCARDS: usize = if cfg!(all(test, tourbillon_model)) { 2 } else { 16 };
+
 /// Keys to a block: as many as go on a cache line with the block's own data. The models, of a few
 /// timers each, have lists of several blocks all the same.
 const KEYS: usize = if cfg!(all(test, tourbillon_model)) { 2 } else { 13 };
@@ -108,7 +111,6 @@ pub(crate) struct Filed(u32);
 
 impl Filed {
     const BITS: u32 = KEYS.next_power_of_two().ilog2();
-    const NONE: Self = Self(NIL);
 
     #[inline(always)]
     fn at(block: u32, index: usize) -> Self {
@@ -323,13 +325,15 @@ pub(crate) struct Wheel<T> {
     levels: u32,
     entries: Store<T>,
     blocks: Store<Block>,
-    /// The entry that is to be taken back next.
-    discarded: Filed,
+    /// How many there are in `discarded`.
+    discards: u32,
     /// What is due by then is handed out of the slot that is being emptied; the rest is filed
     /// again, also if a later turn goes on with it. So what is due between the two keeps its order.
     draining_to: Tick,
     /// One bit per occupied slot.
     slots: [u64; LEVELS],
+    /// Where the entries are filed that are to be taken back.
+    discarded: [Filed; DISCARDS],
     heads: Heads,
 }
 
@@ -343,9 +347,10 @@ impl<T: Timed> Wheel<T> {
             levels: 0,
             entries: Store::new(),
             blocks: Store::new(),
-            discarded: Filed::NONE,
+            discards: 0,
             draining_to: elapsed,
             slots: [0; LEVELS],
+            discarded: [Filed(NIL); DISCARDS],
             heads: Heads::new(memory),
         }
     }
@@ -368,12 +373,8 @@ impl<T: Timed> Wheel<T> {
     /// A lower bound of all deadlines; `None` when there is none but [`Tick::NEVER`].
     ///
     /// Exact unless the earliest entry of the first slot was removed or postponed since that slot
-    /// was filled.
+    /// was filled. What is discarded and not taken back is removed, but its slot still counts.
     pub(crate) fn next_deadline(&self) -> Option<Tick> {
-        if self.len == 0 {
-            // What was discarded last may still be filed.
-            return None;
-        }
         if self.heads.draining.first != DRAINING {
             return Some(self.elapsed);
         }
@@ -463,30 +464,28 @@ impl<T: Timed> Wheel<T> {
     }
 
     /// Takes the entry that is filed there back: out of its list, and to the free ones. That is
-    /// done with the next one, or in the next turn. Until then the entry counts no more.
+    /// done with the next ones, or in the next turn. Until then the entry counts no more.
     ///
-    /// The processor can fetch the block of the one before while it waits for the entry of this
-    /// one, as neither depends on the other. And a timer that is armed and cancelled again and
-    /// again needs a new block only every [`KEYS`] times.
+    /// Several at a time, as none depends on another: the processor can fetch all their blocks
+    /// while it waits for the first, which it cannot do across the lock of a shard. And a timer
+    /// that is armed and cancelled again and again does not empty a block each time.
     #[inline(always)]
     pub(crate) fn discard(&mut self, filed: Filed) {
-        let before = core::mem::replace(&mut self.discarded, filed);
-        self.take_back(before);
         self.len -= 1;
-    }
-
-    /// Does what [`discard`](Self::discard) left.
-    #[inline(always)]
-    fn take_back(&mut self, discarded: Filed) {
-        if discarded.0 != Filed::NONE.0 {
-            let key = self.take(discarded);
-            self.entries.release(key);
+        self.discarded[self.discards as usize] = filed;
+        self.discards += 1;
+        if self.discards as usize == DISCARDS {
+            self.take_back_discarded();
         }
     }
 
-    fn take_back_discarded(&mut self) {
-        let discarded = core::mem::replace(&mut self.discarded, Filed::NONE);
-        self.take_back(discarded);
+    /// Does what [`discard`](Self::discard) left.
+    #[inline(never)]
+    pub(crate) fn take_back_discarded(&mut self) {
+        for index in 0..core::mem::take(&mut self.discards) {
+            let key = self.take(self.discarded[index as usize]);
+            self.entries.release(key);
+        }
     }
 
     /// Takes the entry that is filed there out of its list. Returns its key, which is also in its
@@ -557,6 +556,9 @@ impl<T: Timed> Wheel<T> {
         mut due: impl FnMut(&T, Tick),
     ) -> Turned {
         self.take_back_discarded();
+        if self.len == 0 {
+            self.entries.trim();
+        }
         self.draining_to = now.min(self.draining_to);
         loop {
             while self.heads.draining.first != DRAINING {

@@ -183,7 +183,13 @@ impl Harness {
         self.check_lists();
         let first = self.filed.first_key_value().map(|((deadline, _), _)| *deadline);
         let bound = self.wheel.next_deadline();
-        assert!(bound.is_some() == first.is_some() && bound <= first, "{bound:?} for {first:?}");
+        let discarded = self.wheel.discards > 0;
+        assert!(discarded || bound.is_some() == first.is_some(), "{bound:?} for {first:?}");
+        assert!(first.is_none() || bound <= first, "{bound:?} for {first:?}");
+        // To look for the earliest takes back what was discarded, which has to stay at times.
+        if discarded && self.insertions % 4 != 0 {
+            return;
+        }
         let earliest = self.wheel.earliest();
         assert!(earliest.is_some() == first.is_some() && earliest <= first, "{earliest:?}");
         let postponed = self.filed.values().any(|key| self.wheel.value(*key).postponed.get());
@@ -206,9 +212,9 @@ impl Harness {
                 found += length;
             }
         }
-        let discarded = usize::from(wheel.discarded.0 != Filed::NONE.0);
+        let discards = wheel.discards as usize;
         // That no entry is elsewhere follows from their number.
-        assert_eq!((found, wheel.len()), (self.filed.len() + discarded, self.filed.len()));
+        assert_eq!((found, wheel.len()), (self.filed.len() + discards, self.filed.len()));
     }
 
     /// The length of a list whose blocks and deadlines are as they should be.
@@ -236,7 +242,11 @@ impl Harness {
         let entry = self.wheel.value(key);
         assert_eq!(entry.place().filed().0, filed.0, "place of {key:?}");
         let in_map = self.filed.get(&entry.filing.get()) == Some(&key);
-        assert!(in_map || self.wheel.discarded.0 == filed.0, "{key:?} is in the wheel only");
+        let discarded = &self.wheel.discarded[..self.wheel.discards as usize];
+        assert!(
+            in_map || discarded.iter().any(|other| other.0 == filed.0),
+            "{key:?} is in the wheel only"
+        );
         if at != DRAINING {
             let deadline = entry.deadline();
             let (level, slot) = self.wheel.slot_of(deadline);

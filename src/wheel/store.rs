@@ -4,9 +4,9 @@
 //! What is stored is only ever reached by shared reference, since a sleep has a pointer to its
 //! entry.
 //!
-//! The key released last is handed out first, without a look at its chunk: that is what arm and
-//! cancel do. The first empty chunk is kept for the next burst, every further one is given back at
-//! once.
+//! The key released last is handed out first, and the last few are handed out without a look at
+//! their chunks: that is what arm and cancel do. The first empty chunk is kept for the next burst,
+//! every further one is given back at once.
 
 use alloc::vec::Vec;
 
@@ -21,6 +21,10 @@ pub(super) const NIL: u32 = u32::MAX;
 /// memory; with smaller ones, the table of chunks outgrows the processor's own cache. The models,
 /// of a few timers each, have chunks come and go all the same.
 pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) { 4 } else { 64 };
+
+/// Released keys that wait to be handed out, outside of their chunks. When there are as many, all
+/// go into their chunks together: the processor can fetch what it needs of them at the same time.
+const SPARES: usize = if cfg!(all(test, tourbillon_model)) { 1 } else { 16 };
 
 /// Names an entry of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +89,7 @@ struct Chunk<T> {
 /// Storage for the entries of one wheel. Chunks are numbered.
 #[repr(C)]
 pub(crate) struct Store<T> {
-    /// The key released last, unless it was handed out since.
+    /// How many of `spares` there are.
     spare: u32,
     /// Chunks with no key handed out: never more than one.
     empty: u32,
@@ -94,11 +98,20 @@ pub(crate) struct Store<T> {
     available: Vec<u32>,
     /// Numbers of chunks that were freed.
     vacant: Vec<u32>,
+    /// Keys that were released and not handed out since, the last one last.
+    spares: [u32; SPARES],
 }
 
 impl<T: Pooled> Store<T> {
     pub(super) const fn new() -> Self {
-        Self { spare: NIL, empty: 0, chunks: Vec::new(), available: Vec::new(), vacant: Vec::new() }
+        Self {
+            spare: 0,
+            empty: 0,
+            chunks: Vec::new(),
+            available: Vec::new(),
+            vacant: Vec::new(),
+            spares: [NIL; SPARES],
+        }
     }
 
     /// Hands out a key. Builds a chunk of entries with `make` if all are taken.
@@ -108,18 +121,30 @@ impl<T: Pooled> Store<T> {
     /// When some 2^32 entries are live.
     #[inline]
     pub(crate) fn allocate(&mut self, make: impl FnMut() -> T) -> NodeKey {
-        match core::mem::replace(&mut self.spare, NIL) {
-            NIL => self.take(make),
-            spare => NodeKey(spare),
+        match self.spare {
+            0 => self.take(make),
+            spare => {
+                self.spare = spare - 1;
+                NodeKey(self.spares[self.spare as usize])
+            }
         }
     }
 
     /// Takes a key back.
     #[inline]
     pub(crate) fn release(&mut self, key: NodeKey) {
-        match core::mem::replace(&mut self.spare, key.0) {
-            NIL => {}
-            older => self.give(older),
+        if self.spare as usize == SPARES {
+            self.give_spares();
+        }
+        self.spares[self.spare as usize] = key.0;
+        self.spare += 1;
+    }
+
+    /// Puts the spare keys into their chunks.
+    #[inline(never)]
+    fn give_spares(&mut self) {
+        for index in 0..core::mem::take(&mut self.spare) {
+            self.give(self.spares[index as usize]);
         }
     }
 
@@ -136,9 +161,16 @@ impl<T: Pooled> Store<T> {
     }
 
     /// Chunks of entries that hold memory now.
-    #[cfg(all(test, not(tourbillon_model)))]
     pub(crate) fn chunks(&self) -> usize {
-        self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count()
+        self.chunks.len() - self.vacant.len()
+    }
+
+    /// Puts the spare keys into their chunks, if these are many. Only while no key is handed out:
+    /// what is left of a burst goes back then, and what few timers need is kept.
+    pub(super) fn trim(&mut self) {
+        if self.chunks() > 2 {
+            self.give_spares();
+        }
     }
 
     /// Hands out the first free key of a chunk that has one.
@@ -260,15 +292,18 @@ mod tests {
     }
 
     #[test]
-    fn two_chunks_are_kept_and_the_rest_given_back() {
+    fn one_chunk_is_kept_beside_those_of_spare_keys_and_the_rest_given_back() {
         let mut store = Store::new();
         let keys = fill(&mut store, 5 * CHUNK);
         let chunks = store.chunks();
         assert!(chunks > 5, "the first ones are smaller");
-        for key in keys {
-            store.release(key);
+        // From all chunks in turn.
+        for start in 0..CHUNK {
+            keys.iter().skip(start).step_by(CHUNK).for_each(|key| store.release(*key));
         }
-        assert_eq!(store.chunks(), 2, "an empty one, and the one of the spare key");
+        assert!(store.chunks() > 1);
+        store.trim();
+        assert_eq!(store.chunks(), 1, "an empty one");
         assert_eq!(fill(&mut store, 5 * CHUNK).len(), 5 * CHUNK);
         assert!(store.chunks() <= chunks, "the places of those given back are filled first");
     }
