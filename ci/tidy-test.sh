@@ -32,6 +32,8 @@ plant 'threads and atomics come from sync.rs alone' src/wall.rs 'use std::sync::
 plant 'the time is read under clock/ alone' src/sleep.rs 'fn f() { Instant::now(); }'
 plant 'instants and times of day come from time.rs, for browsers' src/sleep.rs \
     'use std::time::{Duration, Instant};'
+plant 'std is named for what core has, in a module that builds without an operating system' \
+    src/sleep.rs 'use std::fmt;'
 plant 'tracing is named in trace.rs alone' src/sleep.rs 'fn f() { tracing::info!("x"); }'
 plant 'unsafe code outside the files that ARCHITECTURE.md names' src/wall.rs \
     'fn f() { unsafe { g() } }'
@@ -50,7 +52,7 @@ plant 'a sentence stands twice' src/wall.rs \
     '/// It is said here;\n/// and more. It is\n/// said here; and less.'
 for import in 'use crate::timer::Timer;' 'pub(crate) use crate::timer;' \
     'use crate::{sync, timer::Timer};' 'use crate::{\n    sync::{Arc, lock},\n    timer,\n};' \
-    'use {std::fmt, crate::{wheel::{Wheel}, timer::{Timer, sleep}}};' 'use super::timer::Timer;' \
+    'use {core::fmt, crate::{wheel::{Wheel}, timer::{Timer, sleep}}};' 'use super::timer::Timer;' \
     'fn f() { crate::timer::sleep(); }'; do
     plant 'imports that point up' src/tick.rs "$import"
 done

@@ -36,6 +36,11 @@ breach "the time is read under clock/ alone" < <(
 breach "instants and times of day come from time.rs, for browsers" < <(
     code | grep -E 'std::time::.*(Instant|SystemTime)' |
         grep -vE '^src/(time|traits/(aws_smithy_async|hyper))\.rs')
+hosted='clock|cron|wall|traits|trace|sync|foreign|engine/parker|'
+hosted+='driver/(event_loop|hold|pacing|resume|thread|virtual_clock)'
+in_core='array|cell|cmp|convert|error|fmt|future|hash|iter|mem|num|ops|pin|ptr|task|time::Duration'
+breach "std is named for what core has, in a module that builds without an operating system" < <(
+    code | grep -E "\bstd::($in_core)\b" | grep -vE "^src/($hosted)[./]")
 breach "tracing is named in trace.rs alone" < <(
     code | grep -E '\btracing::' | grep -v '^src/trace\.rs:')
 breach "unsafe code outside the files that ARCHITECTURE.md names" < <(
