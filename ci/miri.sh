@@ -55,7 +55,7 @@ threads() {
     for ((seed = $2; seed <= $3; seed++)); do
         flags="$1 -Zmiri-ignore-leaks -Zmiri-seed=$seed -Zmiri-preemption-rate=0.1"
         interpret "$flags" --test miri -- threads::
-        interpret "$flags" --lib -- sync::lock::
+        interpret "$flags" --lib -- sync::
     done
 }
 

@@ -41,7 +41,7 @@ for_wasi() {
 say "the library's tests"
 # The crate without those dev-dependencies that do not build for WASI.
 for_wasi test --quiet --manifest-path miri/Cargo.toml --lib --test miri -- \
-    --skip threads:: --skip sync::lock --skip panics
+    --skip threads:: --skip sync:: --skip panics
 say "the tests of wasi/"
 for_wasi test --quiet --manifest-path wasi/Cargo.toml
 say "the example"

@@ -42,7 +42,10 @@ mod whole {
     pub(crate) use crate::sync::atomic_u64::AtomicU64;
 }
 
-#[cfg(all(not(target_has_atomic = "64"), target_os = "none"))]
+#[cfg(any(
+    all(not(target_has_atomic = "64"), target_os = "none"),
+    all(test, not(tourbillon_model))
+))]
 mod atomic_u64;
 
 /// Why a thread cannot be started.
@@ -52,6 +55,10 @@ pub(crate) type SpawnError = std::io::Error;
 #[cfg(target_os = "none")]
 #[path = "sync/bare.rs"]
 mod imp;
+
+#[cfg(all(test, not(tourbillon_model)))]
+#[allow(dead_code, unused_imports, reason = "its own tests")]
+mod bare;
 
 #[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 mod imp {

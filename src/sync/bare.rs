@@ -182,3 +182,85 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
 
 // SAFETY: shared access gives shared access to the value, and lets a value of another's be set.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    //! With threads in place of interrupt handlers, and a critical section that excludes them.
+
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+    use crate::sync::atomic_u64;
+
+    const ROUNDS: u64 = if cfg!(miri) { 30 } else { 20_000 };
+
+    /// Has four threads do `work`, so many times each.
+    fn in_threads(work: impl Fn(u64) + Sync) {
+        let start = Barrier::new(4);
+        thread::scope(|scope| {
+            for first in 0..4 {
+                let (work, start) = (&work, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    (0..ROUNDS).for_each(|n| work(4 * n + first));
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_lock_excludes_others() {
+        let lock = Lock::new(0);
+        in_threads(|n| {
+            let mut value = lock.lock();
+            let before = *value;
+            if n % 64 < 4 {
+                thread::yield_now();
+            }
+            *value = before + 1;
+        });
+        assert_eq!(*lock.lock(), 4 * ROUNDS);
+    }
+
+    #[test]
+    fn locks_nest() {
+        let (outer, inner) = (Lock::new(0), Lock::new(0));
+        in_threads(|_| {
+            let mut outer = outer.lock();
+            *inner.lock() += 1;
+            *outer += 1;
+        });
+        assert_eq!((*outer.lock(), *inner.lock()), (4 * ROUNDS, 4 * ROUNDS));
+    }
+
+    #[test]
+    fn what_is_set_once_stays() {
+        let once = OnceLock::new();
+        assert_eq!(once.get(), None);
+        in_threads(|n| {
+            let first = **once.get_or_init(|| Box::new(n));
+            assert_eq!(once.set(Box::new(u64::MAX)).map_err(|new| *new), Err(u64::MAX));
+            assert_eq!(once.get().map(|value| **value), Some(first));
+        });
+    }
+
+    #[test]
+    fn every_change_of_an_atomic_counts() {
+        let word = atomic_u64::AtomicU64::new(u64::MAX << 33);
+        // ORDERING: Relaxed; the type takes none into account.
+        let (one, all) = (1 << 32 | 1, Ordering::Relaxed);
+        in_threads(|_| {
+            word.fetch_add(one, all);
+            let mut seen = word.load(all);
+            while let Err(newer) = word.compare_exchange(seen, seen.wrapping_add(one), all, all) {
+                seen = newer;
+            }
+        });
+        let sum = (u64::MAX << 33).wrapping_add(one * 8 * ROUNDS);
+        assert_eq!(word.load(all), sum);
+        assert_eq!((word.fetch_or(6, all), word.fetch_and(!4, all)), (sum, sum | 6));
+        word.store(sum, all);
+        assert_eq!(format!("{word:?}"), sum.to_string());
+    }
+}
