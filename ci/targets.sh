@@ -5,6 +5,7 @@
 #
 #   ci/targets.sh [TARGET...]          checks only
 #   ci/targets.sh --test [TARGET...]   and tests, which takes minutes for each target that runs
+#   ci/targets.sh --lateness           how late timers are here, and on Windows, under wine
 #
 # It takes rustup's std of a target where that is installed, else Debian's rustc and a std that it
 # builds. Linkers, wine and qemu are Debian's; with --test they are installed if they are missing.
@@ -76,27 +77,33 @@ with_std() {
     if [ -d "$sysroot/lib/rustlib/$target/lib" ]; then
         cargo "$command" --target "$target" "$@"
     else
-        [ "$command" = test ] || std=(-Zbuild-std=std,panic_abort)
+        [ "$command" != check ] || std=(-Zbuild-std=std,panic_abort)
         [[ $target != *-none* ]] || std=(-Zbuild-std=core,alloc)
         env "${rust[@]}" RUSTC_BOOTSTRAP=1 cargo "$command" "${std[@]}" --target "$target" "$@"
     fi
 }
 
-run_tests() {
-    local target=$1 linker runner emulator packages skip name log=$CARGO_TARGET_DIR/$1.log
-    if ! runner_of "$target"; then
-        tests="untested: nothing here runs it"
-        return
-    fi
+# Has cargo link and run programs of a target. Fails if nothing can.
+prepare() {
+    local name
+    runner_of "$1" || return
     if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
         apt-get update -qq >&2
         apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
     fi
     [ "$runner" != wine ] || prepare_wine
-    name=$(tr a-z- A-Z_ <<<"$target")
+    name=$(tr a-z- A-Z_ <<<"$1")
     export "CARGO_TARGET_${name}_LINKER=$linker"
     [ -z "$runner" ] || export "CARGO_TARGET_${name}_RUNNER=$runner"
     export TOURBILLON_EMULATOR=$emulator
+}
+
+run_tests() {
+    local target=$1 linker runner emulator packages skip log=$CARGO_TARGET_DIR/$1.log
+    if ! prepare "$target"; then
+        tests="untested: nothing here runs it"
+        return
+    fi
     if with_std "$target" test --locked --all-features --lib --test it \
         -- "${skip[@]}" 2>&1 | tee "$log"; then
         tests=$(awk '/^test result: ok/ { n += $4 } END { print n " passed" }' "$log")
@@ -105,6 +112,17 @@ run_tests() {
         tests="FAILED" failed=yes
     fi
 }
+
+if [ "${1:-}" = --lateness ]; then
+    windows=x86_64-pc-windows-gnu
+    [ -d "$sysroot/lib/rustlib/$windows/lib" ] || unpack_rust source "" rust-web-src
+    prepare $windows
+    here=$(cargo run --quiet --locked --example lateness)
+    wine=$(with_std $windows run --quiet --locked --example lateness)
+    paste <(sed '1s/^sleep of/Linux/' <<<"$here") <(sed '1s/^sleep of/wine/' <<<"$wine") |
+        column -t -s $'\t'
+    exit
+fi
 
 table= failed=
 for target; do

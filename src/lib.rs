@@ -166,6 +166,11 @@
 //! [`VirtualClock`] shows in the child what it showed at that moment, and is moved by the child
 //! alone. A child that is forked within a waker or a hook must not return from it.
 //!
+//! Rust's standard library keeps a lock for a moment while a thread starts or ends. If a thread of
+//! the parent is just there at the fork, every thread that the child starts waits for that lock for
+//! ever, a driver thread as any other. So fork where no thread can be starting or ending, or let
+//! the child start none.
+//!
 //! A process made without the C library's `fork` is not noticed.
 //!
 //! [`Instant`]: std::time::Instant

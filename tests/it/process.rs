@@ -522,6 +522,8 @@ fn child_drops_an_inherited_handle() {
     fn two_of(timer: &Timer) -> [tourbillon::Sleep; 2] {
         let mut sleeps = [(); 2].map(|()| timer.sleep(3600 * SECOND));
         assert!(poll(&mut sleeps[0]).is_pending());
+        // A thread that starts or ends holds a lock of std's, which a child would inherit.
+        eventually("the thread has started", || is_parked(timer));
         sleeps
     }
 
@@ -542,6 +544,7 @@ fn child_drops_an_inherited_handle() {
         in_child(sleeps);
     });
     assert_eq!(status, 0);
+    eventually("the parent's thread ends", || !has_thread(NAME));
     // In the child, where a thread runs by then.
     let own = timer();
     let mut sleeps = two_of(&own);
@@ -551,6 +554,7 @@ fn child_drops_an_inherited_handle() {
         in_child(sleeps);
     });
     assert_eq!(status, 0);
+    eventually("the parent's thread ends", || !has_thread(NAME));
     // In the parent, before the fork.
     let own = timer();
     let sleeps = two_of(&own);
