@@ -59,7 +59,7 @@ const HEADS: usize = 16;
 const NOT_DRAINING: u32 = u32::MAX;
 
 /// Entries that are taken back together.
-const DISCARDS: usize = if cfg!(all(test, tourbillon_model)) { 2 } else { 16 };
+const DISCARDS: usize = if cfg!(all(test, tourbillon_model)) { 1 } else { 16 };
 
 /// Keys to a block: as many as go on a cache line with the block's own data. The models, of a few
 /// timers each, have lists of several blocks all the same.
@@ -472,18 +472,21 @@ impl<T: Timed> Wheel<T> {
     #[inline(always)]
     pub(crate) fn discard(&mut self, filed: Filed) {
         self.len -= 1;
-        self.discarded[self.discards as usize] = filed;
-        self.discards += 1;
-        if self.discards as usize == DISCARDS {
+        if let Some(place) = self.discarded.get_mut(self.discards as usize) {
+            *place = filed;
+            self.discards += 1;
+        } else {
             self.take_back_discarded();
+            (self.discarded[0], self.discards) = (filed, 1);
         }
     }
 
     /// Does what [`discard`](Self::discard) left.
     #[inline(never)]
     pub(crate) fn take_back_discarded(&mut self) {
-        for index in 0..core::mem::take(&mut self.discards) {
-            let key = self.take(self.discarded[index as usize]);
+        let discarded = self.discarded;
+        for filed in &discarded[..core::mem::take(&mut self.discards) as usize] {
+            let key = self.take(*filed);
             self.entries.release(key);
         }
     }

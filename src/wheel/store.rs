@@ -121,30 +121,34 @@ impl<T: Pooled> Store<T> {
     /// When some 2^32 entries are live.
     #[inline]
     pub(crate) fn allocate(&mut self, make: impl FnMut() -> T) -> NodeKey {
-        match self.spare {
-            0 => self.take(make),
-            spare => {
-                self.spare = spare - 1;
-                NodeKey(self.spares[self.spare as usize])
+        let last = self.spare.wrapping_sub(1);
+        match self.spares.get(last as usize) {
+            Some(&spare) => {
+                self.spare = last;
+                NodeKey(spare)
             }
+            None => self.take(make),
         }
     }
 
     /// Takes a key back.
     #[inline]
     pub(crate) fn release(&mut self, key: NodeKey) {
-        if self.spare as usize == SPARES {
+        if let Some(spare) = self.spares.get_mut(self.spare as usize) {
+            *spare = key.0;
+            self.spare += 1;
+        } else {
             self.give_spares();
+            (self.spares[0], self.spare) = (key.0, 1);
         }
-        self.spares[self.spare as usize] = key.0;
-        self.spare += 1;
     }
 
     /// Puts the spare keys into their chunks.
     #[inline(never)]
     fn give_spares(&mut self) {
-        for index in 0..core::mem::take(&mut self.spare) {
-            self.give(self.spares[index as usize]);
+        let spares = self.spares;
+        for key in &spares[..core::mem::take(&mut self.spare) as usize] {
+            self.give(*key);
         }
     }
 
