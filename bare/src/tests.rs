@@ -18,6 +18,7 @@ use core::time::Duration;
 use cortex_m::register::primask;
 use cortex_m_rt::entry;
 use critical_section::Mutex;
+use embedded_hal_async::delay::DelayNs as _;
 use futures_util::{StreamExt as _, stream};
 use tourbillon::time::Instant;
 use tourbillon::{DelayQueue, Driver, Sleep, StreamExt as _, Timer};
@@ -211,6 +212,27 @@ fn queues_and_streams_work(driver: &mut Driver) {
     });
 }
 
+fn drivers_of_devices_wait_by_it(driver: &mut Driver) {
+    let mut timer = driver.timer().clone();
+    let start = now();
+    run(driver, async {
+        timer.delay_us(900).await;
+        timer.delay_ms(2).await;
+    });
+    assert!(now() - start >= Duration::from_micros(2_900));
+}
+
+fn ticks_of_others_are_exchanged(_: &mut Driver) {
+    let embassy = embassy_time::Instant::from_millis(2_500);
+    let instant = Instant::from_ticks(embassy.as_ticks(), embassy_time::TICK_HZ as u32);
+    assert_eq!(instant, Instant::ZERO + ms(2_500));
+    assert_eq!(instant.to_ticks(embassy_time::TICK_HZ as u32), embassy.as_ticks());
+
+    const HZ: u32 = 32_768;
+    let fugit = fugit::TimerInstantU64::<HZ>::from_ticks(81_920);
+    assert_eq!(Instant::from_ticks(fugit.ticks(), HZ), instant);
+}
+
 #[cfg(target_has_atomic = "ptr")]
 fn callbacks_are_called_by_the_loop_until_they_are_cancelled(driver: &mut Driver) {
     let every = tourbillon::call_every(ms(2), || add_one(&CALLS));
@@ -314,6 +336,8 @@ fn main() -> ! {
         what_is_cancelled_does_not_fire,
         the_hook_is_called_for_what_is_earlier_than_the_turn_reported,
         queues_and_streams_work,
+        drivers_of_devices_wait_by_it,
+        ticks_of_others_are_exchanged,
         #[cfg(target_has_atomic = "ptr")]
         callbacks_are_called_by_the_loop_until_they_are_cancelled,
         an_interrupt_handler_may_arm_reset_and_drop_sleeps,
