@@ -3,7 +3,9 @@
 //! They are those of [`std::time`], except in a browser or in Node.js (the target
 //! `wasm32-unknown-unknown` with the feature `wasm-bindgen`), where `std` has no clock. There they
 //! are those of the crate `web-time`, which have the same methods. So code that takes them from
-//! here is the same on every target.
+//! here is the same on every target. Without an operating system there are no times of day, and an
+//! `Instant` is this crate's own, which [`Timer::now`](crate::Timer::now) reads:
+//! [Platforms](crate::design::platforms#without-an-operating-system).
 //!
 //! ```
 //! use tourbillon::time::{Duration, Instant};
