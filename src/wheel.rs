@@ -58,7 +58,7 @@ const HEADS: usize = 16;
 /// The value of [`Wheel::draining_shift`] between slots.
 const NOT_DRAINING: u32 = u32::MAX;
 
-/// Entries that are taken back together.
+/// Entries that are taken back together, and keys that are ready to be handed out.
 const DISCARDS: usize = if cfg!(all(test, tourbillon_model)) { 1 } else { 16 };
 
 /// Keys to a block: as many as go on a cache line with the block's own data. The models, of a few
@@ -323,8 +323,8 @@ pub(crate) struct Wheel<T> {
     draining_shift: u32,
     /// One bit per level that has an occupied slot.
     levels: u32,
-    entries: Store<T>,
-    blocks: Store<Block>,
+    entries: Store<T, DISCARDS>,
+    blocks: Store<Block, 1>,
     /// How many there are in `discarded`.
     discards: u32,
     /// What is due by then is handed out of the slot that is being emptied; the rest is filed
@@ -361,7 +361,7 @@ impl<T: Timed> Wheel<T> {
     }
 
     /// The storage, to allocate and release entries and to read their values.
-    pub(crate) fn store(&mut self) -> &mut Store<T> {
+    pub(crate) fn store(&mut self) -> &mut Store<T, DISCARDS> {
         &mut self.entries
     }
 

@@ -22,10 +22,6 @@ pub(super) const NIL: u32 = u32::MAX;
 /// of a few timers each, have chunks come and go all the same.
 pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) { 4 } else { 64 };
 
-/// Released keys that wait to be handed out, outside of their chunks. When there are as many, all
-/// go into their chunks together: the processor can fetch what it needs of them at the same time.
-const SPARES: usize = if cfg!(all(test, tourbillon_model)) { 1 } else { 16 };
-
 /// Names an entry of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeKey(u32);
@@ -87,8 +83,11 @@ struct Chunk<T> {
 }
 
 /// Storage for the entries of one wheel. Chunks are numbered.
+///
+/// `SPARES` released keys wait to be handed out, outside of their chunks. When one more comes, all
+/// go into their chunks together: the processor can fetch what it needs of them at the same time.
 #[repr(C)]
-pub(crate) struct Store<T> {
+pub(crate) struct Store<T, const SPARES: usize> {
     /// How many of `spares` there are.
     spare: u32,
     /// Chunks with no key handed out: never more than one.
@@ -102,7 +101,7 @@ pub(crate) struct Store<T> {
     spares: [u32; SPARES],
 }
 
-impl<T: Pooled> Store<T> {
+impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
     pub(super) const fn new() -> Self {
         Self {
             spare: 0,
@@ -272,7 +271,7 @@ mod tests {
         }
     }
 
-    fn fill(store: &mut Store<Entry>, count: usize) -> Vec<NodeKey> {
+    fn fill(store: &mut Store<Entry, 16>, count: usize) -> Vec<NodeKey> {
         (0..count).map(|_| store.allocate(|| Entry(Number::new(NIL)))).collect()
     }
 
