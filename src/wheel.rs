@@ -58,8 +58,10 @@ const HEADS: usize = 16;
 /// The value of [`Wheel::draining_shift`] between slots.
 const NOT_DRAINING: u32 = u32::MAX;
 
-/// Entries that are taken back together, and keys that are ready to be handed out.
-const DISCARDS: usize = if cfg!(all(test, tourbillon_model)) { 1 } else { 16 };
+/// Entries that are taken back together, and keys that are ready to be handed out. The models have
+/// few timers, and a processor without an operating system has no cache to fetch ahead for.
+const DISCARDS: usize =
+    if cfg!(any(target_os = "none", all(test, tourbillon_model))) { 1 } else { 16 };
 
 /// Keys to a block: as many as go on a cache line with the block's own data. The models, of a few
 /// timers each, have lists of several blocks all the same.
