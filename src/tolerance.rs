@@ -44,8 +44,8 @@ impl Tolerance {
     /// - A queue has a share of the time for which its task has to wait: no more than the share of
     ///   the delay of the entry that it waits for.
     /// - A sleep that [never](crate::never) ends has the most, until it is reset.
-    /// - Whoever sets a fixed tolerance of a sleep, an interval, a timeout or a queue, replaces the
-    ///   share, and resets leave that as it is.
+    /// - A fixed tolerance that is set on a sleep, an interval, a timeout or a queue replaces the
+    ///   share, and resets leave it as it is.
     ///
     /// Any values are valid. Zero of either is no tolerance, and with more than 100 percent a sleep
     /// may take more than twice its delay.

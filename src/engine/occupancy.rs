@@ -37,9 +37,9 @@ impl Occupancy {
 
     /// Has scans pass over the shard, which is idle, and locked by the caller.
     pub(crate) fn leave(&self, shard: usize) {
-        // ORDERING: Release, the partner of the Acquire in `scan`: who passes over the shard sees
-        // what was done to empty it, as if it had taken the lock after us. Whoever enters the shard
-        // next has taken it.
+        // ORDERING: Release, the partner of the Acquire in `scan`: a thread that passes over the
+        // shard sees what was done to empty it, as if it had taken the lock after us. A thread that
+        // enters the shard next has taken it.
         self.0[shard / BITS].fetch_and(!(1 << (shard % BITS)), Ordering::Release);
     }
 

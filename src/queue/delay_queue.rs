@@ -444,8 +444,8 @@ impl Order for ByDeadline {
     }
 
     fn first<T>(&self, _slab: &Slab<T, Self::Position>) -> Option<u32> {
-        // ORDERING: Relaxed, twice; whoever changes the queue is alone with it, and what others
-        // find meanwhile is the same.
+        // ORDERING: Relaxed, twice; a change borrows the queue exclusively, and between two changes
+        // all readers find the same entry.
         let known = self.known_first.load(Ordering::Relaxed);
         if known != NO_SLOT {
             return Some(known);

@@ -20,7 +20,7 @@ pub(crate) fn thread_index() -> usize {
     0
 }
 
-/// Who calls: a program has no threads, and an interrupt handler is nobody else, since what it
+/// The calling thread. A program has one, and an interrupt handler counts as that: what it
 /// interrupted cannot be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadId;

@@ -10,9 +10,9 @@ impl Builder {
     ///
     /// `now` reads the clock. One that steps back fires nothing early. `unpark` is called once
     /// between two turns: when a timer is armed that is earlier than what the last
-    /// [`Driver::turn`] reported. Who arms the timer calls it, perhaps in an interrupt handler. It
-    /// is to end the loop's wait, or to set the alarm that does. Both are called in no critical
-    /// section of the timer's, by whoever uses it, and must not panic.
+    /// [`Driver::turn`] reported. The code that arms the timer calls it, perhaps in an interrupt
+    /// handler. It is to end the loop's wait, or to set the alarm that does. Both are called
+    /// outside of the timer's critical sections, and must not panic.
     ///
     /// # Examples
     ///
