@@ -87,7 +87,7 @@ all_planted() {
         --test miri -- a_waker_takes_a_crowd_with_it_as_its_sleep_is_dropped
     # A sleep gives its entry back before it forgets its claim, so twice where a waker panics.
     planted src/sleep.rs '/fn disarm/,/^    }/ {
-            s/match std::mem::replace.*/match unsafe { (\&raw const self.claim).read() } {/
+            s/match core::mem::replace.*/match unsafe { (\&raw const self.claim).read() } {/
             s/=> (self\.give_back\(.*\)),/=> { let armed = \1; self.claim = then; armed }/
             s/_ => false,/_ => { self.claim = then; false }/
         }' 'dangling' \
