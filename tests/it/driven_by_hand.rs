@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tourbillon::{Budget, Driver, Sleep, Timer, VirtualClock};
@@ -206,24 +207,28 @@ fn a_driver_moves_between_threads() {
     assert_eq!((fired, counter.wakes()), (1, 1));
 }
 
+/// Five threads that each sleep so many `rounds`, for one to five times `step`.
+fn remote_sleepers(timer: &Timer, rounds: u32, step: Duration) -> Vec<JoinHandle<()>> {
+    let sleeper = |n| {
+        let timer = timer.clone();
+        std::thread::spawn(move || {
+            for _ in 0..rounds {
+                let deadline = Instant::now() + n * step;
+                pollster::block_on(timer.sleep_until(deadline));
+                assert!(Instant::now() >= deadline, "early");
+            }
+        })
+    };
+    (1..=5).map(sleeper).collect()
+}
+
 #[test]
 fn a_loop_between_two_waits_serves_remote_sleepers() {
     // The shape of an event loop: wait no longer than until the next timer, or until unparked.
     let (unpark, unparked) = std::sync::mpsc::channel();
     let (timer, mut driver) =
         Timer::builder().build_manual(move || _ = unpark.send(())).expect("the options are valid");
-    let sleepers: Vec<_> = (1..=5u64)
-        .map(|n| {
-            let timer = timer.clone();
-            std::thread::spawn(move || {
-                for _ in 0..5 {
-                    let deadline = Instant::now() + Duration::from_micros(300 * n);
-                    pollster::block_on(timer.sleep_until(deadline));
-                    assert!(Instant::now() >= deadline, "early");
-                }
-            })
-        })
-        .collect();
+    let sleepers = remote_sleepers(&timer, 5, Duration::from_micros(300));
     while !sleepers.iter().all(|sleeper| sleeper.is_finished()) {
         driver.turn();
         let _ = unparked.recv_timeout(driver.max_wait().unwrap_or(ms(1)));
@@ -527,18 +532,7 @@ mod descriptor {
         let (timer, mut driver) =
             Timer::builder().build_manual(|| {}).expect("the options are valid");
         let due = driver.turn_fd().expect("there is one");
-        let sleepers: Vec<_> = (1..=5u64)
-            .map(|n| {
-                let timer = timer.clone();
-                std::thread::spawn(move || {
-                    for _ in 0..20 {
-                        let deadline = Instant::now() + Duration::from_micros(100 * n);
-                        pollster::block_on(timer.sleep_until(deadline));
-                        assert!(Instant::now() >= deadline, "early");
-                    }
-                })
-            })
-            .collect();
+        let sleepers = remote_sleepers(&timer, 20, Duration::from_micros(100));
         let ended = Arc::new(AtomicBool::new(false));
         let ending = std::thread::spawn({
             let ended = ended.clone();
