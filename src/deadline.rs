@@ -1,4 +1,4 @@
-//! [`Deadline`]: an instant that a request carries from callee to callee.
+//! [`Deadline`]: an instant that a request carries from caller to callee.
 
 use alloc::format;
 use alloc::string::String;

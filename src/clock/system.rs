@@ -104,6 +104,7 @@ mod coarse {
     /// By how much the kernel moves the clock each time, in nanoseconds, as it says itself. Miri
     /// does not know that call.
     fn step() -> u64 {
+        #[cfg_attr(miri, expect(unused_mut))]
         let mut step = libc::timespec { tv_sec: 0, tv_nsec: LONGEST_STEP };
         #[cfg(not(miri))]
         // SAFETY: `step` is a valid place for one timespec, which is all the call asks for. If it

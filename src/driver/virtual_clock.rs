@@ -372,7 +372,7 @@ impl VirtualClock {
     ///   a socket;
     /// - a task that has ended, until its executor has woken who joins it. Have its output sent
     ///   instead, for example by `remote_handle` of the `futures` crate;
-    /// - a task whose wake-up the executor puts off, as `tokio::task::yield_now` does.
+    /// - a task that the executor wakes later, as it does after `tokio::task::yield_now`.
     ///
     /// # Examples
     ///

@@ -16,8 +16,8 @@ use crate::sync::{Ordering, StdArc};
 /// No key.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// Key numbers to a chunk, and entries to all but the first ones. A chunk of entries of 40 bytes
-/// takes less than a page. With larger ones, the few timers that outlive a burst keep more of its
+/// Key numbers to a chunk, and entries to all but the first ones. A chunk of entries of 32 bytes
+/// takes half a page. With larger ones, the few timers that outlive a burst keep more of its
 /// memory; with smaller ones, the table of chunks outgrows the processor's own cache. The models,
 /// of a few timers each, have chunks come and go all the same.
 pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) { 4 } else { 64 };
@@ -74,7 +74,7 @@ pub(crate) trait Pooled {
 /// A chunk of entries. A freed one leaves its place, with no entries and none free.
 struct Chunk<T> {
     entries: Option<StdArc<[T]>>,
-    /// First free key of this chunk, chained through the links' `next`.
+    /// First free key of this chunk; [`Pooled::next_free`] of each says the next.
     free: u32,
     /// Keys handed out, or spare.
     live: u16,

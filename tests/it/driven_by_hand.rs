@@ -66,17 +66,22 @@ fn one_turn_fires_all_that_is_due_however_many() {
     assert_eq!((rig.driver.turn().fired, rig.driver.turn().next), (500, None));
 }
 
+/// A waker that makes `sleep` due.
+fn making_due(sleep: Sleep, clock: &VirtualClock) -> Waker {
+    let (sleep, clock) = (std::sync::Mutex::new(sleep), clock.clone());
+    callback(move || {
+        sleep.lock().unwrap().reset_after(SECOND);
+        clock.jump(SECOND);
+    })
+}
+
 #[test]
 fn a_turn_fires_and_counts_what_its_wakers_make_due() {
     let mut rig = rig();
     let (mut first, mut second) = (rig.timer.sleep(SECOND), rig.timer.sleep(3600 * SECOND));
     let counter = Counter::new();
     assert!(poll_with(&mut second, &Waker::from(counter.clone())).is_pending());
-    let (clock, second) = (rig.clock.clone(), std::sync::Mutex::new(second));
-    let waker = callback(move || {
-        second.lock().unwrap().reset_after(SECOND);
-        clock.jump(SECOND);
-    });
+    let waker = making_due(second, &rig.clock);
     assert!(poll_with(&mut first, &waker).is_pending());
     rig.clock.jump(SECOND);
     let turn = rig.driver.turn();
@@ -463,11 +468,7 @@ mod descriptor {
         let (mut first, mut second) = (rig.timer.sleep(SECOND), rig.timer.sleep(3600 * SECOND));
         assert!(poll(&mut second).is_pending());
         // The first one's waker makes the second due, when the turn has nothing left to spend.
-        let (clock, second) = (rig.clock.clone(), std::sync::Mutex::new(second));
-        let waker = callback(move || {
-            second.lock().unwrap().reset_after(SECOND);
-            clock.jump(SECOND);
-        });
+        let waker = making_due(second, &rig.clock);
         assert!(poll_with(&mut first, &waker).is_pending());
         rig.clock.jump(SECOND);
         assert!(rig.driver.turn_within(Budget::Timers(1)).more);
