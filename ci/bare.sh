@@ -22,7 +22,7 @@ run() {
     local target=$1 name toolchain=() std=()
     say "$target"
     name=$(tr a-z- A-Z_ <<<"$target")
-    local runner="timeout 120 qemu-system-arm -cpu $2 -machine $3 -nographic"
+    local runner="$PWD/ci/limited.sh 120 qemu-system-arm -cpu $2 -machine $3 -nographic"
     runner+=" -icount shift=4,sleep=off -semihosting-config enable=on,target=native -kernel"
     export "CARGO_TARGET_${name}_RUNNER=$runner"
     if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then

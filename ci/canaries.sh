@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Shows each canary, a seeded bug, to the models and prints: bug -> canary -> the models that fail.
-# Exits with 1 if one survives. A model that hangs does not count as one that fails. The bugs are in
-# ci/mutants/canaries, and are put into a copy of the tree.
+# Shows each canary, a seeded bug, to the model that src/driver/PROTOCOL.md names for it, and
+# prints: bug -> canary -> model. Exits with 1 if one survives that model, or has none. A model that
+# hangs does not count as one that fails. The bugs are in ci/mutants/canaries, and are put into a
+# copy of the tree.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
 need_cargo_tool cargo-nextest
@@ -11,17 +12,26 @@ tree=target/canaries/tree
 list=$(faulty_copy "$tree" ci/mutants/canaries)
 [ -n "$list" ] || { echo "the list of canaries is empty"; exit 1; }
 
+# The rows of the table, as CANARY MODEL.
+pairs=$(awk -F '|' '/^\| canary \|/ { inside = 1; next }
+    !/^\|/ { inside = 0 }
+    inside && !/^\|--/ { gsub(/[ `]/, ""); print $2, $3 }' src/driver/PROTOCOL.md)
+unpaired=$(comm -3 <(cut -d' ' -f1 <<<"$pairs" | sort) \
+    <(cut -f3 <<<"$list" | sed 's/:.*//' | sort))
+[ -z "$unpaired" ] || { printf 'not both in the table and in the list:\n%s\n' "$unpaired"; exit 1; }
+
 survivors=0
 while IFS=$'\t' read -r number _ name; do
-    log=$(faulty_models "$tree" "$number" canary 2>&1) || true
-    grep -q '^ *Summary' <<<"$log" || { printf 'the models did not run:\n%s\n' "$log"; exit 1; }
-    killers=$(sed -nE 's/^ +(FAIL|SIGABRT|SIGSEGV) .* tourbillon .*::([a-z_]+)$/\2/p' \
-        <<<"$log" | sort -u | paste -sd' ')
-    if [ -z "$killers" ]; then
+    canary=${name%%:*}
+    model=$(sed -n "s/^$canary //p" <<<"$pairs")
+    log=$(faulty_model "$tree" "$number" "$model" 2>&1) || true
+    grep -q '^ *Summary .* 1 test run' <<<"$log" ||
+        { printf 'the model did not run: %s\n%s\n' "$model" "$log"; exit 1; }
+    grep -qE "^ +(FAIL|SIGABRT|SIGSEGV) .* tourbillon .*::$model\$" <<<"$log" || {
         survivors=$((survivors + 1))
-        killers="NONE: it survives"
-    fi
-    printf '%s\n    %s -> %s\n' "${name#*: }" "${name%%:*}" "$killers"
+        model="NONE: it survives $model"
+    }
+    printf '%s\n    %s -> %s\n' "${name#*: }" "$canary" "$model"
 done <<<"$list"
 printf '\n%s canaries, %s survived\n' "$(wc -l <<<"$list")" "$survivors"
 [ "$survivors" = 0 ]

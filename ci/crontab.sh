@@ -3,17 +3,19 @@
 # that it runs jobs as their users, and from no file that others own. With the argument `clock` it
 # runs under a clock that is set, for two minutes; that needs Debian's package faketime.
 . "$(dirname "$0")/lib.sh"
-cargo build --release --quiet --features cron --example crontab
+program=${CRONTAB_EXAMPLE:-target/release/examples/crontab}
+[ -n "${CRONTAB_EXAMPLE:-}" ] ||
+    cargo build --release --quiet --features cron --example crontab
 dir=$(mktemp -d)
-cron=
-trap '[ -z "$cron" ] || kill "$cron" 2>/dev/null || true; rm -rf "$dir"' EXIT
+cron= reader=
+trap 'kill $cron $reader 2>/dev/null || true; rm -rf "$dir"' EXIT
 chmod 755 "$dir"
 umask 022
 
 # start FILE...: runs the files' jobs, with its log in $dir/log.
 start() {
     : >"$dir/log"
-    target/release/examples/crontab --zone UTC "$@" >"$dir/log" 2>&1 &
+    "$program" --zone UTC "$@" >"$dir/log" 2>&1 &
     cron=$!
 }
 # logs PATTERN [COUNT]: waits until so many lines of the log match.
@@ -109,6 +111,53 @@ if [ -r "/proc/$cron/status" ]; then
 fi
 stop TERM
 
+say "a log that nobody reads for long"
+mkfifo "$dir/unread"
+# start_unread: runs $dir/jobs with a log that is read into $dir/log once $dir/read is there.
+start_unread() {
+    rm -f "$dir/read" "$dir/ran"*
+    : >"$dir/log"
+    (exec <"$dir/unread"; until [ -e "$dir/read" ]; do sleep 0.1; done; exec cat >"$dir/log") &
+    reader=$!
+    "$program" --zone UTC --user "$dir/jobs" >"$dir/unread" 2>&1 &
+    cron=$!
+}
+# has FILE...: waits until these are in $dir.
+has() {
+    local file
+    for file; do
+        for _ in $(seq 600); do
+            [ ! -e "$dir/$file" ] || break
+            sleep 0.1
+        done
+        [ -e "$dir/$file" ] || { echo "no job made $file"; exit 1; }
+    done
+}
+# More than waits for a reader, and than a pipe holds.
+for number in $(seq 12); do
+    echo "@reboot yes $number | head -c 1000000; echo >$dir/ran.$number"
+done >"$dir/jobs"
+start_unread
+has ran.{1..12}
+touch "$dir/read"
+logs '^\[[0-9]+ lines are left out, as the log was not read\]$'
+stop TERM
+wait "$reader"
+reader=
+
+say "the end, with a log that nobody reads"
+echo "@reboot trap 'echo >$dir/ran.asked; exit' TERM; echo >$dir/ran; sleep 1000 & wait" \
+    >>"$dir/jobs"
+start_unread
+has ran ran.{1..12}
+kill -TERM "$cron"
+wait "$cron"
+cron=
+has ran.asked
+touch "$dir/read"
+wait "$reader"
+reader=
+
 say "escapes"
 echo "@reboot printf '\\033]0;title\\007 \\033[2J\\n'" >"$dir/jobs"
 start --user "$dir/jobs"
@@ -118,7 +167,8 @@ stop TERM
 [ "$(tr -cd '\000-\010\013-\037\177' <"$dir/log" | wc -c)" = 0 ]
 
 if [ "$(id -u)" != 0 ]; then
-    not_checked "jobs as other users, files that others own" "this is not root"
+    not_checked "jobs as other users, files that others own, attacks on root's terminal" \
+        "this is not root"
     exit 0
 fi
 say "jobs of other users, and files that they own"
@@ -145,10 +195,76 @@ stop TERM
 as() {
     exec setpriv --reuid "$1" --regid "$(id -g nobody)" --clear-groups "${@:2}"
 }
+
+say "attacks of another user's job on root's terminal, and Ctrl-C there"
+# Prints what was done and what was refused.
+cat >"$dir/attack" <<'END'
+use strict;
+$| = 1;
+my ($path, $parent) = @ARGV;
+sub tried { printf "%s: %s\n", $_[0], $_[1] ? "done" : "refused, $!" }
+# Types a line by TIOCSTI.
+sub types {
+    my $terminal = shift;
+    for my $letter (split //, "typed\n") { ioctl($terminal, 0x5412, $letter) or return 0 }
+    return 1;
+}
+tried("typing into $_->[0]", types($_->[1]))
+    for ["input", \*STDIN], ["output", \*STDOUT], ["errors", \*STDERR];
+for my $file ("/dev/tty", $path, "/proc/$parent/fd/0", "/proc/$parent/fd/1") {
+    my $opened = open(my $terminal, "+<", $file);
+    tried("opening $file", $opened);
+    tried("typing into $file", types($terminal)) if $opened;
+}
+tried("reading its environment", open(my $environment, "<", "/proc/$parent/environ"));
+tried("sending $_", kill($_, $parent)) for "STOP", "TERM", "KILL";
+print "\033]0;title\007\033[2J\033[6n\n";
+print "all was tried\n";
+END
+cat >"$dir/on-terminal" <<'END'
+trap : INT
+tty >"$dir/tty"
+# Without a session of its own, it has the terminal.
+setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups \
+    perl -e 'print "without: ", open(my $tty, "+<", "/dev/tty") ? "open\n" : "refused, $!\n"'
+cat >"$dir/terminal.d/job" <<JOB
+@reboot nobody perl $dir/attack $(cat "$dir/tty") \$PPID
+@reboot nobody trap 'echo asked; exit' TERM; echo up; sleep 1000 & wait
+JOB
+"$program" --zone UTC --system "$dir/terminal.d"
+echo "it ended with $?"
+IFS= read -r -t 1 line
+echo "then came: [$line]"
+END
+mkdir "$dir/terminal.d"
+mkfifo "$dir/keys"
+exec 9<>"$dir/keys"
+: >"$dir/log"
+export dir program
+script -qefc "bash $dir/on-terminal" "$dir/log" <&9 >/dev/null &
+cron=$!
+logs 'all was tried'
+logs '[|] up'
+# Ctrl-C.
+printf '\003' >&9
+logs '[|] asked'
+logs 'it ended with 0'
+logs 'then came: '
+wait "$cron"
+cron=
+exec 9>&-
+logs 'without: open'
+logs '[|] (typing|opening|reading|sending) .*: refused, ' 11
+never '[|] .*: done'
+logs '[|] opening /dev/tty: refused, No such device or address'
+logs 'then came: \[\]'
+# What the terminal itself shows for Ctrl-C is `^C`.
+[ "$(tr -cd '\000-\010\016-\037\177' <"$dir/log" | wc -c)" = 0 ]
+
 # Read by one who is not root, root's files are as good as one's own; jobs of others do not run.
 chmod 755 "$dir" "$dir/cron.d"
 echo '@reboot root echo as root' >"$dir/cron.d/root"
-cp target/release/examples/crontab "$dir/crontab"
+cp "$program" "$dir/crontab"
 : >"$dir/log"
 as nobody "$dir/crontab" --zone UTC --system "$dir/cron.d" >"$dir/log" 2>&1 &
 cron=$!

@@ -3,7 +3,8 @@
 # its worker, checks what became of everything, and ends with an error if that is not as it has to
 # be.
 . "$(dirname "$0")/lib.sh"
-example=(timeout 300 cargo run --quiet --locked --manifest-path durable/Cargo.toml
+limit_runs 300
+example=(cargo run --quiet --locked --manifest-path durable/Cargo.toml
     --features postgres --example durable_reminders)
 say "SQLite"
 "${example[@]}" </dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The service's page in a headless Chromium: with a real server and a receiver, and with a scripted
-# server for states that are hard to produce. No errors, no breach of its policy, nothing that axe
-# finds, all of it by keyboard.
+# server for states that are hard to produce. No errors, no text without a value, no breach of its
+# policy, nothing that axe finds, all of it by keyboard.
 #
 #   ci/durable-page.sh                 the tests
 #   ci/durable-page.sh --screenshots   and the pictures in durable/server/docs
@@ -30,4 +30,4 @@ export TOURBILLOND
 cd durable/server/browser
 npm ci --ignore-scripts --no-audit --no-fund --silent
 # One at a time: each has a browser of its own.
-timeout 900 node --test --test-concurrency=1 --test-timeout=300000
+../../../ci/limited.sh 900 node --test --test-concurrency=1 --test-timeout=300000

@@ -88,7 +88,7 @@ export TOURBILLON_POSTGRES_BIN=$bin TOURBILLON_POSTGRES_DATA=$folder/data
 export TOURBILLON_POSTGRES_CA=$folder/ca.crt TOURBILLON_POSTGRES_OTHER_CA=$folder/other-ca.crt
 if [ $# = 0 ]; then
     cd durable
-    cargo test --locked --features tls --test postgres
+    some_tests cargo test --locked --features tls --test postgres
 else
     "${@//\{\}/$TOURBILLON_POSTGRES}"
 fi

@@ -5,12 +5,12 @@ cargo build --release --quiet --examples
 for source in examples/*.rs examples/http_timeouts; do
     example=$(basename "$source" .rs)
     say "$example"
-    timeout 120 "target/release/examples/$example" </dev/null
+    ci/limited.sh 120 "target/release/examples/$example" </dev/null
 done
 
 say crontab
 cargo build --release --quiet --features cron --example crontab
-crontab() { timeout 120 target/release/examples/crontab --zone Europe/Berlin --system "$@"; }
+crontab() { ci/limited.sh 120 target/release/examples/crontab --zone Europe/Berlin --system "$@"; }
 jobs=tests/it/cron/system.crontab
 # The night in which the clock goes from 2 to 3.
 listed=$(crontab --from 2026-03-28T23:00Z --next 7 $jobs)
@@ -33,3 +33,4 @@ crontab --next 100000 $jobs | head -n 1 >/dev/null
 
 # The rest needs processes that run on.
 ci/crontab.sh
+ci/crontab-debian.sh

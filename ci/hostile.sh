@@ -9,7 +9,7 @@ count=${1:-2000}
 # storms COUNT: so many of each kind.
 storms() {
     for kind in virtual_clock driver thread; do
-        TOURBILLON_STORMS=$1 cargo test --quiet --all-features --test it -- \
+        TOURBILLON_STORMS=$1 some_tests cargo test --quiet --all-features --test it -- \
             --ignored --exact --nocapture "hostile::child_storms_a_$kind"
     done
 }

@@ -27,6 +27,27 @@ need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 || cargo install --locked --quiet "$1"
 }
 
+# limit_runs SECONDS: programs that cargo runs on this machine from now on have that long to end.
+limit_runs() {
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
+    export "CARGO_TARGET_${host}_RUNNER=$PWD/ci/limited.sh $1"
+}
+
+# some_tests COMMAND...: runs tests with that command. Fails as well if there was none to run, as a
+# name that matches nothing passes.
+some_tests() {
+    local log status=0
+    log=$(mktemp)
+    "$@" 2>&1 | tee "$log" || status=$?
+    if [ "$status" = 0 ] && ! grep -q '^test result: ok\. [1-9]' "$log"; then
+        echo "no test was run: $*"
+        status=1
+    fi
+    rm "$log"
+    return "$status"
+}
+
 # Runs cargo nextest on the models. Their build is kept apart from the ordinary one.
 models() {
     RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
@@ -54,12 +75,12 @@ END
     sed -i '0,/^version = .*/s//version = "0.0.0-faulty"/' "$1/Cargo.toml"
 }
 
-# faulty_models TREE NUMBER PROFILE: runs the models on the copy with that fault.
-faulty_models() {
+# faulty_model TREE NUMBER MODEL: runs the model on the copy with that fault.
+faulty_model() {
     (
         target=$PWD/target/loom
         cd "$1"
         TOURBILLON_MUTANT=$2 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=$target \
-            cargo nextest run --cargo-profile loom --lib --profile "$3"
+            cargo nextest run --cargo-profile loom --lib --profile canary -E "test(/::$3\$/)"
     )
 }

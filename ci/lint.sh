@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
 . "$(dirname "$0")/lib.sh"
-cargo fmt --check
+cargo fmt --check --all
 for workspace in shim consumers web wasi bare; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
 done
@@ -10,6 +10,7 @@ for workspace in durable shim consumers fuzz miri web wasi bare; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
+cargo clippy --quiet --package xtask --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --workspace --manifest-path shim/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings
@@ -19,5 +20,5 @@ RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --all-features
-ci/tidy.sh
-ci/tidy-test.sh
+cargo xtask tidy
+some_tests cargo test --quiet --release --package xtask

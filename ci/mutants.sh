@@ -7,7 +7,8 @@
 # The first puts all faults into a copy of the tree, each as a choice at run time, so that there is
 # one build of all. Each is shown to the models with one preemption, if it survives them to the
 # ordinary tests, and if it survives those to the models with two, or LOOM_MAX_PREEMPTIONS.
-# Exits with 1 if one survives both that is not marked as one that nothing can tell.
+# Exits with 1 if one survives both that is not marked as one that nothing can tell, and if no name
+# matches.
 # A fault that survives is killed by a new model or test, or argued away in PROOF.md.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
@@ -26,6 +27,8 @@ fi
 
 tree=target/mutants/tree
 list=$(faulty_copy "$tree" ci/mutants/list)
+chosen=$(pattern=${1:-} awk -F '\t' '$3 ~ ENVIRON["pattern"]' <<<"$list")
+[ -n "$chosen" ] || { echo "no name of ci/mutants/list matches: ${1:-}"; exit 1; }
 
 # The path of the test binary that `cargo test` makes of the copy with these arguments.
 binary() {
@@ -35,9 +38,10 @@ binary() {
 target=$PWD/target
 models=$(RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=$target/loom \
     binary --profile loom --lib)
-units=$(CARGO_TARGET_DIR=$target binary --features tracing --lib)
-tests=$(CARGO_TARGET_DIR=$target binary --features tracing --test it)
+units=$(CARGO_TARGET_DIR=$target binary --all-features --lib)
+tests=$(CARGO_TARGET_DIR=$target binary --all-features --test it)
 mapfile -t names < <("$models" --list | sed -n 's/: test$//p')
+[ ${#names[@]} -gt 0 ] || { echo "there are no models"; exit 1; }
 log=target/mutants/log
 
 # Each prints what failed first, and fails if nothing did. What hangs fails.
@@ -51,7 +55,7 @@ by_models() {
 }
 by_tests() {
     for binary in "$units" "$tests"; do
-        (cd "$tree" && timeout 300 "$binary" --quiet) &>$log || {
+        (cd "$tree" && some_tests timeout 300 "$binary" --quiet) &>$log || {
             echo "test $(sed -nE "s/^thread '([^']+)'.* panicked at .*/\1/p" $log | tail -1)"
             return
         }
@@ -64,7 +68,6 @@ killer=$(by_models 1 || by_tests || true)
 
 models_killed=0 tests_killed=0 argued=0 survivors=0
 while IFS=$'\t' read -r number class name; do
-    [[ $name =~ ${1:-} ]] || continue
     export TOURBILLON_MUTANT=$number
     # What takes the least time first.
     if killer=$(by_models 1); then
@@ -79,7 +82,7 @@ while IFS=$'\t' read -r number class name; do
         survivors=$((survivors + 1)) killer="NONE: it survives"
     fi
     printf '%s -> %s\n' "$name" "$killer"
-done <<<"$list"
+done <<<"$chosen"
 printf '\n%s die in the models, %s in the tests, %s are argued away, %s survive\n' \
     $models_killed $tests_killed $argued $survivors
 [ $survivors = 0 ]

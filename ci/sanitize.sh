@@ -46,9 +46,13 @@ choose_toolchain() {
 
 # Tests that a sanitizer cannot run.
 choose_skipped() {
-    # Preloads a clock into a child process, where the sanitizer asks for the time before that can
-    # answer.
-    skipped=(a_driver_survives_a_clock_that_steps_and_stands_still)
+    # They preload a clock into a child process, where the sanitizer asks for the time before that
+    # can answer.
+    skipped=(
+        a_driver_survives_a_clock_that_steps_and_stands_still
+        a_timer_whose_thread_is_held_as_it_is_made_tells_deadlines_to_the_nanosecond
+        a_wall_sleep_whose_thread_is_held_as_it_aims_is_woken_at_its_target_and_not_before
+    )
     case $1 in
     leak)
         skipped+=(
@@ -70,6 +74,9 @@ choose_skipped() {
             after_fork_the_child_is_told_too
             after_fork_the_child_moves_a_virtual_clock_that_another_thread_was_moving
             after_fork_the_thread_ends_wherever_the_last_handle_went
+            fork::inherited::
+            fork::foreign::
+            fork::storm::
             # Its fake notices are written to a file descriptor that their reader closes.
             where_nobody_tells_of_steps_the_clock_is_looked_at_every_half_minute
         ) ;;
@@ -78,11 +85,13 @@ choose_skipped() {
 
 sanitized() {
     # Leaks are left to the leak sanitizer.
-    env "${environment[@]}" ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 \
-        timeout 1800 "${cargo[@]}" --quiet --target "$target" "$@"
+    some_tests env "${environment[@]}" \
+        ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 \
+        "${cargo[@]}" --quiet --target "$target" "$@"
 }
 
 [ $# -gt 0 ] || set -- address leak thread
+limit_runs 1800
 missing=
 for sanitizer; do
     say "$sanitizer"

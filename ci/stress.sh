@@ -3,6 +3,5 @@
 # and ten million timers. A wake-up that is lost is a test that hangs, hence the time limit.
 . "$(dirname "$0")/lib.sh"
 export TOURBILLON_STRESS_SECONDS=${1:-3}
-cargo test --release --quiet --test stress --no-run
-timeout $((600 + 10 * TOURBILLON_STRESS_SECONDS)) \
-    cargo test --release --quiet --test stress -- --ignored --nocapture
+limit_runs $((600 + 10 * TOURBILLON_STRESS_SECONDS))
+some_tests cargo test --release --quiet --test stress -- --ignored --nocapture

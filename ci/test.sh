@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
 # The tests, with every feature.
 . "$(dirname "$0")/lib.sh"
-cargo test --all-features
+some_tests cargo test --all-features

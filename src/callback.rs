@@ -28,7 +28,7 @@ use crate::timer::{self, Timer};
 ///
 /// # Where it is called
 ///
-/// Where wakers are woken: on the driver thread, within [`Driver::turn`](crate::Driver::turn), or
+/// The place is that of wakers: the driver thread, within [`Driver::turn`](crate::Driver::turn), or
 /// within the call that moves a [`VirtualClock`](crate::VirtualClock). Never within the call that
 /// makes the callback, even if the time has come already. On a virtual clock it is then called when
 /// the clock is next moved, even by zero.
@@ -39,9 +39,12 @@ use crate::timer::{self, Timer};
 /// arm, reset and cancel timers and callbacks, itself included.
 ///
 /// - **One that blocks delays all other timers of the same driver.** It must not wait for one of
-///   them. Hand longer work to an executor or to a thread.
+///   them: that wait never ends, and [panics](crate#foreign-code) in debug builds. Hand longer work
+///   to an executor or to a thread. [`Stats::longest_call`](crate::Stats::longest_call) shows how
+///   long functions take.
 /// - A panic is caught, and counted in [`Stats::waker_panics`](crate::Stats::waker_panics). The
-///   function is dropped, and is not called again.
+///   function is dropped, and is not called again. In browsers, where a panic cannot be caught, it
+///   is counted, and the function is neither dropped nor called again.
 /// - One that keeps making callbacks that are due at once keeps a turn, or a move of a virtual
 ///   clock, from returning. So does a period that is shorter than its calls take.
 ///
@@ -66,6 +69,16 @@ use crate::timer::{self, Timer};
 /// The callbacks of a parent process are not called in its child, where [`cancel`](Self::cancel)
 /// has nothing to prevent and returns `false`.
 ///
+/// A function may fork. The child should end within it, by `_exit` or `exec`. If it returns, the
+/// function is not called again in the child, and what follows depends on where it was called:
+///
+/// - On a thread of the timer's own, the child ends at once, by `_exit` with status 0, or with 101
+///   if the function panicked. That thread is the only one that the child has, and has no other
+///   code of the program to return to. No destructor runs, and buffered output is lost.
+/// - Within [`Driver::turn`](crate::Driver::turn), or a call that moves a
+///   [`VirtualClock`](crate::VirtualClock), that call returns in the child too, and has fired no
+///   further timer of the parent.
+///
 /// # Examples
 ///
 /// ```
@@ -83,7 +96,7 @@ pub struct Callback {
     is_detached: bool,
 }
 
-/// What a handle needs of a [`Shared`], whatever the function.
+/// Interface of a handle to a [`Shared`], whatever the function.
 trait Cancel: Send + Sync {
     fn cancel(&self) -> bool;
 
@@ -102,7 +115,7 @@ struct Shared<F> {
     generation: Generation,
 }
 
-/// Who has what there is to call. Transitions, all under the lock:
+/// Holder of the function to call. Transitions, all under the lock:
 ///
 /// ```text
 /// Waiting --woken-->                   Taken    the thread calls the function
@@ -120,7 +133,7 @@ enum Stage<F> {
     Over,
 }
 
-/// What to call, and when.
+/// Function to call, and its time.
 struct Call<F> {
     when: When,
     function: F,
@@ -199,6 +212,7 @@ impl<F: FnMut() + Send + 'static> Wake for Shared<F> {
         let returned = guarded(|| (call.function)());
         if self.generation.is_past() {
             // The function has forked, and this is the child.
+            call.when.sleep_mut().engine().end_forked_driver(returned.is_none());
             guarded(|| drop(call));
             return;
         }
@@ -301,7 +315,7 @@ impl Callback {
     ///
     /// # Panics
     ///
-    /// As [`cancel`](Self::cancel).
+    /// Returns what [`cancel`](Self::cancel) does.
     ///
     /// # Examples
     ///
@@ -326,8 +340,8 @@ impl Callback {
 
     /// Lets the callback go on without a handle: it cannot be cancelled any more.
     ///
-    /// It keeps its timer alive until it has been called, and for good if it repeats. If nobody
-    /// turns that timer's wheel any more, the function is never dropped.
+    /// The callback keeps its timer alive until it has been called, and for good if it repeats. If
+    /// nobody turns that timer's wheel any more, the function is never dropped.
     ///
     /// # Examples
     ///
@@ -364,7 +378,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// As [`call_after`].
+    /// Panics as [`call_after`] does.
     ///
     /// # Examples
     ///
@@ -398,7 +412,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// As [`call_after`].
+    /// Panics as [`call_after`] does.
     #[track_caller]
     pub fn call_at(&self, deadline: Instant, function: impl FnOnce() + Send + 'static) -> Callback {
         self.sleep_until(deadline).call(function)
@@ -408,7 +422,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// As [`call_every`].
+    /// Panics as [`call_every`] does.
     ///
     /// # Examples
     ///
@@ -446,7 +460,7 @@ impl Sleep {
     ///
     /// # Panics
     ///
-    /// As [`call_after`].
+    /// Panics as [`call_after`] does.
     ///
     /// # Examples
     ///
@@ -486,7 +500,7 @@ impl Interval {
     ///
     /// # Panics
     ///
-    /// As [`call_after`].
+    /// Panics as [`call_after`] does.
     ///
     /// # Examples
     ///
@@ -520,9 +534,10 @@ fn every(mut interval: Interval, function: impl FnMut() + Send + 'static) -> Cal
 
 /// Calls `function` once, `delay` from now.
 ///
-/// As Go's `time.AfterFunc`, except that the function is called by the driver, and that dropping
-/// what this returns cancels it. [`Callback`] has the rules for the function. With a delay past the
-/// end of the time line, some 438 years from now, it is never called.
+/// This is Go's `time.AfterFunc`, except that the function is called by the driver, and that
+/// dropping what this returns cancels it. [`Callback`] has the rules for the function, and says
+/// [what holds if it forks](Callback#after-fork). With a delay past the end of the time line, some
+/// 438 years from now, it is never called.
 ///
 /// # Panics
 ///
@@ -547,11 +562,11 @@ pub fn call_after(delay: Duration, function: impl FnOnce() + Send + 'static) -> 
 
 /// Calls `function` once, at `deadline`.
 ///
-/// As [`call_after`] otherwise.
+/// Otherwise the same as [`call_after`].
 ///
 /// # Panics
 ///
-/// As [`call_after`].
+/// Panics as [`call_after`] does.
 ///
 /// # Examples
 ///
@@ -575,7 +590,8 @@ pub fn call_at(deadline: Instant, function: impl FnOnce() + Send + 'static) -> C
 /// Each call is scheduled one period after the *scheduled* time of the last one, so it does not
 /// drift. Calls that a long call, or a late driver, has missed are skipped
 /// ([`MissedTickBehavior::Skip`]); [`Interval::call`] takes another rule. Unlike an [`Interval`],
-/// it does not begin at once.
+/// it does not begin at once. It goes on in the parent alone if the function
+/// [forks](Callback#after-fork).
 ///
 /// # Panics
 ///

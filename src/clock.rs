@@ -1,7 +1,32 @@
-//! Where the time comes from: the only module that reads a clock.
+//! Clocks: the only module that reads the time.
+//!
+//! # Readings that belong together
+//!
+//! A thread may be held between any two readings, for as long as something else has the processor.
+//! These are all the pairs in the crate, with what holds each together, and what a held thread does
+//! to it nevertheless. No timer is ever early for it: where two readings cannot be one, their
+//! order, or the choice between them, makes a clock seem earlier than it is, or a sleep look again.
+//!
+//! | pair | where | held by | a held thread |
+//! |---|---|---|---|
+//! | an instant, and `CLOCK_MONOTONIC` for the coarse clock | `Coarse::starting_now` | one reading, checked between two of that clock | changes nothing |
+//! | an instant, and the clock that counts suspend | `Boottime::new` | the closest of eight pairs, of which the later reading is taken | if held in all eight: the clock seems that much earlier for life |
+//! | the monotonic clock and the wall, to see steps | `Both::now` | the closest of eight pairs | if held in all eight: wall sleeps look once more, or a step that small is not seen |
+//! | the base of a virtual clock, its tick and its wall | `VirtualTime::new` | one reading; the others are constants | changes nothing |
+//! | the tick and the wall that a virtual wall is set at | `VirtualTime::set_wall`, `wall_now` | the movers' lock; each reads the tick once | changes nothing |
+//! | what a child process goes on with | `Engine::current`, `PerProcess::get` | copies of the parent's; no clock is read | changes nothing |
+//! | the present and the wall, for how long a wall sleep waits | `WallSleep::aim` | order: the present first | makes the sleep look, and aim, once more before its target |
+//! | the wall, and from when on its steps are noticed | `Steps::watch` before a reading, `Notices::subscribe` before `Both::now` | order: notices first | may cause a needless look |
+//! | the time of a turn, and of each shard and lateness in it | `Engine::pass_from` | one reading for all | makes the turn as late as it was held |
+//! | the birth of an engine and of its wheels | `Engine::new` | one reading | changes nothing |
+//! | the present and a delay | `Sleep::after`, `reset_after` | one reading | makes the deadline as late |
+//! | the present, and the start of a wait that is told how long | `Parker::park`, `Bell::set`, a browser's `setTimeout`, `Driver::max_wait`, the pacer's naps | nothing; the next wait is reckoned anew | makes this one end as late as it was held |
+//! | what a cron backlog was found at, and its delivery | `Ticks::poll_tick` | a wall that was set back in between is waited for | changes nothing |
+//! | the beginning and the end of a pass, or of a call, for lag and length | `Pass::report`, `Calls` | the distance is what is measured | counts as part of it |
 
 mod both;
 mod notices;
+mod pair;
 mod steps;
 mod system;
 mod time_line;
@@ -24,14 +49,14 @@ use crate::time::{Instant, SystemTime};
 pub(crate) enum Clock {
     /// `Instant::now`, which stops while a Linux or macOS machine is suspended.
     Monotonic(Monotonic),
-    /// One that runs on.
+    /// Clock that counts suspend.
     Boottime(Boottime),
     /// A clock that stands still until it is moved.
     Virtual(Arc<VirtualTime>),
     /// The models' stand-in for the monotonic clock.
     #[cfg(all(test, tourbillon_model))]
     Model(Arc<VirtualTime>),
-    /// The same for the one that runs on.
+    /// Stand-in for the clock that counts suspend.
     #[cfg(all(test, tourbillon_model))]
     ModelBoottime(Arc<VirtualTime>),
 }
@@ -64,7 +89,7 @@ impl Clock {
         }
     }
 
-    /// Whether `deadline` has come. Never true too soon.
+    /// Returns whether `deadline` has come. Never true too soon.
     ///
     /// On Linux the coarse clock answers first, as its reading takes an eighth of the time. It is
     /// never ahead of the exact one, so where it is past `deadline` the answer is yes. Where it is
@@ -84,7 +109,7 @@ impl Clock {
         }
     }
 
-    /// How long it is until `deadline`, or longer by what the coarse clock lags.
+    /// Returns how long it is until `deadline`, or longer by what the coarse clock lags.
     pub(crate) fn until(&self, deadline: Tick) -> Duration {
         deadline.since(match self {
             Self::Monotonic(clock) => clock.coarse_now(),
@@ -124,12 +149,12 @@ impl Clock {
         Some(now)
     }
 
-    /// Whether the clock moves only when it is moved.
+    /// Returns whether the clock moves only when it is moved.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
     }
 
-    /// Whether the clock runs on in suspend, unlike the driver's parks.
+    /// Returns whether the clock counts suspend, unlike the driver's parks.
     pub(crate) fn counts_suspend(&self) -> bool {
         match self {
             Self::Monotonic(_) => {

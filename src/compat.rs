@@ -26,9 +26,9 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A future that completes a duration after it was made or reset, like `futures_timer::Delay`.
 ///
-/// It is a [`Sleep`] of the process-wide timer (see [`Timer::set_global`]) under the other crate's
-/// names. Prefer `Sleep` in new code: it has a [`deadline`](Sleep::deadline), and can be reset to
-/// an [`Instant`](std::time::Instant).
+/// `Delay` is a [`Sleep`] of the process-wide timer (see [`Timer::set_global`]) under the other
+/// crate's names. Prefer `Sleep` in new code: it has a [`deadline`](Sleep::deadline), and can be
+/// reset to an [`Instant`](std::time::Instant).
 ///
 /// # Guarantees
 ///
@@ -58,7 +58,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 ///
 /// # Panics
 ///
-/// As a [`Sleep`] does.
+/// Panics as a [`Sleep`] does.
 ///
 /// # Examples
 ///

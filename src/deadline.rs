@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// By when a request has to be answered, or [`NEVER`](Self::NEVER) if that does not matter.
+/// Time by which a request has to be answered, or [`NEVER`](Self::NEVER) if that does not matter.
 ///
 /// A limit for each call lets the time of a request add up along the chain of those who serve it. A
 /// deadline is set once, where the request begins, and each callee passes it on, as in Go's

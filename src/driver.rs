@@ -1,10 +1,10 @@
-//! What turns the wheel: a thread, your own loop, or a virtual clock as it moves.
+//! Drivers, which turn the wheel: a thread, your own loop, or a virtual clock as it moves.
 //!
 #![doc = include_str!("driver/PROTOCOL.md")]
 
 #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
 mod bell;
-#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
+#[cfg(not(target_os = "none"))]
 mod hold;
 mod manual;
 #[cfg(not(target_os = "none"))]
@@ -21,7 +21,7 @@ mod thread;
 mod virtual_clock;
 
 pub(crate) use bell::Bell;
-#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
+#[cfg(not(target_os = "none"))]
 pub use hold::{Hold, Tracked};
 pub use manual::{Budget, Driver, Turn};
 pub(crate) use thread::start;

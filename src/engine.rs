@@ -2,6 +2,7 @@
 //! them. Its lock rules are in ARCHITECTURE.md.
 
 mod alarm;
+mod calls;
 mod driven_by;
 mod entry;
 #[cfg(all(test, tourbillon_model))]
@@ -19,6 +20,7 @@ mod occupancy;
 mod parker;
 #[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
 mod schedules;
+mod self_wait;
 mod shard;
 mod stats;
 #[cfg(all(test, not(tourbillon_model)))]
@@ -33,22 +35,26 @@ use core::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use crate::clock::Clock;
-use crate::foreign::guarded;
-use crate::fork::Generation;
+use crate::foreign::{Running, guarded};
+use crate::fork::{self, Generation};
 use crate::sync::unmodelled::AtomicU64;
-use crate::sync::{Arc, AtomicBool, Lock, LockGuard, OnceLock, Ordering, StdArc, thread_index};
+#[cfg(not(target_os = "none"))]
+use crate::sync::unmodelled::AtomicUsize;
+use crate::sync::{Arc, AtomicBool, Lock, LockGuard, Ordering, SetOnce, StdArc, thread_index};
 use crate::tick::Tick;
 use crate::tolerance::{Slack, Tolerance};
 use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
 
 pub(crate) use alarm::{Alarm, Notify, Plan};
+use calls::{Calls, Measured};
 pub(crate) use driven_by::DrivenBy;
 #[cfg(not(target_os = "none"))]
 pub(crate) use driven_by::DriverThread;
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 use occupancy::Occupancy;
+use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;
 pub use stats::Stats;
@@ -65,40 +71,48 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 /// The default is not more than this many shards: a pass locks each that has timers.
 const DEFAULT_SHARDS_MAX: usize = 64;
 
-/// How many shards an engine has by default. Counts the processors once: on Linux that reads
-/// files, and takes ten times as long as the rest of an engine.
+/// Returns how many shards an engine has by default. Counts the processors once: on Linux that
+/// reads files, and takes ten times as long as the rest of an engine.
 #[cfg(not(target_os = "none"))]
 pub(crate) fn default_shards() -> usize {
-    static SHARDS: OnceLock<usize> = OnceLock::new();
-    *SHARDS.get_or_init(|| {
-        let processors = crate::sync::available_parallelism().map_or(1, usize::from);
-        (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(DEFAULT_SHARDS_MAX)
-    })
+    /// Zero until it is known. Threads that find it so at the same time all count.
+    static SHARDS: AtomicUsize = AtomicUsize::new(0);
+    // ORDERING: Relaxed, twice; the number is all there is to read.
+    let known = SHARDS.load(Ordering::Relaxed);
+    if known > 0 {
+        return known;
+    }
+    let processors = crate::sync::available_parallelism().map_or(1, usize::from);
+    let shards = (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(DEFAULT_SHARDS_MAX);
+    SHARDS.store(shards, Ordering::Relaxed);
+    shards
 }
 
 /// Shards, clock, alarm and drive of one timer.
 pub(crate) struct Engine {
     clock: Clock,
-    /// As many as a power of two.
+    /// Shards, a power of two.
     shards: Box<[CachePadded<Lock<Shard>>]>,
     alarm: CachePadded<Alarm>,
-    /// Which shards a pass has to visit.
+    /// Shards that a pass has to visit.
     occupancy: CachePadded<Occupancy>,
     /// Set once, when the last handle goes.
     closed: AtomicBool,
     driven_by: DrivenBy,
     /// The process that the engine was made in.
     generation: Generation,
-    /// What stands in for the engine in a child of that process.
-    successor: OnceLock<Arc<Self>>,
+    /// Engine that stands in for this one in a child of that process.
+    successor: SetOnce<Arc<Self>>,
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
     counters: Counters,
-    /// Whether each shard keeps a histogram.
+    calls: Calls,
+    self_wait: SelfWait,
+    /// True if each shard keeps a histogram.
     keeps_lateness: bool,
     /// The tolerance of new sleeps.
     tolerance: Tolerance,
-    /// The same of those whose delay does not matter.
+    /// Slack of those whose delay does not matter.
     slack: Slack,
 }
 
@@ -113,34 +127,39 @@ struct Counters {
     panics: AtomicU64,
 }
 
-/// What a pass over all shards did and found.
+/// Result of a pass over all shards.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass {
     /// Timers fired.
     pub(crate) fired: usize,
     /// The most that one of them was late.
     pub(crate) lateness_ns_max: u64,
+    /// The longest that a waker took.
+    pub(crate) call_ns_max: u64,
+    /// Calls that took longer than the limit.
+    pub(crate) slow_calls: u64,
     /// No later than any deadline left; [`Tick::NEVER`] if none is.
     pub(crate) next: Tick,
-    /// Whether the last handle was gone when the pass began, and nothing pending.
+    /// True if the last handle was gone when the pass began, and nothing pending.
     pub(crate) over: bool,
-    /// Whether it ended before it was through, so that `next` and `over` say nothing.
+    /// True if it ended before it was through, so that `next` and `over` say nothing.
     pub(crate) cut_short: bool,
 }
 
 impl Pass {
-    /// Reports the pass, which was made at `now`, if it was late. With no lock held: this may call
-    /// a subscriber, which is foreign code.
+    /// Reports the pass, which was made at `now`, if it was late, or a waker slow. With no lock
+    /// held: this may call a subscriber, which is foreign code.
     #[inline]
     pub(crate) fn report(&self, now: Tick, clock: &Clock, life: Option<&DriverLife>) {
         // The tick of every wheel is now that of the pass.
         let lag_ns = || clock.now().nanos_since(now);
         trace::passed(life, self.fired, self.lateness_ns_max, lag_ns);
+        trace::called(life, self.slow_calls, self.call_ns_max);
     }
 }
 
-/// What an insert leaves to be done, by the code above the driver: an engine does not know
-/// how its own is started.
+/// Work that an insert leaves, by the code above the driver: an engine does not know how its own is
+/// started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Remaining {
@@ -166,23 +185,31 @@ impl Engine {
             closed: AtomicBool::new(false),
             driven_by,
             generation: Generation::at_birth(),
-            successor: OnceLock::new(),
+            successor: SetOnce::new(),
             cached_now: CachePadded::new(AtomicU64::new(now.raw())),
             counters: Counters {
                 wakeups: AtomicU64::new(0),
                 unparks: AtomicU64::new(0),
                 panics: AtomicU64::new(0),
             },
+            calls: Calls::new(calls::LIMIT),
+            self_wait: SelfWait::default(),
             keeps_lateness: false,
             tolerance: Tolerance::default(),
             slack: Slack::fixed(Duration::ZERO),
         }
     }
 
-    /// The same engine, whose new sleeps have this tolerance.
+    /// Sets the tolerance of new sleeps.
     pub(crate) fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
         self.slack = tolerance.slack(Duration::ZERO);
+        self
+    }
+
+    /// Sets the limit beyond which a call is slow.
+    pub(crate) fn with_slow_call_limit(mut self, limit: Duration) -> Self {
+        self.calls = Calls::new(limit);
         self
     }
 
@@ -192,13 +219,13 @@ impl Engine {
         if self.slack.is_share() { self.share_of(delay) } else { self.slack }
     }
 
-    /// The same, where it is a share of the delay.
+    /// Returns the slack of a new sleep, if it is a share of the delay.
     #[cold]
     pub(crate) fn share_of(&self, delay: impl FnOnce(&Clock) -> Duration) -> Slack {
         self.tolerance.slack(delay(&self.clock))
     }
 
-    /// The same engine, with a lateness histogram in each shard if it is `wanted`.
+    /// Gives each shard a lateness histogram, if it is `wanted`.
     ///
     /// One to a shard, rather than one of the engine's: fires are counted under a shard's lock, so
     /// it needs no other lock and no atomics. The price is 4 KiB to a shard.
@@ -213,8 +240,8 @@ impl Engine {
         self
     }
 
-    /// Whether this is a parent process's engine, whose locks may be held by threads that are not
-    /// there.
+    /// Returns whether this is a parent process's engine, whose locks may be held by threads that
+    /// are not there.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
         self.generation.is_past()
@@ -234,6 +261,7 @@ impl Engine {
             let mut engine = Self::new(this.clock.clone(), this.shards.len(), driven_by);
             // ORDERING: Relaxed; it was written, if it was, before the fork.
             engine.closed = AtomicBool::new(this.closed.load(Ordering::Relaxed));
+            let engine = engine.with_slow_call_limit(this.calls.limit());
             let engine = engine.with_tolerance(this.tolerance);
             Arc::new(engine.keeping_lateness(this.keeps_lateness))
         }))
@@ -264,9 +292,9 @@ impl Engine {
         Tick::from_raw(self.cached_now.load(Ordering::Relaxed))
     }
 
-    /// Whether an armed sleep may leave it to the driver to notice its deadline, rather than look
-    /// at the clock in every poll: a thread of its own is parked, and will wake in time. The loop
-    /// that turns a hand-driven engine may be the very one that does not get to it.
+    /// Returns whether an armed sleep may leave it to the driver to notice its deadline, rather
+    /// than read the clock in every poll: a thread of its own is parked, and will wake in time. The
+    /// loop that turns a hand-driven engine may be the very one that does not get to it.
     #[inline]
     pub(crate) fn is_attended(&self, deadline: Tick) -> bool {
         matches!(self.driven_by, DrivenBy::Thread(_)) && self.alarm.is_set_for(deadline)
@@ -314,7 +342,7 @@ impl Engine {
         self.notify_of_insert(entry, deadline, earliest)
     }
 
-    /// Whether the driver's thread has to be started.
+    /// Returns whether the driver's thread has to be started.
     pub(crate) fn look_for_driver(&self) -> Remaining {
         self.act_on(self.alarm.start_if_absent())
     }
@@ -371,8 +399,8 @@ impl Engine {
         self.pass_from(0, now, batch, None)
     }
 
-    /// The same, beginning with the shard `first`, until the batch is spent and there is more to
-    /// do. Spends the batch once the clock shows `until`, but not before it has done some of it.
+    /// Turns the shards, beginning with `first`, until the batch is spent and there is more to do.
+    /// Spends the batch once the clock shows `until`, but not before it has done some of it.
     pub(crate) fn pass_from(
         &self,
         first: usize,
@@ -383,8 +411,15 @@ impl Engine {
         // ORDERING: Relaxed; see `cached_now`. Passes do not overlap, except of a virtual clock,
         // which does not read it.
         self.cached_now.store(now.raw(), Ordering::Relaxed);
-        let mut pass =
-            Pass { fired: 0, lateness_ns_max: 0, next: Tick::NEVER, over: false, cut_short: false };
+        let mut pass = Pass {
+            fired: 0,
+            lateness_ns_max: 0,
+            call_ns_max: 0,
+            slow_calls: 0,
+            next: Tick::NEVER,
+            over: false,
+            cut_short: false,
+        };
         let mut pending = 0;
         let mut occupied = self.occupancy.scan();
         // ORDERING: Relaxed; `scan` orders it. Read before any shard is found empty; see
@@ -410,7 +445,10 @@ impl Engine {
                 drop(shard);
                 pass.lateness_ns_max = pass.lateness_ns_max.max(lateness_ns_max);
                 if urgent || until.is_some() {
-                    pass.fired += self.wake(batch);
+                    self.wake(batch, &mut pass);
+                    if self.is_inherited() {
+                        break 'shards;
+                    }
                 }
                 if worked && until.is_some_and(|until| self.clock.now() >= until) {
                     batch.allow(0);
@@ -427,7 +465,9 @@ impl Engine {
                 self.shards[index].give_way();
             }
         }
-        pass.fired += self.wake(batch);
+        self.wake(batch, &mut pass);
+        // A child of a process that forked in foreign code leaves the engine of its parent alone.
+        pass.cut_short |= self.is_inherited();
         pass.over = closed && pending == 0 && !pass.cut_short;
         pass
     }
@@ -457,6 +497,8 @@ impl Engine {
             driver_wakeups: self.counters.wakeups.load(Ordering::Relaxed),
             unparks: self.counters.unparks.load(Ordering::Relaxed),
             waker_panics: self.counters.panics.load(Ordering::Relaxed),
+            longest_call: self.calls.longest(&self.clock),
+            slow_calls: self.calls.slow(),
             ..Stats::default()
         };
         for shard in &self.shards {
@@ -483,14 +525,15 @@ impl Engine {
         })
     }
 
-    /// Has the driver look at its wheels no later than at `deadline`.
+    /// Makes the driver look at its wheels no later than at `deadline`.
     #[inline(always)]
     fn notify_of_insert(&self, entry: &Entry, deadline: Tick, earliest: Earliest) -> Remaining {
         self.catch_up(entry, deadline);
         self.announce(deadline, earliest)
     }
 
-    /// The same, but leaves it to who moves a virtual clock next to fire what is due.
+    /// Makes the driver look at its wheels, but leaves it to the next move of a virtual clock to
+    /// fire what is due.
     #[inline(always)]
     pub(crate) fn announce(&self, deadline: Tick, earliest: Earliest) -> Remaining {
         let notify = match earliest {
@@ -510,9 +553,16 @@ impl Engine {
     /// waker, will scan again, and in order.
     #[inline]
     fn catch_up(&self, entry: &Entry, deadline: Tick) {
-        let Some(now) = self.clock.moved_past(deadline) else { return };
+        if let Some(now) = self.clock.moved_past(deadline) {
+            self.fire_late(entry, now);
+        }
+    }
+
+    #[cold]
+    fn fire_late(&self, entry: &Entry, now: Tick) {
         let waker = self.shard_of(entry).fire(entry, now);
         if let Some(waker) = waker {
+            let _running = Running::begin();
             self.count_panics(u64::from(guarded(|| waker.wake()).is_none()));
         }
     }
@@ -529,7 +579,7 @@ impl Engine {
         }
     }
 
-    /// Has the driver, if there is one, look at its wheels now.
+    /// Makes the driver, if there is one, look at its wheels now.
     pub(crate) fn notify_driver(&self) {
         if self.alarm.pull_forward(Tick::PAST) == Notify::Unpark {
             self.unpark();
@@ -548,10 +598,63 @@ impl Engine {
         }
     }
 
-    fn wake(&self, batch: &mut WakeBatch) -> usize {
-        let count = batch.len();
-        self.count_panics(batch.wake_all());
-        count
+    /// Looks whether a sleep is polled that a waker of this engine waits for. In debug builds.
+    ///
+    /// # Panics
+    ///
+    /// If so.
+    pub(crate) fn check_self_wait(&self, waker: &Waker) {
+        if !self.is_inherited() {
+            self.self_wait.check(waker);
+        }
+    }
+
+    /// Notes that a sleep is pending, for [`check_self_wait`](Self::check_self_wait).
+    pub(crate) fn note_self_wait(&self, waker: &Waker) {
+        if !self.is_inherited() {
+            self.self_wait.note(waker);
+        }
+    }
+
+    fn wake(&self, batch: &mut WakeBatch, pass: &mut Pass) {
+        if batch.len() == 0 {
+            return;
+        }
+        pass.fired += batch.len();
+        let _running = Running::begin();
+        let is_watched = self.self_wait.begin();
+        let measured = self.calls.wake_all(&self.clock, batch);
+        self.end_forked_driver(measured.panics > 0);
+        self.self_wait.end(is_watched && !self.is_inherited());
+        self.count_calls(measured, pass);
+    }
+
+    /// Wakes one waker that a pass has left to the event loop.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn wake_deferred(&self, waker: Waker, pass: &mut Pass) {
+        let measured = self.calls.wake_one(&self.clock, waker);
+        self.count_calls(measured, pass);
+    }
+
+    /// Counts a call of [`wake_deferred`](Self::wake_deferred) that was cut off by a panic.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn count_cut_off(&self) {
+        self.calls.cut_off(&self.clock);
+        self.count_panics(1);
+    }
+
+    fn count_calls(&self, measured: Measured, pass: &mut Pass) {
+        pass.call_ns_max = pass.call_ns_max.max(measured.longest_ns);
+        pass.slow_calls += measured.slow;
+        self.count_panics(measured.panics);
+    }
+
+    /// Ends the process if this is the copy of a driver's thread in a child, forked by foreign code
+    /// that has returned: the thread is the engine's, so there is nothing else to return to.
+    pub(crate) fn end_forked_driver(&self, panicked: bool) {
+        if self.is_inherited() && matches!(self.driven_by, DrivenBy::Thread(_)) {
+            fork::end_child(panicked);
+        }
     }
 
     pub(crate) fn count_panics(&self, panics: u64) {

@@ -1,14 +1,77 @@
-//! Detects engines that were inherited through `fork`.
+//! Forks: what a child does about each lock of its parent.
 //!
-//! A child has one thread: the driver is gone, and a lock that another thread held at that moment
-//! is held for ever. So a child leaves the engines it inherited alone, and makes itself new ones.
+//! A child has one thread, which is a copy of the one that forked. The other threads are gone, and
+//! a lock that one of them held is held for ever. So a child never waits for a lock that it
+//! inherited:
+//!
+//! 1. No thread waits while another makes a value. A value that is made once is a `SetOnce`: each
+//!    thread that finds none makes one, and the first to publish its own wins.
+//! 2. A lock belongs to a [`Generation`] of processes. A child finds that it is an earlier one's,
+//!    and makes itself another ([`PerProcess`], `Engine::current`) or leaves it alone.
+//! 3. What a child reads of its parent's is an atomic, does not change once it is published, or is
+//!    behind a lock that it only tries, for reading (the wall setting of a virtual clock).
+//!
+//! `cargo xtask tidy` requires a row for each lock, and allows no `OnceLock` or the like.
+//!
+//! | where | name | lock | what a child does |
+//! |---|---|---|---|
+//! | `handle.rs` | `GLOBAL` | set once | makes an engine if the fork found none; else that is inherited, as any other |
+//! | `engine.rs` | `shards` | spins | never takes it: `Engine::current` is another engine |
+//! | `engine.rs` | `successor` | set once | makes the engine that stands in for its parent's |
+//! | `engine/driven_by.rs` | `running` | mutex | has another, in its own engine, and starts a thread of its own |
+//! | `engine/parker.rs` | `token`, `left` | mutex, condition | has others, in its own engine |
+//! | `engine/parker/windows.rs` | `fallback` | condition | Windows has no `fork` |
+//! | `engine/parker/event_loop.rs` | `Parker` | mutex | nor has a browser |
+//! | `engine/self_wait.rs` | `waits` | mutex | has another, in its own engine; leaves its parent's alone |
+//! | `fork.rs` | `successor` | set once | makes what stands in for its parent's |
+//! | `callback.rs` | `stage`, `over` | mutex, condition | takes neither: calls nothing of its parent's, and cancels nothing |
+//! | `clock/steps.rs` | `SYSTEM` | set once | as `GLOBAL` |
+//! | `clock/steps.rs` | `waiting` | mutex | has another without wakers, and starts a watcher of its own |
+//! | `clock/virtual_time.rs` | `movers`: `moves`, `moved` | mutex, condition | has others: nobody moves the clock, whose goal is what it shows |
+//! | `clock/virtual_time.rs` | `wall`: `Wall` | two for reading and writing | has others, with what it reads in the place that was not being written |
+//! | `driver/bell.rs` | `Bell` | set once | has another, which is not set |
+//! | `driver/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
+//! | `driver/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
+//! | `driver/virtual_clock.rs` | `engine` | set once | finds it set or not, as the fork did |
+//!
+//! Atomics are as the fork found them: `SHARDS`, for which a child counts the processors again if
+//! it is zero, and the numbers of threads and registrations, of which it takes the next.
+//!
+//! # Threads and descriptors
+//!
+//! Threads that race may all make a value, and all but one drop theirs. So making one starts no
+//! thread and takes no lock that another fork could find held. A thread is started under a lock of
+//! the process it belongs to (`running`, `waiting`), so there is one. The descriptor of a bell is
+//! made by the one owner of a `Driver`, before it is published. If another thread forks in between,
+//! the child has a descriptor that nobody refers to, until it ends or calls `exec`. A watcher's
+//! descriptors stay open in a child in the same way; it waits for none of them.
+//!
+//! # Order
+//!
+//! `fork` copies the memory at one instant: if a child finds what a thread of its parent wrote, it
+//! finds all that happened before that write. So a release and an acquire pair across it as they do
+//! between threads. What a child writes itself is in order, as it has one thread at first: the
+//! handler counts the fork before `fork` returns.
+//!
+//! # A child of a child
+//!
+//! [`FORKS`] grows with each `fork` in the line from the first process, so that all processes in
+//! that line differ. A chain of successors is walked to this process's, which is the last. Two
+//! children of one process may have the same number: neither has anything of the other's.
+//!
+//! # What is not noticed
+//!
+//! The handler is called by the C library's `fork`. A child made by the system call itself (`clone`
+//! and the like) takes itself for its parent, and may wait for ever; the allocator of the C library
+//! is not prepared for such a child either. A child of `vfork` shares its parent's memory and may
+//! call nothing but `exec` and `_exit`.
 
 use alloc::boxed::Box;
 
-use crate::sync::unmodelled::AtomicU32;
-use crate::sync::{OnceLock, Ordering};
+use crate::sync::unmodelled::{AtomicBool, AtomicU32};
+use crate::sync::{Ordering, SetOnce};
 
-/// Forks that lie between the first process and this one.
+/// Forks that lie between the first process and this one; some count more than once.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A generation of processes.
@@ -18,12 +81,17 @@ pub(crate) struct Generation(u32);
 impl Generation {
     /// This process's, for something that is made now.
     pub(crate) fn at_birth() -> Self {
-        static WATCHED: OnceLock<()> = OnceLock::new();
-        WATCHED.get_or_init(watch);
+        /// True once forks are counted. Threads that find that they are not may all see to it.
+        static WATCHED: AtomicBool = AtomicBool::new(false);
+        // ORDERING: Acquire, and Release once they are: a thread that sees it set forks after they
+        // are counted, and leaves no generation uncounted that it hands to its child.
+        if !WATCHED.load(Ordering::Acquire) {
+            WATCHED.store(watch(), Ordering::Release);
+        }
         Self::current()
     }
 
-    /// Whether it is an earlier process's.
+    /// Returns whether it is an earlier process's.
     #[inline]
     pub(crate) fn is_past(self) -> bool {
         self != Self::current()
@@ -36,24 +104,25 @@ impl Generation {
     }
 }
 
-/// What each process has one of its own of: a child makes itself another, since a lock in its
+/// Value that each process has one of its own of: a child makes itself another, since a lock in its
 /// parent's may be held by a thread that is not there.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
     /// The process of `own`.
     generation: Generation,
     own: T,
-    /// What stands in for `own` in a child of that process.
-    successor: OnceLock<Box<Self>>,
+    /// Value that stands in for `own` in a child of that process.
+    successor: SetOnce<Box<Self>>,
 }
 
 impl<T> PerProcess<T> {
     /// `own` is this process's.
     pub(crate) fn new(own: T) -> Self {
-        Self { generation: Generation::at_birth(), own, successor: OnceLock::new() }
+        Self { generation: Generation::at_birth(), own, successor: SetOnce::new() }
     }
 
-    /// This process's. If there is none yet, `anew` makes it from what was its parent's.
+    /// This process's. If there is none yet, `anew` makes it from what was its parent's. Several
+    /// threads may do that at once, and one of them fork meanwhile: `anew` waits for no lock.
     pub(crate) fn get(&self, anew: impl Fn(&T) -> T + Copy) -> &T {
         if !self.generation.is_past() {
             return &self.own;
@@ -62,8 +131,21 @@ impl<T> PerProcess<T> {
     }
 }
 
-/// Counts the forks from now on.
-fn watch() {
+/// Ends this process, a child that foreign code has forked on a thread of this crate's, and in
+/// which it has returned. Nothing else of the program is to run on that thread.
+pub(crate) fn end_child(panicked: bool) -> ! {
+    #[cfg(unix)]
+    // SAFETY: the call takes a number, and may be made in any child.
+    unsafe {
+        // As a program ends that returns from `main`, or panics in it.
+        libc::_exit(if panicked { 101 } else { 0 })
+    }
+    #[cfg(not(unix))]
+    unreachable!("a process that cannot fork has forked; panicked: {panicked}")
+}
+
+/// Counts the forks from now on. Says whether that is so.
+fn watch() -> bool {
     #[cfg(unix)]
     {
         extern "C" fn in_child() {
@@ -71,7 +153,10 @@ fn watch() {
             FORKS.fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: the handler may run in a child of a process with threads: it does no more than
-        // add to an atomic. If it cannot be registered, children have no new engines.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // add to an atomic. If it cannot be registered, children have no new engines; the next call
+        // tries again.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) == 0 }
     }
+    #[cfg(not(unix))]
+    true
 }

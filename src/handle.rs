@@ -1,4 +1,4 @@
-//! Who keeps an engine alive: handles and sleeps; and the process-wide engine.
+//! Handles and sleeps, which keep an engine alive; and the process-wide engine.
 
 #[cfg(not(target_os = "none"))]
 use crate::clock::Clock;
@@ -6,11 +6,11 @@ use crate::driver;
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DrivenBy, DriverThread, default_shards};
 use crate::engine::{Engine, Remaining};
-use crate::sync::{Arc, OnceLock, SpawnError};
+use crate::sync::{Arc, SetOnce, SpawnError};
 
-static GLOBAL: OnceLock<Arc<Handle>> = OnceLock::new();
+static GLOBAL: SetOnce<Arc<Handle>> = SetOnce::new();
 
-/// What all clones of a [`Timer`](crate::Timer) share; gone with the last.
+/// State that all clones of a [`Timer`](crate::Timer) share; gone with the last.
 #[derive(Debug)]
 pub(crate) struct Handle {
     engine: Arc<Engine>,
@@ -58,7 +58,7 @@ impl Drop for Handle {
     }
 }
 
-/// What a sleep holds of its engine: nothing, if that is the process-wide one, so that making and
+/// Reference of a sleep to its engine: nothing, if that is the process-wide one, so that making and
 /// dropping a sleep there touches no count that all threads share.
 #[derive(Clone)]
 pub(crate) struct EngineRef(Option<Arc<Engine>>);

@@ -19,7 +19,7 @@ const FINEST: Duration = Duration::from_micros(5);
 /// that it is woken as each begins.
 const BURST_TOLERANCE: Duration = Duration::from_nanos(1 << 18);
 
-/// What an [`Interval`] does when it is polled so late that ticks were missed.
+/// Behavior of an [`Interval`] that is polled so late that ticks were missed.
 ///
 /// A tick is missed once the instant of the next one has come. The names are those of tokio's
 /// `MissedTickBehavior`. Unlike there, a tick that is late by less than a period is not missed, so
@@ -133,7 +133,7 @@ pub struct Interval {
     /// Not zero.
     period: Duration,
     missed: MissedTickBehavior,
-    /// Whether the sleep, which was given no tolerance, has [`BURST_TOLERANCE`].
+    /// True if the sleep, which was given no tolerance, has [`BURST_TOLERANCE`].
     comes_in_bursts: bool,
 }
 
@@ -336,9 +336,9 @@ impl Interval {
         self.tune();
     }
 
-    /// The same interval, whose ticks may each be fired up to `tolerance` after their instant, to
-    /// share a wake-up with others; see [`Builder::tolerance`](crate::Builder::tolerance). It does
-    /// not drift by that: [`tick`](Self::tick) returns the instants of the schedule.
+    /// Allows each tick to be fired up to `tolerance` after its instant, to share a wake-up with
+    /// others; see [`Builder::tolerance`](crate::Builder::tolerance). The interval does not drift
+    /// by that: [`tick`](Self::tick) returns the instants of the schedule.
     ///
     /// One as long as the period or longer makes it miss ticks.
     ///
@@ -361,7 +361,7 @@ impl Interval {
         self
     }
 
-    /// What happens when ticks are missed.
+    /// Returns the behavior when ticks are missed.
     ///
     /// # Examples
     ///

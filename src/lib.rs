@@ -50,19 +50,28 @@
 //! # Foreign code
 //!
 //! Wakers are woken, and [callbacks](Callback) called, on the driver's thread, in batches, with no
-//! lock held. One that panics is
-//! caught and counted, see [`Stats::waker_panics`]. One that blocks delays the wakers after it, of
-//! every shard: each by at most the sum of the times for which the wakers before it block. A sleep
-//! that is polled completes by the clock all the same. Wakers may arm, reset and drop timers.
+//! lock held. One that panics is caught and counted, see [`Stats::waker_panics`]. In browsers it
+//! [cannot be caught](migration#on-wasm32), but is counted, and ends no other timer. One that
+//! blocks delays the wakers after it, of every shard: each by at most the sum of the times for
+//! which the wakers before it block. A sleep that is polled completes by the clock all the same.
+//! Wakers may arm, reset and drop timers.
 //!
 //! **A waker must not wait for a timer of the driver that woke it.** That driver fires nothing
 //! before the waker returns, so the waker never does, and nothing of that timer fires any more,
 //! except for sleeps that are polled. This happens to an executor that runs a task inside `wake`,
 //! if the task blocks on a [`sleep()`] with another executor's `block_on`. The same holds for hooks
-//! and subscribers that the driver calls. A driver thread cannot detect it: the sleep is polled and
+//! and subscribers that the driver calls. A driver cannot tell it at once: the sleep is polled and
 //! returns `Pending`, as in a task that yields, and what the thread does after that is not known
-//! here. [`Timer::cached_now`] shows it from outside, as it stays behind while timers are due.
-//! [`VirtualClock::block_on`] panics instead of waiting for its own clock.
+//! here.
+//!
+//! - With debug assertions, a task that has polled such a sleep within the waker, and waits there
+//!   for a second or two, is woken by a thread named `tourbillon-debug`. If it then polls again
+//!   within the same call, that poll panics. So the wait ends, and the panic is caught and counted.
+//! - In every build [`Stats::longest_call`] shows it from outside: the call that does not return
+//!   counts with the time that it has taken.
+//! - The calls here that block do not wait for their own driver: [`VirtualClock::block_on`] panics
+//!   instead, [`VirtualClock::advance`] leaves the move to the call that is making one, and
+//!   [`Callback::cancel_and_wait`] does not wait for the function that it is called by.
 //!
 //! # Time
 //!
@@ -99,8 +108,9 @@
 //!
 //! # Watching it
 //!
-//! [`Timer::stats`] has counters, and [`Timer::lateness`] a histogram of how late timers were
-//! fired, if it was [asked for](Builder::lateness_histogram).
+//! [`Timer::stats`] has counters, the worst lateness, and the longest call of a waker or callback.
+//! [`Timer::lateness`] is a histogram of how late timers were fired, if it was
+//! [asked for](Builder::lateness_histogram).
 //!
 //! With the feature `metrics-0_24`, the function `metrics_0_24::publish` publishes the counters to
 //! the `metrics` facade.
@@ -113,13 +123,16 @@
 //! | event `driver thread started`, `driver thread ends` | `DEBUG` | |
 //! | event `late pass`, from 5 ms on | `DEBUG` | `fired`, `lateness_ns_max`, `lag_ns` |
 //! | the same, from 100 ms on | `WARN` | |
+//! | event `slow call`, of more than 100 ms or [another limit](Builder::slow_call_limit) | `WARN` | `slow_calls`, `call_ns_max` |
 //!
 //! A pass is one visit to all shards, in which the driver fires what is due. It is late if it fired
 //! a timer that long after its deadline (`lateness_ns_max` is the worst): the sign of a starved
 //! driver. It is also late if it took that long (`lag_ns` is how far the wheel was behind the clock
-//! at its end): the sign of a waker that blocks. There are hardly more than 200 such events a
-//! second, however many timers are late, unless sleeps are reset to deadlines in the past, which
-//! count as late. There are no events for arming, cancelling, and firing in time.
+//! at its end): the sign of a waker that blocks. A pass in which a waker or a callback took longer
+//! than the limit is an event of its own: `slow_calls` is how many did, and `call_ns_max` what the
+//! longest took. There are hardly more than 200 late passes a second, however many timers are late,
+//! unless sleeps are reset to deadlines in the past, which count as late. There are no events for
+//! arming, cancelling, and firing in time.
 //!
 //! The span is the parent of a driver thread's events. It is not entered, so wakers that run there
 //! are outside of it. The event of a pass by hand, or by a virtual clock, belongs to the current
@@ -145,9 +158,9 @@
 //! | `wasm-bindgen` | timers in browsers and Node.js, on wasm32-unknown-unknown; see [`migration`](migration#on-wasm32) |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
 //!
-//! Where a name has a version, the crate's next version will be another feature beside it. The
-//! `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are futures-core's and need no
-//! feature.
+//! A version in a name is that of the other crate. Its next version will be another feature beside
+//! it. The `Stream` of [`Interval`] and the `FusedFuture` of [`Sleep`] are futures-core's and need
+//! no feature.
 //!
 //! The minimum version of Rust holds without features. With them, a dependency may need a later
 //! one.
@@ -164,14 +177,23 @@
 //! that a thread of the parent held does not matter, and the parent's timers are untouched. What
 //! does not carry over is the wake-up for a sleep that was armed before: poll it again. A
 //! [`VirtualClock`] shows in the child what it showed at that moment, and is moved by the child
-//! alone. A child that is forked within a waker or a hook must not return from it.
+//! alone. A child may fork in turn, also while its threads use what they inherited.
+//!
+//! A [callback](Callback#after-fork) or a waker may fork. A child that returns from it on a thread
+//! of this crate's ends there, by `_exit`. Where your own loop calls it, in [`Driver::turn`] or a
+//! move of a [`VirtualClock`], the child goes on in that loop. Wakers that were taken together
+//! with that waker, up to 512, may be woken in the child first, as if they were its own.
 //!
 //! Rust's standard library keeps a lock for a moment while a thread starts or ends. If a thread of
 //! the parent is just there at the fork, every thread that the child starts waits for that lock for
 //! ever, a driver thread as any other. So fork where no thread can be starting or ending, or let
 //! the child start none.
 //!
-//! A process made without the C library's `fork` is not noticed.
+//! A process made without the C library's `fork` is not noticed, and must use no timer: one made by
+//! `clone` itself may wait for ever for a lock of its parent's, and a child of `vfork` shares its
+//! parent's memory. The child allocates, so the allocator must survive a `fork`, as those of C
+//! libraries do. With the feature `cron`, find time zones by name where no thread is about to fork:
+//! the database of zones has a lock of its own.
 //!
 //! [`Instant`]: std::time::Instant
 //! [`SystemTime`]: std::time::SystemTime
@@ -251,7 +273,7 @@ pub mod testing {}
 // Nothing but documentation.
 #[cfg(doc)]
 pub mod design {
-    //! How it works, and why to trust it.
+    //! The design: how the crate works, and why to trust it.
     #[doc = include_str!("../ARCHITECTURE.md")]
     pub mod architecture {}
     #[doc = include_str!("../HAZARDS.md")]
@@ -283,7 +305,7 @@ pub use deadline::{Deadline, ParseDeadlineError};
 #[cfg(not(target_os = "none"))]
 pub use driver::VirtualClock;
 pub use driver::{Budget, Driver, Turn};
-#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
+#[cfg(not(target_os = "none"))]
 pub use driver::{Hold, Tracked};
 pub use engine::{Histogram, Stats};
 pub use error::{Elapsed, SetGlobalError};

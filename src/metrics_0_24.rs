@@ -14,10 +14,12 @@
 //! | `tourbillon_driver_wakeups_total` | counter | [`Stats::driver_wakeups`] |
 //! | `tourbillon_unparks_total` | counter | [`Stats::unparks`] |
 //! | `tourbillon_waker_panics_total` | counter | [`Stats::waker_panics`] |
+//! | `tourbillon_slow_calls_total` | counter | [`Stats::slow_calls`] |
 //! | `tourbillon_pending` | gauge | [`Stats::pending`] |
 //! | `tourbillon_shards` | gauge | [`Stats::shards`] |
 //! | `tourbillon_shards_used` | gauge | [`Stats::shards_used`] |
 //! | `tourbillon_lateness_max_seconds` | gauge | [`Stats::lateness_max`] |
+//! | `tourbillon_longest_call_seconds` | gauge | [`Stats::longest_call`] |
 //! | `tourbillon_lateness_seconds` | gauge | percentiles of [`Timer::lateness`], where the timer keeps it: with the label `quantile`, at 0.5, 0.9, 0.99 and 0.999 |
 //!
 //! # Examples
@@ -44,7 +46,7 @@ use crate::timer::Timer;
 
 static METADATA: Metadata<'static> = Metadata::new("tourbillon", Level::INFO, Some(module_path!()));
 
-/// What is known of a metric beside its value, which is read from the counters.
+/// Description of a metric, and how to read its value from the counters.
 struct Metric<V> {
     name: &'static str,
     unit: Unit,
@@ -52,7 +54,7 @@ struct Metric<V> {
     read: fn(&Stats) -> V,
 }
 
-const COUNTERS: [Metric<u64>; 6] = [
+const COUNTERS: [Metric<u64>; 7] = [
     Metric {
         name: "tourbillon_armed_total",
         unit: Unit::Count,
@@ -89,9 +91,15 @@ const COUNTERS: [Metric<u64>; 6] = [
         what: "Caught panics of wakers",
         read: |stats| stats.waker_panics,
     },
+    Metric {
+        name: "tourbillon_slow_calls_total",
+        unit: Unit::Count,
+        what: "Wakers and callbacks that took longer than the limit",
+        read: |stats| stats.slow_calls,
+    },
 ];
 
-const GAUGES: [Metric<f64>; 4] = [
+const GAUGES: [Metric<f64>; 5] = [
     Metric {
         name: "tourbillon_pending",
         unit: Unit::Count,
@@ -116,9 +124,15 @@ const GAUGES: [Metric<f64>; 4] = [
         what: "The most that the driver fired a timer after its deadline",
         read: |stats| stats.lateness_max.as_secs_f64(),
     },
+    Metric {
+        name: "tourbillon_longest_call_seconds",
+        unit: Unit::Seconds,
+        what: "The longest that a waker or a callback kept the driver",
+        read: |stats| stats.longest_call.as_secs_f64(),
+    },
 ];
 
-/// From a timer's histogram, and named as in Prometheus' summaries.
+/// Metric from a timer's histogram, named as in Prometheus' summaries.
 const LATENESS: &str = "tourbillon_lateness_seconds";
 const QUANTILES: [(&str, f64); 4] = [("0.5", 50.0), ("0.9", 90.0), ("0.99", 99.0), ("0.999", 99.9)];
 

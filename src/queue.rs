@@ -1,4 +1,4 @@
-//! What [`DelayQueue`](crate::DelayQueue) and [`TimeoutQueue`](crate::TimeoutQueue) have in common.
+//! Common ground of [`DelayQueue`](crate::DelayQueue) and [`TimeoutQueue`](crate::TimeoutQueue).
 //!
 //! Both hold values, each until a deadline of its own, and hand them out as they expire: to a task
 //! that polls, as a [`Stream`](futures_core::Stream), or to a loop that asks. A queue has one
@@ -22,8 +22,8 @@
 //! - if the queue had no entry that expires at the time of the poll, and now gets one;
 //! - if the last entry is removed, since the stream ends there for now.
 //!
-//! It may be woken once without need: at the deadline of an entry that was removed or postponed
-//! after the poll. That keeps removal cheap.
+//! The task may be woken once without need: at the deadline of an entry that was removed or
+//! postponed after the poll. That keeps removal cheap.
 //!
 //! # The end
 //!
@@ -55,8 +55,8 @@ use waiter::Waiter;
 
 /// Names an entry of one queue.
 ///
-/// It is that entry's for as long as the queue exists, also after the entry has left and its place
-/// was taken by another. To another queue it means nothing.
+/// The key belongs to that entry for as long as the queue exists, also after the entry has left and
+/// its place was taken by another. To another queue it means nothing.
 ///
 /// # Examples
 ///
@@ -76,8 +76,8 @@ pub struct Key {
     serial: NonZeroU64,
 }
 
-/// What leaves a queue, because it expired or because it was removed: a value, and the deadline
-/// that it had.
+/// Entry that has left a queue, because it expired or because it was removed: a value, and the
+/// deadline that it had.
 ///
 /// # Examples
 ///
@@ -142,7 +142,7 @@ impl<T> Expired<T> {
 
     /// The deadline that the entry had when it left.
     ///
-    /// Of an entry that never expires this is the far end of the time line, which no clock
+    /// For an entry that never expires this is the far end of the time line, which no clock
     /// reaches.
     ///
     /// # Examples
@@ -169,7 +169,7 @@ impl<T> Expired<T> {
 ///
 /// Every entry of the slab is filed, except while a method of the queue runs.
 pub(crate) trait Order {
-    /// What is noted about each entry.
+    /// Note that the order keeps about each entry.
     type Position: Default;
 
     /// Files the entry at `index`, by its deadline and behind equal ones.
@@ -339,7 +339,7 @@ impl<T, O: Order> Queue<T, O> {
         self.slab.clear();
     }
 
-    /// What remains of the entry at `index`, once it is out of the order.
+    /// Takes what remains of the entry at `index`, once it is out of the order.
     fn take(&mut self, index: u32) -> Expired<T> {
         let key = self.slab.key(index);
         let entry = self.slab.remove(index);

@@ -67,7 +67,7 @@ pub struct Sleep {
     engine: EngineRef,
     /// The deadline in force.
     deadline: Tick,
-    /// How much later than that it may be fired.
+    /// Time after the deadline until which it may be fired.
     slack: Slack,
     /// `None` while not armed, `SPENT` once completed. INVARIANT: any other was made by `engine`.
     claim: Option<Claim>,
@@ -86,7 +86,7 @@ impl Sleep {
         Self::until(engine, |_| deadline)
     }
 
-    /// The same, with a deadline by the engine's clock.
+    /// Makes a sleep with a deadline by the engine's clock.
     #[inline]
     pub(crate) fn until(engine: EngineRef, deadline: impl FnOnce(&Clock) -> Tick) -> Self {
         let shared = engine.get();
@@ -95,7 +95,7 @@ impl Sleep {
         Self { engine, deadline, slack, claim: None }
     }
 
-    /// One that ends `delay` from now.
+    /// Makes a sleep that ends `delay` from now.
     #[inline(always)]
     pub(crate) fn after(engine: EngineRef, delay: Duration) -> Self {
         let shared = engine.get();
@@ -123,7 +123,7 @@ impl Sleep {
         self.engine.get().clock().instant(self.deadline)
     }
 
-    /// Whether the deadline has come, by the clock and whether or not the sleep was polled.
+    /// Returns whether the deadline has come, by the clock and whether or not the sleep was polled.
     ///
     /// # Examples
     ///
@@ -244,8 +244,8 @@ impl Sleep {
         had_deadline && (unfired || waited)
     }
 
-    /// How much later than its deadline the sleep may be fired. If that is a
-    /// [share](crate::Tolerance::percent_of_delay) of its delay, this is what it comes to.
+    /// Returns how much later than its deadline the sleep may be fired. If that is a
+    /// [share](crate::Tolerance::percent_of_delay) of its delay, this is the share as a time.
     ///
     /// # Examples
     ///
@@ -258,7 +258,7 @@ impl Sleep {
         Duration::from_nanos(self.slack.nanos())
     }
 
-    /// Whether it has no tolerance, whatever its deadline.
+    /// Returns whether it has no tolerance, whatever its deadline.
     pub(crate) fn is_exact(&self) -> bool {
         self.slack.is_none()
     }
@@ -290,7 +290,7 @@ impl Sleep {
         }
     }
 
-    /// The same sleep with another tolerance; see [`set_tolerance`](Self::set_tolerance).
+    /// Replaces the tolerance; see [`set_tolerance`](Self::set_tolerance).
     ///
     /// # Examples
     ///
@@ -335,7 +335,7 @@ impl Sleep {
         self.reset_by(deadline, |clock| clock.until(deadline));
     }
 
-    /// The same. `delay`: how long until then, for a tolerance that is a share of it.
+    /// Moves the deadline. `delay` is the time until then, for a tolerance that is a share of it.
     #[inline]
     pub(crate) fn reset_by(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
         let (old, due) = if self.slack.is_none() {
@@ -367,7 +367,7 @@ impl Sleep {
         (old, self.due())
     }
 
-    /// Has the entry, which was due at `old`, fired at `due`.
+    /// Moves the entry, which was due at `old`, to `due`.
     #[inline]
     fn move_entry(&self, engine: &Engine, entry: &Entry, old: Tick, due: Tick) {
         // Only ever later than what the driver may have read: it may file the entry under any
@@ -449,7 +449,7 @@ impl Sleep {
         Poll::Ready(())
     }
 
-    /// Whether this poll may take the driver's word that the deadline is still to come.
+    /// Returns whether this poll may take the driver's word that the deadline is still to come.
     #[inline]
     fn is_attended(&self, waker: &Waker) -> bool {
         let engine = self.engine.get();
@@ -550,18 +550,25 @@ impl Future for Sleep {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.claim.is_none() {
+        if cfg!(debug_assertions) {
+            self.engine.get().check_self_wait(cx.waker());
+        }
+        let polled = if self.claim.is_none() {
             self.poll_unarmed(cx.waker())
         } else if self.is_attended(cx.waker()) {
             Poll::Pending
         } else {
             self.poll_again(cx.waker())
+        };
+        if cfg!(debug_assertions) && polled.is_pending() {
+            self.engine.get().note_self_wait(cx.waker());
         }
+        polled
     }
 }
 
 impl FusedFuture for Sleep {
-    /// Whether the sleep has completed and was not reset since.
+    /// Returns whether the sleep has completed and was not reset since.
     fn is_terminated(&self) -> bool {
         self.claim.as_ref().is_some_and(Claim::is_spent)
     }

@@ -141,8 +141,8 @@ pub trait StreamExt: Stream {
     /// stream is polled. After an error the stream waits for the next item without a deadline. The
     /// source continues after an error; to end there, stop at the first error.
     ///
-    /// As in tokio-stream. Unlike futures-time's, the error does not repeat; for that see
-    /// [`timeout_repeating`](Self::timeout_repeating).
+    /// This is tokio-stream's `timeout`. Unlike futures-time's, the error does not repeat; for that
+    /// see [`timeout_repeating`](Self::timeout_repeating).
     ///
     /// # Examples
     ///
@@ -174,8 +174,8 @@ pub trait StreamExt: Stream {
     /// every tick, without limit. If the stream is polled too late for some ticks, the interval's
     /// [`MissedTickBehavior`](crate::MissedTickBehavior) says how many of them still come.
     ///
-    /// As in tokio-stream, an interval made by [`interval`](crate::interval()) ticks at once, which
-    /// is an error if there is no item yet. To give the first item a period, make it with
+    /// Like in tokio-stream, an interval made by [`interval`](crate::interval()) ticks at once,
+    /// which is an error if there is no item yet. To give the first item a period, make it with
     /// [`interval_at`](crate::interval_at), or [reset](Interval::reset) it.
     ///
     /// # Examples
@@ -209,8 +209,8 @@ pub trait StreamExt: Stream {
     /// the source. The end of the source is noticed after that wait too. A late item does not bring
     /// the next one forward.
     ///
-    /// As in tokio-stream. The one of futures-time drops what comes within the period;
-    /// [`throttle_first`](Self::throttle_first) does that here.
+    /// This is tokio-stream's `throttle`. The one of futures-time drops what comes within the
+    /// period; [`throttle_first`](Self::throttle_first) does that here.
     ///
     /// # Examples
     ///
@@ -313,8 +313,8 @@ pub trait StreamExt: Stream {
     /// No chunk is empty. At the end of the source, the remaining items are the last chunk.
     /// [`ChunksTimeout::into_remainder`] returns the items of a chunk that is not delivered yet.
     ///
-    /// As in tokio-stream, with two differences: no memory is reserved for `max` items in advance,
-    /// and a source that always has items ready cannot delay a chunk.
+    /// This is tokio-stream's `chunks_timeout`, with two differences: no memory is reserved for
+    /// `max` items in advance, and a source that always has items ready cannot delay a chunk.
     ///
     /// # Panics
     ///
@@ -381,8 +381,8 @@ pub trait StreamExt: Stream {
     /// The time runs from this call, whether or not the stream is polled. After it items come as
     /// the source yields them.
     ///
-    /// As in futures-time. Rx' operator of this name delays each item instead, which takes a queue;
-    /// [`DelayQueue`](crate::DelayQueue) is one.
+    /// This is futures-time's `delay`. Rx' operator of this name delays each item instead, which
+    /// takes a queue; [`DelayQueue`](crate::DelayQueue) is one.
     ///
     /// # Examples
     ///

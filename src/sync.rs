@@ -1,5 +1,5 @@
-//! What the crate takes from `std` to share memory between threads, and the stand-ins for it in the
-//! models (loom's, which explore every interleaving of a few operations) and the random schedules
+//! Shared memory: what the crate takes from `std` for it, and the stand-ins for it in the models
+//! (loom's, which explore every interleaving of a few operations) and the random schedules
 //! (shuttle's, of many); and what takes its place without an operating system. No other module
 //! names `std::sync`, `std::thread`, `loom`, `shuttle` or `critical_section`.
 
@@ -9,12 +9,18 @@ mod cell;
 mod lock;
 #[cfg(not(target_os = "none"))]
 mod mutex;
+#[cfg(not(target_os = "none"))]
+mod set_once;
 
 pub(crate) use imp::*;
+#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+pub(crate) use lock::times_given_way;
 #[cfg(not(target_os = "none"))]
 pub(crate) use lock::{Lock, LockGuard};
 #[cfg(not(target_os = "none"))]
 pub(crate) use mutex::*;
+#[cfg(not(target_os = "none"))]
+pub(crate) use set_once::SetOnce;
 
 /// The counted pointer, in the models as well: for memory that a lock's holder makes and frees,
 /// which needs no order of its own.
@@ -27,6 +33,8 @@ pub(crate) use portable_atomic_util::Arc as StdArc;
 /// models leave them out, which keeps those small.
 pub(crate) mod unmodelled {
     pub(crate) use crate::sync::whole::AtomicU64;
+    #[cfg(not(target_os = "none"))]
+    pub(crate) use core::sync::atomic::AtomicUsize;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 }
 
@@ -48,7 +56,7 @@ mod whole {
 ))]
 mod atomic_u64;
 
-/// Why a thread cannot be started.
+/// Error of starting a thread.
 #[cfg(not(target_os = "none"))]
 pub(crate) type SpawnError = std::io::Error;
 
@@ -66,8 +74,8 @@ mod imp {
     pub(crate) use crate::sync::whole::AtomicU64;
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-    pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+    pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::thread::{available_parallelism, sleep};
 
     /// A small number of the calling thread's own, counted up from zero by first use.
@@ -86,12 +94,19 @@ mod imp {
         })
     }
 
-    /// What tells a thread from all others, past and present.
+    /// Identity of a thread among all others, past and present.
     pub(crate) type ThreadId = usize;
 
     /// Not `std`'s, which is not there while thread-local destructors run.
     pub(crate) fn this_thread() -> ThreadId {
         thread_index()
+    }
+
+    thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
+
+    /// Gives the calling thread's depth in calls of foreign code.
+    pub(crate) fn with_depth<R>(action: impl FnOnce(&Cell<usize>) -> R) -> R {
+        DEPTH.with(action)
     }
 
     /// Starts a detached thread.
@@ -102,10 +117,11 @@ mod imp {
 
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod imp {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-    pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering,
+    };
+    pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use loom::thread::ThreadId;
-    pub(crate) use std::sync::OnceLock;
     pub(crate) use std::thread::available_parallelism;
 
     pub(crate) use loom::cell::UnsafeCell;
@@ -124,6 +140,12 @@ mod imp {
 
     pub(crate) fn this_thread() -> ThreadId {
         loom::thread::current().id()
+    }
+
+    loom::thread_local!(static DEPTH: Cell<usize> = Cell::new(0));
+
+    pub(crate) fn with_depth<R>(action: impl FnOnce(&Cell<usize>) -> R) -> R {
+        DEPTH.with(action)
     }
 
     loom::thread_local!(static REFUSED: Cell<bool> = Cell::new(false));
@@ -156,10 +178,11 @@ mod imp {
 
 #[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
 mod imp {
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub(crate) use shuttle::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering,
+    };
+    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use shuttle::thread::ThreadId;
-    pub(crate) use std::sync::OnceLock;
     pub(crate) use std::thread::available_parallelism;
 
     pub(crate) use crate::sync::cell::UnsafeCell;
@@ -178,6 +201,12 @@ mod imp {
 
     pub(crate) fn this_thread() -> ThreadId {
         shuttle::thread::current().id()
+    }
+
+    shuttle::thread_local!(static DEPTH: Cell<usize> = Cell::new(0));
+
+    pub(crate) fn with_depth<R>(action: impl FnOnce(&Cell<usize>) -> R) -> R {
+        DEPTH.with(action)
     }
 
     pub(crate) fn spawn(_name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

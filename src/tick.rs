@@ -15,7 +15,7 @@ pub(crate) const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub(crate) struct Tick(u64);
 
 impl Tick {
-    /// Where a time line's base instant lies: 146 years may be told apart before it, 438 after.
+    /// Tick of a time line's base instant: 146 years may be told apart before it, 438 after.
     pub(crate) const ORIGIN: Self = Self(1 << 62);
 
     /// The earliest tick there is. Every clock is past it.
@@ -54,10 +54,11 @@ impl Tick {
     /// The tick that timers with this deadline and `tolerance`, in nanoseconds, meet at: no earlier
     /// than the deadline, and no later than `tolerance` after it.
     ///
-    /// Of the whole seconds since [`ORIGIN`](Self::ORIGIN) in that window the roundest, or if there
-    /// is none, of its nanoseconds. So a tolerance of a second leaves one tick a second; what is
-    /// near in time and has less lies at the start of a coarse slot, where the wheel fires it
-    /// without a cascade. A later deadline with the same tolerance has no earlier meeting.
+    /// The tick is the roundest of the whole seconds since [`ORIGIN`](Self::ORIGIN) in that window,
+    /// or if there is none, of its nanoseconds. So a tolerance of a second leaves one tick a
+    /// second; what is near in time and has less lies at the start of a coarse slot, where the
+    /// wheel fires it without a cascade. A later deadline with the same tolerance has no earlier
+    /// meeting.
     #[inline]
     pub(crate) fn meeting_within(self, tolerance: u64) -> Self {
         if tolerance == 0 { self } else { self.roundest_within(tolerance) }
@@ -86,7 +87,7 @@ impl Tick {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// How far off it is, for `Debug` output.
+    /// Returns how far off it is, for `Debug` output.
     pub(crate) fn distance_from(self, now: impl FnOnce() -> Self) -> Distance {
         if self == Self::NEVER {
             return Distance::Never;
@@ -110,7 +111,7 @@ impl fmt::Debug for Tick {
     }
 }
 
-/// How far off a deadline is.
+/// Distance of a deadline from now.
 pub(crate) enum Distance {
     Never,
     Ahead(Duration),

@@ -32,7 +32,7 @@ pub use std::time::{Instant, SystemTime};
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub use web_time::{Instant, SystemTime};
 
-/// The same time of day, as other crates take it.
+/// Converts a time of day to the type that other crates take.
 #[cfg(any(feature = "aws-smithy-async", feature = "cron"))]
 pub(crate) fn to_std(time: SystemTime) -> std::time::SystemTime {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
@@ -40,7 +40,7 @@ pub(crate) fn to_std(time: SystemTime) -> std::time::SystemTime {
     time
 }
 
-/// The same time of day; `None` if it cannot be told here.
+/// Converts a time of day of another crate; `None` if it cannot be represented here.
 #[cfg(feature = "cron")]
 pub(crate) fn from_std(time: std::time::SystemTime) -> Option<SystemTime> {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]

@@ -26,7 +26,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// As a [`Sleep`] does, and if the inner future panics.
+    /// Panics as a [`Sleep`] does, and if the inner future panics.
     ///
     /// # Examples
     ///
@@ -113,8 +113,8 @@ impl<F> Timeout<F> {
         self.project().sleep.reset_after(limit);
     }
 
-    /// The same timeout, whose deadline may be noticed up to `tolerance` later, to share a wake-up
-    /// with others; see [`Builder::tolerance`](crate::Builder::tolerance).
+    /// Allows the deadline to be noticed up to `tolerance` later, to share a wake-up with others;
+    /// see [`Builder::tolerance`](crate::Builder::tolerance).
     ///
     /// # Examples
     ///

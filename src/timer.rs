@@ -12,6 +12,8 @@ use std::io;
 pub use builder::Builder;
 #[cfg(not(target_os = "none"))]
 pub use builder::ClockKind;
+#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+pub(crate) use builder::by_hand;
 
 use crate::clock::Clock;
 use crate::deadline::Deadline;
@@ -362,7 +364,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 ///
 /// # Panics
 ///
-/// As [`sleep()`].
+/// Panics as [`sleep()`] does.
 ///
 /// # Examples
 ///
@@ -383,7 +385,7 @@ pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
 ///
 /// # Panics
 ///
-/// As [`sleep()`].
+/// Panics as [`sleep()`] does.
 ///
 /// # Examples
 ///
@@ -405,7 +407,7 @@ pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
 ///
 /// # Panics
 ///
-/// As [`sleep()`], once it has a deadline.
+/// Panics as [`sleep()`] does, once it has a deadline.
 ///
 /// # Examples
 ///
@@ -436,7 +438,7 @@ pub fn interval(period: Duration) -> Interval {
 ///
 /// # Panics
 ///
-/// As [`interval()`].
+/// Panics as [`interval()`] does.
 ///
 /// # Examples
 ///
@@ -458,7 +460,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 ///
 /// # Panics
 ///
-/// As [`sleep()`].
+/// Panics as [`sleep()`] does.
 #[inline(always)]
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(limit))
@@ -469,7 +471,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 ///
 /// # Panics
 ///
-/// As [`sleep()`].
+/// Panics as [`sleep()`] does.
 ///
 /// # Examples
 ///

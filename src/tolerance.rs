@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::tick::saturated_nanos;
 
-/// How late the sleeps of a timer may be fired: a fixed time, or a share of their delay.
+/// Time by which the sleeps of a timer may be fired late: a fixed time, or a share of their delay.
 ///
 /// [`Builder::tolerance`](crate::Builder::tolerance) takes it, and a [`Duration`] in its place. The
 /// default is zero.
@@ -74,7 +74,7 @@ impl Tolerance {
         Self { percent: Some(percent), at_most }
     }
 
-    /// What a sleep with this delay has.
+    /// Returns the slack of a sleep with this delay.
     pub(crate) fn slack(self, delay: Duration) -> Slack {
         let at_most = saturated_nanos(self.at_most);
         let Some(percent) = self.percent else { return Slack::new(at_most, false) };
@@ -90,7 +90,8 @@ impl From<Duration> for Tolerance {
     }
 }
 
-/// How late one sleep may be fired, and whether that is a share of its delay, in one word.
+/// Time by which one sleep may be fired late, and a bit that says whether that is a share of its
+/// delay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slack(u64);
 
@@ -105,13 +106,13 @@ impl Slack {
         Tolerance::from(tolerance).slack(Duration::ZERO)
     }
 
-    /// Whether it is zero, and stays so with another deadline.
+    /// Returns whether it is zero, and stays so with another deadline.
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is to be found out anew for another deadline.
+    /// Returns whether it has to be computed anew for another deadline.
     #[inline]
     pub(crate) fn is_share(self) -> bool {
         self.0 & 1 == 1

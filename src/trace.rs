@@ -17,10 +17,11 @@ mod imp {
 
     const TARGET: &str = "tourbillon";
 
-    /// From here on a pass is late. Several times what pacing and a busy system add by themselves.
+    /// Lateness from which a pass is late: several times what pacing and a busy system add by
+    /// themselves.
     const LATE: Duration = Duration::from_millis(5);
 
-    /// From here on it is worth a warning.
+    /// Lateness from which a pass is worth a warning.
     const VERY_LATE: Duration = Duration::from_millis(100);
 
     /// The life of a driver thread: its span.
@@ -76,6 +77,25 @@ mod imp {
         }
     }
 
+    /// Reports wakers that took longer than the limit, in one pass. With no lock held.
+    #[inline]
+    pub(crate) fn called(life: Option<&DriverLife>, slow_calls: u64, call_ns_max: u64) {
+        if slow_calls > 0 {
+            guarded(|| report_slow(life, slow_calls, call_ns_max));
+        }
+    }
+
+    #[cold]
+    fn report_slow(life: Option<&DriverLife>, slow_calls: u64, call_ns_max: u64) {
+        const SLOW: &str = "slow call";
+        match life {
+            Some(life) => {
+                warn!(target: TARGET, parent: &life.span, slow_calls, call_ns_max, "{SLOW}");
+            }
+            None => warn!(target: TARGET, slow_calls, call_ns_max, "{SLOW}"),
+        }
+    }
+
     #[cold]
     fn report(
         life: Option<&DriverLife>,
@@ -119,4 +139,7 @@ mod imp {
         _lag_ns: impl FnOnce() -> u64,
     ) {
     }
+
+    #[inline(always)]
+    pub(crate) fn called(_life: Option<&DriverLife>, _slow_calls: u64, _call_ns_max: u64) {}
 }

@@ -88,8 +88,8 @@ use crate::time::SystemTime;
 ///
 /// # Panics
 ///
-/// As a [`Sleep`]: in a poll that has to start the driver thread and cannot. Failure to start the
-/// thread that waits for steps is not an error; see the [module](self).
+/// Panics as a [`Sleep`] does, in a poll that has to start the driver thread and cannot. Failure to
+/// start the thread that waits for steps is not an error; see the [module](self).
 ///
 /// # Examples
 ///
@@ -154,7 +154,7 @@ impl WallSleep {
         self.target
     }
 
-    /// Whether the wall clock now shows the target or a later time, polled or not.
+    /// Returns whether the wall clock now shows the target or a later time, polled or not.
     ///
     /// # Examples
     ///
@@ -196,9 +196,9 @@ impl WallSleep {
         }
     }
 
-    /// The same sleep, which may be fired up to `tolerance` after its target, to share a wake-up
-    /// with others; see [`Builder::tolerance`](crate::Builder::tolerance). Where the system gives
-    /// no notice of steps, those may be noticed that much later, too.
+    /// Allows the sleep to be fired up to `tolerance` after its target, to share a wake-up with
+    /// others; see [`Builder::tolerance`](crate::Builder::tolerance). Where the system gives no
+    /// notice of steps, those may be noticed that much later, too.
     ///
     /// # Examples
     ///
@@ -231,7 +231,7 @@ impl WallSleep {
         self.state = State::Waiting { registered };
     }
 
-    /// Has the waker woken at steps of the wall clock, and the sleep set for the target.
+    /// Registers the waker for steps of the wall clock, and sets the sleep for the target.
     fn prepare(&mut self, waker: &Waker) {
         if self.state == (State::Waiting { registered: false }) {
             return;
@@ -281,7 +281,7 @@ impl Future for WallSleep {
 }
 
 impl FusedFuture for WallSleep {
-    /// Whether the sleep has completed and was not reset since.
+    /// Returns whether the sleep has completed and was not reset since.
     fn is_terminated(&self) -> bool {
         self.state == State::Completed
     }

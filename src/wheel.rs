@@ -67,7 +67,7 @@ const DISCARDS: usize =
 /// timers each, have lists of several blocks all the same.
 const KEYS: usize = if cfg!(all(test, tourbillon_model)) { 2 } else { 13 };
 
-/// What is filed in a wheel.
+/// Entry that a wheel can file.
 pub(crate) trait Timed {
     /// The wheel's part of the entry, as [`Place::new`] made it.
     fn place(&self) -> &Place;
@@ -78,7 +78,7 @@ pub(crate) trait Timed {
 
 /// The wheel's part of an entry: where it is filed, or else its key.
 ///
-/// Of an entry that is not handed out, it belongs to the store.
+/// The place of an entry that is not handed out belongs to the store.
 #[derive(Debug)]
 pub(crate) struct Place(Number);
 
@@ -93,7 +93,7 @@ impl Place {
         self.0.set(filed.0);
     }
 
-    /// Where the entry is filed. Only of one that is.
+    /// Returns where the entry is filed. Only for one that is.
     #[inline(always)]
     pub(crate) fn filed(&self) -> Filed {
         Filed(self.0.get())
@@ -145,14 +145,14 @@ struct Block {
     /// The next block of the list, or its head. Of a free block, the next free one.
     next: Number,
     prev: Number,
-    /// How many places were filled, but for the last ones if they were emptied again, times
-    /// [`FILLED`]; and how many keys there are.
+    /// Number of places that were filled, but for the last ones if they were emptied again, times
+    /// [`FILLED`]; plus the number of keys.
     filled_and_keys: Number,
     /// A place that was emptied holds [`NIL`].
     keys: [Number; KEYS],
 }
 
-/// What a place that was filled adds to [`Block::filled_and_keys`].
+/// Amount that a filled place adds to [`Block::filled_and_keys`].
 const FILLED: u32 = 256;
 
 impl Block {
@@ -197,7 +197,7 @@ impl Block {
         (NodeKey::numbered(key), after % FILLED == 0)
     }
 
-    /// What is in a place.
+    /// Returns the key in a place.
     #[inline(always)]
     fn key(&self, index: usize) -> Option<NodeKey> {
         let filled = (self.filled_and_keys.get() / FILLED) as usize;
@@ -289,7 +289,7 @@ impl Heads {
     }
 }
 
-/// How far a [`Wheel::turn`] came.
+/// Progress of a [`Wheel::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turned {
     /// Everything that is due has been handed out.
@@ -298,7 +298,7 @@ pub(crate) enum Turned {
     Partly,
 }
 
-/// What one [`Wheel::turn`] may do before it has to stop.
+/// Limit on the work of one [`Wheel::turn`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     /// Entries handed out.
@@ -327,14 +327,15 @@ pub(crate) struct Wheel<T> {
     levels: u32,
     entries: Store<T, DISCARDS>,
     blocks: Store<Block, 1>,
-    /// How many there are in `discarded`.
+    /// Number of entries in `discarded`.
     discards: u32,
-    /// What is due by then is handed out of the slot that is being emptied; the rest is filed
-    /// again, also if a later turn goes on with it. So what is due between the two keeps its order.
+    /// Tick up to which entries are handed out of the slot that is being emptied. The rest is filed
+    /// again, also if a later turn continues with the slot, so entries that are due between the two
+    /// keep their order.
     draining_to: Tick,
     /// One bit per occupied slot.
     slots: [u64; LEVELS],
-    /// Where the entries are filed that are to be taken back.
+    /// Places of the entries that are to be taken back.
     discarded: [Filed; DISCARDS],
     heads: Heads,
 }
@@ -528,7 +529,7 @@ impl<T: Timed> Wheel<T> {
         self.blocks.release(NodeKey::numbered(number));
     }
 
-    /// Has the next after block or head `at` be `next`.
+    /// Sets the next after block or head `at`.
     #[inline(always)]
     fn set_next(&mut self, at: u32, next: u32) {
         if at >= FIRST_HEAD {
@@ -538,7 +539,7 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// Has the one before block or head `at` be `prev`.
+    /// Sets the one before block or head `at`.
     #[inline(always)]
     fn set_prev(&mut self, at: u32, prev: u32) {
         if at >= FIRST_HEAD {

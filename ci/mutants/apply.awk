@@ -24,35 +24,50 @@
 { fail("not understood: " $0) }
 
 END {
-    # What contains another comes first, so that the other is found within it.
-    for (done = 0; done < count; done++) {
-        longest = 0
-        for (n = 1; n <= count; n++)
-            if (!(n in applied) && (!longest || length(old[n]) > length(old[longest]))) longest = n
-        apply(longest)
-        applied[longest] = 1
-    }
-    for (path in text) {
-        printf "%s", text[path] > (tree "/" path)
+    for (n = 1; n <= count; n++) place(n)
+    for (path in original) {
+        printf "%s", render(path, 1, length(original[path]) + 1) > (tree "/" path)
         close(tree "/" path)
     }
-    for (n = 1; n <= count; n++)
+    for (n = 1; n <= count; n++) {
+        if ((n in begin) && !(n in applied)) fail(of[n] ": meets another mutant: " name[n])
         if (number[n] == n) print n "\t" ((n in argued) ? "argued" : "to die") "\t" name[n]
+    }
     exit broken
 }
 
-function apply(n,    path, start, at, before, after, choice) {
+# Finds the text that a mutant replaces.
+function place(n,    path, start, at) {
     path = of[n]
-    if (!(path in text)) text[path] = original[path] = slurp(path)
+    if (!(path in original)) original[path] = slurp(path)
     if (occurrences(original[path], n in anchor ? anchor[n] : old[n]) != 1)
         return fail(path ": not there once: " name[n])
-    start = n in anchor ? index(text[path], anchor[n]) : 1
-    at = index(substr(text[path], start), old[n])
-    if (!at) return fail(path ": not there, or meets another mutant: " name[n])
-    before = substr(text[path], 1, start + at - 2)
-    after = substr(text[path], start + at - 1 + length(old[n]))
-    choice = "if !crate::mutant::is(" number[n] ") { " old[n] " } else { " new[n] " }"
-    text[path] = before (old[n] ~ /[;}]$/ ? choice : "(" choice ")") after
+    start = n in anchor ? index(original[path], anchor[n]) : 1
+    at = index(substr(original[path], start), old[n])
+    if (!at) return fail(path ": not there: " name[n])
+    begin[n] = start + at - 1
+    end[n] = begin[n] + length(old[n])
+}
+
+# A part of a file with its mutants, of which one may lie within another.
+function render(path, from, to,    n, next_one, out) {
+    while (1) {
+        next_one = 0
+        for (n = 1; n <= count; n++)
+            if (of[n] == path && (n in begin) && !(n in applied) && begin[n] >= from &&
+                end[n] <= to && (!next_one || begin[n] < begin[next_one] ||
+                begin[n] == begin[next_one] && end[n] > end[next_one])) next_one = n
+        if (!next_one) return out substr(original[path], from, to - from)
+        applied[next_one] = 1
+        out = out substr(original[path], from, begin[next_one] - from) \
+            choice(next_one, render(path, begin[next_one], end[next_one]))
+        from = end[next_one]
+    }
+}
+
+function choice(n, before,    both) {
+    both = "if !crate::mutant::is(" number[n] ") { " before " } else { " new[n] " }"
+    return old[n] ~ /[;}]$/ ? both : "(" both ")"
 }
 
 function slurp(path,    line, all) {

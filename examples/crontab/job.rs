@@ -1,153 +1,151 @@
-//! Runs a job, as the user it is for.
+//! Runs a job to its end, and logs what it prints.
 
-use std::env;
-use std::fs;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{ExitStatus, Stdio};
+use std::fmt::{Arguments, Display};
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
+use futures::channel::oneshot;
+use futures::future::{Either, select};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use smol::Async;
+use smol::future::or;
 use smol::io::AsyncWriteExt;
-use smol::process::{Child, Command};
 
 use super::files::Entry;
+use super::jobs::Running;
 use super::log::Log;
-use super::output::{self, Budget, OUTPUT_MAX};
-use super::table::Job;
+use super::output::{self, OUTPUT_MAX};
+use super::process::{self, Started};
 
 /// Runs a job to its end, and logs what it prints as it prints it.
-pub(crate) async fn execute(entry: Arc<Entry>, log: Log) {
+pub(crate) async fn execute(entry: Arc<Entry>, log: Log, running: Running) {
     let place = entry.place();
-    let start = Instant::now();
-    match run(&entry.job, |text| log.tell(format_args!("{place}: {text}"))).await {
-        Ok(status) => {
-            log.tell(format_args!("{place}: {} after {:.1?}", ended(status), start.elapsed()));
-        }
-        Err(error) => log.tell(format_args!("{place}: did not run: {error}")),
+    let tell = |text: Arguments<'_>| log.tell(format_args!("{place}: {text}"));
+    if let Err(error) = run(entry, &running, tell).await {
+        tell(format_args!("did not run: {error}"));
     }
 }
 
-fn ended(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
+/// Fails if the job cannot be started.
+async fn run(
+    entry: Arc<Entry>,
+    running: &Running,
+    tell: impl Fn(Arguments<'_>),
+) -> Result<(), String> {
+    let start = Instant::now();
+    let (Started { mut child, notice }, end) = launch(Arc::clone(&entry), running.clone()).await?;
+    if let Some(notice) = notice {
+        tell(format_args!("{notice}"));
+    }
+    let leader = Pid::from_child(&child);
+    let write = write(child.stdin.take(), entry.job.input.as_deref());
+    let copy = copy(child.stdout.take().expect("it is piped"), &tell);
+    let ended = |status| tell(format_args!("{} after {:.1?}", shown(status), start.elapsed()));
+    let life = async {
+        let mut copy = pin!(copy);
+        match select(end, copy.as_mut()).await {
+            Either::Left((status, _)) => {
+                // Takes what it has printed, and does not wait for what others print.
+                let is_over = futures::poll!(copy.as_mut()).is_ready();
+                ended(status);
+                if !is_over {
+                    copy.await;
+                }
+            }
+            Either::Right(((), end)) => ended(end.await),
+        }
+    };
+    // A job need not read what it is given.
+    or(life, async {
+        write.await;
+        pending().await
+    })
+    .await;
+    // Its group has a number of its own until here, even where the shell has ended long ago.
+    running.leave(leader);
+    let _ = child.wait();
+    Ok(())
+}
+
+/// End of a shell, unless it cannot be found out.
+type End = Result<WaitIdStatus, Errno>;
+
+/// Starts a job from a thread of its own, which waits for the end of its shell: to look up a user,
+/// to start a process and to wait for one are calls that block.
+async fn launch(
+    entry: Arc<Entry>,
+    running: Running,
+) -> Result<(Started, impl Future<Output = End> + Unpin), String> {
+    let (started, start) = oneshot::channel();
+    let (ended, end) = oneshot::channel();
+    let wait = move || {
+        let result = process::start(&entry.job);
+        let leader = result.as_ref().ok().map(|started| Pid::from_child(&started.child));
+        if let Some(leader) = leader {
+            running.enter(leader);
+        }
+        let _ = started.send(result);
+        if let Some(leader) = leader {
+            let _ = ended.send(wait(leader));
+        }
+    };
+    let thread = thread::Builder::new().name("crontab job".to_owned()).spawn(wait);
+    thread.map_err(|error| format!("no thread can be started for it: {error}"))?;
+    let started = start.await.expect("the thread tells")?;
+    Ok((started, Box::pin(async { end.await.expect("the thread tells") })))
+}
+
+/// Waits until a child has ended, and leaves it there: until it is reaped, nobody else gets its
+/// number.
+fn wait(child: Pid) -> End {
+    loop {
+        match waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(None) | Err(Errno::INTR) => {}
+            Ok(Some(status)) => return Ok(status),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn shown(end: End) -> String {
+    let status = match end {
+        Ok(status) => status,
+        Err(error) => return format!("ended, and cannot be waited for ({error}),"),
+    };
+    match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => format!("ended with {code}"),
         (None, Some(signal)) => format!("ended by signal {signal}"),
         (None, None) => "ended".to_owned(),
     }
 }
 
-async fn run(job: &Job, tell: impl Fn(&str) + Sync) -> Result<ExitStatus, String> {
-    let mut child = start(job, &tell)?;
-    let input = child.stdin.take().zip(job.input.as_deref());
-    let write = async {
-        if let Some((mut stdin, input)) = input {
-            // A job need not read what it is given.
+async fn write(stdin: Option<ChildStdin>, input: Option<&str>) {
+    if let (Some(stdin), Some(input)) = (stdin, input) {
+        if let Ok(mut stdin) = Async::new(stdin) {
             let _ = stdin.write_all(input.as_bytes()).await;
         }
-    };
-    let budget = Budget::new();
-    let line = |text: &str| tell(&format!("| {text}"));
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let copy = async {
-        let stdout = output::copy(stdout.expect("it is piped"), &budget, line);
-        let stderr = output::copy(stderr.expect("it is piped"), &budget, line);
-        // As with cron, a job has ended when nobody can print for it any more.
-        futures::join!(stdout, stderr)
-    };
-    let ((), (stdout, stderr), status) = futures::join!(write, copy, child.status());
-    for error in [stdout, stderr].into_iter().filter_map(Result::err) {
-        tell(&format!("its output cannot be read: {error}"));
     }
-    if budget.dropped() > 0 {
-        tell(&format!("{} bytes of output beyond {OUTPUT_MAX} are left out", budget.dropped()));
-    }
-    status.map_err(|error| error.to_string())
 }
 
-/// Starts a job in its user's home or, where that cannot be entered, in `/`.
-fn start(job: &Job, tell: impl Fn(&str)) -> Result<Child, String> {
-    let me = User::current()?;
-    let user = match &job.user {
-        Some(name) if *name != me.name => User::named(name)?,
-        _ => me.clone(),
+/// Logs what a job prints, until nobody can print for it any more.
+async fn copy(stdout: ChildStdout, tell: &impl Fn(Arguments<'_>)) {
+    let line = |text: &str| tell(format_args!("| {text}"));
+    let failed = |error: &dyn Display| tell(format_args!("its output cannot be read: {error}"));
+    let copied = match Async::new(stdout) {
+        Ok(stdout) => output::copy(stdout, line).await,
+        Err(error) => return failed(&error),
     };
-    let set = |name: &str| {
-        let mut values = job.variables.iter().rev();
-        values.find(|(set, _)| set == name).map(|(_, value)| value.as_str())
-    };
-    let shell = set("SHELL").unwrap_or("/bin/sh");
-    let home = set("HOME").unwrap_or(&user.home);
-    let spawn = |directory: &str| {
-        let mut command = std::process::Command::new(shell);
-        command
-            .arg("-c")
-            .arg(&job.command)
-            .env_clear()
-            .env("SHELL", "/bin/sh")
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", &user.home)
-            .envs(job.variables.iter().map(|(name, value)| (name, value)))
-            .env("LOGNAME", &user.name)
-            .env("USER", &user.name)
-            .current_dir(directory);
-        if user.id != me.id {
-            command.uid(user.id).gid(user.group);
+    match copied {
+        Ok(0) => {}
+        Ok(left_out) => {
+            let what = format_args!("{left_out} bytes of output beyond {OUTPUT_MAX} are left out");
+            tell(format_args!("{what}"));
         }
-        let mut command = Command::from(command);
-        let stdin = if job.input.is_some() { Stdio::piped() } else { Stdio::null() };
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
-    };
-    // Whether a directory can be entered is for the job's user to find out. So is whether the shell
-    // can be started, and the error does not say which of them it was. A second try does.
-    spawn(home).or_else(|home_error| {
-        let child = spawn("/").map_err(|error| {
-            format!("SHELL, which is {shell}, cannot be started by {}: {error}", user.name)
-        })?;
-        tell(&format!(
-            "HOME of {}, which is {home}, cannot be entered ({home_error}); it runs in /",
-            user.name
-        ));
-        Ok(child)
-    })
-}
-
-const PASSWD: &str = "/etc/passwd";
-
-/// What a line of it says.
-#[derive(Clone)]
-struct User {
-    name: String,
-    id: u32,
-    group: u32,
-    home: String,
-}
-
-impl User {
-    fn named(name: &str) -> Result<Self, String> {
-        let found = Self::find(|user| user.name == name)?;
-        found.ok_or_else(|| format!("{PASSWD} has no user named {name}"))
-    }
-
-    /// The user who runs this. Where accounts are kept elsewhere, the environment knows as well.
-    fn current() -> Result<Self, String> {
-        let id = rustix::process::geteuid().as_raw();
-        if let Some(user) = Self::find(|user| user.id == id)? {
-            return Ok(user);
-        }
-        let (Ok(name), Ok(home)) = (env::var("LOGNAME"), env::var("HOME")) else {
-            let what = "nor are both LOGNAME and HOME set in the environment";
-            return Err(format!("{PASSWD} has no user with the number {id}, {what}"));
-        };
-        Ok(Self { name, id, group: rustix::process::getegid().as_raw(), home })
-    }
-
-    fn find(is_wanted: impl Fn(&Self) -> bool) -> Result<Option<Self>, String> {
-        let passwd = fs::read_to_string(PASSWD).map_err(|error| format!("{PASSWD}: {error}"))?;
-        let mut users = passwd.lines().filter_map(|line| {
-            let fields: Vec<&str> = line.split(':').collect();
-            let [name, _, id, group, _, home, ..] = fields[..] else { return None };
-            let (id, group) = (id.parse().ok()?, group.parse().ok()?);
-            Some(Self { name: name.to_owned(), id, group, home: home.to_owned() })
-        });
-        Ok(users.find(is_wanted))
+        Err(error) => failed(&error),
     }
 }

@@ -1,8 +1,8 @@
 //! What a job prints, line by line, in a bounded space.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use smol::future::yield_now;
 use smol::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::log::visible;
@@ -11,35 +11,16 @@ use super::log::visible;
 pub(crate) const LINE_MAX: usize = 4096;
 /// How much of a job's output is logged, in bytes. A line counts as [`LINE_COST`] at least.
 pub(crate) const OUTPUT_MAX: usize = 1024 * 1024;
-const LINE_COST: usize = 64;
+pub(crate) const LINE_COST: usize = 64;
+/// Bytes that are read in one go, before other jobs have their turn. A pipe holds no more.
+const TURN: usize = 1024 * 1024;
 
-/// How much of a job's output has been logged, and how much not. Both of its streams, which one
-/// task reads, share it.
-pub(crate) struct Budget {
-    left: AtomicUsize,
-    dropped: AtomicU64,
-}
-
-impl Budget {
-    pub(crate) fn new() -> Self {
-        Self { left: AtomicUsize::new(OUTPUT_MAX), dropped: AtomicU64::new(0) }
-    }
-
-    /// How many bytes came when nothing was left.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Relaxed)
-    }
-}
-
-/// Hands each line of `stream` to `tell` as it comes, as far as the budget goes; what is over is
-/// read and counted.
-pub(crate) async fn copy(
-    stream: impl AsyncRead + Unpin,
-    budget: &Budget,
-    tell: impl Fn(&str),
-) -> io::Result<()> {
+/// Hands each line of `stream` to `tell` as it comes, up to [`OUTPUT_MAX`]. Returns the number of
+/// bytes beyond that, which are read and left out.
+pub(crate) async fn copy(stream: impl AsyncRead + Unpin, tell: impl Fn(&str)) -> io::Result<u64> {
     let mut stream = BufReader::new(stream);
-    let mut line = Line { budget, tell, text: Vec::new(), cut: 0 };
+    let mut lines = Lines { tell, room: OUTPUT_MAX, left_out: 0, text: Vec::new(), cut: 0 };
+    let mut turn = 0;
     loop {
         let bytes = stream.fill_buf().await?;
         if bytes.is_empty() {
@@ -48,31 +29,38 @@ pub(crate) async fn copy(
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             match part.strip_suffix(b"\n") {
                 Some(rest) => {
-                    line.add(rest);
-                    line.end();
+                    lines.add(rest);
+                    lines.end();
                 }
-                None => line.add(part),
+                None => lines.add(part),
             }
         }
         let length = bytes.len();
         stream.consume(length);
+        turn += length;
+        if turn >= TURN {
+            turn = 0;
+            yield_now().await;
+        }
     }
-    if !line.text.is_empty() {
-        line.end();
+    if !lines.text.is_empty() {
+        lines.end();
     }
-    Ok(())
+    Ok(lines.left_out)
 }
 
-struct Line<'a, F> {
-    budget: &'a Budget,
+struct Lines<F> {
     tell: F,
-    /// As much of it as is logged.
+    /// How much more is logged, in bytes.
+    room: usize,
+    left_out: u64,
+    /// As much of the line as is logged.
     text: Vec<u8>,
     /// How many bytes more it has.
     cut: usize,
 }
 
-impl<F: Fn(&str)> Line<'_, F> {
+impl<F: Fn(&str)> Lines<F> {
     fn add(&mut self, bytes: &[u8]) {
         let room = LINE_MAX - self.text.len();
         let (kept, cut) = bytes.split_at(room.min(bytes.len()));
@@ -81,14 +69,13 @@ impl<F: Fn(&str)> Line<'_, F> {
     }
 
     fn end(&mut self) {
-        let Budget { left, dropped } = self.budget;
         let cost = self.text.len().max(LINE_COST);
-        if left.load(Relaxed) < cost {
+        if self.room < cost {
             // Nor is a later, shorter one logged.
-            left.store(0, Relaxed);
-            dropped.fetch_add((self.text.len() + self.cut) as u64 + 1, Relaxed);
+            self.room = 0;
+            self.left_out += (self.text.len() + self.cut) as u64 + 1;
         } else {
-            left.fetch_sub(cost, Relaxed);
+            self.room -= cost;
             let text = visible(self.text.strip_suffix(b"\r").unwrap_or(&self.text));
             match self.cut {
                 0 => (self.tell)(&text),

@@ -1,6 +1,6 @@
 //! Runs jobs when they are due.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn, ready};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +12,7 @@ use tourbillon::cron::{Missed, Tick};
 
 use super::due::Due;
 use super::files::{Entry, Files};
-use super::job::execute;
+use super::jobs::Jobs;
 use super::log::{Log, shown};
 
 /// A clock that is set back by more than this was wrong, and cron starts from the new time.
@@ -33,6 +33,7 @@ pub(crate) struct Runner {
     timer: Timer,
     log: Log,
     due: Due,
+    jobs: Jobs,
     /// Whether the files were looked at since something became due.
     looked: bool,
     /// The latest time that the clock has shown.
@@ -48,16 +49,19 @@ impl Runner {
         let now = timer.wall_now();
         let due = Due::new(&[], |ticks| ticks);
         let (timer, last) = (timer.clone(), (now, timer.now()));
+        let jobs = Jobs::new();
+        let (looked, latest, wake_ups) = (false, now, 0);
         let mut runner =
-            Self { files, policy, timer, log, due, looked: false, latest: now, last, wake_ups: 0 };
+            Self { files, policy, timer, log, due, jobs, looked, latest, last, wake_ups };
         for entry in runner.load(None).iter().filter(|entry| entry.job.when.is_none()) {
             runner.start(Arc::clone(entry));
         }
         runner
     }
 
-    /// Runs jobs until a signal other than SIGHUP comes.
-    pub(crate) async fn run(&mut self, mut signals: impl Stream<Item = Signal> + Unpin) {
+    /// Runs jobs until a signal other than SIGHUP comes, and ends those that still run. Another
+    /// such signal kills them.
+    pub(crate) async fn run(mut self, mut signals: impl Stream<Item = Signal> + Unpin) {
         loop {
             match self.event(&mut signals).await {
                 // A file that changed before a job of it is due is read before the job is run. Once
@@ -82,6 +86,13 @@ impl Runner {
                 Event::Signal(_) => break,
             }
         }
+        let mut signals = signals.filter(|signal| ready(*signal != Signal::Hup));
+        let hurry = async {
+            if signals.next().await.is_none() {
+                pending().await
+            }
+        };
+        self.jobs.end(&self.log, hurry).await;
         let driver = self.timer.stats().driver_wakeups;
         let own = self.wake_ups;
         self.log
@@ -105,7 +116,7 @@ impl Runner {
     }
 
     fn start(&self, entry: Arc<Entry>) {
-        smol::spawn(execute(entry, self.log.clone())).detach();
+        self.jobs.start(entry, self.log.clone());
     }
 
     /// Waits for a job or a signal, and counts how often it is woken.

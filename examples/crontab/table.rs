@@ -89,7 +89,8 @@ pub(crate) fn parse(
     let mut faults = Vec::new();
     let mut variables = Vec::new();
     let mut zone = zone.to_owned();
-    for (place, bytes) in text.as_ref().split(|byte| *byte == b'\n').enumerate() {
+    let mut lines = text.as_ref().split(|byte| *byte == b'\n').enumerate().peekable();
+    while let Some((place, bytes)) = lines.next() {
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let text = &*String::from_utf8_lossy(bytes);
         let start = text.len() - text.trim_start_matches([' ', '\t']).len();
@@ -98,6 +99,9 @@ pub(crate) fn parse(
             continue;
         }
         let line = Line { number: place + 1, text };
+        if lines.peek().is_none() {
+            faults.push(line.fault_at(text.len()..text.len(), NO_LINE_END));
+        }
         if let Err(error) = std::str::from_utf8(bytes) {
             // What is before it is the same in the text, and in place of it is one character.
             let at = error.valid_up_to();
@@ -123,6 +127,7 @@ pub(crate) fn parse(
 }
 
 const NOT_UTF8: &str = "this is not UTF-8";
+const NO_LINE_END: &str = "the last line does not end with a newline";
 
 #[derive(Clone, Copy)]
 struct Line<'a> {
@@ -235,7 +240,8 @@ fn is_quote(c: char) -> bool {
     c == '"' || c == '\''
 }
 
-/// Parts a command from its input at the first `%`. Later ones are line ends, and `\%` is a `%`.
+/// Parts a command from its input at the first `%`. Later ones are line ends, and `\%` is a `%`. In
+/// the command, but not in its input, `\\` is a `\`.
 fn split(text: &str) -> (String, Option<String>) {
     let mut command = String::new();
     let mut input: Option<String> = None;
@@ -243,6 +249,7 @@ fn split(text: &str) -> (String, Option<String>) {
     while let Some(c) = rest.next() {
         let c = match c {
             '\\' if rest.peek() == Some(&'%') => rest.next().unwrap_or(c),
+            '\\' if rest.peek() == Some(&'\\') && input.is_none() => rest.next().unwrap_or(c),
             '%' if input.is_none() => {
                 input = Some(String::new());
                 continue;

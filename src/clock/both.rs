@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
+use crate::clock::pair::Pair;
 use crate::clock::saturating_add;
 use crate::time::{Instant, SystemTime};
 
 /// A step has to be larger than this to be seen: more than what lies between the readings of two
-/// clocks, most of the time.
+/// clocks, however busy the machine is.
 const TOLERANCE: Duration = Duration::from_millis(1);
 
-/// How often to read both clocks anew if the thread was interrupted in between.
-const TRIES: usize = 8;
-
-/// What the system's two clocks show at one moment.
+/// Readings of the system's two clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Both {
     monotonic: Instant,
@@ -21,18 +19,12 @@ pub(super) struct Both {
 
 impl Both {
     pub(super) fn now() -> Self {
-        let mut tries = 0;
-        loop {
-            let (monotonic, wall) = (Instant::now(), SystemTime::now());
-            tries += 1;
-            if tries == TRIES || monotonic.elapsed() < TOLERANCE / 4 {
-                return Self { monotonic, wall };
-            }
-        }
+        let pair = Pair::read(Instant::now, SystemTime::now);
+        Self { monotonic: pair.before, wall: pair.between }
     }
 
-    /// Whether the wall clock was set since `earlier`, as far as the two clocks tell. What slews
-    /// them slews both.
+    /// Returns whether the wall clock was set since `earlier`, as far as the two clocks tell. What
+    /// slews them slews both.
     pub(super) fn shows_step_since(&self, earlier: &Self) -> bool {
         let elapsed = self.monotonic.saturating_duration_since(earlier.monotonic);
         let expected = saturating_add(earlier.wall, elapsed);

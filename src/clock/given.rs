@@ -1,4 +1,4 @@
-//! Where the time comes from, without an operating system: a clock that the user gives.
+//! Source of the time without an operating system: a clock that the user gives.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -27,7 +27,7 @@ impl Clock {
         self.now()
     }
 
-    /// Whether `deadline` has come. Never true too soon.
+    /// Returns whether `deadline` has come. Never true too soon.
     pub(crate) fn has_passed(&self, deadline: Tick) -> bool {
         self.now() >= deadline
     }
@@ -40,7 +40,7 @@ impl Clock {
         None
     }
 
-    /// Whether the clock moves only when it is moved.
+    /// Returns whether the clock moves only when it is moved.
     pub(crate) fn is_virtual(&self) -> bool {
         false
     }

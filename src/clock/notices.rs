@@ -1,6 +1,6 @@
 //! The system's notices of steps of its wall clock, and a timer for rechecks.
 
-/// Why [`Notices::wait`] returned.
+/// Reasons for [`Notices::wait`] to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     /// The wall clock was set.
@@ -95,7 +95,7 @@ mod linux {
     }
 
     impl Recheck {
-        /// Has [`Notices::wait`] return `after` from now.
+        /// Makes [`Notices::wait`] return `after` from now.
         pub(in crate::clock) fn start(&self, after: Duration) -> io::Result<()> {
             set(&self.0, 0, after.as_secs().try_into().unwrap_or(libc::time_t::MAX))
         }

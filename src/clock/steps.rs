@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::clock::both::Both;
 use crate::clock::notices::{Notice, Notices, Recheck};
-use crate::foreign::guarded;
-use crate::fork::PerProcess;
+use crate::foreign::{Running, guarded};
+use crate::fork::{self, Generation, PerProcess};
 use crate::sync::unmodelled::AtomicU64;
-use crate::sync::{Mutex, MutexGuard, OnceLock, Ordering, lock, spawn};
+use crate::sync::{Mutex, MutexGuard, Ordering, SetOnce, lock, spawn};
 
-/// How often the wall clock is compared with the monotonic one, in case there was no notice of a
-/// step. Seldom enough to cost nothing that can be measured; and half of cron's minute, so that
-/// what a step makes due is still on time when it is found.
+/// Period at which the wall clock is compared with the monotonic one, in case there was no notice
+/// of a step. Seldom enough to cost nothing that can be measured; and half of cron's minute, so
+/// that what a step makes due is still on time when it is found.
 pub(crate) const RECHECK: Duration = Duration::from_secs(30);
 
 /// The name of the thread that waits for steps of the system's clock.
@@ -36,7 +36,7 @@ pub(crate) struct Steps {
     waiting: PerProcess<Mutex<Waiting>>,
 }
 
-/// What announces the steps.
+/// Source of the announcements of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The thread that sets a virtual clock.
@@ -51,7 +51,7 @@ struct Waiting {
     announcer: Announcer,
 }
 
-/// What announces steps at present.
+/// Present source of announcements.
 #[derive(Debug)]
 enum Announcer {
     Nobody,
@@ -65,7 +65,7 @@ enum Announcer {
 }
 
 impl Announcer {
-    /// Has the clocks compared every [`RECHECK`], if a watcher does that.
+    /// Makes the watcher, if there is one, compare the clocks every [`RECHECK`].
     fn recheck(&mut self) -> io::Result<()> {
         if let Self::Watcher { recheck, running: running @ false } = self {
             recheck.start(RECHECK)?;
@@ -75,12 +75,12 @@ impl Announcer {
     }
 }
 
-/// What a waker that is registered has to be woken by.
+/// Announcements that a registered waker needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// The system's notices.
     Notices,
-    /// Those, and what a recheck shows without one.
+    /// Notices, and steps that a recheck shows without one.
     Rechecks,
 }
 
@@ -107,7 +107,7 @@ impl Registration {
     }
 }
 
-/// What [`Steps::watch`] found.
+/// Result of [`Steps::watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     /// A waker was registered under the key already, so there was no step since.
@@ -119,14 +119,14 @@ pub(crate) enum Watch {
 }
 
 impl Steps {
-    /// Of a virtual clock.
+    /// Makes the steps of a virtual clock.
     pub(crate) fn of_a_virtual_clock() -> Self {
         Self::new(Source::Setter)
     }
 
-    /// Of the system's clock, in this process.
+    /// Returns the steps of the system's clock, in this process.
     pub(crate) fn of_the_system() -> &'static Self {
-        static SYSTEM: OnceLock<Steps> = OnceLock::new();
+        static SYSTEM: SetOnce<Steps> = SetOnce::new();
         SYSTEM.get_or_init(|| Self::new(Source::Watcher))
     }
 
@@ -138,7 +138,7 @@ impl Steps {
         lock(self.waiting.get(|_| Waiting::from(self.source)))
     }
 
-    /// Has `waker` woken at the next step, once, in the place of the one under the same key.
+    /// Registers `waker` for the next step, once, in the place of the one under the same key.
     pub(crate) fn watch(&self, key: Registration, waker: &Waker, need: Need) -> Watch {
         {
             let mut waiting = self.lock();
@@ -177,6 +177,7 @@ impl Steps {
     /// Wakes all registered wakers: the clock was set. Returns how many panicked.
     pub(crate) fn announce(&self) -> u64 {
         let wakers = std::mem::take(&mut self.lock().wakers);
+        let _running = Running::begin();
         wakers.into_values().map(|(_, waker)| u64::from(guarded(|| waker.wake()).is_none())).sum()
     }
 
@@ -199,8 +200,8 @@ impl Steps {
 
 /// Starts the thread that announces the steps of the system's clock.
 ///
-/// It lives as long as the process. From when this returns, no step goes unannounced of which there
-/// is a notice, nor any other while the time of the recheck is running.
+/// The watcher lives as long as the process. From when this returns, no step goes unannounced of
+/// which there is a notice, nor any other while the time of the recheck is running.
 #[cold]
 fn start_watcher() -> io::Result<Recheck> {
     let (notices, recheck) = Notices::subscribe()?;
@@ -216,13 +217,18 @@ fn start_watcher() -> io::Result<Recheck> {
 
 /// Announces the steps of the system's clock, of which `clocks` show none yet.
 fn announce_all(steps: &Steps, mut notices: Notices, mut clocks: Both) -> io::Result<()> {
+    let generation = Generation::at_birth();
     loop {
         let notice = notices.wait()?;
         let now = Both::now();
         if notice == Notice::Step || now.shows_step_since(&clocks) {
             // Before the announcement: a step after this reading is the next one.
             clocks = now;
-            steps.announce();
+            let panics = steps.announce();
+            if generation.is_past() {
+                // A waker has forked, and this is the child: its copy of a thread of ours.
+                fork::end_child(panics > 0);
+            }
         }
         if notice == Notice::Recheck {
             steps.recheck_again()?;

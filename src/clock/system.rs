@@ -1,6 +1,8 @@
 //! The system's clocks: the monotonic one, and one that counts suspend.
 
 use crate::clock::TimeLine;
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+use crate::clock::pair::Pair;
 use crate::tick::Tick;
 use crate::time::Instant;
 
@@ -14,14 +16,13 @@ pub(crate) struct Monotonic {
 
 impl Monotonic {
     pub(super) fn new() -> Self {
-        let base = Instant::now();
-        Self {
-            // Read after the base, so that coarse time seems earlier than it is and never later;
-            // and right after it, as it seems earlier by what lies between for as long as it lives.
-            #[cfg(target_os = "linux")]
-            coarse: coarse::Coarse::starting_now(),
-            line: TimeLine::starting_at(base),
+        #[cfg(target_os = "linux")]
+        {
+            let (line, coarse) = coarse::Coarse::starting_now();
+            Self { line, coarse }
         }
+        #[cfg(not(target_os = "linux"))]
+        Self { line: TimeLine::starting_at(Instant::now()) }
     }
 
     pub(super) fn now(&self) -> Tick {
@@ -58,30 +59,44 @@ mod coarse {
     //! `CLOCK_MONOTONIC_COARSE`: the monotonic clock as of the kernel's last tick, 1 to 10 ms ago.
 
     use super::{nanos, read};
+    use crate::clock::TimeLine;
+    use crate::clock::pair::Pair;
     use crate::tick::Tick;
+    use crate::time::Instant;
 
     /// The longest and the shortest step of a kernel's, in nanoseconds: 100 and 1,000 ticks a
     /// second.
     const LONGEST_STEP: libc::c_long = 10_000_000;
     const SHORTEST_STEP: u64 = 1_000_000;
 
-    /// It lags by less than so many of its steps while the kernel's timekeeping runs: by one, and
-    /// by what delays the interrupt that makes it.
+    /// Steps by which it lags at most while the kernel's timekeeping runs: by one, and by what
+    /// delays the interrupt that makes it.
     const STEPS: u64 = 3;
 
     #[derive(Clone)]
     pub(super) struct Coarse {
         /// More than the clock lags, in nanoseconds.
         lag: u64,
-        /// What to add to a reading, wrapping, to have a tick. From the exact clock's reading at
-        /// [`Tick::ORIGIN`], or a little later.
+        /// Number to add to a reading, wrapping, for a tick. From the exact clock's reading at
+        /// [`Tick::ORIGIN`], or a later one.
         offset: u64,
     }
 
     impl Coarse {
-        pub(super) fn starting_now() -> Self {
-            let offset = Tick::ORIGIN.raw().wrapping_sub(read(libc::CLOCK_MONOTONIC));
-            Self { lag: step().max(SHORTEST_STEP) * STEPS, offset }
+        /// A time line that begins now, and the coarse clock beside it.
+        ///
+        /// One reading is the origin of both, so nothing can come in between: an `Instant` is a
+        /// reading of `CLOCK_MONOTONIC`, and shows its numbers. `std` does not promise that, so
+        /// they have to lie between two readings of that clock itself. If they do not, the second
+        /// of the closest pair is the coarse clock's origin: that seems earlier than it is by what
+        /// lies between for as long as it lives, but never later.
+        pub(super) fn starting_now() -> (TimeLine, Self) {
+            let Pair { before, between: base, after } =
+                Pair::read(|| read(libc::CLOCK_MONOTONIC), Instant::now);
+            let line = TimeLine::starting_at(base);
+            let own = line.reading_of_base().filter(|reading| (before..=after).contains(reading));
+            let offset = Tick::ORIGIN.raw().wrapping_sub(own.unwrap_or(after));
+            (line, Self { lag: step().max(SHORTEST_STEP) * STEPS, offset })
         }
 
         #[inline]
@@ -101,8 +116,8 @@ mod coarse {
         }
     }
 
-    /// By how much the kernel moves the clock each time, in nanoseconds, as it says itself. Miri
-    /// does not know that call.
+    /// Returns by how much the kernel moves the clock each time, in nanoseconds, as it says itself.
+    /// Miri does not know that call.
     fn step() -> u64 {
         #[cfg_attr(miri, expect(unused_mut))]
         let mut step = libc::timespec { tv_sec: 0, tv_nsec: LONGEST_STEP };
@@ -123,7 +138,7 @@ mod coarse {
 
         #[test]
         fn only_what_is_certain_is_answered() {
-            let clock = Coarse::starting_now();
+            let (_, clock) = Coarse::starting_now();
             let exact = || Tick::from_raw(read(libc::CLOCK_MONOTONIC).wrapping_add(clock.offset));
             for _ in 0..if cfg!(miri) { 10 } else { 10_000 } {
                 let before = exact();
@@ -135,6 +150,13 @@ mod coarse {
                 let far = exact().saturating_add(Duration::from_secs(60));
                 assert_eq!(clock.has_passed(far), Some(false));
             }
+        }
+
+        #[test]
+        fn the_origin_of_the_coarse_clock_is_the_reading_of_the_base_itself() {
+            let (line, clock) = Coarse::starting_now();
+            let origin = Tick::ORIGIN.raw().wrapping_sub(clock.offset);
+            assert_eq!(line.reading_of_base(), Some(origin));
         }
     }
 }
@@ -163,7 +185,7 @@ fn nanos(time: &libc::timespec) -> u64 {
 #[derive(Clone)]
 pub(crate) struct Boottime {
     pub(super) line: TimeLine,
-    /// What to add to its reading, wrapping, for a tick.
+    /// Number to add to its reading, wrapping, for a tick.
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     offset: u64,
 }
@@ -178,10 +200,10 @@ impl Boottime {
     const ID: libc::clockid_t = libc::CLOCK_MONOTONIC_RAW;
 
     pub(super) fn new() -> Option<Self> {
-        // The reading comes right after the base, so that the clock seems earlier than it is beside
-        // instants, and never later.
-        let base = Instant::now();
-        let offset = Tick::ORIGIN.raw().wrapping_sub(read(Self::ID));
+        let Pair { between: base, after, .. } = Pair::read(|| read(Self::ID), Instant::now);
+        // The reading after the base, so that the clock seems earlier than it is beside instants,
+        // and never later. It does so for as long as it lives.
+        let offset = Tick::ORIGIN.raw().wrapping_sub(after);
         Some(Self { line: TimeLine::starting_at(base), offset })
     }
 

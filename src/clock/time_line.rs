@@ -1,4 +1,4 @@
-//! From instants to ticks and back.
+//! Time lines: instants to ticks and back.
 
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::time::Instant;
 pub(crate) struct TimeLine {
     /// The instant at [`Tick::ORIGIN`].
     base: Instant,
-    /// What to add to a [reading](Reading) to have a tick.
+    /// Number to add to a [reading](Reading) for a tick.
     offset: u64,
     /// Readings of so many seconds or more are left to subtraction; all, where none is sound.
     seconds_end: u64,
@@ -26,6 +26,13 @@ impl TimeLine {
             offset: Tick::ORIGIN.raw().wrapping_sub(reading.nanos()),
             seconds_end: if sound { Reading::SECONDS_END } else { 0 },
         }
+    }
+
+    /// The nanoseconds that the instant at [`Tick::ORIGIN`] shows of itself; `None` if they are not
+    /// sound. They count from where the system's clock does, as far as `std` takes them from there.
+    #[cfg(target_os = "linux")]
+    pub(super) fn reading_of_base(&self) -> Option<u64> {
+        (self.seconds_end > 0).then(|| Tick::ORIGIN.raw().wrapping_sub(self.offset))
     }
 
     /// The tick of `instant`: exact within the time line, saturated outside.
@@ -74,7 +81,7 @@ impl TimeLine {
     }
 }
 
-/// What an [`Instant`] shows of itself where it is hashed.
+/// Reading that an [`Instant`] shows of itself where it is hashed.
 ///
 /// To subtract two instants is a call into `std` that takes longer than all else that a reset to
 /// later does. Hashing one is inlined, and on every platform of today hands over the seconds and
@@ -87,7 +94,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// As many as 2^62 nanoseconds have, or just less.
+    /// Seconds of 2^62 nanoseconds, rounded down.
     const SECONDS_END: u64 = (1 << 62) / NANOS_PER_SEC;
 
     #[inline]
@@ -103,7 +110,8 @@ impl Reading {
         self.seconds.wrapping_mul(NANOS_PER_SEC).wrapping_add(u64::from(self.nanos))
     }
 
-    /// Whether the readings of instants lie as far apart as the instants, near `base` and far.
+    /// Returns whether the readings of instants lie as far apart as the instants, near `base` and
+    /// far.
     fn is_sound_around(base: Instant) -> bool {
         let from = Self::of(base).nanos();
         (0..61).map(|bit| Duration::from_nanos((1 << bit) - 1)).all(|span| {

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use crate::clock::{Steps, TimeLine, saturating_add};
+use crate::foreign::Running;
 use crate::fork::PerProcess;
 use crate::sync::{
-    AtomicU64, Condvar, Mutex, MutexGuard, Ordering, ThreadId, lock, this_thread, try_lock, wait,
+    AtomicU64, Condvar, Mutex, MutexGuard, Ordering, RwLock, ThreadId, lock, replace, this_thread,
+    try_read, wait,
 };
 use crate::tick::Tick;
 use crate::time::{Instant, SystemTime};
@@ -24,14 +26,14 @@ pub(crate) struct VirtualTime {
     pub(crate) steps: Steps,
 }
 
-/// Where the threads that move a clock meet.
+/// Meeting place of the threads that move a clock.
 struct Movers {
     moves: Mutex<Moves>,
     /// Signalled when a thread is through with moving the clock.
     moved: Condvar,
 }
 
-/// How far a virtual clock is to be moved, and by which thread. One at a time does it, so that each
+/// Goal of a virtual clock, and the thread that moves it. One at a time does it, so that each
 /// deadline's wakers run before the next deadline's; others add to the goal and wait.
 struct Moves {
     goal: Tick,
@@ -39,7 +41,7 @@ struct Moves {
 }
 
 impl Movers {
-    /// Of a clock that shows `now`, and which nobody moves.
+    /// Makes those of a clock that shows `now`, and which nobody moves.
     fn at(now: Tick) -> Self {
         let moves = Mutex::new(Moves { goal: now, mover: None });
         Self { moves, moved: Condvar::new() }
@@ -49,18 +51,26 @@ impl Movers {
 /// When the wall was set last, and to what. It goes along with the clock from there.
 type Setting = (Tick, SystemTime);
 
-/// The setting, twice, for a child process, which cannot get at what is behind a lock that was held
-/// as it was forked. Locked one at a time, by who holds the lock of the [`Moves`].
-struct Wall([Mutex<Setting>; 2]);
+/// The setting, twice, for a child process, which cannot get at what was being written as it was
+/// forked. Written one place at a time, by the thread that holds the lock of the [`Moves`].
+struct Wall([RwLock<Setting>; 2]);
 
 impl Wall {
     fn new(setting: Setting) -> Self {
-        Self([Mutex::new(setting), Mutex::new(setting)])
+        Self([RwLock::new(setting), RwLock::new(setting)])
     }
 
-    /// The setting, in a child of the process whose this is.
-    fn inherited(&self) -> Setting {
-        *self.0.iter().find_map(try_lock).expect("no more than one was held")
+    /// The setting. Called with the lock of the [`Moves`], or in a child of the process whose
+    /// setting it is. There it only reads, as several threads, and a fork, may meet here.
+    fn get(&self) -> Setting {
+        *self.0.iter().find_map(try_read).expect("no more than one place is being written")
+    }
+
+    /// Called with the lock of the [`Moves`].
+    fn set(&self, setting: Setting) {
+        for place in &self.0 {
+            replace(place, setting);
+        }
     }
 }
 
@@ -89,8 +99,8 @@ impl VirtualTime {
         Tick::from_raw(self.now.load(Ordering::Relaxed))
     }
 
-    /// Of this process. In a child the clock shows what it showed as that was forked, and
-    /// the thread that moved it is not there.
+    /// Returns those of this process. In a child the clock shows what it showed as that was forked,
+    /// and the thread that moved it is not there.
     fn movers(&self) -> &Movers {
         self.movers.get(|_| Movers::at(self.now()))
     }
@@ -99,13 +109,13 @@ impl VirtualTime {
         lock(&self.movers().moves)
     }
 
-    fn wall(&self) -> &[Mutex<Setting>; 2] {
-        &self.wall.get(|parents| Wall::new(parents.inherited())).0
+    fn wall(&self) -> &Wall {
+        self.wall.get(|parents| Wall::new(parents.get()))
     }
 
     pub(crate) fn wall_now(&self) -> SystemTime {
         let _order = self.moves();
-        let (set, wall) = *lock(&self.wall()[0]);
+        let (set, wall) = self.wall().get();
         saturating_add(wall, self.now().since(set))
     }
 
@@ -114,16 +124,13 @@ impl VirtualTime {
     pub(crate) fn set_wall(&self, set: impl FnOnce(SystemTime) -> SystemTime) -> u64 {
         let order = self.moves();
         let now = self.now();
-        let (before, wall) = *lock(&self.wall()[0]);
-        let setting = (now, set(saturating_add(wall, now.since(before))));
-        for place in self.wall() {
-            *lock(place) = setting;
-        }
+        let (before, wall) = self.wall().get();
+        self.wall().set((now, set(saturating_add(wall, now.since(before)))));
         drop(order);
         self.steps.announce()
     }
 
-    /// Whether the calling thread is moving the clock, and runs in a waker.
+    /// Returns whether the calling thread is moving the clock, and runs in a waker.
     pub(crate) fn is_moved_here(&self) -> bool {
         self.moves().mover == Some(this_thread())
     }
@@ -131,32 +138,39 @@ impl VirtualTime {
     /// Adds to the goal, and moves until there, or waits until another thread has moved there.
     ///
     /// `step` moves the clock to the goal that it is given, and returns how many timers it fired.
-    /// Returns at once within a `step` of the same thread, whose mover sees the new goal.
+    ///
+    /// `None` if the goal is left to the thread that moves the clock, which sees it before it
+    /// leaves: within a `step` of the calling thread, and on any thread that [runs](Running) a
+    /// waker. That one does not wait for another, which may be in a waker too and wait for it: as
+    /// two threads do that each move one clock, and whose wakers move the other's.
     pub(crate) fn reach(
         &self,
         goal: impl FnOnce(Tick) -> Tick,
         mut step: impl FnMut(Tick) -> usize,
-    ) -> usize {
-        let me = this_thread();
+    ) -> Option<usize> {
         let mut moves = self.moves();
         moves.goal = goal(moves.goal).min(Tick::LAST);
         let own = moves.goal;
-        while let Some(mover) = moves.mover {
-            if mover == me {
-                return 0;
+        while moves.mover.is_some() {
+            if Running::is_on() {
+                return None;
             }
             moves = wait(&self.movers().moved, moves);
             let there = self.now() >= own;
             if moves.mover.is_none() && there {
-                return 0;
+                return Some(0);
             }
         }
-        moves.mover = Some(me);
+        moves.mover = Some(this_thread());
         let mut fired = 0;
         loop {
             let goal = moves.goal;
             drop(moves);
-            fired += step(goal);
+            {
+                // Also where no waker runs, but a subscriber.
+                let _running = Running::begin();
+                fired += step(goal);
+            }
             moves = self.moves();
             if moves.goal == goal {
                 break;
@@ -165,7 +179,7 @@ impl VirtualTime {
         moves.mover = None;
         drop(moves);
         self.movers().moved.notify_all();
-        fired
+        Some(fired)
     }
 
     /// Adds to the goal, and shows it at once.
@@ -186,5 +200,27 @@ impl VirtualTime {
     pub(crate) fn move_to(&self, tick: Tick) {
         // ORDERING: Relaxed; see `now`.
         self.now.fetch_max(tick.min(Tick::LAST).raw(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+
+    /// What a child finds if it is forked while another thread writes either place.
+    #[test]
+    fn a_wall_setting_is_there_while_either_place_is_written() {
+        let time = VirtualTime::new();
+        let setting = |secs| (time.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(secs));
+        for secs in [1, 2] {
+            time.set_wall(|_| setting(secs).1);
+            for place in &time.wall().0 {
+                let _held = place.write().expect("no panic");
+                assert_eq!(time.wall().get(), setting(secs));
+            }
+        }
+        // Nor does a child that reads keep another from it.
+        let _read = time.wall().0.each_ref().map(|place| place.read().expect("no panic"));
+        assert_eq!(time.wall().get(), setting(2));
     }
 }

@@ -1,10 +1,10 @@
-//! Why an expression was refused, and where.
+//! Errors of expressions: the reason for a refusal, and the place.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-/// How many characters of a faulty text an error keeps and shows: longer than any field that is
+/// Most characters of a faulty text that an error keeps and shows: longer than any field that is
 /// meant, and short enough for a line of a log.
 const SHOWN_CHARS: usize = 32;
 
@@ -42,7 +42,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// What is wrong with an expression.
+/// Faults of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParseErrorKind {
@@ -54,7 +54,7 @@ pub enum ParseErrorKind {
     UnknownNickname,
     /// `@reboot`, which is no time.
     Reboot,
-    /// What follows `@every` is no period, such as `90s` or `1h30m`, of a second or more.
+    /// The text after `@every` is no period, such as `90s` or `1h30m`, of a second or more.
     BadPeriod,
     /// Nothing stands where a value should.
     Empty,
@@ -81,7 +81,8 @@ pub enum ParseErrorKind {
     UnknownZone,
 }
 
-/// Why [`Cron::parse`](super::Cron::parse) refused an expression or a zone, and where in it.
+/// Error of [`Cron::parse`](super::Cron::parse): the fault of an expression or a zone, and its
+/// place.
 ///
 /// # Examples
 ///
@@ -128,12 +129,13 @@ impl ParseError {
         Self { kind, field: field.into(), found: found[..end].to_owned(), range }
     }
 
-    /// What is wrong.
+    /// Returns the fault.
     pub fn kind(&self) -> ParseErrorKind {
         self.kind
     }
 
-    /// Which field it is in; `None` if there are too few or too many, or one nickname for all.
+    /// Returns the field with the fault; `None` if there are too few or too many, or one nickname
+    /// for all.
     pub fn field(&self) -> Option<Field> {
         self.field
     }
@@ -144,7 +146,7 @@ impl ParseError {
         &self.found
     }
 
-    /// Where the faulty text is, all of it, in bytes: in the zone's name if the field is
+    /// Returns the range of the faulty text, in bytes: in the zone's name if the field is
     /// [`Field::Zone`], otherwise in the expression.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
@@ -189,7 +191,7 @@ impl Error for ParseError {}
 /// Text from outside, as a message shows it.
 struct Shown<'a> {
     text: &'a str,
-    /// Whether more follows.
+    /// True if more follows.
     cut: bool,
 }
 

@@ -104,7 +104,7 @@ enum Rule {
 #[derive(Clone)]
 struct Times {
     pattern: croner::Cron,
-    /// Whether they are of leap years alone, or of the others.
+    /// Only leap years if true, only the others if false.
     leap: Option<bool>,
 }
 
@@ -131,8 +131,8 @@ impl Times {
         }
     }
 
-    /// Whether any day suits. In 28 years without a century's exception, months of each length
-    /// begin on each day of the week, so what has not come by then never does.
+    /// Returns whether any day suits. In 28 years without a century's exception, months of each
+    /// length begin on each day of the week, so what has not come by then never does.
     fn have_a_day(&self) -> bool {
         let days = Date::constant(2000, 1, 1).series(jiff::Span::new().days(1));
         days.take_while(|day| day.year() < 2028).filter(|day| self.are_in(day.year())).any(|day| {
@@ -183,7 +183,8 @@ impl Cron {
         self.zone.iana_name().unwrap_or("UTC")
     }
 
-    /// What clocks in the zone show at `time`; `None` outside the years -9999 to 9999.
+    /// Returns the time that clocks in the zone show at `time`; `None` outside the years -9999 to
+    /// 9999.
     ///
     /// # Examples
     ///

@@ -24,12 +24,12 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Whether any value suits, and the field begins with `*`.
+    /// Returns whether any value suits, and the field begins with `*`.
     pub(super) fn is_any(&self) -> bool {
         self.is_starred && self.plain == self.all
     }
 
-    /// Whether there is an `L-3`, and it makes a difference.
+    /// Returns whether there is an `L-3`, and it makes a difference.
     pub(super) fn counts_from_last(&self) -> bool {
         self.before_last != 0 && !self.is_any()
     }
@@ -71,7 +71,7 @@ impl Values {
     }
 }
 
-/// What a field may hold.
+/// Reader of one field, with the values that it may hold.
 struct Reader {
     field: Field,
     min: u8,

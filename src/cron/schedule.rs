@@ -8,8 +8,8 @@ use crate::time::SystemTime;
 
 /// A calendar: for any time, the next occurrence after it.
 ///
-/// It reads no clock and keeps no state, so it can be asked about any time, in any order. That
-/// makes your own calendar (of tides, or of bank holidays) easy to write and to test.
+/// A schedule reads no clock and keeps no state, so it can be asked about any time, in any order.
+/// That makes your own calendar (of tides, or of bank holidays) easy to write and to test.
 /// [`ticks`](Self::ticks) does the waiting.
 ///
 /// # Examples

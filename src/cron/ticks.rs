@@ -14,10 +14,10 @@ use crate::time::{SystemTime, to_std};
 use crate::timer::Timer;
 use crate::wall::WallSleep;
 
-/// How many occurrences a poll asks the schedule for before other tasks get their turn.
+/// Occurrences that a poll asks the schedule for before other tasks get their turn.
 const ASKED_MAX: usize = 64;
 
-/// For how long an occurrence is on time by default: cron's minute.
+/// Time for which an occurrence is on time by default: cron's minute.
 const ON_TIME: Duration = Duration::from_secs(60);
 
 /// The policy for missed occurrences.
@@ -66,9 +66,9 @@ pub enum Missed {
     Coalesce,
     /// Delivers them one by one, oldest first, within these limits. Skips those beyond.
     CatchUp {
-        /// How many missed occurrences come: the newest of those that are found together.
+        /// Most missed occurrences that come: the newest of those that are found together.
         max_count: u64,
-        /// How long ago the oldest of them may have been due when it comes.
+        /// Longest time since the oldest of them was due when it comes.
         max_age: Duration,
     },
 }
@@ -92,7 +92,8 @@ impl Tick {
         self.woke
     }
 
-    /// How many occurrences since the last tick were skipped, or are delivered with this one.
+    /// Returns the number of occurrences since the last tick that were skipped, or are delivered
+    /// with this one.
     pub fn missed(&self) -> u64 {
         self.missed
     }
@@ -157,19 +158,19 @@ pub struct Ticks<S> {
     /// Ends at `next`, while there is no backlog.
     sleep: WallSleep,
     backlog: Option<Backlog>,
-    /// What was given up since the last tick.
+    /// Occurrences given up since the last tick.
     missed: u64,
 }
 
-/// What was found due when the sleep ended.
+/// Occurrences found due when the sleep ended.
 #[derive(Clone, Copy, Debug)]
 struct Backlog {
     found: SystemTime,
     /// The last that is known to be due at `found`; `Ticks::next` is the first.
     newest: SystemTime,
-    /// How many there are from the first to `newest`, both included.
+    /// Number of them from the first to `newest`, both included.
     held: u64,
-    /// Whether `newest` is the last there is.
+    /// True if `newest` is the last there is.
     is_complete: bool,
 }
 
@@ -215,7 +216,7 @@ impl<S: Schedule> Ticks<S> {
     /// Sets how late an occurrence may come and still be on time, if the next one is not due yet; a
     /// minute by default.
     ///
-    /// It makes no difference to [`Missed::Coalesce`].
+    /// The span makes no difference to [`Missed::Coalesce`].
     ///
     /// # Examples
     ///

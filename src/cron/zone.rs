@@ -1,4 +1,4 @@
-//! From civil times to instants: the rule for daylight saving.
+//! The rule for daylight saving: civil times to instants.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -7,7 +7,7 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 /// A gap this long is a calendar change, not daylight saving.
 const NEW_CALENDAR_S: i32 = 3 * 3600;
 
-/// What becomes of times that the clock skips or shows twice.
+/// Rules for times that the clock skips or shows twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Skipped: as soon as they are. Twice: at the first.
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Interval,
 }
 
-/// Where a search for a time on the wall starts.
+/// Start of a search for a time on the wall.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum From {
     /// Past this.
@@ -29,9 +29,9 @@ pub(super) enum From {
 /// that `search` finds, by the rule of `kind`. `search` returns the earliest of them from a start
 /// on, and knows no zones.
 ///
-/// Why nothing is passed over, and nothing comes twice. Let `w` be what the wall shows at `after`.
-/// On a clock that is never changed, times are later than `w` just when their instants are later
-/// than `after`, and the first that `search` finds is the answer. Otherwise:
+/// Nothing is passed over, and nothing comes twice. Let `w` be what the wall shows at `after`. On a
+/// clock that is never changed, times are later than `w` just when their instants are later than
+/// `after`, and the first that `search` finds is the answer. Otherwise:
 ///
 /// - `w` is shown once, and the time found is shown twice: its first showing is later than `after`,
 ///   since the showings before the change are in order.

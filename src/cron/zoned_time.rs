@@ -61,7 +61,7 @@ impl ZonedTime {
         self.0.second().unsigned_abs()
     }
 
-    /// How far the zone is ahead of UTC at that time, in seconds; negative in the west.
+    /// Returns the zone's offset from UTC at that time, in seconds; negative in the west.
     pub fn offset_s(&self) -> i32 {
         self.0.offset().seconds()
     }

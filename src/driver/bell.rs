@@ -1,9 +1,9 @@
 //! The bell of a [`Driver`](crate::Driver): a file descriptor that is readable when a turn is due,
 //! for loops that wait for nothing but descriptors. There is none until the loop asks for it.
 //!
-//! It is a `timerfd`. Each turn sets it to the end of the loop's wait before it publishes that
-//! (edge `bell`), and a thread that arms an earlier timer sets it to the present. Setting it takes
-//! back what it has reported.
+//! The bell is a `timerfd`. Each turn sets it to the end of the loop's wait before it publishes
+//! that (edge `bell`), and a thread that arms an earlier timer sets it to the present. Setting it
+//! takes back what it has reported.
 
 use core::time::Duration;
 #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
@@ -12,21 +12,21 @@ use std::io;
 #[cfg(any(target_os = "linux", target_os = "android", all(test, tourbillon_model)))]
 use crate::clock::Clock;
 use crate::fork::PerProcess;
-use crate::sync::{OnceLock, StdArc};
+use crate::sync::{SetOnce, StdArc};
 
 use imp::Descriptor;
 
 /// Shared by the driver and its hook. A child process, which would set its parent's, has another.
 #[derive(Clone)]
-pub(crate) struct Bell(StdArc<PerProcess<OnceLock<Descriptor>>>);
+pub(crate) struct Bell(StdArc<PerProcess<SetOnce<Descriptor>>>);
 
 impl Bell {
     pub(crate) fn new() -> Self {
-        Self(StdArc::new(PerProcess::new(OnceLock::new())))
+        Self(StdArc::new(PerProcess::new(SetOnce::new())))
     }
 
-    fn slot(&self) -> &OnceLock<Descriptor> {
-        self.0.get(|_| OnceLock::new())
+    fn slot(&self) -> &SetOnce<Descriptor> {
+        self.0.get(|_| SetOnce::new())
     }
 
     /// The descriptor, made at the first call, and then readable. Called by one thread at a time.
@@ -93,7 +93,7 @@ mod imp {
     }
 }
 
-/// Where there is no such descriptor.
+/// The bell where there is no such descriptor.
 #[cfg(not(any(target_os = "linux", target_os = "android", all(test, tourbillon_model))))]
 mod imp {
     use core::time::Duration;

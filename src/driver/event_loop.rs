@@ -4,14 +4,23 @@
 //! The protocol is that of the thread. An unpark is a microtask, so that all timers that are armed
 //! in one go cost one; it sets the timeout anew, and fires nothing, lest a task that sleeps again
 //! and again keeps the page from being drawn.
+//!
+//! A panic of foreign code is a trap there, and an exception of JavaScript's passes through it as
+//! one: it ends the turn and unwinds nothing. What is borrowed stays borrowed, and what lies on the
+//! stack is lost. So foreign code is called with nothing borrowed, and nothing that the next turn
+//! needs is on the stack: neither the wakers that are still to be woken, nor the mark that a turn
+//! runs. Each turn begins by queueing a microtask. If that finds the mark, the turn was cut off: it
+//! counts a panic, and sets a timeout for the next turn.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
 
 use wasm_bindgen::prelude::*;
 
-use crate::engine::{DrivenBy, Engine, Plan, WakeBatch};
+use crate::engine::{DrivenBy, Engine, Pass, Plan, WakeBatch};
 use crate::sync::{Arc, lock};
 use crate::tick::Tick;
 use crate::trace::DriverLife;
@@ -20,7 +29,7 @@ use crate::trace::DriverLife;
 extern "C" {
     /// A number, or an object in Node.js.
     #[wasm_bindgen(js_name = setTimeout)]
-    fn set_timeout(handler: &Closure<dyn FnMut()>, milliseconds: i32) -> JsValue;
+    fn set_timeout(handler: &Closure<dyn Fn()>, milliseconds: i32) -> JsValue;
 
     #[wasm_bindgen(js_name = clearTimeout)]
     fn clear_timeout(timeout: &JsValue);
@@ -29,60 +38,81 @@ extern "C" {
     fn queue_microtask(handler: &JsValue);
 }
 
-/// Has the event loop turn the engine's wheels unless it does.
+/// Makes the event loop turn the engine's wheels unless it does.
 #[cold]
 #[allow(clippy::unnecessary_wraps, reason = "a thread's start may fail")]
 pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
     let DrivenBy::Thread(thread) = engine.driven_by() else { return Ok(()) };
     let mut running = lock(&thread.running);
-    if !*running {
-        let turns = Rc::new(Turns {
-            engine: Arc::clone(engine),
-            batch: RefCell::new(WakeBatch::new()),
-            timeout: Cell::new(None),
-            on_timeout: OnceCell::new(),
-            life: DriverLife::begin(&thread.name, engine.shards()),
-        });
-        let weak = Rc::downgrade(&turns);
-        let on_timeout = Closure::new(move || {
-            if let Some(turns) = weak.upgrade() {
-                turns.turn(u64::MAX);
-            }
-        });
-        turns.on_timeout.get_or_init(|| on_timeout);
-        let turns_soon = move || {
-            let turns = Rc::clone(&turns);
-            queue_microtask(&Closure::once_into_js(move || turns.turn(0)));
-        };
-        turns_soon();
-        thread.parker.attend(turns_soon);
-        *running = true;
+    if *running {
+        return Ok(());
     }
+    let turns = Rc::new_cyclic(|turns: &Weak<Turns>| Turns {
+        engine: Arc::clone(engine),
+        due: RefCell::new(VecDeque::new()),
+        is_turning: Cell::new(false),
+        timeout: Cell::new(None),
+        on_timeout: Closure::new({
+            let turns = Weak::clone(turns);
+            move || {
+                if let Some(turns) = turns.upgrade() {
+                    turns.turn(u64::MAX);
+                }
+            }
+        }),
+        life: OnceCell::new(),
+    });
+    let turn_soon = {
+        let turns = Rc::clone(&turns);
+        move || turns.soon(|turns| turns.turn(0))
+    };
+    turn_soon();
+    thread.parker.attend(turn_soon);
+    *running = true;
+    drop(running);
+    // Calls a subscriber, which may trap: nothing is left to do.
+    turns.life.get_or_init(|| DriverLife::begin(&thread.name, engine.shards()));
     Ok(())
 }
 
-/// What a driver thread has on its stack.
+/// State that a driver thread has on its stack.
 struct Turns {
     engine: Arc<Engine>,
-    batch: RefCell<WakeBatch>,
-    /// What is set at present.
+    /// Wakers that have been taken from the wheels and are still to be woken.
+    due: RefCell<VecDeque<Waker>>,
+    /// True while a turn has begun and has not returned.
+    is_turning: Cell<bool>,
+    /// Timeout that is set at present.
     timeout: Cell<Option<JsValue>>,
-    on_timeout: OnceCell<Closure<dyn FnMut()>>,
-    life: DriverLife,
+    /// Not an `FnMut`, which could not be called again after a call that trapped.
+    on_timeout: Closure<dyn Fn()>,
+    life: OnceCell<DriverLife>,
 }
 
 impl Turns {
+    /// Makes a call from a microtask.
+    fn soon(self: &Rc<Self>, call: fn(&Rc<Self>)) {
+        let turns = Rc::clone(self);
+        queue_microtask(&Closure::once_into_js(move || call(&turns)));
+    }
+
     /// Fires at most so many timers, and sets the timeout for what comes next.
-    fn turn(&self, timers: u64) {
+    fn turn(self: &Rc<Self>, timers: u64) {
         let engine = &self.engine;
-        let mut batch = self.batch.borrow_mut();
+        self.is_turning.set(true);
+        self.soon(|turns| turns.follow_up());
+        let mut batch = WakeBatch::deferring();
         batch.allow(timers);
         engine.count_wakeup();
         let next = loop {
             engine.alarm().begin_scan();
             let now = engine.clock().now();
-            let pass = engine.pass_from(0, now, &mut batch, None);
-            pass.report(now, engine.clock(), Some(&self.life));
+            let mut pass = engine.pass_from(0, now, &mut batch, None);
+            self.due.borrow_mut().extend(batch.take_deferred());
+            if timers > 0 {
+                self.wake_due(&mut pass);
+            }
+            pass.report(now, engine.clock(), self.life.get());
             if pass.cut_short {
                 engine.alarm().stay_awake();
                 break now;
@@ -100,18 +130,38 @@ impl Turns {
                 break pass.next;
             }
         };
-        self.wait_until(next);
+        // Those that a turn which was cut off has left, and that this one was not to wake.
+        let is_over = self.due.borrow().is_empty();
+        self.wait_until(if is_over { next } else { engine.clock().now() });
+        self.is_turning.set(false);
+    }
+
+    /// Wakes what is due, in order. Each waker is taken out before it is called, so that the next
+    /// turn finds those after one that traps.
+    fn wake_due(&self, pass: &mut Pass) {
+        loop {
+            let Some(waker) = self.due.borrow_mut().pop_front() else { return };
+            self.engine.wake_deferred(waker, pass);
+        }
+    }
+
+    /// Counts a turn that was cut off, and sets a timeout for the next.
+    fn follow_up(&self) {
+        if self.is_turning.replace(false) {
+            self.engine.count_cut_off();
+            self.wait_until(self.engine.clock().now());
+        }
     }
 
     fn wait_until(&self, next: Tick) {
         if let Some(old) = self.timeout.take() {
             clear_timeout(&old);
         }
-        if let Some(on_timeout) = self.on_timeout.get().filter(|_| next != Tick::NEVER) {
+        if next != Tick::NEVER {
             let wait = next.since(self.engine.clock().now());
             // A timeout cannot be set for more than that. It then turns too soon, and sets another.
             let wait_ms = i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-            self.timeout.set(Some(set_timeout(on_timeout, wait_ms)));
+            self.timeout.set(Some(set_timeout(&self.on_timeout, wait_ms)));
         }
     }
 

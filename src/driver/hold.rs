@@ -1,4 +1,4 @@
-//! What keeps a virtual clock from moving by itself: work on threads that it cannot see.
+//! Holds, which keep a virtual clock from moving by itself: work on threads that it cannot see.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 
 use crate::fork::{Generation, PerProcess};
 use crate::sync::unmodelled::AtomicBool;
-use crate::sync::{Condvar, Mutex, Ordering, StdArc, lock, wait};
+use crate::sync::{Condvar, Mutex, MutexGuard, Ordering, StdArc, lock, wait};
 
 /// Keeps a [`VirtualClock`](crate::VirtualClock) from moving by itself for as long as it lives.
 ///
@@ -45,7 +45,7 @@ impl fmt::Debug for Hold {
 #[derive(Clone)]
 pub(super) struct Holds(StdArc<PerProcess<Meeting>>);
 
-/// Where threads that hold a clock meet those that wait to move it.
+/// Meeting place of threads that hold a clock meet those that wait to move it.
 struct Meeting {
     state: Mutex<State>,
     /// Signalled when the last hold has gone, and when a future of `block_on` is woken.
@@ -61,7 +61,7 @@ impl Meeting {
 struct State {
     /// Holds alive.
     held: usize,
-    /// How often the last of them has gone.
+    /// Number of times that the last of them has gone.
     ended: u64,
 }
 
@@ -79,7 +79,7 @@ impl Holds {
         Hold { holds: self.clone(), generation: Generation::at_birth() }
     }
 
-    /// How many are alive.
+    /// Returns how many are alive.
     pub(super) fn count(&self) -> usize {
         lock(&self.meeting().state).held
     }
@@ -98,7 +98,7 @@ pub(super) struct Woken {
 }
 
 impl Woken {
-    /// Whether it was woken since it was last asked.
+    /// Returns whether it was woken since it was last asked.
     pub(super) fn take(&self) -> bool {
         let _order = lock(&self.holds.meeting().state);
         self.take_locked()
@@ -156,8 +156,9 @@ pin_project! {
 
 impl<F> Tracked<F> {
     pub(super) fn new(future: F, holds: &Holds) -> Self {
-        let runnable = Runnable { hold: Some(holds.hold()), waker: None, ended: false };
-        let tracker = StdArc::new(Tracker { holds: holds.clone(), runnable: Mutex::new(runnable) });
+        let runnable = Runnable { hold: Some(holds.hold()), waker: None, awaits_poll: true };
+        let runnable = PerProcess::new(Mutex::new(runnable));
+        let tracker = StdArc::new(Tracker { holds: holds.clone(), runnable });
         let waker = Waker::from(StdArc::clone(&tracker));
         Self { future, track: Track { tracker, waker } }
     }
@@ -195,22 +196,36 @@ impl Drop for Track {
 /// Knows whether a future has been woken and not been polled yet, and holds the clock meanwhile.
 struct Tracker {
     holds: Holds,
-    runnable: Mutex<Runnable>,
+    /// In a child process, that of a future that was not polled there yet.
+    runnable: PerProcess<Mutex<Runnable>>,
 }
 
 struct Runnable {
-    /// From each wake-up to the poll that follows.
+    /// Hold from each wake-up to the poll that follows.
     hold: Option<Hold>,
-    /// That of the last poll, until it is woken.
+    /// Waker of the last poll, until it is woken.
     waker: Option<Waker>,
-    /// The future is ready or gone: no poll will follow.
-    ended: bool,
+    /// True if a wake-up is followed by a poll. Not once the future is ready or gone. Nor in a
+    /// child process until it is polled there, as its parent's waker may be behind a lock.
+    awaits_poll: bool,
+}
+
+impl Runnable {
+    /// Makes that of a future which waits, and which no wake-up makes runnable.
+    fn unpolled() -> Self {
+        Self { hold: None, waker: None, awaits_poll: false }
+    }
 }
 
 impl Tracker {
+    fn runnable(&self) -> MutexGuard<'_, Runnable> {
+        lock(self.runnable.get(|_| Mutex::new(Runnable::unpolled())))
+    }
+
     /// The hold of the poll that begins.
     fn begin_poll(&self, waker: Waker) -> Hold {
-        let mut runnable = lock(&self.runnable);
+        let mut runnable = self.runnable();
+        runnable.awaits_poll = true;
         let hold = runnable.hold.take();
         let old = runnable.waker.replace(waker);
         drop(runnable);
@@ -219,8 +234,8 @@ impl Tracker {
     }
 
     fn end(&self) {
-        let mut runnable = lock(&self.runnable);
-        runnable.ended = true;
+        let mut runnable = self.runnable();
+        runnable.awaits_poll = false;
         let rest = (runnable.hold.take(), runnable.waker.take());
         drop(runnable);
         drop(rest);
@@ -233,8 +248,8 @@ impl Wake for Tracker {
     }
 
     fn wake_by_ref(self: &StdArc<Self>) {
-        let mut runnable = lock(&self.runnable);
-        if runnable.ended {
+        let mut runnable = self.runnable();
+        if !runnable.awaits_poll {
             return;
         }
         if runnable.hold.is_none() {

@@ -66,7 +66,7 @@ pub struct Driver {
     first: usize,
 }
 
-/// How much one [`Driver::turn_within`] does at most.
+/// Limit on the work of one [`Driver::turn_within`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Budget {
@@ -77,7 +77,7 @@ pub enum Budget {
     Until(Instant),
 }
 
-/// What a [`Driver::turn`] did, and what comes next.
+/// Result of a [`Driver::turn`], and the time of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Turn {
@@ -88,8 +88,8 @@ pub struct Turn {
     /// Not later than the earliest pending deadline. It may be earlier if the earliest timer was
     /// cancelled or reset to later. Then the next turn fires nothing, and reports a later instant.
     pub next: Option<Instant>,
-    /// Whether the [`Budget`] was spent before the turn was through. Then more may be due, `next`
-    /// has come already, and the hook is not called: turn again before you wait.
+    /// True if the [`Budget`] ran out first. Then more may be due, `next` has come already, and the
+    /// hook is not called: turn again before you wait.
     pub more: bool,
 }
 
@@ -185,11 +185,12 @@ impl Driver {
         }
     }
 
-    /// How long the loop may wait before it turns again, by the timer's clock; `None` if nothing is
-    /// pending. Zero if a turn is due: before the first one, after one that was cut short, and once
-    /// the hook has been called.
+    /// Returns how long the loop may wait before it turns again, by the timer's clock; `None` if
+    /// nothing is pending. Zero if a turn is due: before the first one, after one that was cut
+    /// short, and once the hook has been called.
     ///
-    /// It is [`Turn::next`] of the last turn, seen from now: reads the clock, and takes no lock.
+    /// The result is [`Turn::next`] of the last turn, seen from now. Reads the clock, and takes no
+    /// lock.
     ///
     /// # Examples
     ///
@@ -250,7 +251,7 @@ impl Driver {
     /// descriptors: an epoll of your own, glib's `unix_fd_add`, Qt's `QSocketNotifier`, tokio's
     /// `AsyncFd`.
     ///
-    /// It is readable until the first turn, from the instant that a turn reported on
+    /// The descriptor is readable until the first turn, from the instant that a turn reported on
     /// ([`Turn::next`]), after a turn that was cut short, and once the hook would be called, which
     /// may then do nothing. Each turn makes it unreadable again by itself. Do not read from it, and
     /// turn when it is readable, rather than in every round.
@@ -262,12 +263,12 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// As `timerfd_create(2)`: no more descriptors (`EMFILE`, `ENFILE`), no memory (`ENOMEM`), or a
-    /// sandbox that does not allow it. The next call tries again.
+    /// Fails as `timerfd_create(2)` does: no more descriptors (`EMFILE`, `ENFILE`), no memory
+    /// (`ENOMEM`), or a sandbox that does not allow it. The next call tries again.
     ///
     /// # Examples
     ///
-    /// Under tokio, whose own timer is left out:
+    /// The same under tokio, whose own timer is left out:
     ///
     /// ```
     /// use std::time::Duration;

@@ -8,8 +8,8 @@
 //! A pass that fires nothing was brought about by a timer that was armed earlier than all others.
 //! If that was done by whom a timer has woken, the pass comes with that timer's: it takes no token.
 //!
-//! It weighs the cost of a wake-up, about 5 us, against lateness: 20,000 exact wake-ups a second
-//! take a tenth of a processor.
+//! The pace weighs the cost of a wake-up, about 5 us, against lateness: 20,000 exact wake-ups a
+//! second take a tenth of a processor.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) struct Pacer {
     full_at: Tick,
     /// When the next pass may be, while they coalesce.
     next: Option<Tick>,
-    /// How many passes that fire nothing need no token: as many as timers fired before.
+    /// Passes that fire nothing and need no token: as many as timers fired before.
     free: usize,
 }
 
@@ -50,8 +50,8 @@ impl Pacer {
         Self { full_at: now, next: None, free: 0 }
     }
 
-    /// How long to wait at `now` before the next pass. No longer than it ever is, should the clock
-    /// have stepped back since the last one.
+    /// Returns how long to wait at `now` before the next pass. A clock that stepped back since the
+    /// last one makes it no longer than it ever is.
     pub(crate) fn delay(&self, now: Tick) -> Duration {
         self.next.map_or(Duration::ZERO, |next| next.since(now).min(CROWDED * GROWTH_MAX))
     }

@@ -24,7 +24,7 @@ impl ResumeWatch {
         Self { engine: Arc::clone(engine), key: Registration::new(), waker }
     }
 
-    /// For how long the driver may park, if it has not looked at its clock since before the call.
+    /// Returns the longest park of a driver that has not read its clock since before the call.
     pub(super) fn limit(&self) -> Duration {
         // No rechecks: they are for a wall clock that is set, and would wake an idle process.
         match self.engine.clock().steps().watch(self.key, &self.waker, Need::Notices) {

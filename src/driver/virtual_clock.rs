@@ -1,21 +1,15 @@
 //! [`VirtualClock`]: time that moves only when it is moved.
 
 use std::fmt;
-#[cfg(not(all(test, tourbillon_model)))]
 use std::future::{Future, IntoFuture};
-#[cfg(not(all(test, tourbillon_model)))]
 use std::pin::pin;
-#[cfg(not(all(test, tourbillon_model)))]
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::{VirtualTime, saturating_add};
-#[cfg(not(all(test, tourbillon_model)))]
 use crate::driver::hold::{Hold, Holds, Tracked};
 use crate::engine::{Engine, WakeBatch};
-#[cfg(not(all(test, tourbillon_model)))]
-use crate::sync::StdArc;
-use crate::sync::{Arc, OnceLock};
+use crate::sync::{Arc, SetOnce, StdArc};
 use crate::tick::Tick;
 use crate::time::{Instant, SystemTime};
 
@@ -33,6 +27,11 @@ use crate::time::{Instant, SystemTime};
 /// default.
 ///
 /// The clock moves by itself only in [`block_on`](Self::block_on).
+///
+/// A waker or a callback may move clocks: its own, and those of other timers. It never waits for
+/// another thread that moves one, since that thread's wakers may move clocks too: it then adds to
+/// how far that thread moves it, and goes on. So clocks whose wakers advance each other, on any
+/// threads, all arrive.
 ///
 /// Clones are the same clock.
 ///
@@ -64,8 +63,7 @@ pub struct VirtualClock {
 
 struct Inner {
     time: Arc<VirtualTime>,
-    engine: OnceLock<Arc<Engine>>,
-    #[cfg(not(all(test, tourbillon_model)))]
+    engine: SetOnce<Arc<Engine>>,
     holds: Holds,
 }
 
@@ -73,14 +71,7 @@ impl VirtualClock {
     /// Creates a clock that shows the present instant, and stands still.
     pub fn new() -> Self {
         let time = Arc::new(VirtualTime::new());
-        Self {
-            inner: Arc::new(Inner {
-                time,
-                engine: OnceLock::new(),
-                #[cfg(not(all(test, tourbillon_model)))]
-                holds: Holds::new(),
-            }),
-        }
+        Self { inner: Arc::new(Inner { time, engine: SetOnce::new(), holds: Holds::new() }) }
     }
 
     /// The instant that the clock shows.
@@ -108,15 +99,18 @@ impl VirtualClock {
     /// [`block_on`](Self::block_on).
     ///
     /// If another thread calls this at the same time, it adds its span and waits until the clock
-    /// has come that far. Called from a waker, it adds the span and returns 0 at once; the call
-    /// that runs the waker moves the clock on. The clock stops at the end of the time line, some
-    /// 438 years away.
+    /// has come that far. Called from a waker while the clock is moved, by the call that runs the
+    /// waker or by another thread, it adds the span and returns 0 at once; the call that moves the
+    /// clock moves it on. The clock stops at the end of the time line, some 438 years away.
     pub fn advance(&self, span: Duration) -> usize {
-        self.move_to(|goal| goal.saturating_add(span))
+        self.move_to(|goal| goal.saturating_add(span)).unwrap_or(0)
     }
 
     /// Moves the clock to the next deadline and fires what is due there. Returns that deadline, or
     /// `None` if nothing is pending; then the clock does not move.
+    ///
+    /// Called from a waker while the clock is moved, it leaves that to the call that moves it, as
+    /// [`advance`](Self::advance) does.
     ///
     /// # Examples
     ///
@@ -137,8 +131,7 @@ impl VirtualClock {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn advance_to_next(&self) -> Option<Instant> {
-        let next = self.engine()?.exact_earliest()?;
-        self.move_to(|goal| goal.max(next));
+        let (next, _) = self.move_to_next()?;
         Some(self.inner.time.line().instant(next))
     }
 
@@ -179,8 +172,8 @@ impl VirtualClock {
 
     /// The wall time that goes with [`now`](Self::now).
     ///
-    /// It starts at 2000-01-01 00:00:00 UTC and moves with the clock. [`set_wall`](Self::set_wall)
-    /// and [`suspend`](Self::suspend) move it alone.
+    /// The wall clock starts at 2000-01-01 00:00:00 UTC and moves with the clock.
+    /// [`set_wall`](Self::set_wall) and [`suspend`](Self::suspend) move it alone.
     ///
     /// # Examples
     ///
@@ -255,8 +248,11 @@ impl VirtualClock {
     /// [tolerance](crate::Builder::tolerance) the instant at which it is fired; `None` if there are
     /// none.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let next = self.engine()?.exact_earliest()?;
-        Some(self.inner.time.line().instant(next))
+        Some(self.inner.time.line().instant(self.next()?))
+    }
+
+    fn next(&self) -> Option<Tick> {
+        self.engine()?.exact_earliest()
     }
 
     /// The number of armed sleeps.
@@ -280,7 +276,9 @@ impl VirtualClock {
     /// # Panics
     ///
     /// If it has to wait while the calling thread moves the clock, which is to say within a waker.
-    /// The clock does not move on before that returns. The call that moves it catches the panic.
+    /// The clock does not move on before that returns. And if it has to wait, within a waker of
+    /// another timer, for a thread that moves the clock. The driver that runs the waker catches the
+    /// panic, and counts it in [`Stats::waker_panics`](crate::Stats::waker_panics).
     ///
     /// # Examples
     ///
@@ -299,7 +297,6 @@ impl VirtualClock {
     /// assert_eq!(clock.now() - start, Duration::from_secs(365 * 86_400));
     /// # std::io::Result::Ok(())
     /// ```
-    #[cfg(not(all(test, tourbillon_model)))]
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
         let mut future = pin!(future.into_future());
         let woken = self.inner.holds.woken();
@@ -314,7 +311,9 @@ impl VirtualClock {
                     "a waker waits for the clock that runs it"
                 );
                 let Some(ended) = woken.wait(None) else { break };
-                if self.advance_to_next().is_none() && woken.wait(Some(ended)).is_none() {
+                if let Some((_, moved)) = self.move_to_next() {
+                    assert!(moved.is_some(), "a waker waits for a clock that another thread moves");
+                } else if woken.wait(Some(ended)).is_none() {
                     break;
                 }
             }
@@ -324,8 +323,8 @@ impl VirtualClock {
     /// Keeps [`block_on`](Self::block_on) from moving the clock until the [`Hold`] is dropped, on
     /// whichever thread: for work on other threads, which the clock cannot see. Holds add up.
     ///
-    /// What moves the clock by hand, such as [`advance`](Self::advance), does so all the same. A
-    /// move that is under way goes on to its deadline.
+    /// Calls that move the clock by hand, such as [`advance`](Self::advance), do so all the same. A
+    /// move that is under way continues to its deadline.
     ///
     /// Drop the hold after the work has sent its result, which wakes who waits for it. The end of a
     /// task or a thread comes too late for that: who joins it is woken only after it has dropped
@@ -357,7 +356,6 @@ impl VirtualClock {
     /// assert_eq!(clock.block_on(timer.timeout(limit, answer)), Ok(Ok(42)));
     /// # std::io::Result::Ok(())
     /// ```
-    #[cfg(not(all(test, tourbillon_model)))]
     pub fn hold(&self) -> Hold {
         self.inner.holds.hold()
     }
@@ -405,7 +403,6 @@ impl VirtualClock {
     /// assert_eq!(clock.now() - start, Duration::from_secs(120));
     /// # std::io::Result::Ok(())
     /// ```
-    #[cfg(not(all(test, tourbillon_model)))]
     pub fn track<F: IntoFuture>(&self, future: F) -> Tracked<F::IntoFuture> {
         Tracked::new(future.into_future(), &self.inner.holds)
     }
@@ -423,21 +420,29 @@ impl VirtualClock {
         self.inner.engine.set(Arc::clone(engine)).is_ok()
     }
 
-    fn move_to(&self, goal: impl FnOnce(Tick) -> Tick) -> usize {
+    /// The next deadline, and what [`move_to`](Self::move_to) there returned.
+    fn move_to_next(&self) -> Option<(Tick, Option<usize>)> {
+        let next = self.next()?;
+        Some((next, self.move_to(|goal| goal.max(next))))
+    }
+
+    /// `None` if that is left to the thread that moves the clock.
+    fn move_to(&self, goal: impl FnOnce(Tick) -> Tick) -> Option<usize> {
         self.inner.time.reach(goal, |goal| self.step_to(goal))
     }
 
     /// Goes from deadline to deadline up to `goal`. One thread at a time.
     fn step_to(&self, goal: Tick) -> usize {
         let time = &self.inner.time;
-        let Some(engine) = self.engine() else {
-            time.move_to(goal);
-            return 0;
-        };
         let mut batch = WakeBatch::new();
         let mut fired = 0;
+        // Asked for anew each time: a waker may have forked, and this be the child.
+        let next = || {
+            let engine = self.engine()?;
+            Some((engine, engine.exact_earliest().filter(|next| *next <= goal)?))
+        };
         loop {
-            while let Some(next) = engine.exact_earliest().filter(|next| *next <= goal) {
+            while let Some((engine, next)) = next() {
                 time.move_to(next);
                 let now = time.now();
                 let pass = engine.pass(now, &mut batch);
@@ -457,11 +462,10 @@ impl VirtualClock {
 impl fmt::Debug for VirtualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let elapsed = self.inner.time.now().since(Tick::ORIGIN);
-        let mut shown = f.debug_struct("VirtualClock");
-        shown.field("elapsed", &elapsed);
-        #[cfg(not(all(test, tourbillon_model)))]
-        shown.field("holds", &self.inner.holds.count());
-        shown.finish_non_exhaustive()
+        f.debug_struct("VirtualClock")
+            .field("elapsed", &elapsed)
+            .field("holds", &self.inner.holds.count())
+            .finish_non_exhaustive()
     }
 }
 

@@ -19,7 +19,7 @@ const IDLE: u64 = u64::MAX - 1;
 /// The driver is scanning the shards and has not parked.
 const SCANNING: u64 = u64::MAX;
 
-/// What a thread must do after [`Alarm::pull_forward`].
+/// Duties of a thread after [`Alarm::pull_forward`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notify {
     /// Nothing: the driver scans early enough.
@@ -30,7 +30,7 @@ pub(crate) enum Notify {
     Start,
 }
 
-/// What the driver does after its scan.
+/// Next step of the driver after its scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Parks, and is awake by this tick.
@@ -56,12 +56,12 @@ pub(crate) enum Plan {
 pub(crate) struct Alarm(AtomicU64);
 
 impl Alarm {
-    /// Of an engine whose thread has yet to be started.
+    /// Makes the alarm of an engine whose thread has yet to be started.
     pub(crate) fn absent() -> Self {
         Self(AtomicU64::new(ABSENT))
     }
 
-    /// Of an engine that is driven by hand or by a virtual clock.
+    /// Makes the alarm of an engine that is driven by hand or by a virtual clock.
     pub(crate) fn awake() -> Self {
         Self(AtomicU64::new(AWAKE))
     }
@@ -142,7 +142,7 @@ impl Alarm {
         }
     }
 
-    /// Whether a driver is parked, for no longer than until `deadline`.
+    /// Returns whether a driver is parked, for no longer than until `deadline`.
     pub(crate) fn is_set_for(&self, deadline: Tick) -> bool {
         // ORDERING: Relaxed; only decides whether a poll reads the clock itself.
         let seen = self.0.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Who turns the wheels of an engine, as the engine knows it: whom to unpark.
+//! The driver of an engine, as the engine knows it: what to unpark.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use crate::engine::parker::Parker;
 use crate::sync::Mutex;
 use crate::sync::StdArc;
 
-/// Who turns the wheels.
+/// Kinds of drivers.
 pub(crate) enum DrivenBy {
     /// A thread of the engine's own.
     Thread(DriverThread),
@@ -28,12 +28,12 @@ impl fmt::Debug for DrivenBy {
     }
 }
 
-/// What an engine needs to run a driver thread.
+/// State that an engine needs to run a driver thread.
 #[cfg(not(target_os = "none"))]
 pub(crate) struct DriverThread {
     pub(crate) name: String,
     pub(crate) parker: Parker,
-    /// Whether the thread runs: set by who starts it, reset by the thread as it ends.
+    /// True while the thread runs: set where it is started, reset by the thread as it ends.
     pub(crate) running: Mutex<bool>,
 }
 

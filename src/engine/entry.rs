@@ -1,4 +1,4 @@
-//! What a sleep and its shard share about one armed timer.
+//! Entries: state that a sleep and its shard share about one armed timer.
 //!
 //! An entry lives in its shard's [`Store`](crate::wheel) at a stable address. It belongs to one
 //! sleep from the moment the shard hands it out until the sleep gives it back. The right to it is
@@ -13,10 +13,10 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
 use crate::tick::Tick;
 use crate::wheel::{Filed, Place, Timed};
 
-/// How many polls in a row may trust a parked driver before one reads the clock itself.
+/// Polls in a row that may trust a parked driver before one reads the clock itself.
 const TRUSTING_POLLS: u8 = 16;
 
-/// Where an entry stands. Transitions, all under the shard's lock:
+/// State of an entry. Transitions, all under the shard's lock:
 ///
 /// ```text
 /// Idle   --arm, by the sleep-->      Queued   the waker moves in
@@ -47,7 +47,7 @@ pub(crate) struct Entry {
     shard: u8,
     /// A [`State`]. Written under the shard's lock.
     state: AtomicU8,
-    /// Whether the deadline in force is later than one the driver may have fired for. The sleep's.
+    /// True if the deadline in force is later than one the driver may have fired for. The sleep's.
     postponed: unmodelled::AtomicBool,
     /// Polls since one looked at the clock. The sleep's.
     polls: unmodelled::AtomicU8,
@@ -91,8 +91,8 @@ impl Entry {
         self.deadline.store(deadline.raw(), Ordering::Relaxed);
     }
 
-    /// Whether the deadline was moved later since the entry was filed, so that having fired need
-    /// not mean that the deadline in force has come.
+    /// Returns whether the deadline was moved later since the entry was filed. Then a fired entry
+    /// does not show that the deadline in force has come.
     #[inline]
     pub(crate) fn is_postponed(&self) -> bool {
         // ORDERING: Relaxed; the flag is the sleep's own.
@@ -123,7 +123,7 @@ impl Entry {
         polls % TRUSTING_POLLS == 0
     }
 
-    /// Whether `waker` is the one the entry was last given, as far as that can be told.
+    /// Returns whether `waker` is the one the entry was last given, as far as that can be told.
     ///
     /// For the owning sleep, while [`state`](Self::state) reads Queued.
     #[inline]
@@ -237,7 +237,7 @@ impl Claim {
         Self(NonNull::from(entry))
     }
 
-    /// Whether this is [`SPENT`](Self::SPENT).
+    /// Returns whether this is [`SPENT`](Self::SPENT).
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         *self == Self::SPENT

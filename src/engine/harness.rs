@@ -14,6 +14,7 @@ use crate::sleep::Sleep;
 use crate::sync::{Arc, Condvar, LockGuard, Mutex, StdArc, lock, wait};
 use crate::tick::Tick;
 use crate::timer::Timer;
+use crate::tolerance::Tolerance;
 
 pub(crate) fn at(nanos: u64) -> Tick {
     Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos))
@@ -27,18 +28,24 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) fn new(shards: usize) -> Self {
-        Self::with(shards, Clock::Model)
+        Self::with(shards, Clock::Model, Tolerance::default())
     }
 
     /// On a clock that runs on in suspend, unlike the driver's parks.
     pub(crate) fn counting_suspend() -> Self {
-        Self::with(1, Clock::ModelBoottime)
+        Self::with(1, Clock::ModelBoottime, Tolerance::default())
     }
 
-    fn with(shards: usize, clock: fn(Arc<VirtualTime>) -> Clock) -> Self {
+    /// Whose sleeps have this tolerance.
+    pub(crate) fn with_tolerance(tolerance: Tolerance) -> Self {
+        Self::with(1, Clock::Model, tolerance)
+    }
+
+    fn with(shards: usize, clock: fn(Arc<VirtualTime>) -> Clock, tolerance: Tolerance) -> Self {
         let time = Arc::new(VirtualTime::new());
         let driven_by = DrivenBy::Thread(DriverThread::new("driver".to_owned()));
         let engine = Engine::new(clock(Arc::clone(&time)), shards, driven_by);
+        let engine = engine.with_tolerance(tolerance);
         Self { timer: Timer::of(Arc::new(engine)), time }
     }
 

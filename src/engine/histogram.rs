@@ -14,14 +14,13 @@ const DIVISIONS: usize = 1 << DETAIL;
 /// Values below [`DIVISIONS`] have a bucket each; from there on each power of two has as many.
 const BUCKETS: usize = (u64::BITS - DETAIL + 1) as usize * DIVISIONS;
 
-/// How late a timer fired its sleeps, as a snapshot; see
-/// [`Timer::lateness`](crate::Timer::lateness).
+/// Snapshot of how late a timer fired its sleeps; see [`Timer::lateness`](crate::Timer::lateness).
 ///
-/// It covers all that the driver has fired since the timer was made. Lateness is the time from the
-/// deadline to the start of the pass that fired the sleep. Buckets are an eighth of a power of two
-/// wide, as in HdrHistogram, so no answer is off by more than an eighth, from a nanosecond up to
-/// centuries. A sleep whose own poll found its deadline past is not counted. A sleep that was reset
-/// to a deadline in the past counts as late from that deadline.
+/// The snapshot covers all that the driver has fired since the timer was made. Lateness is the time
+/// from the deadline to the start of the pass that fired the sleep. Buckets are an eighth of a
+/// power of two wide, as in HdrHistogram, so no answer is off by more than an eighth, from a
+/// nanosecond up to centuries. A sleep whose own poll found its deadline past is not counted. A
+/// sleep that was reset to a deadline in the past counts as late from that deadline.
 ///
 /// # Examples
 ///

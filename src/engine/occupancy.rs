@@ -1,6 +1,6 @@
-//! Which shards are occupied, a bit to each, so that a scan does not lock the others.
+//! The set of occupied shards, a bit to each, so that a scan does not lock the others.
 //!
-//! Why a scan that passes over a shard misses no timer is argued in `PROTOCOL.md`.
+//! `PROTOCOL.md` argues that a scan that passes over a shard misses no timer.
 
 use alloc::boxed::Box;
 
@@ -16,13 +16,13 @@ const WORDS: usize = MAX_SHARDS / BITS;
 pub(crate) struct Occupancy(Box<[AtomicU64]>);
 
 impl Occupancy {
-    /// Of so many shards, all idle.
+    /// Makes a set of so many shards, all idle.
     pub(crate) fn new(shards: usize) -> Self {
         Self((0..shards.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Has scans that are still to come visit the shard, which is locked by the caller. If one
-    /// that passes it over is under way, what its thread did before it is seen from here on.
+    /// Makes later scans visit the shard, which is locked by the caller. If a scan that passes it
+    /// over is under way, all that its thread did before the scan is seen from here on.
     pub(crate) fn enter(&self, shard: usize) {
         let (word, bit) = (&self.0[shard / BITS], 1 << (shard % BITS));
         // ORDERING: Relaxed; the bit is the lock's, so this reads the latest.
@@ -35,7 +35,7 @@ impl Occupancy {
         }
     }
 
-    /// Has scans pass over the shard, which is idle, and locked by the caller.
+    /// Makes later scans pass over the shard, which is idle, and locked by the caller.
     pub(crate) fn leave(&self, shard: usize) {
         // ORDERING: Release, the partner of the Acquire in `scan`: a thread that passes over the
         // shard sees what was done to empty it, as if it had taken the lock after us. A thread that

@@ -23,7 +23,7 @@ const MOVES: usize = if cfg!(all(test, tourbillon_model)) {
     128
 };
 
-/// What lies behind one shard's lock.
+/// State behind one shard's lock.
 ///
 /// In the order in which it lies in memory: most of what each arm and cancel writes is on the cache
 /// line of the lock, which matters where a timer is armed on one processor and dropped on another.
@@ -41,7 +41,7 @@ pub(crate) struct Shard {
     pub(crate) lateness: Lateness,
 }
 
-/// What happened in one shard so far.
+/// Counts of what happened in one shard so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShardCounters {
     pub(crate) armed: u64,
@@ -49,7 +49,7 @@ pub(crate) struct ShardCounters {
     pub(crate) cancelled: u64,
 }
 
-/// How late the fires of one shard were.
+/// Lateness of the fires of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Lateness {
     pub(crate) ns_max: u64,
@@ -67,12 +67,12 @@ impl Lateness {
     }
 }
 
-/// Whether the shard's earliest deadline was lowered, so that the driver's alarm has to be looked
-/// at once the lock is released.
+/// Effect of an insert on the shard's earliest deadline: if it was lowered, the driver's alarm has
+/// to be read once the lock is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Earliest {
-    /// It was, and there was none before: the shard may have been idle.
+    /// Lowered, and there was none before: the shard may have been idle.
     First,
     Lowered,
     Kept,
@@ -98,7 +98,7 @@ impl Shard {
         self.earliest
     }
 
-    /// Whether a pass has nothing to do here, and nothing to learn.
+    /// Returns whether a pass has nothing to do here, and nothing to learn.
     pub(crate) fn is_idle(&self) -> bool {
         self.earliest == Tick::NEVER && self.pending() == 0
     }
@@ -113,8 +113,8 @@ impl Shard {
         (self.earliest != Tick::NEVER).then_some(self.earliest)
     }
 
-    /// As [`earliest`](Self::earliest), but closer: it stays low only until the slot of what was
-    /// cancelled is empty. `None` if there is none.
+    /// Returns a closer bound than [`earliest`](Self::earliest): it stays low only until the slot
+    /// of what was cancelled is empty. `None` if there is none.
     pub(crate) fn earliest_bound(&mut self) -> Option<Tick> {
         self.wheel.take_back_discarded();
         self.wheel.next_deadline()
@@ -288,7 +288,7 @@ mod tests {
         assert!(shard.wheel.store().chunks() <= 2);
         let claims = armed(&mut shard, BURST);
         while shard.turn(Tick::LAST, &mut batch).0 == Turned::Partly {
-            assert_eq!(batch.wake_all(), 0);
+            assert_eq!(batch.wake_all(1, |_| 1), 0);
         }
         for claim in claims {
             withdraw(&mut shard, claim);
@@ -366,7 +366,7 @@ mod tests {
         for (now, due, next) in [(5, 0, 10), (10, 2, 30), (20, 0, 30), (150, 1, 200), (200, 1, 0)] {
             assert_eq!(shard.turn(after(now), &mut batch).0, Turned::Completely);
             assert_eq!(batch.len(), due, "at {now}");
-            assert_eq!(batch.wake_all(), 0);
+            assert_eq!(batch.wake_all(1, |_| 1), 0);
             assert_eq!(shard.earliest(), if next == 0 { Tick::NEVER } else { after(next) });
         }
         for claim in claims {

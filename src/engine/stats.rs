@@ -24,24 +24,37 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How often a sleep was armed.
+    /// Number of times that a sleep was armed.
     pub armed: u64,
-    /// How many armed sleeps reached their deadline: fired by the driver, or completed by a poll.
+    /// Number of armed sleeps that reached their deadline: fired by the driver, or completed by a
+    /// poll.
     pub fired: u64,
-    /// How many armed sleeps were dropped, or reset to never, before their deadline.
+    /// Number of armed sleeps that were dropped, or reset to never, before their deadline.
     pub cancelled: u64,
-    /// How many sleeps are armed now.
+    /// Number of sleeps that are armed now.
     pub pending: usize,
     /// The number of shards.
     pub shards: usize,
-    /// How many shards have ever had a timer.
+    /// Number of shards that have ever had a timer.
     pub shards_used: usize,
-    /// How often the driver thread woke from a park, by time or by an unpark.
+    /// Number of times that the driver thread woke from a park, by time or by an unpark.
     pub driver_wakeups: u64,
     /// Unparks sent to the driver thread, or calls of the hook of a hand-driven timer.
     pub unparks: u64,
-    /// Caught panics of wakers, and of that hook.
+    /// Caught panics of wakers, and of that hook. In browsers, where none can be caught, turns that
+    /// a panic or an exception cut off.
     pub waker_panics: u64,
+    /// The longest that a waker or a [callback](crate::Callback) kept the driver so far, by the
+    /// timer's clock. The one that is under way counts with the time that it has taken: one that
+    /// never returns shows as a length that grows.
+    ///
+    /// Wakers of a crowd that take less than 10 us on average are measured up to 64 together, so a
+    /// long one may be off by what those beside it took. Where few are due at a time, each is
+    /// measured by itself.
+    pub longest_call: Duration,
+    /// Number of calls that took longer than the [limit](crate::Builder::slow_call_limit), 100 ms
+    /// by default.
+    pub slow_calls: u64,
     /// The worst lateness so far; see [`Timer::lateness`](crate::Timer::lateness) for the
     /// distribution.
     pub lateness_max: Duration,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::sleep::Sleep;
-use crate::{Builder, VirtualClock};
+use crate::{Budget, Builder, VirtualClock};
 
 fn poll(sleep: &mut Sleep) -> Poll<()> {
     std::pin::Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()))
@@ -73,4 +73,25 @@ fn a_pass_locks_no_shard_that_is_idle() {
     assert_eq!(pass_beside(&|index| index != home), sleep.deadline_tick());
     assert_eq!(clock.advance(Duration::from_nanos(1)), 1);
     assert_eq!(pass_beside(&|_| true), Tick::NEVER);
+}
+
+/// The first shard has nothing that is due, and the next one has.
+#[test]
+fn a_turn_until_an_instant_that_is_past_fires_a_batch_wherever_it_is() {
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(2);
+    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+    let (mut far, mut due) = (timer.sleep(Duration::from_secs(60)), timer.sleep(Duration::ZERO));
+    let arm_in = |index: usize, sleep: &mut Sleep| {
+        let _held =
+            (thread_index() % 2 != index).then(|| timer.engine().shards[thread_index() % 2].lock());
+        assert!(poll(sleep).is_pending());
+    };
+    arm_in(0, &mut far);
+    due.reset_after(Duration::from_secs(1));
+    arm_in(1, &mut due);
+    clock.jump(Duration::from_secs(1));
+    let turn = driver.turn_within(Budget::Until(clock.now()));
+    assert_eq!((turn.fired, timer.stats().shards_used), (1, 2));
+    assert!(poll(&mut due).is_ready());
 }

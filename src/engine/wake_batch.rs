@@ -20,36 +20,58 @@ pub(crate) const BATCH: usize = if cfg!(all(test, tourbillon_model)) {
 /// full batch is woken before the next shard, and one waker is not.
 const HELD: usize = if cfg!(all(test, tourbillon_model)) { 3 } else { 512 };
 
-/// Up to [`HELD`] wakers, in a buffer that is kept.
+/// Wakers, at most [`HELD`], in a buffer that is kept.
 #[derive(Debug)]
 pub(crate) struct WakeBatch {
     wakers: Vec<Waker>,
-    /// How many more it takes in all.
+    /// Wakers that it still takes in all.
     left: u64,
+    /// Wakers for the owner of the batch to wake, if it does.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    deferred: Option<Vec<Waker>>,
 }
 
 impl WakeBatch {
-    /// Without a limit to what it takes in all.
+    /// Makes one without a limit to what it takes in all.
     pub(crate) fn new() -> Self {
-        Self { wakers: Vec::with_capacity(BATCH), left: u64::MAX }
+        Self {
+            wakers: Vec::with_capacity(BATCH),
+            left: u64::MAX,
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            deferred: None,
+        }
     }
 
-    /// Has it take so many more in all.
+    /// Makes a batch whose wakers are not woken, but kept for
+    /// [`take_deferred`](Self::take_deferred).
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn deferring() -> Self {
+        Self { deferred: Some(Vec::new()), ..Self::new() }
+    }
+
+    /// Takes out the wakers that were to be woken, in their order.
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub(crate) fn take_deferred(&mut self) -> impl Iterator<Item = Waker> {
+        self.deferred.iter_mut().flat_map(|deferred| deferred.drain(..))
+    }
+
+    /// Allows so many more in all.
     pub(crate) fn allow(&mut self, count: u64) {
         self.left = count;
     }
 
-    /// Whether it takes no more, even once it is empty.
+    /// Returns whether it takes no more, even once it is empty.
     pub(crate) fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// How many it holds.
+    /// Returns how many it holds.
     pub(crate) fn len(&self) -> usize {
         self.wakers.len()
     }
 
-    /// How many more it takes under one lock. None once it is full, until it has been woken.
+    /// Returns how many more it takes under one lock: none once it is full, until it has been
+    /// woken.
     pub(crate) fn room(&self) -> usize {
         BATCH.min(HELD - self.wakers.len()).min(usize::try_from(self.left).unwrap_or(usize::MAX))
     }
@@ -62,17 +84,34 @@ impl WakeBatch {
     }
 
     /// Wakes them in the order they were taken. Returns how many panicked.
-    pub(crate) fn wake_all(&mut self) -> u64 {
+    ///
+    /// Calls `pause` after the first `together`, with how many were woken since the last pause, and
+    /// again after as many more as it says, at least one; and at the end.
+    pub(crate) fn wake_all(
+        &mut self,
+        mut together: usize,
+        mut pause: impl FnMut(usize) -> usize,
+    ) -> u64 {
+        #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+        if let Some(deferred) = &mut self.deferred {
+            deferred.append(&mut self.wakers);
+            return 0;
+        }
         let mut panics = 0;
-        for waker in self.wakers.drain(..) {
-            panics += u64::from(guarded(|| waker.wake()).is_none());
+        let mut wakers = self.wakers.drain(..);
+        while wakers.len() > 0 {
+            let count = together.min(wakers.len());
+            for waker in wakers.by_ref().take(count) {
+                panics += u64::from(guarded(|| waker.wake()).is_none());
+            }
+            together = pause(count);
         }
         panics
     }
 }
 
-/// Has the processor fetch what a waker points to, often a task that nobody touched for long, while
-/// the other wakers are taken.
+/// Prefetches what a waker points to, often a task that was not touched for long, while the other
+/// wakers are taken.
 #[inline]
 fn prefetch(at: *const ()) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

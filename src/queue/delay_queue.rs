@@ -19,11 +19,11 @@ use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned, Wheel};
 
 /// A queue of values that each expire at their own deadline: retries, caches, sessions.
 ///
-/// It has its own timing wheel, and one [`Sleep`](crate::Sleep) for all entries. So an entry costs
-/// no allocation and no lock, and one task can wait for all of them. The [`queue`](crate::queue)
-/// module describes what it shares with [`TimeoutQueue`](crate::TimeoutQueue): the order of
-/// entries, wake-ups, and polls after the end. `TimeoutQueue` is cheaper where all entries have the
-/// same delay.
+/// The queue has its own timing wheel, and one [`Sleep`](crate::Sleep) for all entries. So an entry
+/// costs no allocation and no lock, and one task can wait for all of them. The
+/// [`queue`](crate::queue) module describes what it shares with
+/// [`TimeoutQueue`](crate::TimeoutQueue): the order of entries, wake-ups, and polls after the end.
+/// `TimeoutQueue` is cheaper where all entries have the same delay.
 ///
 /// Inserting, removing and resetting take the same time however many entries there are. An empty
 /// queue takes less than 1,000 bytes, and each entry 21 and its value.
@@ -145,7 +145,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// As [`insert`](Self::insert).
+    /// Panics as [`insert`](Self::insert) does.
     ///
     /// # Examples
     ///
@@ -288,7 +288,7 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// What the wheel holds of an entry. Atomics only because a wheel shares what it stores: nobody but
+/// Part of an entry that the wheel holds. Atomic only because a wheel shares what it stores: only
 /// the owner of the queue reaches it.
 struct Entry {
     deadline: AtomicU64,

@@ -4,9 +4,9 @@
 /// code for the examples.
 macro_rules! queue_methods {
     ($new:literal, $insert:literal) => {
-        /// The same queue, whose task may be woken up to `tolerance` after the earliest deadline,
-        /// to share a wake-up with other timers; see
-        /// [`Builder::tolerance`](crate::Builder::tolerance). A poll hands out whatever is due.
+        /// Allows the task to be woken up to `tolerance` after the earliest deadline, to share a
+        /// wake-up with other timers; see [`Builder::tolerance`](crate::Builder::tolerance). A poll
+        /// hands out whatever is due.
         ///
         /// # Examples
         ///
@@ -130,11 +130,12 @@ macro_rules! queue_methods {
 
         /// Polls for the next entry to expire; `None` if the queue is empty.
         ///
-        /// Where this returns no entry, the task is woken as [`queue`](crate::queue) describes.
+        /// If this returns no entry, the task is woken as [`queue`](crate::queue) describes.
         ///
         /// # Panics
         ///
-        /// As the poll of a [`Sleep`](crate::Sleep), if the driver thread cannot be started.
+        /// Panics as the poll of a [`Sleep`](crate::Sleep) does, if the driver thread cannot be
+        /// started.
         ///
         /// # Examples
         ///
@@ -158,7 +159,7 @@ macro_rules! queue_methods {
             self.queue.len()
         }
 
-        /// Whether there are no entries.
+        /// Returns whether there are no entries.
         pub fn is_empty(&self) -> bool {
             self.queue.len() == 0
         }
@@ -181,7 +182,7 @@ macro_rules! queue_methods {
             self.queue.clear();
         }
 
-        /// How many entries fit before memory has to be allocated for their values.
+        /// Returns how many entries fit before memory has to be allocated for their values.
         pub fn capacity(&self) -> usize {
             self.queue.capacity()
         }

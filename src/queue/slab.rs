@@ -57,7 +57,7 @@ impl<T, P> Slab<T, P> {
         self.slots.reserve(additional.saturating_sub(free));
     }
 
-    /// Where the entry of `key` is, if it is still there.
+    /// Returns the place of the entry of `key`, if it is still there.
     #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         match self.slots.get(key.index as usize) {
@@ -140,5 +140,23 @@ impl<T, P> Slab<T, P> {
                 *next = core::mem::replace(&mut self.free, index as u32);
             }
         }
+    }
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_places_are_used_again_the_last_one_first() {
+        let mut slab = Slab::<_, ()>::new();
+        let places = [(); 4].map(|()| slab.insert('a', Tick::NEVER, ()));
+        for _ in 0..100 {
+            slab.remove(places[1]);
+            slab.remove(places[3]);
+            let again = [(); 2].map(|()| slab.insert('b', Tick::NEVER, ()));
+            assert_eq!(again, [places[3], places[1]]);
+        }
+        assert_eq!((slab.len(), slab.slots.len()), (4, 4));
     }
 }

@@ -110,7 +110,7 @@ impl<T> TimeoutQueue<T> {
         queue
     }
 
-    /// How long an entry stays.
+    /// Returns how long an entry stays.
     ///
     /// # Examples
     ///

@@ -17,7 +17,7 @@ use crate::tick::Tick;
 pub(crate) struct Waiter {
     sleep: Sleep,
     waker: Option<Waker>,
-    /// Whether the last poll found nothing due, and `waker` was not woken since.
+    /// True if the last poll found nothing due, and `waker` was not woken since.
     waiting: bool,
 }
 

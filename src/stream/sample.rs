@@ -40,7 +40,7 @@ fn now(sleep: &Sleep) -> Tick {
     sleep.engine().clock().now()
 }
 
-/// Where the first period ends that does not end before `earliest`, given that one ends at `end`.
+/// Returns the first end of a period that is not before `earliest`, given that one ends at `end`.
 fn period_end(end: Tick, earliest: Tick, period: Duration) -> Tick {
     if end >= earliest {
         return end;

@@ -6,7 +6,7 @@ use core::task::{Context, Poll, ready};
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-/// How many items an adapter takes in one poll before other tasks get their turn.
+/// Items that an adapter takes in one poll before other tasks get their turn.
 const TAKEN_MAX: usize = 32;
 
 pin_project! {
@@ -26,7 +26,7 @@ enum Stage {
     Ended,
 }
 
-/// How many more items the present poll of an adapter may take.
+/// Items that the present poll of an adapter may still take.
 pub(super) struct PollBudget(usize);
 
 impl PollBudget {
@@ -34,7 +34,7 @@ impl PollBudget {
         Self(TAKEN_MAX)
     }
 
-    /// Whether the source was not asked for what else it may have ready.
+    /// Returns whether the budget ran out, so that the source may have more ready.
     pub(super) fn is_spent(&self) -> bool {
         self.0 == 0
     }

@@ -7,7 +7,8 @@ use core::sync::atomic::Ordering;
 
 use critical_section::Mutex;
 
-/// Of the interface of `core`'s what the crate uses. A critical section orders all there is.
+/// Stand-in for `core`'s, with the operations that the crate uses. A critical section orders all of
+/// them.
 pub(crate) struct AtomicU64(Mutex<Cell<u64>>);
 
 impl AtomicU64 {
@@ -32,6 +33,10 @@ impl AtomicU64 {
 
     pub(crate) fn fetch_add(&self, more: u64, _: Ordering) -> u64 {
         self.update(|value| value.wrapping_add(more))
+    }
+
+    pub(crate) fn fetch_max(&self, least: u64, _: Ordering) -> u64 {
+        self.update(|value| value.max(least))
     }
 
     pub(crate) fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {

@@ -29,7 +29,7 @@ pub(crate) fn this_thread() -> ThreadId {
     ThreadId
 }
 
-/// Why a thread cannot be started: none ever has to be.
+/// Error of starting a thread: none ever has to be started.
 pub(crate) type SpawnError = Infallible;
 
 /// A value that is touched within a critical section only.
@@ -75,7 +75,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// What nobody waits for, as there are no threads.
+/// Condition that nobody waits for, as there are no threads.
 #[derive(Debug)]
 pub(crate) struct Condvar;
 
@@ -130,13 +130,13 @@ unsafe impl<T: Send> Send for Lock<T> {}
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// A value that is set once.
-pub(crate) struct OnceLock<T> {
+pub(crate) struct SetOnce<T> {
     is_set: AtomicBool,
     /// Written once, within a critical section and before `is_set`; read after that.
     value: UnsafeCell<Option<T>>,
 }
 
-impl<T> OnceLock<T> {
+impl<T> SetOnce<T> {
     pub(crate) const fn new() -> Self {
         Self { is_set: AtomicBool::new(false), value: UnsafeCell::new(None) }
     }
@@ -174,14 +174,14 @@ impl<T> OnceLock<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
+impl<T: fmt::Debug> fmt::Debug for SetOnce<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OnceLock").field(&self.get()).finish()
+        f.debug_tuple("SetOnce").field(&self.get()).finish()
     }
 }
 
 // SAFETY: shared access gives shared access to the value, and lets a value of another's be set.
-unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
+unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
 
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_set_once_stays() {
-        let once = OnceLock::new();
+        let once = SetOnce::new();
         assert_eq!(once.get(), None);
         in_threads(|n| {
             let first = **once.get_or_init(|| Box::new(n));
@@ -260,6 +260,9 @@ mod tests {
         let sum = (u64::MAX << 33).wrapping_add(one * 8 * ROUNDS);
         assert_eq!(word.load(all), sum);
         assert_eq!((word.fetch_or(6, all), word.fetch_and(!4, all)), (sum, sum | 6));
+        word.store(sum, all);
+        assert_eq!((word.fetch_max(1, all), word.fetch_max(u64::MAX, all)), (sum, sum));
+        assert_eq!(word.load(all), u64::MAX);
         word.store(sum, all);
         assert_eq!(format!("{word:?}"), sum.to_string());
     }

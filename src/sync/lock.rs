@@ -14,6 +14,8 @@
 #[cfg(not(all(test, tourbillon_model)))]
 pub(crate) use spin::{Lock, LockGuard};
 
+#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
+pub(crate) use stand_in::times_given_way;
 #[cfg(all(test, tourbillon_model))]
 pub(crate) use stand_in::{Lock, LockGuard};
 
@@ -27,8 +29,8 @@ mod spin {
 
     use crate::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell, sleep};
 
-    /// How often a waiter tries before it sleeps, and after each sleep: for longer than a part of
-    /// what is done under a shard's lock takes, 20 us. Loom has to be told of every wait.
+    /// Tries of a waiter before it sleeps, and after each sleep: they take longer than a part of
+    /// the work under a shard's lock, 20 us. Loom has to see every wait.
     const TRIES: u32 = if cfg!(all(test, tourbillon_model)) { 1 } else { 256 };
     const FIRST_SLEEP: Duration = Duration::from_micros(20);
     const LONGEST_SLEEP: Duration = Duration::from_millis(1);
@@ -37,7 +39,7 @@ mod spin {
     #[repr(C)]
     pub(crate) struct Lock<T> {
         taken: AtomicBool,
-        /// How many threads wait for it. A hint.
+        /// Number of threads that wait for it. A hint.
         waiting: AtomicU32,
         /// Touched only by the thread that set `taken`.
         value: UnsafeCell<T>,
@@ -277,6 +279,8 @@ mod spin {
 
 #[cfg(all(test, tourbillon_model))]
 mod stand_in {
+    use std::cell::Cell;
+
     pub(crate) use crate::sync::MutexGuard as LockGuard;
 
     /// A mutex, of which far fewer schedules are to be explored than of a thread that spins.
@@ -296,6 +300,17 @@ mod stand_in {
             self.0.try_lock().ok()
         }
 
-        pub(crate) fn give_way(&self) {}
+        /// Gives nobody way: loom takes a thread that waits for a mutex into account by itself.
+        pub(crate) fn give_way(&self) {
+            GIVEN_WAY.set(GIVEN_WAY.get() + 1);
+        }
+    }
+
+    std::thread_local!(static GIVEN_WAY: Cell<usize> = const { Cell::new(0) });
+
+    /// How often threads of this model and of those before it have given way.
+    #[cfg(not(tourbillon_shuttle))]
+    pub(crate) fn times_given_way() -> usize {
+        GIVEN_WAY.get()
     }
 }

@@ -1,19 +1,24 @@
-//! `std`'s mutexes and condition variables, and the models', without poison: nothing that this
-//! crate guards with a [`Mutex`] is ever half done when foreign code runs.
+//! `std`'s locks and condition variables, and the models', without poison: nothing that this crate
+//! guards with a lock is ever half done when foreign code runs.
 
 #[cfg(not(all(test, tourbillon_model)))]
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 /// Locks `mutex`, whether or not a thread panicked while it held it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Locks `mutex` as [`lock()`] does, unless it is held.
-pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
+/// Replaces what `lock` guards, as [`lock()`] locks.
+pub(crate) fn replace<T>(lock: &RwLock<T>, value: T) {
+    *lock.write().unwrap_or_else(std::sync::PoisonError::into_inner) = value;
+}
+
+/// Reads what `lock` guards, unless it is being written. No reader keeps another from it.
+pub(crate) fn try_read<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
+    match lock.try_read() {
         Ok(guard) => Some(guard),
         Err(std::sync::TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
         Err(std::sync::TryLockError::WouldBlock) => None,

@@ -8,8 +8,8 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// An instant of the clock that was given to the timer: the time since that began, in nanoseconds.
 ///
-/// It counts 584 years. Its methods are those of `std`'s, except that there is no `now` and no
-/// `elapsed`, as it belongs to no clock in particular; [`Timer::now`](crate::Timer::now) is the
+/// An instant counts 584 years. Its methods are those of `std`'s, except that there is no `now` and
+/// no `elapsed`, as it belongs to no clock in particular; [`Timer::now`](crate::Timer::now) is the
 /// present. [`from_ticks`](Self::from_ticks) and [`to_ticks`](Self::to_ticks) exchange it for the
 /// ticks of a hardware counter, of embassy-time or of fugit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

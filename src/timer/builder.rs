@@ -48,6 +48,7 @@ pub struct Builder {
     clock: Option<VirtualClock>,
     lateness_histogram: bool,
     tolerance: Tolerance,
+    slow_call_limit: Option<Duration>,
 }
 
 /// A clock of the system's that a [`Timer`] may run on; see [`Builder::clock`].
@@ -135,17 +136,52 @@ impl Builder {
 }
 
 impl Builder {
-    /// Whether to keep a histogram of lateness for [`Timer::lateness`]; off by default.
+    /// Keeps a histogram of lateness for [`Timer::lateness`]; off by default.
     ///
-    /// It costs a few instructions for each timer that fires, nothing for a timer that is
-    /// cancelled, and 4 KiB for each shard.
+    /// The histogram costs a few instructions for each timer that fires, nothing for a timer that
+    /// is cancelled, and 4 KiB for each shard.
     pub fn lateness_histogram(mut self, wanted: bool) -> Self {
         self.lateness_histogram = wanted;
         self
     }
 
-    /// How late the timer's sleeps may be fired, so that it wakes up less often: a [`Duration`], or
-    /// a [share of their delay](Tolerance::percent_of_delay). Zero by default.
+    /// Sets how long a waker or a [callback](crate::Callback) may keep the driver before it counts
+    /// as slow; 100 ms by default.
+    ///
+    /// All other timers of the driver wait meanwhile.
+    /// [`Stats::slow_calls`](crate::Stats::slow_calls) counts the slow ones, and with the feature
+    /// `tracing` a pass that had one is an event (see [the list](crate#watching-it)). Calls are
+    /// measured by the timer's clock. A thread that loses the processor is slow too, so a limit of
+    /// a few milliseconds counts a busy machine as well.
+    ///
+    /// With a limit of less than 640 us each call is measured by itself, which takes a reading of
+    /// the clock; above, up to 64 of a crowd that take less than 10 us each are measured together.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::{Timer, VirtualClock};
+    ///
+    /// let ms = Duration::from_millis;
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).slow_call_limit(ms(20)).build()?;
+    /// let slow = clock.clone();
+    /// let callback = timer.call_after(ms(5), move || slow.jump(ms(50))); // takes 50 ms
+    /// clock.advance(ms(5));
+    /// let stats = timer.stats();
+    /// assert_eq!((stats.slow_calls, stats.longest_call), (1, ms(50)));
+    /// # drop(callback);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn slow_call_limit(mut self, limit: Duration) -> Self {
+        self.slow_call_limit = Some(limit);
+        self
+    }
+
+    /// Sets how late the timer's sleeps may be fired, so that it wakes up less often: a
+    /// [`Duration`], or a [share of their delay](Tolerance::percent_of_delay). Zero by default.
     ///
     /// Most timers need not be exact: an idle limit of a minute may come a second late. A sleep
     /// with a tolerance is fired at one instant between its deadline and its deadline plus the
@@ -154,8 +190,8 @@ impl Builder {
     /// one wake-up fires many: ten thousand limits of a minute, each with a second of tolerance,
     /// are fired at no more than 61 instants a minute.
     ///
-    /// It is the tolerance of every sleep that the timer makes, and of the sleeps in its intervals,
-    /// timeouts, queues, callbacks, streams and [`WallSleep`](crate::WallSleep)s.
+    /// The tolerance applies to every sleep that the timer makes, and of the sleeps in its
+    /// intervals, timeouts, queues, callbacks, streams and [`WallSleep`](crate::WallSleep)s.
     /// [`Sleep::set_tolerance`](crate::Sleep::set_tolerance) and the `with_tolerance` methods of
     /// sleeps, intervals, timeouts and queues replace it. A callback with a tolerance of its own is
     /// made by [`Sleep::call`](crate::Sleep::call) or [`Interval::call`](crate::Interval::call).
@@ -194,6 +230,10 @@ impl Builder {
     fn engine(&self, clock: Clock, shards: usize, driven_by: DrivenBy) -> Arc<Engine> {
         let engine = Engine::new(clock, shards, driven_by);
         let engine = engine.with_tolerance(self.tolerance);
+        let engine = match self.slow_call_limit {
+            Some(limit) => engine.with_slow_call_limit(limit),
+            None => engine,
+        };
         Arc::new(engine.keeping_lateness(self.lateness_histogram))
     }
 }
@@ -243,7 +283,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), except that there is no thread.
+    /// Fails as [`build`](Self::build) does, except that there is no thread.
     pub fn build_manual(
         self,
         unpark: impl Fn() + Send + Sync + 'static,
@@ -280,8 +320,8 @@ impl Builder {
     }
 }
 
-/// What drives the timer of a [`Driver`], and the driver's bell.
-fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (Bell, DrivenBy) {
+/// Returns what drives the timer of a [`Driver`], and the driver's bell.
+pub(crate) fn by_hand(unpark: impl Fn() + Send + Sync + 'static) -> (Bell, DrivenBy) {
     let bell = Bell::new();
     let hook: Box<dyn Fn() + Send + Sync> = {
         let bell = bell.clone();

@@ -56,5 +56,5 @@ impl rt::Timer for Timer {
     }
 }
 
-/// What the timer's [`rt::Timer`] returns in a box.
+/// The future that the timer's [`rt::Timer`] returns in a box.
 impl rt::Sleep for Sleep {}

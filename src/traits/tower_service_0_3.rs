@@ -213,7 +213,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// As a [`Timeout`](crate::Timeout).
+    /// Panics as a [`Timeout`](crate::Timeout) does.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled or awaited"]
     pub struct ResponseFuture<F> {

@@ -1,7 +1,7 @@
 //! Chunked storage for a wheel's entries and blocks: stable addresses, no allocation in steady
 //! state.
 //!
-//! What is stored is only ever reached by shared reference, since a sleep has a pointer to its
+//! Stored values are only ever reached by shared reference, since a sleep has a pointer to its
 //! entry.
 //!
 //! The key released last is handed out first, and the last few are handed out without a look at
@@ -61,13 +61,14 @@ impl Number {
     }
 }
 
-/// What can be kept in a [`Store`].
+/// Value that a [`Store`] can keep.
 pub(crate) trait Pooled {
     /// Entries of the first chunk. Each of the next chunks has twice as many, up to [`CHUNK`]; the
     /// keys between are not used. So a wheel of a few timers is small.
     const FIRST: usize;
 
-    /// Of an entry that is not handed out: the next such one of its chunk. The store's only then.
+    /// The next of the entries of its chunk that are not handed out. The store's while it is one of
+    /// them.
     fn next_free(&self) -> &Number;
 }
 
@@ -78,7 +79,7 @@ struct Chunk<T> {
     free: u32,
     /// Keys handed out, or spare.
     live: u16,
-    /// Whether its number is in [`Store::available`].
+    /// True if its number is in [`Store::available`].
     listed: bool,
 }
 
@@ -88,7 +89,7 @@ struct Chunk<T> {
 /// go into their chunks together: the processor can fetch what it needs of them at the same time.
 #[repr(C)]
 pub(crate) struct Store<T, const SPARES: usize> {
-    /// How many of `spares` there are.
+    /// Number of `spares`.
     spare: u32,
     /// Chunks with no key handed out: never more than one.
     empty: u32,
@@ -157,7 +158,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
         &entries[offset(key.0)]
     }
 
-    /// As [`value`](Self::value), by number.
+    /// Returns the value of a number, like [`value`](Self::value).
     #[inline(always)]
     pub(super) fn get(&self, number: u32) -> &T {
         self.value(NodeKey(number))
@@ -240,7 +241,7 @@ impl<T: Pooled, const SPARES: usize> Store<T, SPARES> {
     }
 }
 
-/// How many entries the chunk has.
+/// Returns how many entries the chunk has.
 fn capacity<T: Pooled>(number: usize) -> u32 {
     (T::FIRST << number.min(CHUNK.ilog2() as usize)).min(CHUNK) as u32
 }
@@ -309,6 +310,18 @@ mod tests {
         assert_eq!(store.chunks(), 1, "an empty one");
         assert_eq!(fill(&mut store, 5 * CHUNK).len(), 5 * CHUNK);
         assert!(store.chunks() <= chunks, "the places of those given back are filled first");
+    }
+
+    #[test]
+    fn bursts_that_come_and_go_leave_the_table_of_chunks_as_long_as_one_of_them_does() {
+        let mut store = Store::new();
+        let mut burst = || {
+            fill(&mut store, 5 * CHUNK).into_iter().for_each(|key| store.release(key));
+            store.trim();
+            store.chunks.len()
+        };
+        let places = burst();
+        assert!((0..10).all(|_| burst() == places));
     }
 
     #[test]

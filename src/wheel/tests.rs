@@ -183,6 +183,20 @@ fn a_turn_stops_at_its_allowance_and_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn of_equals_the_first_is_that_which_was_filed_first_also_in_the_middle_of_a_slot() {
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
+    let begins = Tick::ORIGIN.raw().next_multiple_of(4096) + 4096;
+    let keys: Vec<_> = (0..3).map(|_| filed(&mut wheel, begins + 5)).collect();
+    // One of them is filed again, and the others are still in the slot that is being emptied.
+    let allowance = Allowance { expiries: 0, moves: 1 };
+    assert_eq!(wheel.turn(Tick::from_raw(begins), allowance, |_, _| {}), Turned::Partly);
+    for key in keys {
+        assert_eq!(wheel.first(), Some(key));
+        remove(&mut wheel, key);
+    }
+}
+
+#[test]
 fn debug_names_the_occupied_levels() {
     let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     filed(&mut wheel, Tick::ORIGIN.raw() + 3);

@@ -420,6 +420,17 @@ fn the_wait_is_rounded_up_to_milliseconds_and_never_ends_before_the_deadline() {
     }
 }
 
+#[test]
+fn the_wait_is_what_is_left_and_not_what_was_left_at_the_turn() {
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let mut sleep = timer.sleep(3600 * SECOND);
+    assert!(poll(&mut sleep).is_pending());
+    let next = driver.turn().next.expect("a timer is armed");
+    std::thread::sleep(ms(2));
+    let now = timer.now();
+    assert!(driver.max_wait().expect("a timer is armed") <= next - now);
+}
+
 #[cfg(target_os = "linux")]
 mod descriptor {
     use std::os::fd::{AsFd, AsRawFd};
@@ -459,6 +470,38 @@ mod descriptor {
         assert_eq!(rig.driver.turn().fired, 1);
         assert!(!is_readable(&due));
         assert_eq!(rig.calls(), 2, "beside the hook, which is called as before");
+    }
+
+    #[test]
+    fn it_is_readable_although_the_hook_panics() {
+        let clock = VirtualClock::new();
+        let (timer, mut driver) = Timer::builder()
+            .virtual_clock(&clock)
+            .build_manual(|| panic!("as the test wants it"))
+            .expect("the options are valid");
+        let due = driver.turn_fd().expect("there is one");
+        driver.turn();
+        assert!(!is_readable(&due));
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        assert!(is_readable(&due));
+        assert_eq!(timer.stats().waker_panics, 1);
+    }
+
+    #[test]
+    fn it_goes_by_the_clock_of_its_timer() {
+        for (kind, id) in [
+            (tourbillon::ClockKind::Monotonic, libc::CLOCK_MONOTONIC),
+            (tourbillon::ClockKind::Boottime, libc::CLOCK_BOOTTIME),
+        ] {
+            let builder = Timer::builder().clock(kind);
+            let (_timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+            let due = driver.turn_fd().expect("there is one");
+            let shown = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", due.as_raw_fd()));
+            let shown = shown.expect("the kernel shows it");
+            let clock = shown.lines().find_map(|line| line.strip_prefix("clockid: "));
+            assert_eq!(clock, Some(id.to_string().as_str()), "{shown}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! are asserted.
 
 mod callback;
+mod calls;
 mod compat;
 #[cfg(feature = "cron")]
 mod cron;
@@ -13,6 +14,8 @@ mod delay_queue;
 mod driven_by_hand;
 mod executors;
 mod faults;
+#[cfg(unix)]
+mod fork;
 mod future_ext;
 mod hostile;
 mod http_timeouts;

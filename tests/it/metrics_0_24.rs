@@ -107,12 +107,18 @@ fn the_counters_are_published_as_they_are() {
         ("cancelled_total", 2),
         ("driver_wakeups_total", 0),
         ("fired_total", 5),
+        ("slow_calls_total", 0),
         ("unparks_total", 0),
         ("waker_panics_total", 1),
     ];
     assert_eq!(board.counters(), named("mine", &counters));
-    let gauges =
-        [("lateness_max_seconds", 1.5), ("pending", 1.0), ("shards", 1.0), ("shards_used", 1.0)];
+    let gauges = [
+        ("lateness_max_seconds", 1.5),
+        ("longest_call_seconds", 0.0),
+        ("pending", 1.0),
+        ("shards", 1.0),
+        ("shards_used", 1.0),
+    ];
     assert_eq!(board.gauges(), named("mine", &gauges));
 
     // Once more with no change, and with one.
@@ -122,6 +128,19 @@ fn the_counters_are_published_as_they_are() {
     publish();
     assert_eq!(board.counters()[0].1, 9);
     assert_eq!(board.counters()[3].1, 6);
+}
+
+#[test]
+fn slow_calls_and_the_longest_are_published() {
+    let (timer, clock) = virtual_timer();
+    let mut sleep = timer.sleep(SECOND);
+    let slow = clock.clone();
+    assert!(poll_with(&mut sleep, &callback(move || slow.jump(ms(1500)))).is_pending());
+    clock.advance(SECOND);
+    let board = Board::default();
+    with_local_recorder(&board, || publish(&timer, "mine"));
+    assert!(board.counters().contains(&named("mine", &[("slow_calls_total", 1)])[0]));
+    assert!(board.gauges().contains(&named("mine", &[("longest_call_seconds", 1.5)])[0]));
 }
 
 #[test]

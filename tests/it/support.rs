@@ -111,15 +111,18 @@ pub(crate) fn alone(name: &str) -> Command {
     command
 }
 
-/// Says that `what` is not checked, as this machine lacks what it takes. `.ci/run` lists that at
-/// its end, from the file that it names.
+/// Notes that `what` is not checked, as this machine lacks what it takes, in the file that
+/// `.ci/run` names, and lists at its end.
+///
+/// # Panics
+///
+/// If none is named: nobody would see it, as a test that passes prints nothing.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "Linux alone has such tests"))]
 pub(crate) fn not_checked(what: &str, why: impl Display) {
-    println!("not checked: {what}: {why}");
-    if let Some(path) = std::env::var_os("TOURBILLON_NOT_CHECKED") {
-        let list = OpenOptions::new().append(true).open(path);
-        writeln!(list.expect("the list is there"), "{what}").expect("it can be added to");
-    }
+    let path = std::env::var_os("TOURBILLON_NOT_CHECKED");
+    let path = path.unwrap_or_else(|| panic!("not checked: {what}: {why}"));
+    let list = OpenOptions::new().append(true).open(path);
+    writeln!(list.expect("the list is there"), "{what}").expect("it can be added to");
 }
 
 /// Runs `command`, which [`alone`] made: its test has to pass.
@@ -134,4 +137,29 @@ pub(crate) fn passes(command: &mut Command) {
 /// Runs the ignored test `name` in a process of its own, where it has to pass.
 pub(crate) fn in_a_process_of_its_own(name: &str) {
     passes(&mut alone(name));
+}
+
+/// Waits until `condition` holds. Says so, if that takes a minute.
+pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        std::thread::sleep(ms(1));
+    }
+}
+
+/// Whether this process has a thread called `name`.
+#[cfg(target_os = "linux")]
+pub(crate) fn has_thread(name: &str) -> bool {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is there");
+    tasks.flatten().any(|task| {
+        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+    })
+}
+
+/// Whether the timer's driver has said when it will wake.
+pub(crate) fn is_parked(timer: &Timer) -> bool {
+    let shown = format!("{timer:?}");
+    assert!(shown.contains("alarm: "), "{shown}");
+    !["absent", "awake", "scanning"].iter().any(|busy| shown.contains(&format!("alarm: {busy}")))
 }

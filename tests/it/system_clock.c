@@ -1,4 +1,5 @@
-// Preloaded into a test's process: a monotonic clock that steps and stands still.
+// Preloaded into a test's process: a monotonic clock that steps and stands still; or clocks that all
+// stand still, but for what the test moves them by, and for how long it holds a thread.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,11 +12,23 @@
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
+#define CLOCKS 16
+// By how much the coarse clock lags at most, as if the kernel moved it so often.
+#define COARSE_STEP INT64_C(1000000)
 
 // What is shown is ahead of the system's clock by so much; or is this, while it stands still.
 static _Atomic int64_t ahead, stands_at;
 // Where a thread last waited with a time limit.
 static _Atomic long waited_at;
+
+// Whether all clocks stand still; where they did first, and by how much they were moved since.
+static atomic_int all_stand;
+static int64_t all_stood_at[CLOCKS];
+static _Atomic int64_t moved;
+// How often the thread has read a clock since it was told to be held. It is held before each of
+// the readings from the one number to before the other.
+static _Thread_local long readings, held_from, held_to;
+static _Thread_local int64_t held_for;
 
 static long (*real_syscall(void))(long, ...) {
     return (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
@@ -27,7 +40,17 @@ static int64_t real(clockid_t clock) {
     return time.tv_sec * SECOND + time.tv_nsec;
 }
 
+static int is_monotonic(clockid_t clock) {
+    return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE;
+}
+
 static int64_t shown(clockid_t clock) {
+    if (all_stand && clock == CLOCK_MONOTONIC_COARSE) {
+        int64_t exact = shown(CLOCK_MONOTONIC);
+        return exact - exact % COARSE_STEP;
+    }
+    if (all_stand && clock >= 0 && clock < CLOCKS) return all_stood_at[clock] + moved;
+    if (!is_monotonic(clock)) return real(clock);
     return stands_at ? stands_at : real(clock) + ahead;
 }
 
@@ -36,8 +59,11 @@ static struct timespec timespec_of(int64_t time) {
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
-    int monotonic = clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE;
-    *time = timespec_of(monotonic ? shown(clock) : real(clock));
+    if (all_stand) {
+        if (readings >= held_from && readings < held_to) moved += held_for;
+        readings += 1;
+    }
+    *time = timespec_of(shown(clock));
     return 0;
 }
 
@@ -72,4 +98,30 @@ void clock_stops(void) {
 void clock_goes_on(void) {
     ahead = stands_at - real(CLOCK_MONOTONIC);
     stands_at = 0;
+}
+
+// From here on all clocks stand still, in every thread.
+void clocks_stand(void) {
+    for (int clock = 0; clock < CLOCKS; clock++) all_stood_at[clock] = real(clock);
+    all_stand = 1;
+}
+
+// Moves them all.
+void clocks_move(int64_t nanos) {
+    moved += nanos;
+}
+
+// Has so much time pass before each of the calling thread's readings from the one number, counted
+// from now, to before the other: as if something else had the processor.
+void clocks_hold(int64_t from, int64_t to, int64_t nanos) {
+    readings = 0;
+    held_from = from;
+    held_to = to;
+    held_for = nanos;
+}
+
+// Holds the calling thread no more. Returns how often it has read a clock meanwhile.
+int64_t clocks_let_go(void) {
+    held_to = 0;
+    return readings;
 }

@@ -1,21 +1,27 @@
-//! A driver thread on a monotonic clock that does what it should not: steps, and stands still.
+//! A driver thread on a monotonic clock that does what it should not: steps, and stands still. And
+//! threads that are held, for a time that is counted and does not pass, before any one of their
+//! readings of clocks.
 //!
 //! The clock is `system_clock.c`, compiled by these tests and preloaded into a process of their
 //! own.
 
 use std::ffi::CStr;
+use std::ops::Range;
 use std::process::Command;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
-use tourbillon::{Sleep, Timer};
+use tourbillon::{ClockKind, Driver, Sleep, Timer};
 
 use crate::support::*;
 
 /// What is checked here, for [`not_checked`].
 const STEPS: &str = "steps of the system clock";
 
-/// Runs a test with the clock in the place of the system's, if there is a C compiler.
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// Runs a test with the clock in the place of the system's. Without a C compiler it fails, unless
+/// there is a list of what is not checked.
 fn on_a_clock_of_its_own(name: &str) {
     let library = std::env::temp_dir().join(format!("{name}-{}.so", std::process::id()));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/system_clock.c");
@@ -26,7 +32,11 @@ fn on_a_clock_of_its_own(name: &str) {
         .status();
     match compiled {
         Ok(status) => assert!(status.success(), "system_clock.c does not compile"),
-        Err(error) => return not_checked(STEPS, format_args!("there is no cc here: {error}")),
+        Err(error) => {
+            let listed = std::env::var_os("TOURBILLON_NOT_CHECKED").is_some();
+            assert!(listed, "{STEPS} cannot be checked: there is no cc here: {error}");
+            return not_checked(STEPS, format_args!("there is no cc here: {error}"));
+        }
     }
     passes(alone(&format!("system_clock::{name}")).env("LD_PRELOAD", &library));
     std::fs::remove_file(library).expect("it was written");
@@ -62,10 +72,49 @@ impl SystemClock {
 
     fn call(&self, name: &CStr) {
         let function = Self::function(name).expect("the library is there");
-        // SAFETY: that is the type of both functions that this is called for.
+        // SAFETY: that is the type of all functions that this is called for.
         let function =
             unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn()>(function) };
         function();
+    }
+
+    /// Moves all clocks, which stand still.
+    fn moves(&self, span: Duration) {
+        let moves = Self::function(c"clocks_move").expect("the library is there");
+        // SAFETY: that is the function's type in the library.
+        let moves = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn(i64)>(moves) };
+        moves(span.as_nanos() as i64);
+    }
+
+    /// Runs `action`, with the calling thread held for [`HELD`] before each reading of a clock in
+    /// `at`. Says whether there was the first of these readings.
+    fn held_at<R>(&self, at: Range<i64>, action: impl FnOnce() -> R) -> (R, bool) {
+        type Hold = extern "C" fn(i64, i64, i64);
+
+        let hold = Self::function(c"clocks_hold").expect("the library is there");
+        // SAFETY: that is the function's type in the library.
+        let hold = unsafe { std::mem::transmute::<*mut libc::c_void, Hold>(hold) };
+        let let_go = Self::function(c"clocks_let_go").expect("the library is there");
+        // SAFETY: that is the function's type in the library.
+        let let_go =
+            unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> i64>(let_go) };
+        hold(at.start, at.end, HELD.as_nanos() as i64);
+        let result = action();
+        (result, let_go() > at.start)
+    }
+}
+
+/// For how long threads are held.
+const HELD: Duration = ms(100);
+
+/// Runs `check` with where to hold: at each reading in turn, and from each on, until `check` says
+/// that there are no more.
+fn at_each_reading(mut check: impl FnMut(Range<i64>) -> bool) {
+    for lasting in [false, true] {
+        let held = (0..)
+            .take_while(|&from| check(from..if lasting { i64::MAX } else { from + 1 }))
+            .count();
+        assert!((2..100).contains(&held), "held at {held} readings");
     }
 }
 
@@ -134,4 +183,90 @@ fn child_sees_the_clock_step() {
     clock.call(c"clock_goes_on");
     ends_in_time(still);
     assert_eq!(timer.stats().pending, 1);
+}
+
+#[test]
+fn a_timer_whose_thread_is_held_as_it_is_made_tells_deadlines_to_the_nanosecond() {
+    on_a_clock_of_its_own("child_is_held_as_it_makes_a_timer");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_is_held_as_it_makes_a_timer() {
+    let Some(clock) = SystemClock::preloaded() else {
+        return not_checked(STEPS, "the clock is not the one preloaded");
+    };
+    clock.call(c"clocks_stand");
+    for kind in [ClockKind::Monotonic, ClockKind::Boottime] {
+        at_each_reading(|at| {
+            let make = || Timer::builder().clock(kind).build_manual(|| {});
+            let (made, was_held) = clock.held_at(at.clone(), make);
+            let (timer, driver) = made.expect("Linux has both clocks");
+            let shown = timer.now();
+            let off = Instant::now().checked_duration_since(shown).expect("it is never ahead");
+            // It takes two readings to set this clock beside instants, and those of a thread that
+            // is held at each are that far apart.
+            let is_off = kind == ClockKind::Boottime && at.end == i64::MAX;
+            assert!(off.is_zero() || is_off && off <= HELD, "{off:?} behind, held at {at:?}");
+            tells_deadlines_to_the_nanosecond(&clock, &timer, driver, off);
+            was_held
+        });
+    }
+}
+
+/// Sleeps are ready so long after their deadlines by `Instant`, and no nanosecond before, in polls
+/// and by the driver.
+fn tells_deadlines_to_the_nanosecond(
+    clock: &SystemClock,
+    timer: &Timer,
+    mut driver: Driver,
+    off: Duration,
+) {
+    let deadline = Instant::now() + SECOND;
+    let counter = Counter::new();
+    let waker = Waker::from(counter.clone());
+    let [mut armed, mut polled_late] = [deadline; 2].map(|deadline| timer.sleep_until(deadline));
+    assert!(poll_with(&mut armed, &waker).is_pending());
+    clock.moves(SECOND + off - NANOSECOND);
+    driver.turn();
+    assert!(poll_with(&mut armed, &waker).is_pending() && counter.wakes() == 0, "early");
+    assert!(!armed.is_elapsed() && !polled_late.is_elapsed(), "early");
+    clock.moves(NANOSECOND);
+    assert!(armed.is_elapsed() && poll(&mut polled_late).is_ready(), "blind to its deadline");
+    assert!(poll(&mut timer.sleep_until(deadline)).is_ready(), "blind to a past deadline");
+    assert_eq!((driver.turn().fired, counter.wakes()), (1, 1));
+    assert!(poll(&mut armed).is_ready());
+}
+
+#[test]
+fn a_wall_sleep_whose_thread_is_held_as_it_aims_is_woken_at_its_target_and_not_before() {
+    on_a_clock_of_its_own("child_is_held_as_it_aims_at_a_wall_time");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_is_held_as_it_aims_at_a_wall_time() {
+    let Some(clock) = SystemClock::preloaded() else {
+        return not_checked(STEPS, "the clock is not the one preloaded");
+    };
+    clock.call(c"clocks_stand");
+    at_each_reading(|at| {
+        let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("valid options");
+        let target = SystemTime::now() + 3600 * SECOND;
+        let mut sleep = timer.sleep_until_wall(target);
+        let counter = Counter::new();
+        let waker = Waker::from(counter.clone());
+        let (polled, was_held) = clock.held_at(at, || poll_with(&mut sleep, &waker));
+        assert!(polled.is_pending());
+        let left = target.duration_since(SystemTime::now()).expect("an hour is longer");
+        clock.moves(left - NANOSECOND);
+        driver.turn();
+        assert!(poll_with(&mut sleep, &waker).is_pending(), "early");
+        let before = counter.wakes();
+        clock.moves(NANOSECOND);
+        driver.turn();
+        assert_eq!(counter.wakes(), before + 1, "not woken at its target");
+        assert!(poll(&mut sleep).is_ready());
+        was_held
+    });
 }

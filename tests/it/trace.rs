@@ -214,6 +214,41 @@ fn a_waker_that_takes_long_is_seen_as_lag() {
 }
 
 #[test]
+fn a_pass_with_slow_calls_is_an_event_with_the_longest() {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock).slow_call_limit(ms(2));
+    let timer = builder.build().expect("the options are valid");
+    let taking = |span| {
+        let clock = clock.clone();
+        callback(move || clock.jump(span))
+    };
+    let _sleeps = [ms(2), ms(0), ms(2) + Duration::from_nanos(1), ms(0), ms(1)].map(|span| {
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll_with(&mut sleep, &taking(span)).is_pending());
+        sleep
+    });
+    let slow = |calls: u64, longest: Duration| {
+        let fields = [
+            ("message", "slow call".to_owned()),
+            ("slow_calls", calls.to_string()),
+            ("call_ns_max", longest.as_nanos().to_string()),
+        ];
+        Told::Event(Parent::Callers, Level::WARN, fields.into())
+    };
+    let told = told_by(|| assert_eq!(clock.advance(SECOND), 5));
+    let lag = ms(5) + Duration::from_nanos(1);
+    let late = late(Parent::Callers, Level::DEBUG, 5, Duration::ZERO, lag);
+    assert_eq!(told, [late, slow(1, ms(2) + Duration::from_nanos(1))]);
+    let _sleeps = [ms(3), ms(4), ms(9)].map(|span| {
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll_with(&mut sleep, &taking(span)).is_pending());
+        sleep
+    });
+    let told = told_by(|| assert_eq!(clock.advance(SECOND), 3));
+    assert_eq!(told[1..], [slow(3, ms(9))]);
+}
+
+#[test]
 fn a_pass_by_hand_is_reported_where_it_is_made() {
     let clock = VirtualClock::new();
     let builder = Timer::builder().virtual_clock(&clock);

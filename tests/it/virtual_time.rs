@@ -1,8 +1,11 @@
 //! `VirtualClock`.
 
-use std::sync::{Arc, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::Waker;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tourbillon::{Sleep, Timer, VirtualClock};
 
@@ -233,6 +236,80 @@ fn threads_that_advance_together_add_up() {
     assert_eq!((clock.now() - start, counter.wakes()), (4 * SECOND, 40));
 }
 
+/// Moves each of two clocks on a thread of its own, into a waker each, which calls `then` with the
+/// clock that the other thread moves. Neither thread leaves its waker before both have called it.
+fn wakers_that_cross(then: fn(&Timer, &VirtualClock)) -> [(Timer, VirtualClock); 2] {
+    let both = [virtual_timer(), virtual_timer()];
+    let meeting = Arc::new(Barrier::new(2));
+    let (done, ended) = channel();
+    for [own, other] in [[0, 1], [1, 0]] {
+        let ((timer, clock), (others, elsewhere)) = (both[own].clone(), both[other].clone());
+        let (meeting, done) = (Arc::clone(&meeting), done.clone());
+        thread::spawn(move || {
+            let mut sleep = timer.sleep(SECOND);
+            let waker = callback(move || {
+                meeting.wait();
+                let result = catch_unwind(AssertUnwindSafe(|| then(&others, &elsewhere)));
+                meeting.wait();
+                result.unwrap_or_else(|panic| resume_unwind(panic));
+            });
+            assert!(poll_with(&mut sleep, &waker).is_pending());
+            let fired = clock.advance(2 * SECOND);
+            done.send(fired).expect("the test waits");
+        });
+    }
+    for _ in 0..2 {
+        assert_eq!(ended.recv_timeout(60 * SECOND), Ok(1), "they wait for each other");
+    }
+    both
+}
+
+#[test]
+fn clocks_whose_wakers_advance_each_other_arrive() {
+    let before = Instant::now();
+    for (_, clock) in wakers_that_cross(|_, other| assert_eq!(other.advance(3 * SECOND), 0)) {
+        assert!(clock.now() - 5 * SECOND >= before, "two of its own, and three of the other's");
+    }
+    let to_next = |timer: &Timer, other: &VirtualClock| {
+        let mut sleep = timer.sleep(ms(1500));
+        assert!(poll(&mut sleep).is_pending());
+        assert_eq!(other.advance_to_next(), Some(sleep.deadline()));
+    };
+    for (_, clock) in wakers_that_cross(to_next) {
+        assert!(clock.now() - ms(2500) >= before, "further than its own two seconds");
+    }
+}
+
+#[test]
+fn a_waker_that_waits_for_a_clock_that_another_thread_moves_panics_and_is_counted() {
+    let wait = |timer: &Timer, other: &VirtualClock| other.block_on(timer.sleep(3600 * SECOND));
+    for (timer, clock) in wakers_that_cross(wait) {
+        assert_eq!(timer.stats().waker_panics, 1);
+        // What moves the clock goes on, and so do its timers.
+        clock.block_on(timer.sleep(SECOND));
+    }
+}
+
+#[test]
+fn a_waker_moves_a_clock_that_nobody_else_moves() {
+    let ((timer, clock), (others, elsewhere)) = (virtual_timer(), virtual_timer());
+    let mut sleep = timer.sleep(SECOND);
+    let (counter, start) = (Counter::new(), elsewhere.now());
+    let mut there = others.sleep(SECOND);
+    assert!(poll_with(&mut there, &Waker::from(counter.clone())).is_pending());
+    let waker = {
+        let (others, elsewhere) = (others.clone(), elsewhere.clone());
+        callback(move || {
+            assert_eq!(elsewhere.advance(SECOND), 1);
+            elsewhere.block_on(others.sleep(SECOND));
+        })
+    };
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!((clock.advance(SECOND), counter.wakes()), (1, 1));
+    assert_eq!(elsewhere.now(), start + 2 * SECOND);
+    assert_eq!(timer.stats().waker_panics + others.stats().waker_panics, 0);
+}
+
 #[test]
 fn a_jump_fires_nothing_and_the_next_advance_fires_late() {
     let (timer, clock) = virtual_timer();
@@ -244,6 +321,33 @@ fn a_jump_fires_nothing_and_the_next_advance_fires_late() {
     assert_eq!(clock.advance(Duration::ZERO), 1);
     assert_eq!(counter.wakes(), 1);
     assert_eq!(timer.stats().lateness_max, 10 * SECOND);
+}
+
+#[test]
+fn what_is_moved_to_the_past_fires_at_once_and_counts_as_late() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let counter = Counter::new();
+    let mut sleep = timer.sleep(60 * SECOND);
+    assert!(poll_with(&mut sleep, &Waker::from(counter.clone())).is_pending());
+    clock.advance(11 * SECOND);
+    sleep.reset(start + SECOND);
+    assert_eq!((counter.wakes(), timer.stats().fired), (1, 1));
+    assert_eq!(timer.stats().lateness_max, 10 * SECOND);
+    assert!(poll(&mut sleep).is_ready());
+}
+
+#[test]
+fn a_waker_that_panics_as_its_sleep_is_moved_to_the_past_is_counted_and_stops_nobody() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let waker = callback(|| panic!("as the test wants it"));
+    let mut sleep = timer.sleep(60 * SECOND);
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    clock.advance(11 * SECOND);
+    sleep.reset(start + SECOND);
+    assert_eq!((timer.stats().waker_panics, clock.pending()), (1, 0));
+    assert!(poll(&mut sleep).is_ready());
 }
 
 #[test]

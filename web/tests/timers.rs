@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
 use aws_smithy_async::rt::sleep::AsyncSleep;
@@ -88,12 +88,12 @@ async fn ten_thousand_timers_fire_and_none_early() {
 #[wasm_bindgen_test]
 async fn a_blocked_event_loop_delays_timers_and_loses_none() {
     let timer = Timer::builder().build().expect("the options are valid");
-    let mut sleeps = [10, 5, 15, 3600_000].map(|delay| timer.sleep(ms(delay)));
+    let mut sleeps = [100, 50, 150, 3600_000].map(|delay| timer.sleep(ms(delay)));
     for sleep in &mut sleeps {
         assert!(is_pending(sleep).await);
     }
     js_sleep(0).await;
-    block_for(ms(60));
+    block_for(ms(200));
     let [first, second, third, mut hour] = sleeps;
     future::join3(first, second, third).await;
     assert!(is_pending(&mut hour).await);
@@ -197,8 +197,10 @@ async fn timeouts_intervals_queues_and_streams_work() {
     assert_eq!(async { 7 }.timeout(HOUR).await, Ok(7));
 
     let mut queue = DelayQueue::new();
-    queue.insert("later", ms(9));
-    queue.insert("sooner", ms(3));
+    // Far enough off to be in the future when they are inserted.
+    let now = Instant::now();
+    queue.insert_at("later", now + ms(200));
+    queue.insert_at("sooner", now + ms(100));
     assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("sooner"));
     assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("later"));
 
@@ -234,6 +236,59 @@ async fn calls_are_made_from_the_event_loop() {
     while !called.load(Ordering::Relaxed) {
         js_sleep(1).await;
     }
+}
+
+/// Has exceptions caught that end a timeout, which would end Node.js and fail the tests. Returns a
+/// function that says how many there were.
+fn catching() -> js_sys::Function {
+    let wrap = "if (!globalThis.caught) {
+        globalThis.caught = 0;
+        const set = globalThis.setTimeout;
+        globalThis.setTimeout = (call, wait) => set(() => {
+            try { call() } catch { globalThis.caught += 1 }
+        }, wait);
+    }";
+    js_sys::Function::new_no_args(wrap).call0(&JsValue::NULL).expect("it throws nothing");
+    js_sys::Function::new_no_args("return globalThis.caught")
+}
+
+#[wasm_bindgen_test]
+async fn a_call_that_traps_ends_no_other_timer_and_is_counted() {
+    let caught = catching();
+    let traps = || caught.call0(&JsValue::NULL).ok().and_then(|count| count.as_f64());
+    let before = traps().expect("a number");
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let calls = Arc::clone(&called);
+    for number in 0..6 {
+        let called = Arc::clone(&called);
+        let call = move || {
+            called.lock().expect("it is not poisoned").push(number);
+            // A trap, as panics are; and an exception of JavaScript's.
+            match number {
+                1 => std::process::abort(),
+                3 => wasm_bindgen::throw_str("as planned"),
+                _ => {}
+            }
+        };
+        timer.call_after(ms(5), call).detach();
+    }
+    let mut hour = timer.sleep(HOUR);
+    assert!(is_pending(&mut hour).await);
+    for _ in 0..1_000 {
+        if calls.lock().expect("it is not poisoned").len() == 6 {
+            break;
+        }
+        js_sleep(1).await;
+    }
+    assert_eq!(*calls.lock().expect("it is not poisoned"), [0, 1, 2, 3, 4, 5]);
+    // What was armed before, and what is armed after.
+    timer.sleep(ms(2)).await;
+    hour.reset_after(ms(3));
+    hour.await;
+    let stats = timer.stats();
+    assert_eq!((stats.waker_panics, stats.pending), (2, 0));
+    assert_eq!(traps(), Some(before + 2.0));
 }
 
 #[wasm_bindgen_test]

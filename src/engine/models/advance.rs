@@ -6,14 +6,14 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::harness::{Signal, at, block_on, poll};
+use super::super::harness::{Signal, at, block_on, callback, poll, poll_with};
 use super::check;
 use crate::sleep::Sleep;
 use crate::sync::set_thread_index;
 use crate::timer::Timer;
 use crate::{Builder, VirtualClock};
 
-fn virtual_timer(shards: usize) -> (Timer, VirtualClock) {
+pub(super) fn virtual_timer(shards: usize) -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();
     let timer = Builder::default().virtual_clock(&clock).shards(shards).build().unwrap();
     (timer, clock)
@@ -56,6 +56,37 @@ fn advance_races_arm_on_two_shards() {
             assert_eq!(signal.wakes(), 1);
         });
     }
+}
+
+/// Two arm in one shard, and the second relies on the first. Oracle: deadlock, as nobody moves the
+/// clock a second time.
+#[test]
+fn advance_races_two_arms() {
+    check(|| {
+        let (timer, clock) = virtual_timer(1);
+        let sleepers = [5, 7].map(|nanos| {
+            let sleep = timer.sleep(Duration::from_nanos(nanos));
+            thread::spawn(move || block_on(sleep, &Signal::new()))
+        });
+        clock.advance(Duration::from_nanos(10));
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+/// A fired sleep is armed again by a thread whose home is another shard than its entry's. Oracle:
+/// deadlock, as nobody moves the clock once more.
+#[test]
+fn advance_races_rearm_from_another_shard() {
+    check(|| {
+        let (timer, clock) = virtual_timer(2);
+        set_thread_index(1);
+        let (mut sleep, signal) = armed_on(&timer, 5);
+        clock.advance(Duration::from_nanos(5));
+        sleep.reset_to(at(8));
+        let sleeper = thread::spawn(move || block_on(sleep, &signal));
+        clock.advance(Duration::from_nanos(5));
+        sleeper.join().unwrap();
+    });
 }
 
 /// A thread that advances may leave it to another to do so. Oracle: deadlock; the time.
@@ -171,6 +202,32 @@ fn three_advances_add_up() {
     });
 }
 
+/// Two threads move a clock each, and a waker of each moves the other's. Oracle: deadlock; the time
+/// of both.
+#[test]
+fn wakers_of_two_clocks_advance_each_other() {
+    check(|| {
+        let timers = [virtual_timer(1), virtual_timer(1)];
+        let clocks = timers.each_ref().map(|(_, clock)| clock.clone());
+        let _sleeps = [0, 1].map(|own| {
+            let other = clocks[1 - own].clone();
+            let waker = callback(move || _ = other.advance(Duration::from_nanos(3)));
+            let mut sleep = timers[own].0.sleep(Duration::from_nanos(5));
+            assert_eq!(poll_with(&mut sleep, &waker), Poll::Pending);
+            sleep
+        });
+        let other = {
+            let clock = clocks[1].clone();
+            thread::spawn(move || clock.advance(Duration::from_nanos(5)))
+        };
+        clocks[0].advance(Duration::from_nanos(5));
+        other.join().unwrap();
+        for clock in clocks {
+            assert_eq!((clock.time().now(), clock.pending()), (at(8), 0));
+        }
+    });
+}
+
 /// To the next deadline, while another thread advances past it, and a third past that. Oracle:
 /// deadlock; the time, which nobody's goal takes anything from.
 #[test]
@@ -189,5 +246,39 @@ fn advance_to_next_races_advances() {
         let now = clock.time().now();
         assert!(now == at(10) || (next.is_some() && now == at(13)), "{now:?}");
         assert_eq!(signal.wakes(), 1);
+    });
+}
+
+/// One thread jumps while another moves the clock. Oracle: the time, which does not go back.
+#[test]
+fn jump_races_advance() {
+    check(|| {
+        let (_timer, clock) = virtual_timer(1);
+        let jumper = thread::spawn({
+            let clock = clock.clone();
+            move || {
+                clock.jump(Duration::from_nanos(10));
+                assert!(clock.time().now() >= at(10), "went back");
+            }
+        });
+        clock.advance(Duration::from_nanos(5));
+        jumper.join().unwrap();
+        assert_eq!(clock.time().now(), at(15));
+    });
+}
+
+/// Oracle: the wall time, which neither of the two loses anything of.
+#[test]
+fn suspends_add_up() {
+    check(|| {
+        let clock = VirtualClock::new();
+        let before = clock.wall_now();
+        let other = thread::spawn({
+            let clock = clock.clone();
+            move || clock.suspend(Duration::from_secs(1))
+        });
+        clock.suspend(Duration::from_secs(2));
+        other.join().unwrap();
+        assert_eq!(clock.wall_now(), before + Duration::from_secs(3));
     });
 }

@@ -8,6 +8,7 @@ use loom::thread;
 
 use super::super::harness::{Harness, Signal, at, block_on, poll};
 use super::{check, clock, sleeper};
+use crate::Tolerance;
 use crate::sync::set_thread_index;
 
 /// The driver parks for a far timer, or is about to. Oracle: deadlock; never early.
@@ -205,6 +206,25 @@ fn an_insert_relies_on_a_shard_left_by_a_cancel() {
     });
 }
 
+/// A sleep that has fired is armed again by a thread whose home is another shard than its entry's.
+/// Oracle: deadlock.
+#[test]
+fn a_rearm_from_another_shard_races_park() {
+    check(|| {
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        set_thread_index(1);
+        let (mut sleep, signal) = harness.armed(5);
+        harness.advance(5);
+        signal.wait();
+        sleep.reset_to(at(10));
+        let sleeper = thread::spawn(move || block_on(sleep, &signal));
+        harness.advance(10);
+        sleeper.join().unwrap();
+        drop(far);
+    });
+}
+
 /// The driver has a deadline to park for; this moves it forward.
 fn reset_to_earlier(harness: &Harness) {
     let (mut sleep, signal) = harness.armed(1_000);
@@ -231,6 +251,26 @@ fn less_tolerance_races_park() {
         sleep.set_tolerance(Duration::ZERO);
         let clock = clock(&harness, [5]);
         block_on(&mut sleep, &signal);
+        clock.join().unwrap();
+    });
+}
+
+/// The tolerance is a share of a delay that is shorter by now. The deadline is later than before,
+/// and the sleep is due earlier. Oracle: deadlock, as the clock stops where it is due.
+#[test]
+fn a_smaller_share_races_park() {
+    check(|| {
+        let delay = Tolerance::percent_of_delay(100, Duration::MAX);
+        let harness = Harness::with_tolerance(delay);
+        let mut sleep = harness.timer.sleep(Duration::from_nanos(10));
+        let signal = Signal::new();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        // It was due at 16, the roundest up to 20. Now that is 12, the roundest up to 13.
+        harness.advance(9);
+        sleep.reset_to(at(11));
+        let clock = clock(&harness, [12]);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         clock.join().unwrap();
     });
 }

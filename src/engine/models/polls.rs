@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::task::Poll;
+use std::time::Duration;
 
 use loom::sync::Arc;
 
@@ -59,6 +60,25 @@ fn a_driver_that_oversleeps_is_not_trusted_for_ever() {
         harness.time.move_to(at(5));
         let polls = (1..=16).find(|_| poll(&mut sleep, &signal).is_ready());
         assert!(polls.is_some(), "fifteen polls may trust it");
+    });
+}
+
+/// The driver is parked until the end of a tolerance. Oracle: the first poll after the deadline
+/// finds that past.
+#[test]
+fn a_driver_that_is_parked_for_a_tolerance_is_not_trusted() {
+    check(|| {
+        let harness = Harness::new(1);
+        let mut sleep = harness.sleep(5).with_tolerance(Duration::from_nanos(1_000));
+        let signal = Signal::new();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        // The driver has scanned, if not parked, by the end of another timer.
+        let (_other, other_signal) = harness.armed(3);
+        harness.advance(3);
+        other_signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        harness.time.move_to(at(5));
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
     });
 }
 

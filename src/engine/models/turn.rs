@@ -7,15 +7,15 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
+use super::super::Engine;
 use super::super::harness::{Signal, at, block_on, poll};
-use super::super::{DrivenBy, Engine};
 use super::check;
 use crate::clock::{Clock, VirtualTime};
-use crate::driver::{Bell, Budget, Driver};
+use crate::driver::{Budget, Driver};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
-use crate::sync::{StdArc, set_thread_index};
-use crate::timer::Timer;
+use crate::sync::{StdArc, set_thread_index, times_given_way};
+use crate::timer::{Timer, by_hand};
 use crate::{Builder, VirtualClock};
 
 /// A timer turned by a loop of the user's own.
@@ -27,17 +27,12 @@ struct Loop {
 
 impl Loop {
     fn new(shards: usize) -> Self {
-        let (called, bell) = (Signal::new(), Bell::new());
-        let hook = {
-            let (called, bell) = (Arc::clone(&called), bell.clone());
-            StdArc::new(move || {
-                bell.set(|| Some(Duration::ZERO));
-                called.raise();
-            })
-        };
+        let called = Signal::new();
+        let hook = Arc::clone(&called);
+        let (bell, driven_by) = by_hand(move || hook.raise());
         let time = Arc::new(VirtualTime::new());
         let clock = Clock::Model(Arc::clone(&time));
-        let timer = Timer::of(Arc::new(Engine::new(clock, shards, DrivenBy::Hand(hook))));
+        let timer = Timer::of(Arc::new(Engine::new(clock, shards, driven_by)));
         Self { driver: Driver::new(timer, bell), time, called }
     }
 
@@ -174,6 +169,41 @@ fn turns_cut_short_race_remote_insert() {
     });
 }
 
+/// Every turn is cut short but the last, and the second begins in the shard that was not reached.
+/// Oracle: deadlock; each fires once.
+#[test]
+fn turns_cut_short_begin_with_another_shard() {
+    check(|| {
+        let mut by_hand = Loop::new(2);
+        let due = [(0, 1), (0, 1), (1, 2), (1, 2)].map(|(index, nanos)| {
+            set_thread_index(index);
+            let (mut sleep, signal) = (by_hand.sleep(nanos), Signal::new());
+            assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+            (sleep, signal)
+        });
+        by_hand.time.move_to(at(2));
+        let near = by_hand.sleep(5);
+        let remote = thread::spawn(move || block_on(near, &Signal::new()));
+        let mut woken = Vec::new();
+        let next = by_hand.driver.timer().engine().clock().instant(at(5));
+        loop {
+            let turn = by_hand.driver.turn_within(Budget::Timers(1));
+            let is_new = |n: &usize| due[*n].1.wakes() == 1 && !woken.contains(n);
+            woken.extend((0..4).find(is_new));
+            if turn.next == Some(next) {
+                break;
+            }
+            if !turn.more {
+                by_hand.called.wait();
+            }
+        }
+        assert_eq!(woken, [0, 2, 1, 3], "in turn");
+        by_hand.time.move_to(at(5));
+        by_hand.driver.turn();
+        remote.join().unwrap();
+    });
+}
+
 /// Nothing but the hook ends the loop's waits, and the clock jumps. Oracle: deadlock.
 #[test]
 fn jump_races_arm_and_turn() {
@@ -242,6 +272,49 @@ fn a_hook_arms_another_timer() {
         let (mut sleep, signal) = (timer.sleep(Duration::from_nanos(5)), Signal::new());
         assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
         assert!(handle.lock().unwrap().is_none(), "it was called");
+    });
+}
+
+/// The last handle goes, and another thread drops the last armed sleep; whichever calls the hook,
+/// it arms a timer of the same shard. Oracle: deadlock, if it is called under the lock.
+#[test]
+fn last_cancel_calls_the_hook_beside_a_close() {
+    check(|| {
+        let sleep = StdArc::new(std::sync::Mutex::new(None::<Sleep>));
+        let hook = {
+            let sleep = StdArc::clone(&sleep);
+            move || {
+                let taken = sleep.lock().unwrap().take();
+                taken.into_iter().for_each(|mut sleep| _ = poll(&mut sleep, &Signal::new()));
+            }
+        };
+        let clock = VirtualClock::new();
+        let (timer, mut driver) =
+            Builder::default().virtual_clock(&clock).build_manual(hook).unwrap();
+        let mut last = timer.sleep(Duration::from_nanos(5));
+        assert_eq!(poll(&mut last, &Signal::new()), Poll::Pending);
+        driver.turn();
+        *sleep.lock().unwrap() = Some(timer.sleep(Duration::from_nanos(3)));
+        let dropper = thread::spawn(move || drop(last));
+        drop((timer, driver));
+        dropper.join().unwrap();
+    });
+}
+
+/// More is due than a batch takes. Oracle: who waits for the shard's lock is given way.
+#[test]
+fn a_turn_in_parts_gives_way() {
+    check(|| {
+        let mut by_hand = Loop::new(1);
+        let due = [(); 3].map(|()| (by_hand.sleep(5), Signal::new()));
+        let _armed = due.map(|(mut sleep, signal)| {
+            assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+            sleep
+        });
+        by_hand.time.move_to(at(5));
+        let before = times_given_way();
+        assert_eq!(by_hand.driver.turn().fired, 3);
+        assert_eq!(times_given_way(), before + 1);
     });
 }
 

@@ -1,4 +1,4 @@
-//! Where no thread can park: what an unpark calls instead.
+//! The parker where no thread can park: an unpark calls a function instead.
 
 use send_wrapper::SendWrapper;
 
@@ -12,7 +12,7 @@ impl Parker {
         Self(Mutex::new(None))
     }
 
-    /// Has [`unpark`](Self::unpark) call `turn_soon`, which runs nothing at once.
+    /// Makes [`unpark`](Self::unpark) call `turn_soon`, which runs nothing at once.
     pub(crate) fn attend(&self, turn_soon: impl Fn() + 'static) {
         *lock(&self.0) = Some(SendWrapper::new(Box::new(turn_soon)));
     }

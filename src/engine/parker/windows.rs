@@ -91,7 +91,7 @@ impl Precise {
         unsafe { WaitForMultipleObjects(count, handles.as_ptr(), 0, milliseconds) };
     }
 
-    /// Has the timer signalled `after` from now, and not before. Whether that could be done.
+    /// Signals the timer `after` from now, and not before. Returns whether that could be done.
     fn set_timer(&self, after: Duration) -> bool {
         // Negative for a span rather than a time of day, in units of 100 ns.
         let due = i64::try_from(after.as_nanos().div_ceil(100)).map_or(-i64::MAX, |units| -units);

@@ -75,9 +75,9 @@ impl<S, A: Clone> Layer<S> for TimeoutOrElseLayer<A> {
 
 /// A service that limits the time of a request, and answers itself when that is up.
 ///
-/// As [`Timeout`](super::Timeout), except that it adds no error: a request whose time is up gets
-/// the response that a function makes. So it is infallible if the inner service is, as axum asks of
-/// its layers, and needs no `HandleErrorLayer`.
+/// Unlike [`Timeout`](super::Timeout), it adds no error: a request whose time is up gets the
+/// response that a function makes. So it is infallible if the inner service is, as axum asks of its
+/// layers, and needs no `HandleErrorLayer`.
 ///
 /// The inner service's response is dropped with the future of the call, not as the time is up.
 ///
@@ -198,7 +198,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// As a [`Timeout`](crate::Timeout), and if the function that answers panics.
+    /// Panics as a [`Timeout`](crate::Timeout) does, and if the function that answers panics.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled or awaited"]
     pub struct ResponseOrElse<F, A> {

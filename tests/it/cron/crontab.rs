@@ -6,6 +6,8 @@ mod files_tests;
 mod jobs_tests;
 #[path = "crontab/run.rs"]
 mod run_tests;
+#[path = "crontab/writer.rs"]
+mod writer_tests;
 
 #[path = "../../../examples/crontab/due.rs"]
 mod due;
@@ -13,14 +15,22 @@ mod due;
 mod files;
 #[path = "../../../examples/crontab/job.rs"]
 mod job;
+#[path = "../../../examples/crontab/jobs.rs"]
+mod jobs;
 #[path = "../../../examples/crontab/log.rs"]
 mod log;
 #[path = "../../../examples/crontab/output.rs"]
 mod output;
+#[path = "../../../examples/crontab/process.rs"]
+mod process;
 #[path = "../../../examples/crontab/run.rs"]
 mod run;
 #[path = "../../../examples/crontab/table.rs"]
 mod table;
+#[path = "../../../examples/crontab/user.rs"]
+mod user;
+#[path = "../../../examples/crontab/writer.rs"]
+mod writer;
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,9 +47,9 @@ fn user(text: &str) -> Table {
     parse(text, Format::User, "UTC").unwrap_or_else(|faults| panic!("{faults:?}"))
 }
 
-fn only(text: &str) -> Job {
-    let jobs = user(text).jobs;
-    assert_eq!(jobs.len(), 1, "{text}");
+fn only(line: &str) -> Job {
+    let jobs = user(&format!("{line}\n")).jobs;
+    assert_eq!(jobs.len(), 1, "{line}");
     jobs.into_iter().next().expect("one job")
 }
 
@@ -120,7 +130,8 @@ fn a_percent_sign_parts_the_command_from_its_input() {
         ("* * * * * cat%a%", "cat", Some("a\n")),
         ("* * * * * cat%", "cat", Some("")),
         (r"* * * * * date +\%d%50\% and \n", "date +%d", Some("50% and \\n\n")),
-        (r"* * * * * echo \\ a ", r"echo \\ a ", None),
+        (r"* * * * * a\\b \\\\ \c \ ", r"a\b \\ \c \ ", None),
+        (r"* * * * * cat \\%a\\b\\\%c", r"cat \", Some("a\\\\b\\\\%c\n")),
     ] {
         let job = only(line);
         assert_eq!((job.command.as_str(), job.input.as_deref()), (command, input), "{line}");
@@ -155,10 +166,10 @@ fn every_fault_of_a_file_is_told_with_its_line_and_column() {
         "1:10: day of week: `é` is not a value\n    \t0 0 * * é é\n    \t        ^"
     );
     assert_eq!(
-        faults("@daily root", Format::System)[0].to_string(),
+        faults("@daily root\n", Format::System)[0].to_string(),
         "1:12: the command is missing\n    @daily root\n               ^"
     );
-    let unknown = parse("* * * * * run", Format::User, "Mars/X").expect_err("an unknown zone");
+    let unknown = parse("* * * * * run\n", Format::User, "Mars/X").expect_err("an unknown zone");
     assert_eq!(unknown[0].message, "time zone: `Mars/X` is not known");
 }
 
@@ -179,13 +190,27 @@ fn a_line_that_is_not_utf8_is_a_fault_unless_it_is_a_comment() {
 }
 
 #[test]
+fn a_last_line_without_an_end_is_a_fault_unless_it_is_blank_or_a_comment() {
+    for last in ["@daily two", "A=b", " \t@daily two "] {
+        let text = format!("@daily one\n{last}");
+        let fault = &faults(&text, Format::User)[0];
+        let column = last.chars().count() + 1;
+        let said = format!("2:{column}: the last line does not end with a newline\n");
+        assert!(fault.to_string().starts_with(&said), "{fault}");
+    }
+    for last in ["", "\n", "  \t", "# two", "\t# two"] {
+        assert_eq!(user(&format!("@daily one\n{last}")).jobs.len(), 1, "{last}");
+    }
+}
+
+#[test]
 fn a_fault_shows_no_more_than_an_excerpt_and_nothing_that_a_terminal_acts_upon() {
     let text = format!("{}\u{1b}[2J* * * * *\n", "9".repeat(1_000_000));
     let fault = &faults(&text, Format::User)[0];
     let shown = fault.to_string();
     let (_, excerpt) = shown.split_once('\n').expect("an excerpt");
     assert!(excerpt.chars().count() < 400, "{}", excerpt.len());
-    let far = format!("{} x \u{1b}[2J", "1,".repeat(1000) + "77 * * * *");
+    let far = format!("{} x \u{1b}[2J\n", "1,".repeat(1000) + "77 * * * *");
     let shown = faults(&far, Format::User)[0].to_string();
     assert!(shown.starts_with("1:2001: minute: `77`"), "{shown}");
     let expected = format!("    {}77 * * * * x \\u{{1b}}[2J\n    {:60}^^", "1,".repeat(30), "");

@@ -1,4 +1,5 @@
-//! Random expressions against an oracle that walks every minute of two years, in eleven zones.
+//! Random expressions against an oracle that walks every minute of two years, in eleven zones; and
+//! those that matter most about a change of the clock, from any instant there.
 //!
 //! The oracle shares nothing with the library but the name of the zone and jiff's offset for an
 //! instant: its expressions are made together with what they mean, and what the clock skips or
@@ -29,6 +30,7 @@ const ZONES: [(&str, i16); 11] = [
     ("Asia/Kathmandu", 2027),
 ];
 
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: i64 = 24 * 60;
 const DAY_MINUTES: usize = 24 * 60;
 
@@ -184,6 +186,21 @@ impl Expression {
         Self { text, minute, hour, day, month, weekday }
     }
 
+    /// A job at one minute of each day; or an interval, of all minutes of its hour from there on.
+    fn daily(wall: i64, interval: bool) -> Self {
+        let (hour, from) = (wall.rem_euclid(DAY) / 60, wall.rem_euclid(60));
+        let minute = if interval {
+            Part::new("*", |_| true)
+        } else {
+            Part::new(from.to_string(), move |n| n == from)
+        };
+        let hour = Part::new(hour.to_string(), move |n| n == hour);
+        let star = || Part::new("*", |_: Date| true);
+        let text = format!("{} {} * * *", minute.text, hour.text);
+        let month = Part::new("*", |_| true);
+        Self { text, minute, hour, day: star(), month, weekday: star() }
+    }
+
     fn is_fixed(&self) -> bool {
         !self.minute.is_starred() && !self.hour.is_starred()
     }
@@ -217,6 +234,17 @@ impl Walk {
             minute + i64::from(tz.to_offset(at).seconds()).div_euclid(60)
         });
         Self { zone, start, wall: wall.collect() }
+    }
+
+    /// The part of it from two days before a place to two days after.
+    fn about(&self, place: usize) -> Self {
+        let from = place.saturating_sub(2 * DAY_MINUTES);
+        let to = self.wall.len().min(place + 2 * DAY_MINUTES);
+        Self {
+            zone: self.zone,
+            start: self.start + from as i64,
+            wall: self.wall[from..to].to_vec(),
+        }
     }
 
     fn time(&self, place: usize) -> SystemTime {
@@ -336,6 +364,44 @@ fn random_expressions_agree_with_a_walk_through_every_minute() {
         })
     });
     for walker in walkers.collect::<Vec<_>>() {
+        walker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+}
+
+/// Jobs at the minutes with which a change begins and ends, and around them, asked for from every
+/// instant of the hours about it, whether or not that is one of their occurrences.
+fn check_about_changes(walk: &Walk) {
+    for place in walk.changes() {
+        // What the clock would show, and what it does.
+        let (would, does) = (walk.wall[place - 1] + 1, walk.wall[place]);
+        let about = walk.about(place);
+        let (from, end) = (walk.time(place) - 5 * HOUR, about.time(about.wall.len()));
+        for wall in [would, does, (would + does) / 2] {
+            for (wall, interval) in
+                [(wall - 1, false), (wall, false), (wall + 1, false), (wall, true)]
+            {
+                let expression = Expression::daily(wall, interval);
+                let text = &expression.text;
+                let expected = about.expected(&expression);
+                let cron = Cron::parse(text, walk.zone).expect("the expression is good");
+                for minutes in (0..600).step_by(5) {
+                    let after = from + minutes * 60 * SECOND + Duration::from_millis(500);
+                    let next = expected.get(expected.partition_point(|at| *at <= after));
+                    let answer = cron.next_after(after).filter(|at| *at < end);
+                    let (answer, next) = (answer.map(shown), next.copied().map(shown));
+                    assert_eq!(answer, next, "{text} in {} after {}", walk.zone, shown(after));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn about_a_change_of_the_clock_the_next_is_right_from_any_instant() {
+    let walkers = ZONES.map(|(zone, year)| {
+        std::thread::spawn(move || check_about_changes(&Walk::new(zone, year)))
+    });
+    for walker in walkers {
         walker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     }
 }

@@ -183,6 +183,18 @@ fn what_a_slow_consumer_catches_up_with_too_late_is_given_up() {
 }
 
 #[test]
+fn the_newest_is_on_time_if_it_was_as_the_sleep_ended_however_slow_the_consumer() {
+    let (timer, clock) = in_2026();
+    let policy = Missed::CatchUp { max_count: 1, max_age: HOUR };
+    let mut ticks = cron("@hourly", "UTC").ticks().with_timer(&timer).missed(policy);
+    clock.advance(2 * HOUR);
+    assert_eq!(now(&mut ticks).unwrap().scheduled(), utc("2026-01-01T01:00"));
+    clock.advance(90 * MINUTE);
+    let tick = now(&mut ticks).unwrap();
+    assert_eq!((tick.scheduled(), tick.missed()), (utc("2026-01-01T02:00"), 0));
+}
+
+#[test]
 fn no_occurrence_is_lost_or_doubled_whatever_the_policy_and_the_clock() {
     for policy in [
         Missed::Skip,
@@ -269,6 +281,10 @@ fn a_clock_set_back_while_a_backlog_is_delivered_holds_back_the_rest() {
     assert_eq!(now(&mut ticks).unwrap().scheduled(), utc("2026-01-01T01:00"));
     clock.set_wall(utc("2026-01-01T02:30"));
     assert_eq!(all_now(&mut ticks), ready(&[("01T02:00", 0)]));
+    // The rest is waited for, and not asked for again and again.
+    let counter = Counter::new();
+    assert!(poll_next(&mut ticks, &Waker::from(counter.clone())).is_pending());
+    assert_eq!((counter.wakes(), clock.pending()), (0, 1));
     clock.advance(30 * MINUTE);
     assert_eq!(all_now(&mut ticks), ready(&[("01T03:00", 0)]));
 }
@@ -304,6 +320,17 @@ fn restart_goes_on_from_anywhere() {
     ticks.restart(utc("2026-02-01T00:30"));
     assert_eq!(now(&mut ticks), None);
     assert_eq!(ticks.next_scheduled(), Some(utc("2026-02-01T01:00")));
+}
+
+#[test]
+fn a_restart_forgets_what_was_missed() {
+    let (timer, clock) = in_2026();
+    let mut ticks = cron("@hourly", "UTC").ticks().with_timer(&timer).missed(Missed::Skip);
+    clock.advance(HOUR + 2 * MINUTE);
+    assert_eq!(all_now(&mut ticks), [], "it is too late for the first");
+    ticks.restart(timer.wall_now());
+    clock.advance(HOUR - 2 * MINUTE);
+    assert_eq!(all_now(&mut ticks), ready(&[("01T02:00", 0)]));
 }
 
 /// A schedule of some times, which can go wrong.

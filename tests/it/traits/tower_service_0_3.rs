@@ -73,6 +73,39 @@ fn a_response_in_time_is_delivered_and_the_deadline_cancelled() {
     assert_eq!((timer.stats().cancelled, clock.pending()), (1, 0));
 }
 
+/// Takes half a second to be called, and for ever to answer.
+struct SlowlyCalled(VirtualClock);
+
+impl Service<()> for SlowlyCalled {
+    type Response = Duration;
+    type Error = Refused;
+    type Future = std::future::Pending<Result<Duration, Refused>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        self.0.advance(SECOND / 2);
+        std::future::pending()
+    }
+}
+
+#[test]
+fn the_time_that_the_call_itself_takes_counts() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let mut service = Timeout::with_timer(SlowlyCalled(clock.clone()), SECOND, timer.clone());
+    let response = service.call(());
+    clock.block_on(response).expect_err("there is no answer");
+    assert_eq!(clock.now() - start, SECOND);
+    let answer = || TOO_LATE;
+    let mut service = TimeoutOrElse::with_timer(SlowlyCalled(clock.clone()), SECOND, answer, timer);
+    let response = service.call(());
+    assert_eq!(clock.block_on(response), Ok(TOO_LATE));
+    assert_eq!(clock.now() - start, 2 * SECOND);
+}
+
 #[test]
 fn a_slow_response_is_given_up_at_the_limit() {
     let (mut service, _timer, clock) = limited();

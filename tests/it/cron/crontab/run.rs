@@ -58,7 +58,8 @@ fn run_with(
     let sink = Arc::clone(&told);
     let log = Log::new("UTC", &timer, move |line| {
         see(line);
-        if !line.contains(": | ") && !line.contains(": ended with ") {
+        let is_of_process = [": | ", ": ended ", " jobs are asked to end"];
+        if !is_of_process.iter().any(|what| line.contains(what)) {
             sink.lock().unwrap().push(line.replace("Mon 2026-01-05 ", "").replace(" UTC", ""));
         }
     });
@@ -68,7 +69,7 @@ fn run_with(
     let (signals, receiver) = mpsc::unbounded();
     let machine = Machine { clock: clock.clone(), timer: timer.clone(), signals };
     clock.block_on(async {
-        let mut runner = Runner::new(files, policy, &timer, log);
+        let runner = Runner::new(files, policy, &timer, log);
         let script = async {
             script(&machine).await;
             machine.send(Signal::Term);

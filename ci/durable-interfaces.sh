@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# What others read of the service, by tools of others: its OpenAPI document by a linter, a client
+# generated from the document against a running service, and its metrics by promtool.
+. "$(dirname "$0")/lib.sh"
+. ci/debian.sh
+
+cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillond --bin tourbillond
+target=${CARGO_TARGET_DIR:-durable/target}
+binary=$(realpath "$target/debug/tourbillond")
+folder=$(mktemp -d "${TMPDIR:-/tmp}/tourbillond-interfaces.XXXXXX")
+(cd "$folder" && exec "$binary" --listen 127.0.0.1:0 >url 2>log) &
+service=$!
+trap 'kill "$service" 2>/dev/null || true; rm -rf "$folder"' EXIT
+until [ -s "$folder/url" ]; do
+    kill -0 "$service" || { cat "$folder/log" >&2; exit 1; }
+    sleep 0.05
+done
+TOURBILLOND=$(cat "$folder/url")
+export TOURBILLOND
+
+node=$(node --version 2>/dev/null | grep -oE '[0-9]+' | head -n 1) || node=0
+if [ "$node" -lt 20 ]; then
+    not_checked "the service's description" "there is no Node.js of version 20 or later"
+else
+    (
+        cd durable/server/interfaces
+        # The lock file that was installed last says whether all is there.
+        cmp -s package-lock.json node_modules/.installed || {
+            npm ci --ignore-scripts --no-audit --no-fund --silent
+            cp package-lock.json node_modules/.installed
+        }
+        node document.mjs
+        node_modules/.bin/tsc
+        node --test --test-reporter=dot client.test.mjs
+    )
+fi
+
+promtool=$(command -v promtool || true)
+if [ -z "$promtool" ]; then
+    unpack prometheus prometheus || true
+    promtool=$debian/prometheus/usr/bin/promtool
+fi
+if [ ! -x "$promtool" ]; then
+    not_checked "the service's metrics" "there is no promtool"
+    exit
+fi
+curl -fsS "$TOURBILLOND/metrics" | "$promtool" check metrics

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Storms of forks (tests/it/fork/storm.rs), more than the tests have: 1,000 rounds, or as many as
+# the first argument says.
+. "$(dirname "$0")/lib.sh"
+rounds=${1:-1000}
+
+say "$rounds rounds of forks"
+TOURBILLON_FORKS=$rounds some_tests cargo test --quiet --all-features --test it -- \
+    --ignored --exact --nocapture fork::storm::child_storms

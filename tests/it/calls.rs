@@ -1,0 +1,241 @@
+//! How long wakers and callbacks take, as the counters show it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Receiver, channel};
+use std::task::Waker;
+use std::thread;
+use std::time::Duration;
+
+use tourbillon::{Sleep, Timer, VirtualClock};
+
+use crate::support::*;
+
+const MICROSECOND: Duration = Duration::from_micros(1);
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// A waker that takes so long by the clock that it is given.
+fn taking(span: Duration, clock: &VirtualClock) -> Waker {
+    let clock = clock.clone();
+    callback(move || clock.jump(span))
+}
+
+/// Arms one sleep for each waker, all with one deadline.
+fn arm_together(timer: &Timer, wakers: impl IntoIterator<Item = Waker>) -> Vec<Sleep> {
+    let deadline = timer.now() + SECOND;
+    let arm = |waker| {
+        let mut sleep = timer.sleep_until(deadline);
+        assert!(poll_with(&mut sleep, &waker).is_pending());
+        sleep
+    };
+    wakers.into_iter().map(arm).collect()
+}
+
+fn timer_with_limit(limit: Duration) -> (Timer, VirtualClock) {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock).slow_call_limit(limit);
+    (builder.build().expect("the options are valid"), clock)
+}
+
+#[test]
+fn the_longest_call_is_kept_whatever_comes_after_it() {
+    let (timer, clock) = virtual_timer();
+    assert_eq!(timer.stats().longest_call, Duration::ZERO);
+    for (span, longest) in [(ms(7), ms(7)), (ms(3), ms(7)), (ms(9), ms(9)), (ms(0), ms(9))] {
+        let _sleeps = arm_together(&timer, [taking(span, &clock)]);
+        assert_eq!(clock.advance(SECOND), 1);
+        assert_eq!(timer.stats().longest_call, longest);
+    }
+    let slow = clock.clone();
+    let callback = timer.call_after(SECOND, move || slow.jump(ms(20)));
+    assert_eq!(clock.advance(SECOND), 1);
+    assert_eq!(timer.stats().longest_call, ms(20));
+    assert!(!callback.cancel());
+}
+
+#[test]
+fn a_call_is_slow_that_takes_longer_than_the_limit() {
+    for (limit, slow) in [(None, ms(100)), (Some(ms(20)), ms(20)), (Some(MICROSECOND), MICROSECOND)]
+    {
+        let (timer, clock) = limit.map_or_else(virtual_timer, timer_with_limit);
+        let spans = [slow, slow + NANOSECOND, slow / 2, slow * 3];
+        let _sleeps = arm_together(&timer, spans.map(|span| taking(span, &clock)));
+        assert_eq!(clock.advance(SECOND), 4);
+        let stats = timer.stats();
+        assert_eq!((stats.slow_calls, stats.longest_call), (2, slow * 3));
+    }
+}
+
+#[test]
+fn with_a_limit_that_no_call_exceeds_none_is_slow() {
+    let (timer, clock) = timer_with_limit(Duration::MAX);
+    let _sleeps = arm_together(&timer, [taking(3600 * SECOND, &clock)]);
+    assert_eq!(clock.advance(SECOND), 1);
+    let stats = timer.stats();
+    assert_eq!((stats.slow_calls, stats.longest_call), (0, 3600 * SECOND));
+}
+
+/// The crowd is several batches, and the slow one anywhere in it.
+#[test]
+fn in_a_crowd_the_longest_call_is_off_by_no_more_than_the_brisk_ones_beside_it() {
+    for place in [0, 1, 15, 16, 300, 511, 512, 599] {
+        let (timer, clock) = virtual_timer();
+        let span = |n| if n == place { ms(150) } else { MICROSECOND };
+        let _sleeps = arm_together(&timer, (0..600).map(|n| taking(span(n), &clock)));
+        assert_eq!(clock.advance(SECOND), 600);
+        let stats = timer.stats();
+        assert_eq!(stats.slow_calls, 1);
+        assert!((ms(150)..=ms(150) + 63 * MICROSECOND).contains(&stats.longest_call));
+    }
+}
+
+#[test]
+fn slow_calls_of_a_crowd_are_measured_one_by_one() {
+    let (timer, clock) = virtual_timer();
+    let _sleeps = arm_together(&timer, (0..1000).map(|_| taking(ms(101), &clock)));
+    assert_eq!(clock.advance(SECOND), 1000);
+    let stats = timer.stats();
+    assert_eq!((stats.slow_calls, stats.longest_call), (1000, ms(101)));
+
+    // Those measured with the last brisk ones count as one.
+    let (timer, clock) = virtual_timer();
+    let span = |n| if n < 300 { MICROSECOND } else { ms(101) };
+    let _sleeps = arm_together(&timer, (0..500).map(|n| taking(span(n), &clock)));
+    assert_eq!(clock.advance(SECOND), 500);
+    let stats = timer.stats();
+    assert!((200 - 63..=200).contains(&stats.slow_calls), "{stats:?}");
+    assert!((ms(101)..=64 * ms(101)).contains(&stats.longest_call), "{stats:?}");
+
+    // With a limit that a few brisk ones could exceed, each from the start.
+    let (timer, clock) = timer_with_limit(50 * MICROSECOND);
+    let _sleeps = arm_together(&timer, (0..500).map(|_| taking(40 * MICROSECOND, &clock)));
+    assert_eq!(clock.advance(SECOND), 500);
+    let stats = timer.stats();
+    assert_eq!((stats.slow_calls, stats.longest_call), (0, 40 * MICROSECOND));
+}
+
+#[test]
+fn a_call_that_does_not_return_shows_while_it_lasts() {
+    let (timer, clock) = virtual_timer();
+    let (say, heard) = channel();
+    let (release, released) = channel::<()>();
+    let stuck = clock.clone();
+    let callback = timer.call_after(SECOND, move || {
+        stuck.jump(ms(5));
+        say.send(()).expect("the test waits");
+        released.recv().expect("the test lets it go on");
+    });
+    let mover = {
+        let clock = clock.clone();
+        thread::spawn(move || clock.advance(SECOND))
+    };
+    heard.recv().expect("it is called");
+    let stats = || (timer.stats().longest_call, timer.stats().slow_calls);
+    assert_eq!(stats(), (ms(5), 0));
+    clock.jump(3600 * SECOND);
+    assert_eq!(stats(), (3600 * SECOND + ms(5), 0));
+    release.send(()).expect("it waits");
+    mover.join().expect("no panic");
+    assert_eq!(stats(), (3600 * SECOND + ms(5), 1));
+    drop(callback);
+}
+
+#[test]
+fn calls_are_measured_whatever_drives_the_timer() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (tell, told) = channel();
+    let callback = timer.call_after(ms(1), move || {
+        thread::sleep(ms(2));
+        tell.send(()).expect("the test waits");
+    });
+    told.recv().expect("it is called");
+    callback.cancel_and_wait();
+    assert!(timer.stats().longest_call >= ms(2));
+
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock);
+    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+    let _sleeps = arm_together(&timer, [taking(ms(4), &clock)]);
+    clock.jump(SECOND);
+    assert_eq!(driver.turn().fired, 1);
+    assert_eq!(timer.stats().longest_call, ms(4));
+}
+
+/// A function that waits with `wait`, and then says whether it returned or panicked.
+fn waiting(wait: impl FnOnce() + Send + 'static) -> (impl FnOnce() + Send, Receiver<bool>) {
+    let (say, heard) = channel();
+    let function = move || {
+        let result = catch_unwind(AssertUnwindSafe(wait));
+        say.send(result.is_ok()).expect("the test waits");
+        result.unwrap_or_else(|panic| resume_unwind(panic));
+    };
+    (function, heard)
+}
+
+/// What [`waiting`] says, if that takes less than a minute.
+fn returned(heard: &Receiver<bool>) -> bool {
+    heard.recv_timeout(60 * SECOND).expect("it waits for ever")
+}
+
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "it is found in debug builds only")]
+fn a_callback_that_waits_for_a_timer_of_its_own_driver_panics_and_harms_no_other() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let mut sleep = timer.sleep(ms(1));
+    let own = timer.clone();
+    // The deadline comes meanwhile, and the poll that sees it is the one that panics.
+    let (function, heard) = waiting(move || pollster::block_on(own.sleep(ms(1))));
+    let callback = timer.call_after(Duration::ZERO, function);
+    assert!(!returned(&heard));
+    pollster::block_on(&mut sleep);
+    pollster::block_on(timer.sleep(ms(1)));
+    callback.cancel_and_wait();
+    assert_eq!(timer.stats().waker_panics, 1);
+    assert!(timer.stats().longest_call >= SECOND);
+}
+
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "it is found in debug builds only")]
+fn a_waker_that_waits_for_a_timer_of_the_clock_or_the_loop_that_runs_it_panics() {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock);
+    let (by_hand, mut driver) = Timer::builder().build_manual(|| {}).expect("valid options");
+    let by_clock = builder.build().expect("the options are valid");
+    let mover = {
+        let clock = clock.clone();
+        move || assert_eq!(clock.advance(SECOND), 1)
+    };
+    let turner = move || assert_eq!(driver.turn().fired, 1);
+    for (timer, turn) in [
+        (by_clock, Box::new(mover) as Box<dyn FnOnce() + Send>),
+        (by_hand, Box::new(turner) as Box<dyn FnOnce() + Send>),
+    ] {
+        let own = timer.clone();
+        let (function, heard) = waiting(move || {
+            let forever = own.timeout(3600 * SECOND, std::future::pending::<()>());
+            _ = pollster::block_on(forever);
+        });
+        let callback = timer.call_after(Duration::ZERO, function);
+        let turning = thread::spawn(turn);
+        assert!(!returned(&heard));
+        turning.join().expect("the panic is caught");
+        assert_eq!(timer.stats().waker_panics, 1);
+        drop(callback);
+    }
+}
+
+#[test]
+fn a_callback_may_poll_sleeps_of_its_own_driver_take_long_and_wait_for_another_driver() {
+    let [timer, other] = [(); 2].map(|()| Timer::builder().build().expect("valid options"));
+    let own = timer.clone();
+    let (function, heard) = waiting(move || {
+        // As a task that yields: this is polled once, and then again after the call.
+        let mut sleep = own.sleep(3600 * SECOND);
+        assert!(poll(&mut sleep).is_pending());
+        pollster::block_on(other.sleep(5 * SECOND / 2));
+        assert!(poll_with(&mut sleep, &Waker::from(Counter::new())).is_pending());
+    });
+    let callback = timer.call_after(Duration::ZERO, function);
+    assert!(returned(&heard));
+    callback.cancel_and_wait();
+    assert_eq!(timer.stats().waker_panics, 0);
+}

@@ -1,0 +1,159 @@
+//! Functions and wakers that fork, and return in the child as well.
+
+use std::sync::atomic::AtomicI32;
+use std::sync::mpsc::{Sender, channel};
+
+use tourbillon::Budget;
+
+use super::*;
+
+/// The status of a child that ends as a program that panics in `main`.
+const PANICKED: libc::c_int = 101 << 8;
+
+#[test]
+fn a_child_that_returns_on_a_thread_of_ours_ends() {
+    in_a_process_of_its_own("fork::foreign::child_forks_on_a_driver_thread");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_forks_on_a_driver_thread() {
+    /// A function that forks once, and tells the child's number.
+    fn forking(tell: Sender<libc::pid_t>, in_child: impl Fn() + Send) -> impl FnMut() + Send {
+        let mut tell = Some(tell);
+        move || {
+            let Some(tell) = tell.take() else { return };
+            match fork() {
+                0 => in_child(),
+                child => tell.send(child).expect("the test waits"),
+            }
+        }
+    }
+
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (tell, told) = channel();
+    let status = || status_of(told.recv().expect("it is called"));
+
+    let callback = timer.call_every(ms(1), forking(tell.clone(), || {}));
+    assert_eq!(status(), 0);
+    assert!(callback.cancel(), "it goes on in the parent");
+    let callback = timer.call_after(ms(1), forking(tell.clone(), || panic!("in the child")));
+    assert_eq!(status(), PANICKED);
+    drop(callback);
+
+    // What is due beside it is the parent's.
+    let deadline = timer.now() + ms(5);
+    let callback = timer.call_at(deadline, {
+        let mut function = forking(tell.clone(), || {});
+        move || function()
+    });
+    let parent = std::process::id();
+    let beside = self::callback(move || assert_eq!(std::process::id(), parent));
+    let mut sleep = timer.sleep_until(deadline);
+    assert!(poll_with(&mut sleep, &beside).is_pending());
+    assert_eq!(status(), 0);
+    drop(callback);
+
+    let function = Mutex::new(forking(tell, || {}));
+    let waker = self::callback(move || (function.lock().unwrap())());
+    let mut sleep = timer.sleep(ms(1));
+    assert!(poll_with(&mut sleep, &waker).is_pending());
+    assert_eq!(status(), 0);
+    pollster::block_on(timer.sleep(ms(1)));
+}
+
+#[test]
+fn a_child_that_returns_within_a_turn_goes_on_in_its_loop() {
+    in_a_process_of_its_own("fork::foreign::child_forks_within_a_turn");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_forks_within_a_turn() {
+    for budget in [None, Some(Budget::Until(std::time::Instant::now()))] {
+        let builder = Timer::builder().shards(1);
+        let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+        let forked = Arc::new(AtomicI32::new(-1));
+        let number = Arc::clone(&forked);
+        let callback = timer.call_every(Duration::from_nanos(1), move || {
+            if number.load(Ordering::Relaxed) < 0 {
+                number.store(fork(), Ordering::Relaxed);
+            }
+        });
+        // More than are taken out of the wheel at once.
+        let counter = Counter::new();
+        let mut crowd: Vec<_> = (0..2_000).map(|_| timer.sleep(ms(200))).collect();
+        for sleep in &mut crowd {
+            assert!(poll_with(sleep, &Waker::from(counter.clone())).is_pending());
+        }
+        std::thread::sleep(ms(200));
+        let turn = match budget {
+            None => driver.turn(),
+            Some(budget) => driver.turn_within(budget),
+        };
+        let child = forked.load(Ordering::Relaxed);
+        if child == 0 {
+            end_child_with(|| {
+                assert!(turn.more, "{turn:?}");
+                assert!(counter.wakes() < 1_000, "the rest are the parent's: {}", counter.wakes());
+                let turn = driver.turn();
+                assert_eq!((turn.fired, turn.next, turn.more), (0, None, false));
+                assert_eq!(timer.stats().armed, 0, "nothing is called again");
+                assert!(!callback.cancel());
+                let (waker, told) = telling();
+                let mut own = timer.sleep(ms(1));
+                assert!(poll_with(&mut own, &waker).is_pending());
+                std::thread::sleep(ms(1));
+                assert_eq!(driver.turn().fired, 1);
+                told.recv().expect("it is woken");
+            });
+        }
+        assert_eq!(status_of(child), 0);
+        drop(callback);
+        while driver.turn().more {}
+        assert_eq!(counter.wakes(), crowd.len());
+    }
+}
+
+#[test]
+fn a_child_that_returns_within_a_move_of_a_clock_moves_it_on() {
+    in_a_process_of_its_own("fork::foreign::child_forks_within_a_move");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_forks_within_a_move() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let is_child = Arc::new(AtomicBool::new(false));
+    let (of_child, told) = (Arc::clone(&is_child), Arc::new(Mutex::new(None)));
+    let (own, seen) = (timer.clone(), Arc::clone(&told));
+    let (number, forked) = channel();
+    let callback = timer.call_after(SECOND, move || {
+        let child = fork();
+        number.send(child).expect("the test waits");
+        if child == 0 {
+            of_child.store(true, Ordering::Relaxed);
+            let (timer, seen) = (own.clone(), Arc::clone(&seen));
+            own.call_after(SECOND, move || *seen.lock().unwrap() = Some(timer.now())).detach();
+        }
+    });
+    let counter = Counter::new();
+    let mut parents = timer.sleep(5 * SECOND);
+    assert!(poll_with(&mut parents, &Waker::from(counter.clone())).is_pending());
+    clock.advance(10 * SECOND);
+    let child = forked.recv().expect("it was called");
+    if is_child.load(Ordering::Relaxed) {
+        end_child_with(|| {
+            assert_eq!(clock.now(), start + 10 * SECOND);
+            assert_eq!(*told.lock().unwrap(), Some(start + 2 * SECOND));
+            assert_eq!((counter.wakes(), clock.pending()), (0, 0));
+            assert!(poll(&mut parents).is_ready());
+            clock.block_on(timer.sleep(SECOND));
+            assert_eq!(clock.now(), start + 11 * SECOND);
+        });
+    }
+    assert_eq!(status_of(child), 0);
+    assert_eq!((clock.now(), counter.wakes()), (start + 10 * SECOND, 1));
+    drop(callback);
+}

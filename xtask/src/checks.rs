@@ -1,0 +1,115 @@
+//! The checks of the repository: what each needs, and how long it takes.
+
+/// A check that anyone can start by its command.
+#[derive(Debug)]
+pub struct Check {
+    /// Command, from the root.
+    pub command: &'static str,
+    /// Claim that it checks.
+    pub what: &'static str,
+    /// Time on two cores. Empty for the checks of each change, whose times `.ci/run` prints.
+    pub time: &'static str,
+    /// Tools that it needs beside the Rust toolchain.
+    pub needs: &'static str,
+}
+
+/// Checks that `.ci/run` makes, in its order.
+pub const PER_CHANGE: &[Check] = &[
+    check("ci/test.sh", "the tests, with every feature", "", ""),
+    check("ci/dependents.sh", "other people's crates run on the shim of futures-timer", "", ""),
+    check("ci/lint.sh", "formatting, lints, documentation, and `cargo xtask tidy`", "", ""),
+    check("ci/msrv.sh", "the library builds with the minimum Rust version", "", "rustup or Debian"),
+    check("ci/features.sh", "each feature and each pair builds; tests without any", "", ""),
+    check("ci/consumers.sh", "other people's crates run over these timers", "", ""),
+    check("ci/targets.sh", "the library builds for other targets", "", "rustup or Debian"),
+    check("ci/web.sh", "timers in Node.js and in a browser", "", "Node.js, Chromium"),
+    check("ci/wasi.sh", "timers under WASI", "", "pip"),
+    check("ci/bare.sh", "timers without an operating system", "", "qemu"),
+    check("ci/examples.sh", "every example ends well; crontab as a process", "", ""),
+    check("ci/instructions.sh", "hot paths cost no more than they did", "", "valgrind"),
+    check("ci/loom.sh", "the models, up to two preemptions", "", ""),
+    check("ci/shuttle.sh", "random schedules of large scenarios", "", ""),
+    check("ci/canaries.sh", "each seeded bug fails the model named for it", "", ""),
+    check("ci/miri.sh", "no undefined behaviour, and Miri sees planted faults", "", "Miri"),
+    check("ci/durable.sh", "durable timers and the service, on three stores", "", "PostgreSQL"),
+    check("ci/durable-page.sh", "the service's page in a browser", "", "Node.js, Chromium"),
+];
+
+/// Checks that take longer, or need what few machines have.
+pub const BY_HAND: &[Check] = &[
+    check("ci/loom.sh 3", "the models, up to three preemptions", "hours", ""),
+    check("ci/mutants.sh", "each small fault fails a model or a test", "hours", ""),
+    check("ci/fuzz.sh", "the engine agrees with a naive model", "60 s a target", "nightly"),
+    check("ci/sanitize.sh", "no data race, leak or use of freed memory", "15 min", "nightly"),
+    check("ci/miri.sh full", "all that Miri can run, under many seeds", "hours", "Miri"),
+    check("ci/hostile.sh", "storms of hostile foreign code", "minutes", "valgrind"),
+    check("ci/fork.sh", "storms of forks", "20 min", ""),
+    check("ci/stress.sh", "no wake-up is lost under load", "minutes", ""),
+    check("ci/wall.sh", "the kernel reports steps of the wall clock", "minutes", "user-mode Linux"),
+    check("ci/faketime.sh", "steps that the kernel does not report", "30 s", "libfaketime"),
+    check("ci/targets.sh --test", "the tests on other systems", "20 min", "wine, qemu"),
+    check("ci/durable-example.sh", "the example of durable timers", "a minute", "PostgreSQL"),
+    check("ci/durable-faults.sh", "storms of faults on both databases", "2 min", "PostgreSQL"),
+    check("ci/durable-canaries.sh", "the checker finds each seeded bug", "2 min", "PostgreSQL"),
+];
+
+const fn check(
+    command: &'static str,
+    what: &'static str,
+    time: &'static str,
+    needs: &'static str,
+) -> Check {
+    Check { command, what, time, needs }
+}
+
+/// Prints all checks.
+pub fn list() {
+    for (title, checks) in [("For each change, by .ci/run:", PER_CHANGE), ("By hand:", BY_HAND)] {
+        println!("{title}");
+        for Check { command, what, time, needs } in checks {
+            let needs = if needs.is_empty() { String::new() } else { format!(" (needs {needs})") };
+            println!("  {command:<24} {time:>14}  {what}{needs}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Scripts that are no checks: others source or call them.
+    const PARTS: [&str; 8] = [
+        "crontab-debian.sh",
+        "crontab.sh",
+        "debian.sh",
+        "durable-interfaces.sh",
+        "durable-lib.sh",
+        "durable-postgres.sh",
+        "lib.sh",
+        "limited.sh",
+    ];
+
+    #[test]
+    fn every_script_is_listed_and_every_one_listed_is_there() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../ci");
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        let scripts = names.filter(|name| name.ends_with(".sh") && !PARTS.contains(&name.as_str()));
+        let scripts = scripts.map(|name| format!("ci/{name}")).collect::<BTreeSet<_>>();
+        let listed = PER_CHANGE.iter().chain(BY_HAND);
+        let listed = listed.filter_map(|check| check.command.split(' ').next());
+        assert_eq!(scripts, listed.map(str::to_owned).collect());
+    }
+
+    #[test]
+    fn ci_makes_the_checks_of_each_change_in_this_order() {
+        let run = include_str!("../../.ci/run");
+        let stages =
+            run.lines().filter_map(|line| line.strip_prefix("stage \"")?.split("\" ").nth(1));
+        let stages = stages.filter_map(|command| command.split(' ').next());
+        let stages = stages.filter(|command| command.starts_with("ci/")).collect::<Vec<_>>();
+        assert_eq!(stages, PER_CHANGE.iter().map(|check| check.command).collect::<Vec<_>>());
+    }
+}

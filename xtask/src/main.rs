@@ -1,0 +1,71 @@
+//! `cargo xtask` lists the checks of the repository. `cargo xtask tidy` makes one of them.
+
+mod checks;
+mod figures;
+mod tidy;
+mod tree;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    let arguments = arguments.iter().map(String::as_str).collect::<Vec<_>>();
+    match arguments[..] {
+        [] => {
+            checks::list();
+            ExitCode::SUCCESS
+        }
+        ["tidy"] => report(tidy()),
+        ["figures"] => report(write_figures()),
+        _ => {
+            eprintln!(
+                "usage: cargo xtask        list all checks\n       \
+                 cargo xtask tidy   check the rules that no compiler does, in every crate\n       \
+                 cargo xtask figures   write the kept run's figures into the documents"
+            );
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Turns an error into a message and an exit status.
+fn report(result: Result<bool, String>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it lies below the root")
+}
+
+fn tracked() -> Result<tree::Tree, String> {
+    tree::Tree::tracked(root()).map_err(|error| error.to_string())
+}
+
+/// Prints all breaches. Returns whether there are none.
+fn tidy() -> Result<bool, String> {
+    let breaches = tidy::check(&tracked()?)?;
+    let mut rule = "";
+    for breach in &breaches {
+        if rule != breach.rule {
+            rule = &breach.rule;
+            println!("{rule}:");
+        }
+        println!("{}", breach.found);
+    }
+    Ok(breaches.is_empty())
+}
+
+fn write_figures() -> Result<bool, String> {
+    for (file, text) in figures::written(&tracked()?)? {
+        std::fs::write(root().join(file), text).map_err(|error| format!("{file}: {error}"))?;
+    }
+    Ok(true)
+}

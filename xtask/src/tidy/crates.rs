@@ -1,0 +1,258 @@
+//! The crates of the repository, and the rules that differ between them.
+
+/// A crate.
+#[derive(Debug)]
+pub struct Crate {
+    /// Name of its package.
+    pub name: &'static str,
+    /// Folder of its code, with a slash at the end.
+    pub folder: &'static str,
+    /// Files that its modules begin in, within the folder.
+    pub roots: &'static [&'static str],
+    /// Modules at its root, from the top: each may import from those behind it. Empty if it has no
+    /// order yet.
+    pub layers: &'static [&'static str],
+    /// Pairs that may import upward all the same.
+    pub upward: &'static [(&'static str, &'static str)],
+    /// Most paragraphs of documentation, in a thousand, that may open with a clause.
+    pub clauses: usize,
+    /// Paths that only some of its files may name.
+    pub reserved: &'static [Reserved],
+    /// Files that may have unsafe code, within the folder.
+    pub unsafe_files: &'static [&'static str],
+}
+
+/// Paths that belong to some files of a crate.
+#[derive(Debug)]
+pub struct Reserved {
+    /// Sentence to report.
+    pub rule: &'static str,
+    /// Patterns of paths: segments separated by `::`. `..` at the begin stands for any segments
+    /// before, and each pattern for all that is below it.
+    pub paths: &'static [&'static str],
+    /// Files and folders, within the crate's, that may name them. A folder ends with a slash.
+    pub files: &'static [&'static str],
+}
+
+impl Crate {
+    /// Returns whether a file's place in the list of layers is at its root.
+    pub fn module_of<'a>(&self, file: &'a str) -> &'a str {
+        let inside = file.strip_prefix(self.folder).unwrap_or(file);
+        inside.split(['/', '.']).next().unwrap_or(inside)
+    }
+}
+
+impl Reserved {
+    /// Returns whether a path is one of these.
+    pub fn names(&self, path: &[String]) -> bool {
+        self.paths.iter().any(|pattern| {
+            let wanted = pattern.strip_prefix("..::").unwrap_or(pattern);
+            let wanted = wanted.split("::").collect::<Vec<_>>();
+            let at = |start: usize| {
+                path.get(start..start + wanted.len())
+                    .is_some_and(|part| part.iter().zip(&wanted).all(|(one, other)| one == other))
+            };
+            if pattern.starts_with("..::") { (0..path.len()).any(at) } else { at(0) }
+        })
+    }
+
+    /// Returns whether a file, within the crate's folder, may name them.
+    pub fn allows(&self, file: &str) -> bool {
+        self.files.iter().any(|allowed| match allowed.strip_suffix('/') {
+            Some(folder) => file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
+            None => file == *allowed,
+        })
+    }
+}
+
+/// Files of the core that need an operating system.
+const HOSTED: &[&str] = &[
+    "clock.rs",
+    "clock/",
+    "cron.rs",
+    "cron/",
+    "wall.rs",
+    "wall/",
+    "traits.rs",
+    "traits/",
+    "trace.rs",
+    "sync.rs",
+    "sync/",
+    "foreign.rs",
+    "engine/parker.rs",
+    "engine/parker/",
+    "driver/event_loop.rs",
+    "driver/hold.rs",
+    "driver/pacing.rs",
+    "driver/resume.rs",
+    "driver/thread.rs",
+    "driver/virtual_clock.rs",
+];
+
+/// All crates whose code is checked.
+pub const CRATES: &[Crate] = &[
+    Crate {
+        name: "tourbillon",
+        folder: "src/",
+        roots: &["lib.rs"],
+        layers: &[
+            "lib",
+            "compat",
+            "metrics_0_24",
+            "traits",
+            "cron",
+            "stream",
+            "future_ext",
+            "queue",
+            "callback",
+            "timer",
+            "wall",
+            "interval",
+            "timeout",
+            "sleep",
+            "handle",
+            "driver",
+            "engine",
+            "wheel",
+            "clock",
+            "tolerance",
+            "tick",
+            "deadline",
+            "trace",
+            "error",
+            "fork",
+            "foreign",
+            "sync",
+            "time",
+        ],
+        // A driver that is turned by hand holds its timer.
+        upward: &[("driver", "timer")],
+        clauses: 20,
+        reserved: &[
+            Reserved {
+                rule: "threads and atomics come from sync.rs alone",
+                paths: &[
+                    "std::sync",
+                    "core::sync",
+                    "alloc::sync",
+                    "std::thread",
+                    "loom",
+                    "shuttle",
+                    "critical_section",
+                ],
+                files: &["sync.rs", "sync/"],
+            },
+            // The thread that makes a value while others wait for it may not be there after a fork.
+            Reserved {
+                rule: "once-cells that threads wait for",
+                paths: &[
+                    "..::OnceLock",
+                    "..::LazyLock",
+                    "..::LazyCell",
+                    "..::ReentrantLock",
+                    "..::Barrier",
+                    "..::sync::Once",
+                ],
+                files: &["sync/set_once.rs"],
+            },
+            Reserved {
+                rule: "the time is read under clock/ alone",
+                paths: &["..::Instant::now", "..::SystemTime::now"],
+                files: &["clock.rs", "clock/"],
+            },
+            Reserved {
+                rule: "instants and times of day come from time.rs, for browsers",
+                paths: &["std::time::Instant", "std::time::SystemTime"],
+                files: &["time.rs", "traits/aws_smithy_async.rs", "traits/hyper.rs"],
+            },
+            Reserved {
+                rule: "std is named for what core has, in a module that builds without an \
+                       operating system",
+                paths: &[
+                    "std::array",
+                    "std::cell",
+                    "std::cmp",
+                    "std::convert",
+                    "std::error",
+                    "std::fmt",
+                    "std::future",
+                    "std::hash",
+                    "std::iter",
+                    "std::mem",
+                    "std::num",
+                    "std::ops",
+                    "std::pin",
+                    "std::ptr",
+                    "std::task",
+                    "std::time::Duration",
+                ],
+                files: HOSTED,
+            },
+            Reserved {
+                rule: "tracing is named in trace.rs alone",
+                paths: &["tracing"],
+                files: &["trace.rs"],
+            },
+        ],
+        unsafe_files: &[
+            "clock/notices.rs",
+            "clock/system.rs",
+            "driver/bell.rs",
+            "driver/thread.rs",
+            "engine.rs",
+            "engine/entry.rs",
+            "engine/parker/windows.rs",
+            "engine/shard.rs",
+            "engine/wake_batch.rs",
+            "fork.rs",
+            "sleep.rs",
+            "sync/bare.rs",
+            "sync/lock.rs",
+            "sync/set_once.rs",
+        ],
+    },
+    Crate {
+        name: "tourbillon-durable",
+        folder: "durable/src/",
+        roots: &["lib.rs"],
+        layers: &[],
+        upward: &[],
+        clauses: 20,
+        reserved: &[Reserved {
+            rule: "tracing is named in trace.rs alone",
+            paths: &["tracing"],
+            files: &["trace.rs"],
+        }],
+        unsafe_files: &[],
+    },
+    Crate {
+        name: "tourbillond",
+        folder: "durable/server/src/",
+        roots: &["lib.rs", "main.rs", "bin/tourbillonctl.rs"],
+        layers: &[],
+        upward: &[],
+        clauses: 20,
+        reserved: &[],
+        unsafe_files: &[],
+    },
+    Crate {
+        name: "tourbillon-durable-harness",
+        folder: "durable/harness/src/",
+        roots: &["lib.rs", "main.rs"],
+        layers: &[],
+        upward: &[],
+        clauses: 20,
+        reserved: &[],
+        unsafe_files: &[],
+    },
+    Crate {
+        name: "xtask",
+        folder: "xtask/src/",
+        roots: &["main.rs"],
+        layers: &["main", "tidy", "checks", "figures", "tree"],
+        upward: &[],
+        clauses: 20,
+        reserved: &[],
+        unsafe_files: &[],
+    },
+];

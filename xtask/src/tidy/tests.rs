@@ -1,0 +1,329 @@
+//! A breach of each rule is planted, in each crate and in each form, and has to be found.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use super::check;
+use crate::tree::Tree;
+
+/// The repository, which breaks no rule.
+static CLEAN: LazyLock<Tree> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    Tree::tracked(root).unwrap()
+});
+
+/// A copy of the repository into which breaches are put.
+struct Garden {
+    tree: Tree,
+    planted: Vec<Plant>,
+}
+
+/// A piece of text, and the rule that it breaks, if any.
+struct Plant {
+    rule: Option<&'static str>,
+    file: String,
+    lines: RangeInclusive<usize>,
+}
+
+impl Garden {
+    fn new() -> Self {
+        Self { tree: CLEAN.clone(), planted: Vec::new() }
+    }
+
+    /// Puts a text at the end of a file.
+    fn plant(&mut self, rule: impl Into<Option<&'static str>>, file: &str, text: &str) {
+        let before = self.tree.get(file).unwrap_or_else(|| panic!("{file}: no such file"));
+        let after = format!("{before}\n{text}\n");
+        let lines = before.lines().count() + 2..=after.lines().count();
+        self.planted.push(Plant { rule: rule.into(), file: file.to_owned(), lines });
+        self.tree.put(file, after);
+    }
+
+    /// Requires each plant to be found, by its rule and no other, and nothing else.
+    fn harvest(self) {
+        let mut found = check(&self.tree).unwrap();
+        for Plant { rule, file, lines } in self.planted {
+            let (here, others) = found.into_iter().partition::<Vec<_>, _>(|breach| {
+                let place = breach.found.strip_prefix(&format!("{file}:"));
+                let line = place.and_then(|place| place.split(':').next()?.parse().ok());
+                line.is_some_and(|line| lines.contains(&line))
+            });
+            found = others;
+            let mut rules = here.iter().map(|breach| breach.rule.as_str()).collect::<Vec<_>>();
+            rules.dedup();
+            let text = self.tree.get(&file).unwrap().lines().collect::<Vec<_>>();
+            let text = text[lines.start() - 1..*lines.end()].join("\n");
+            assert_eq!(rules, Vec::from_iter(rule), "planted in {file}: {text}");
+        }
+        assert!(found.is_empty(), "{found:#?}");
+    }
+}
+
+#[test]
+fn the_repository_breaks_no_rule() {
+    let breaches = check(&CLEAN).unwrap();
+    assert!(breaches.is_empty(), "{breaches:#?}");
+}
+
+#[test]
+fn a_path_of_other_files_is_found_in_every_form_of_import() {
+    let mut garden = Garden::new();
+    for text in [
+        "use std::sync::Mutex;",
+        "use std::{sync::Mutex, fmt::Debug as _};",
+        "use std::{\n    io::Read as _,\n    sync::{Mutex, atomic},\n};",
+        "use {std::sync::Mutex, crate::sync};",
+        "use ::std::sync::Mutex;",
+        "pub(crate) use std::sync as threads;",
+        "fn f() { std::thread::yield_now(); }",
+        "fn f() { x!(std::sync::Mutex::new(1)); }",
+        "type X = Option<std::sync::Mutex<u8>>;",
+        "fn f() { loom::model(g); }",
+        "fn f() { use {std::{thread}, core::fmt}; }",
+        "pub(crate) use std::{io, sync::{self}};",
+        "#[cfg(unix)] use ::std::{sync::atomic::{AtomicU8}};",
+    ] {
+        garden.plant("threads and atomics come from sync.rs alone", "src/wall.rs", text);
+    }
+    garden.harvest();
+}
+
+#[test]
+fn what_only_some_files_may_name_is_found_elsewhere() {
+    let mut garden = Garden::new();
+    let rule = "the time is read under clock/ alone";
+    garden.plant(rule, "src/sleep.rs", "fn f() { Instant::now(); }");
+    garden.plant(rule, "src/sleep.rs", "fn f() { crate::time::Instant::now(); }");
+    let rule = "instants and times of day come from time.rs, for browsers";
+    garden.plant(rule, "src/sleep.rs", "use std::{time::{Instant}};");
+    let rule =
+        "std is named for what core has, in a module that builds without an operating system";
+    garden.plant(rule, "src/sleep.rs", "use std::fmt;");
+    let rule = "tracing is named in trace.rs alone";
+    garden.plant(rule, "src/sleep.rs", "fn f() { tracing::info!(\"x\"); }");
+    garden.plant(rule, "durable/src/plan.rs", "fn f() { tracing::info!(\"x\"); }");
+    for text in ["use {tracing::{info}};", "use tracing as t;", "use {tracing as t};"] {
+        garden.plant(rule, "src/sleep.rs", text);
+    }
+    let rule = "once-cells that threads wait for";
+    garden.plant(rule, "src/sync.rs", "use std::{fmt, sync::Once};");
+    garden.plant(rule, "src/sync/lock.rs", "use std::sync::{LazyLock, atomic};");
+    garden.harvest();
+}
+
+#[test]
+fn what_tests_alone_name_is_no_breach() {
+    let mut garden = Garden::new();
+    for text in [
+        "#[cfg(test)]\nuse std::sync::Mutex;",
+        "#[cfg(all(test, not(tourbillon_model)))]\nmod planted { use std::sync::Mutex; }",
+        "#[cfg(any(fuzzing, test))]\nfn f() { std::thread::yield_now(); }",
+    ] {
+        garden.plant(None, "src/wall.rs", text);
+    }
+    let rule = "threads and atomics come from sync.rs alone";
+    garden.plant(rule, "src/wall.rs", "#[cfg(any(test, unix))]\nuse std::sync::Mutex;");
+    garden.plant(rule, "src/wall.rs", "#[cfg(not(test))]\nuse std::sync::Mutex;");
+    garden.harvest();
+}
+
+#[test]
+fn unsafe_code_is_found_in_every_crate() {
+    let mut garden = Garden::new();
+    let rule = "unsafe code outside the files that may have it";
+    garden.plant(rule, "src/wall.rs", "fn f() { unsafe { g() } }");
+    garden.plant(rule, "src/wall.rs", "unsafe fn f() {}");
+    garden.plant(rule, "src/wall.rs", "unsafe impl Send for X {}");
+    garden.plant(rule, "src/wall.rs", "fn f() { x!(unsafe { g() }) }");
+    for file in
+        ["durable/src/plan.rs", "durable/server/src/quota.rs", "durable/harness/src/load.rs"]
+    {
+        garden.plant(rule, file, "fn f() { unsafe { g() } }");
+    }
+    garden.harvest();
+}
+
+#[test]
+fn an_import_that_points_up_is_found_in_every_form() {
+    let mut garden = Garden::new();
+    for text in [
+        "use crate::timer::Timer;",
+        "pub(crate) use crate::timer;",
+        "use crate::{sync, timer::Timer};",
+        "use crate::{\n    sync::{Arc, lock},\n    timer,\n};",
+        "use {core::fmt, crate::{wheel::{Wheel}, timer::{Timer, sleep}}};",
+        "use super::timer::Timer;",
+        "use super::{timer::Timer};",
+        "fn f() { crate::timer::sleep(); }",
+        "fn f() { x!(crate::timer::sleep()); }",
+        "impl From<crate::timer::Timer> for Tick {}",
+        "mod inner { use super::super::timer::Timer; }",
+    ] {
+        garden.plant("imports that point up", "src/tick.rs", text);
+    }
+    garden.plant("imports that point up", "src/wheel/store.rs", "use super::super::timer::Timer;");
+    for text in ["use crate::Timer;", "use crate::{sync, Timer};", "fn f() { crate::never(); }"] {
+        garden.plant("imports from the root, which hide the layer", "src/tick.rs", text);
+    }
+    garden.harvest();
+}
+
+#[test]
+fn a_module_that_nobody_has_ordered_is_found() {
+    let mut tree = CLEAN.clone();
+    tree.put("src/lib.rs", format!("{}mod planted;\n", CLEAN.get("src/lib.rs").unwrap()));
+    tree.put("src/planted.rs", "use crate::tick::Tick;\n".to_owned());
+    let breaches = check(&tree).unwrap();
+    let rules = breaches.iter().map(|breach| &breach.rule).collect::<Vec<_>>();
+    assert_eq!(rules, ["a module without a layer"]);
+}
+
+#[test]
+fn an_ordering_without_its_reason_is_found_in_every_crate() {
+    let mut garden = Garden::new();
+    let text = "fn f() { X.load(Ordering::Relaxed); }";
+    for file in [
+        "src/wall.rs",
+        "durable/src/plan.rs",
+        "durable/server/src/quota.rs",
+        "durable/harness/src/load.rs",
+    ] {
+        garden.plant("an ordering without its reason", file, text);
+        garden.plant("an ordering without its reason", file, "use planted::Ordering::*;");
+        garden.plant(
+            "an ordering without its reason",
+            file,
+            "use planted::Ordering::{Relaxed, SeqCst};",
+        );
+    }
+    garden.harvest();
+}
+
+#[test]
+fn a_name_of_what_is_not_there_is_found() {
+    let mut garden = Garden::new();
+    let rule = "comments name what is not there";
+    garden.plant(rule, "src/fork.rs", "// ORDERING: see\n// `a_model_that_is_gone`.");
+    garden.plant(rule, "src/wall.rs", "/// Loom `no_such_model`.\nstruct X;");
+    garden.plant(rule, "src/wall.rs", "/// Shown by loom\n/// `no_such_model`.\nstruct X;");
+    let rule = "documents name what is not there";
+    for file in ["HAZARDS.md", "src/driver/PROTOCOL.md", "durable/ARCHITECTURE.md"] {
+        garden.plant(rule, file, "By `a_test_that_nobody_wrote_at_all`.");
+    }
+    garden.plant(rule, "PROOF.md", "By `CanaryThatNobodySeeded`.");
+    let rule = "documents name a file that is not there";
+    garden.plant(rule, "ARCHITECTURE.md", "See `src/none.rs`.");
+    garden.plant(rule, "CONTRIBUTING.md", "See `ci/none.sh`.");
+    garden.plant(rule, "durable/README.md", "See `store/none.rs`.");
+    garden.harvest();
+}
+
+#[test]
+fn a_sentence_that_stands_twice_is_found() {
+    let mut garden = Garden::new();
+    let rule = "a sentence stands twice";
+    garden.plant(rule, "README.md", "It is said here; more is\nsaid. It is said here; less is.");
+    let long = "One that is long enough to be noticed anywhere.";
+    garden.plant(rule, "ARCHITECTURE.md", &format!("{long}\n\n{long}"));
+    let text =
+        "// It is said here\n// and more. It is\n// said here; and less.\n// It is said here.";
+    garden.plant(rule, "src/wall.rs", text);
+    garden.plant(rule, "durable/server/src/quota.rs", text);
+    garden.harvest();
+}
+
+#[test]
+fn a_paragraph_that_opens_with_a_clause_is_counted() {
+    let text =
+        "/// What it is.\nstruct X;\n/// Which.\nstruct Y;\n/// Of those\n/// who.\nstruct Z;\n";
+    let mut garden = Garden::new();
+    let files = ["src/wall.rs", "durable/src/plan.rs", "durable/server/src/quota.rs"];
+    for file in files {
+        garden.plant(None, file, &text.repeat(100));
+    }
+    let breaches = check(&garden.tree).unwrap();
+    for file in files {
+        let of_file = breaches.iter().filter(|breach| {
+            breach.rule.contains("open with a clause") && breach.found.starts_with(file)
+        });
+        assert!(of_file.count() >= 300, "{file}");
+    }
+}
+
+#[test]
+fn what_is_no_paragraph_is_not_counted() {
+    let text =
+        "/// Thing of\n/// What.\nstruct X;\n/// - What\n/// ```\n/// What\n/// ```\nstruct Y;\n";
+    let mut garden = Garden::new();
+    garden.plant(None, "src/wall.rs", &text.repeat(100));
+    garden.harvest();
+}
+
+#[test]
+fn lines_too_long_and_what_is_left_open_are_found() {
+    let mut garden = Garden::new();
+    let long = format!("// {}", "x".repeat(98));
+    garden.plant("lines of more than 100 columns", "src/wall.rs", &long);
+    garden.plant("lines of more than 100 columns", "durable/server/src/quota.rs", &long);
+    let open = format!("// TO{} the rest", "DO:");
+    garden.plant("left open", "src/tick.rs", &open);
+    garden.plant("left open", "durable/README.md", &open);
+    garden.harvest();
+}
+
+#[test]
+fn a_figure_that_the_kept_run_does_not_have_is_found() {
+    for (file, figure) in [("README.md", "| 42.0 |"), ("benches/RESULTS.md", "| tokio 144 |")] {
+        let mut garden = Garden::new();
+        let text = garden.tree.get(file).unwrap();
+        assert!(text.contains(figure), "{file}: {figure}");
+        let changed = text.replacen(figure, "| 7.77 |", 1);
+        garden.tree.put(file, changed);
+        let breaches = check(&garden.tree).unwrap();
+        assert!(breaches.len() == 1 && breaches[0].rule.starts_with("figures"), "{breaches:?}");
+    }
+}
+
+#[test]
+fn a_lock_without_a_row_and_a_row_without_a_lock_are_found() {
+    let mut garden = Garden::new();
+    let rule = "a lock has no row in the table of fork.rs";
+    for text in [
+        "static X: SetOnce<u8> = SetOnce::new();",
+        "struct X(RwLock<u8>);",
+        "struct X {\n    pub(crate) held: StdArc<Mutex<u8>>,\n}",
+    ] {
+        garden.plant(rule, "src/wall.rs", text);
+    }
+    garden.plant(None, "src/wall.rs", "struct X<'a>(&'a Mutex<u8>);");
+    garden.harvest();
+    let mut garden = Garden::new();
+    let row = "//! | `wall.rs` | `gone` | mutex | - |\n";
+    garden.tree.put("src/fork.rs", format!("{row}{}", CLEAN.get("src/fork.rs").unwrap()));
+    let breaches = check(&garden.tree).unwrap();
+    assert!(breaches.len() == 1 && breaches[0].rule.contains("names no lock"), "{breaches:?}");
+}
+
+#[test]
+fn tests_of_a_script_that_may_be_none_are_found() {
+    let mut garden = Garden::new();
+    for text in [
+        "cargo test --test it no_such_test",
+        "X=1 cargo +nightly test --lib x",
+        "timeout 9 \\\n    \"${cargo[@]}\" --test it no_such_test",
+    ] {
+        garden.plant("tests of a script that may be none", "ci/test.sh", text);
+    }
+    garden.harvest();
+}
+
+#[test]
+fn a_fault_that_the_proof_does_not_count_is_found() {
+    for text in ["mutant planted\n- a\n+ b", "= planted"] {
+        let mut garden = Garden::new();
+        garden.plant(None, "ci/mutants/list", text);
+        let breaches = check(&garden.tree).unwrap();
+        assert!(breaches.len() == 1 && breaches[0].rule.contains("other faults"), "{breaches:?}");
+    }
+}
