@@ -44,7 +44,7 @@ impl Bug {
     ];
 }
 
-/// Whether `bug` is there.
+/// Returns whether `bug` is there.
 #[cfg(not(test))]
 pub(crate) const fn seeded(bug: Bug) -> bool {
     let _ = bug;

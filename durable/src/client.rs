@@ -2,6 +2,7 @@
 
 mod notices;
 mod once;
+mod replacement;
 mod revive;
 mod run_now;
 mod schedules;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Weak};
 use async_channel::{Receiver, Sender};
 
 pub use once::{Created, Once};
+pub use replacement::Replacement;
 pub use revive::Revived;
 #[cfg(test)]
 pub(crate) use revive::revive;
@@ -34,19 +36,20 @@ use crate::store::{
 };
 use crate::time::Time;
 
-/// How many inserts go into one statement.
+/// Inserts in one statement.
 const BATCH: usize = 1_000;
 
-/// How often a call is made again that conflicted, or that makes a timer and whose answer was lost.
+/// Number of times that a call is made again that conflicted, or that makes a timer and whose
+/// answer was lost.
 const REPEATS: usize = 5;
 
-/// How many records one call deletes.
+/// Records that one call deletes.
 const PRUNED: u32 = 10_000;
 
 /// Makes, changes and lists timers and schedules.
 ///
-/// It has a thread and a connection of its own, which its clones share; the futures of its calls
-/// are for any executor. Calls that wait at the same time to insert go into one transaction.
+/// A client has a thread and a connection of its own, which its clones share; the futures of its
+/// calls are for any executor. Calls that wait at the same time to insert go into one transaction.
 ///
 /// # Cancel safety
 ///
@@ -109,30 +112,25 @@ impl Client {
     ///
     /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time.
     pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<Withdrawn> {
-        let to = to.into();
-        self.give(timer, to, None).await
+        self.replace(timer, Replacement::at(to)).await
     }
 
-    /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and another payload
-    /// with it: an attempt sees both as they were, or both as they are now.
+    /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and with it what else
+    /// the replacement has: an attempt sees all as it was, or all as it is now.
+    ///
+    /// With [`Replacement::expect`] it is [`Withdrawn::Stale`] if another change came first: of two
+    /// that expect one version, one is made.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB.
-    pub async fn replace(
-        &self,
-        timer: TimerId,
-        to: impl Into<Time>,
-        payload: impl Into<Vec<u8>>,
-    ) -> Result<Withdrawn> {
-        let (to, payload) = (to.into(), payload.into());
-        once::check_payload(&payload)?;
-        self.give(timer, to, Some(payload)).await
-    }
-
-    async fn give(&self, timer: TimerId, to: Time, payload: Option<Vec<u8>>) -> Result<Withdrawn> {
-        let move_to =
-            move |store: &mut dyn Store| repeat(|| store.reschedule(timer, to, payload.as_deref()));
+    /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB. If the error is
+    /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be changed.
+    pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<Withdrawn> {
+        let Replacement { to, payload, expect } = replacement;
+        payload.as_deref().map_or(Ok(()), once::check_payload)?;
+        let move_to = move |store: &mut dyn Store| {
+            repeat(|| store.reschedule(timer, to, payload.as_deref(), expect))
+        };
         let done = self.call(move_to).await?;
         if done == Withdrawn::Done {
             self.send(Request::Due(timer, to));
@@ -156,7 +154,7 @@ impl Client {
         self.call(move |store| store.schedules(&filter)).await
     }
 
-    /// What became of timers and occurrences, oldest first unless the filter says otherwise.
+    /// Lists records of timers and occurrences, oldest first unless the filter says otherwise.
     pub async fn records(&self, filter: Filter) -> Result<Vec<Record>> {
         self.call(move |store| store.records(&filter)).await
     }
@@ -166,7 +164,7 @@ impl Client {
         self.call(|store| store.nodes()).await
     }
 
-    /// How much there is of what, of some kinds. Each count stops at a limit and says so.
+    /// Counts timers, schedules and records of some kinds. Each count stops at a limit and says so.
     pub async fn overview(&self, of: &OverviewOf) -> Result<Overview> {
         let of = of.clone();
         self.call(move |store| store.overview(&of)).await

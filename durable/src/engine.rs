@@ -43,7 +43,7 @@ use shared::Stopping;
 
 /// A node: reads what is due soon, claims what is due, and hands it to workers.
 ///
-/// It has a thread that keeps it alive and reads, and one or more that claim, each with a
+/// The engine has a thread that keeps it alive and reads, and one or more that claim, each with a
 /// connection of its own. Workers and their fires are for any executor.
 ///
 /// Dropped, it ends its node: it sends the ends that wait, and leaves to others what is held. A
@@ -76,7 +76,7 @@ pub struct Engine {
     store: std::sync::Mutex<Box<dyn Store>>,
     /// Closed when the keeper has ended.
     ended: Receiver<()>,
-    /// What hears of what other processes insert, if the store has such a thing.
+    /// Subscription to inserts of other processes, if the store has notices.
     _listening: Option<Listening>,
 }
 
@@ -116,7 +116,7 @@ impl Engine {
         Client::start(store.connect()?, Some(Arc::downgrade(&self.shared)))
     }
 
-    /// What the node has done so far.
+    /// Returns counts of what the node has done so far.
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot()
     }
@@ -158,48 +158,48 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// For how long the node lives without a beat; 15 s by default. Others take its attempts over
-    /// when that is past.
+    /// Sets for how long the node lives without a beat; 15 s by default. Then others take its
+    /// attempts over.
     pub fn lease(mut self, span: Duration) -> Self {
         self.options.lease = span;
         self
     }
 
-    /// How often it beats; each second by default. A node that misses a beat is suspected: others
+    /// Sets the period of its beat; 1 s by default. A node that misses a beat is suspected: others
     /// read what was its part too.
     pub fn beat(mut self, period: Duration) -> Self {
         self.options.beat = period;
         self
     }
 
-    /// How far ahead it reads; a second by default.
+    /// Sets how far ahead it reads; 1 s by default.
     pub fn window(mut self, span: Duration) -> Self {
         self.options.window = span;
         self
     }
 
-    /// How often it reads; each half second by default. What another process has inserted to be due
+    /// Sets the period of its reads; 0.5 s by default. What another process has inserted to be due
     /// at once is attempted this late at most, and much sooner if the store can tell.
     pub fn scan(mut self, period: Duration) -> Self {
         self.options.scan = period;
         self
     }
 
-    /// How often it looks at the schedules; each second by default.
+    /// Sets the period of its looks at the schedules; 1 s by default.
     pub fn look(mut self, period: Duration) -> Self {
         self.options.look = period;
         self
     }
 
-    /// How often it looks after the orphans of dead nodes, and after queues; every two seconds by
+    /// Sets the period of looking after the orphans of dead nodes, and after queues; 2 s by
     /// default. All nodes but one do it a third as often.
     pub fn tend(mut self, period: Duration) -> Self {
         self.options.tend = period;
         self
     }
 
-    /// For how long an attempt's end waits for a claim to go with; 5 ms by default. The longer, the
-    /// fewer transactions.
+    /// Sets how long an attempt's end waits to share a transaction with the next claim; 5 ms by
+    /// default. The longer, the fewer transactions.
     pub fn ride(mut self, span: Duration) -> Self {
         self.options.ride = span;
         self
@@ -212,13 +212,14 @@ impl Builder {
         self
     }
 
-    /// How many threads claim, each with a connection; one by default.
+    /// Sets the number of threads that claim, each with a connection; one by default.
     pub fn connections(mut self, count: usize) -> Self {
         self.options.connections = count.max(1);
         self
     }
 
-    /// What it waits by. The default is a timer of its own, on a clock that counts suspend.
+    /// Sets the timer that it waits by. The default is a timer of its own, on a clock that counts
+    /// suspend.
     ///
     /// The clock has to count suspend: by it the node knows whether its lease may have ended.
     pub fn timer(mut self, timer: &tourbillon::Timer) -> Self {
@@ -228,7 +229,7 @@ impl Builder {
 
     /// Starts the node's threads.
     ///
-    /// It need not reach the database: it tries until it does.
+    /// The database need not be reachable: the engine tries until it is.
     ///
     /// # Errors
     ///

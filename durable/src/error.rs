@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// What a caller can do about a [`StoreError`].
+/// Kinds of [`StoreError`], by what a caller can do about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -32,7 +32,7 @@ impl StoreError {
         Self { kind, source: source.into() }
     }
 
-    /// What a caller can do about it.
+    /// Returns the kind, by what a caller can do about it.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }

@@ -15,7 +15,7 @@ use crate::record::{Outcome, Reason};
 use crate::store::{End, How, Timer};
 use crate::time::Time;
 
-/// What tells an occurrence: the same across attempts, nodes and catch-up.
+/// Identity of an occurrence: the same across attempts, nodes and catch-up.
 ///
 /// A receiver that keeps it can do each occurrence's work once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,13 +32,13 @@ impl fmt::Display for Key {
     }
 }
 
-/// How much of a detail is kept, in bytes of UTF-8.
+/// Most of a detail that is kept, in bytes of UTF-8.
 const DETAIL_MAX: usize = 8 * 1024;
 
-/// Where the answer to an attempt's end goes.
+/// Channel for the answer to an attempt's end.
 type Reply = Sender<Result<(), EndError>>;
 
-/// What every store takes as a detail: the first characters that fit, without a NUL.
+/// Returns what every store takes as a detail: the first characters that fit, without a NUL.
 fn clean(detail: &str) -> String {
     let mut kept = String::with_capacity(detail.len().min(DETAIL_MAX));
     for char in detail.chars() {
@@ -53,9 +53,9 @@ fn clean(detail: &str) -> String {
 
 /// One attempt at one occurrence.
 ///
-/// It ends with [`complete`](Self::complete), [`fail`](Self::fail), [`give_up`](Self::give_up) or
-/// [`postpone`](Self::postpone). Dropped, it is handed back: another attempt follows at once, on
-/// any node.
+/// An attempt ends with [`complete`](Self::complete), [`fail`](Self::fail),
+/// [`give_up`](Self::give_up) or [`postpone`](Self::postpone). Dropped, it is handed back: another
+/// attempt follows at once, on any node.
 pub struct Fire {
     shared: Arc<Shared>,
     kind: u32,
@@ -76,7 +76,7 @@ impl Fire {
         Self { shared, kind, lease, timer, claimed, is_open: true }
     }
 
-    /// What tells the occurrence.
+    /// Returns the identity of the occurrence, which is the same for every attempt.
     pub fn key(&self) -> Key {
         let new = &self.timer.new;
         let of = match (&new.name, new.schedule) {
@@ -101,7 +101,7 @@ impl Fire {
         self.timer.new.name.as_deref()
     }
 
-    /// What kind of handler it is for.
+    /// Returns the kind of handler that it is for.
     pub fn kind(&self) -> &str {
         &self.timer.new.kind
     }
@@ -111,8 +111,8 @@ impl Fire {
         self.timer.new.scheduled_for
     }
 
-    /// From when on it could be claimed: when it was to happen, or later by jitter, a queue or a
-    /// retry's pause.
+    /// Returns the time from which on it could be claimed: the scheduled time, or later by jitter,
+    /// a queue or a retry's pause.
     pub fn due(&self) -> Time {
         self.timer.new.due
     }
@@ -122,28 +122,28 @@ impl Fire {
         self.claimed
     }
 
-    /// Which of the timer's claims this is, from 1.
+    /// Returns the number of this claim of the timer, from 1.
     pub fn attempt(&self) -> u32 {
         self.timer.attempt
     }
 
-    /// How many attempts have failed before.
+    /// Returns how many attempts have failed before.
     pub fn failures(&self) -> u32 {
         self.timer.failures
     }
 
-    /// What the last attempt that failed left, or nothing: one that was postponed or handed back
-    /// changes nothing of it.
+    /// Returns the detail of the last attempt that failed, or nothing. Attempts that were postponed
+    /// or handed back do not change it.
     pub fn detail(&self) -> &str {
         &self.timer.detail
     }
 
-    /// What lets this attempt complete, and no other.
+    /// Returns the fence, which lets this attempt complete and no other.
     pub fn fence(&self) -> Fence {
         Fence { timer: self.id(), attempt: self.attempt(), lease: self.lease }
     }
 
-    /// What was to be handed to the handler.
+    /// Returns the payload for the handler.
     pub fn payload(&self) -> &[u8] {
         &self.timer.new.payload
     }
@@ -158,20 +158,20 @@ impl Fire {
         serde_json::from_slice(self.payload())
     }
 
-    /// Whether the node is certain that nobody else has this attempt's timer: its lease has not
-    /// ended. A long handler can ask now and then.
+    /// Returns whether the node is certain that no other has this attempt's timer: its lease has
+    /// not ended. A long handler can ask now and then.
     pub fn is_current(&self) -> bool {
         self.shared.trusts(self.lease)
     }
 
     /// Ends the occurrence: it [succeeded](Outcome::Succeeded).
     ///
-    /// It takes effect whether or not the answer is waited for.
+    /// The end takes effect whether or not the answer is awaited.
     pub fn complete(self) -> Ended {
         self.end(How::Done(Outcome::Succeeded, None, String::new()))
     }
 
-    /// The same, and its record has `detail`, of which it has what [`fail`](Self::fail) keeps.
+    /// Completes the attempt, with `detail` in its record, cut as in [`fail`](Self::fail).
     pub fn complete_with(self, detail: impl AsRef<str>) -> Ended {
         self.end(How::Done(Outcome::Succeeded, None, clean(detail.as_ref())))
     }
@@ -182,13 +182,14 @@ impl Fire {
     /// The next attempt finds `detail` as [its own](Self::detail), or the record of a dead one has
     /// it: the characters that fit in 8 KiB of UTF-8, with U+FFFD for each NUL.
     ///
-    /// It takes effect whether or not the answer is waited for. If the answer to the store's call
-    /// was lost, it may be [`Fenced`](EndError::Fenced) although it counted.
+    /// The failure takes effect whether or not the answer is awaited. If the answer to the store's
+    /// call was lost, it may be [`Fenced`](EndError::Fenced) although it counted.
     pub fn fail(self, detail: impl AsRef<str>) -> Ended {
         self.end_failed(detail.as_ref(), None)
     }
 
-    /// The same, but if another attempt follows, then after `pause`.
+    /// Fails the attempt as [`fail`](Self::fail) does, except that another attempt follows after
+    /// `pause`.
     pub fn fail_after(self, detail: impl AsRef<str>, pause: Duration) -> Ended {
         self.end_failed(detail.as_ref(), Some(pause))
     }
@@ -196,7 +197,7 @@ impl Fire {
     /// Ends the attempt, as if it had not taken place: the timer is due again `pause` from now, for
     /// any node, and no failure is counted. For a handler that is not ready for it.
     ///
-    /// It takes effect whether or not the answer is waited for.
+    /// The pause takes effect whether or not the answer is awaited.
     pub fn postpone(self, pause: Duration) -> Ended {
         self.end(How::Postpone(pause))
     }
@@ -204,7 +205,7 @@ impl Fire {
     /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense. Its
     /// record has of `detail` what [`fail`](Self::fail) keeps.
     ///
-    /// It takes effect whether or not the answer is waited for.
+    /// The outcome takes effect whether or not the answer is awaited.
     pub fn give_up(self, detail: impl AsRef<str>) -> Ended {
         self.end(How::Done(Outcome::Dead, Some(Reason::GivenUp), clean(detail.as_ref())))
     }
@@ -277,13 +278,13 @@ impl Future for Ended {
     }
 }
 
-/// Why the end of an attempt may not count.
+/// Reasons for the end of an attempt not to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndError {
-    /// It does not: the attempt was not this node's any more. Another attempt decides.
+    /// The attempt was not this node's any more. Another attempt decides.
     Fenced,
-    /// It does not: the store refused to write it. Another attempt follows.
+    /// The store refused to write it. Another attempt follows.
     Refused,
     /// The engine ended before the store had answered.
     Stopped,

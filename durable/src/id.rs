@@ -23,7 +23,7 @@ macro_rules! id {
         }
 
         impl fmt::Display for $name {
-            /// As a UUID is written.
+            /// Writes it as a UUID.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let bits = self.0;
                 write!(
@@ -70,7 +70,7 @@ id!(
     NodeId
 );
 
-/// How many shards timers and schedules are dealt out to.
+/// Number of shards of timers and schedules.
 pub const SHARDS: u8 = 64;
 
 impl TimerId {
@@ -87,8 +87,11 @@ impl TimerId {
         Self(ordered(scheduled_for, u128::from(first) << 64 | u128::from(second)))
     }
 
-    /// The identity of what a dead timer is made again as: always the same.
-    pub(crate) fn of_revival(dead: Self) -> Self {
+    /// Identity of what a timer that is over is made again as: always the same.
+    ///
+    /// [`Client::revive`](crate::Client::revive) gives it to what it makes of a dead timer. A
+    /// client that gives it to a successor of its own knows that there is one successor at most.
+    pub fn of_revival(dead: Self) -> Self {
         let [low, high] = [dead.0 as u64, (dead.0 >> 64) as u64];
         let first = mix(mix(high) ^ low.rotate_left(29));
         let second = mix(first ^ high.rotate_left(13) ^ low);
@@ -169,14 +172,14 @@ pub struct Lease {
     pub epoch: u64,
 }
 
-/// What an attempt shows to be let complete: nobody else has the same.
+/// Fence of an attempt, which lets it complete: no other has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// The timer.
     pub timer: TimerId,
-    /// Which of the timer's claims it is, from 1.
+    /// Number of the claim of the timer, from 1.
     pub attempt: u32,
-    /// Who claimed it.
+    /// Lease that claimed it.
     pub lease: Lease,
 }
 
@@ -200,7 +203,7 @@ impl Shards {
         self.0
     }
 
-    /// Whether `shard` is in the set.
+    /// Returns whether `shard` is in the set.
     pub const fn contains(self, shard: u8) -> bool {
         self.0 >> (shard % SHARDS) & 1 == 1
     }

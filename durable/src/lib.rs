@@ -20,7 +20,7 @@ mod time;
 mod trace;
 mod worker;
 
-pub use client::{Client, Created, Every, Once, Ran, Revived, Switched, Upserted};
+pub use client::{Client, Created, Every, Once, Ran, Replacement, Revived, Switched, Upserted};
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
 pub use fire::{EndError, Ended, Fire, Key};

@@ -1,4 +1,4 @@
-//! From a schedule to timers and records: pure functions of the schedule and the time.
+//! Plans: the timers and records of a schedule, as pure functions of the schedule and the time.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use crate::schedule::Schedule;
 use crate::store::{Advance, NewTimer, Occupied, ScheduleRow, Skip};
 use crate::time::Time;
 
-/// How many occurrences one transaction deals with.
+/// Most occurrences of one transaction.
 const BATCH: usize = 500;
 
 /// Marks a timer whose schedule has a queue.
@@ -22,7 +22,7 @@ const QUEUED: &str = ";queued";
 /// The most that catching up counts to.
 const COUNTED: u64 = 10_000;
 
-/// What a schedule is to become.
+/// Changes to a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Its next occurrence afterwards.
@@ -31,11 +31,11 @@ pub(crate) struct Plan {
     pub(crate) run: Vec<(Time, Time)>,
     /// The occurrences that are not to, and why.
     pub(crate) skip: Vec<(Time, Reason)>,
-    /// Whether it holds only while nothing of the schedule is unfinished.
+    /// True if it holds only while nothing of the schedule is unfinished.
     pub(crate) only_idle: bool,
 }
 
-/// What is to be done about a schedule.
+/// Next step for a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// This, and then ask again.
@@ -44,9 +44,9 @@ pub(crate) enum Step {
     Wait(Time),
 }
 
-/// What is to be done at `now` about a schedule whose occurrences from `next` on are neither timers
-/// nor recorded. Occurrences that come until `ahead` from now become timers already, if nothing can
-/// change that.
+/// Returns what is to be done at `now` about a schedule whose occurrences from `next` on are
+/// neither timers nor recorded. Occurrences that come until `ahead` from now become timers already,
+/// if nothing can change that.
 pub(crate) fn plan(
     schedule: &Schedule,
     policies: &Policies,
@@ -90,7 +90,8 @@ pub(crate) fn plan(
     }
 }
 
-/// Why an occurrence of the past that `later` others follow until now is not to run, if so.
+/// Returns the reason for which an occurrence of the past that `later` others follow until now does
+/// not run, if there is one.
 fn missed(
     policies: &Policies,
     at: Time,
@@ -115,7 +116,7 @@ fn missed(
 struct Line<'a> {
     policies: &'a Policies,
     id: ScheduleId,
-    /// What is in the database, and what the plan adds.
+    /// Occurrences in the database, and those that the plan adds.
     occupied: Occupied,
 }
 
@@ -158,7 +159,7 @@ impl Line<'_> {
     }
 }
 
-/// How much later than scheduled an occurrence is due: the same on every node.
+/// Returns how much later than scheduled an occurrence is due: the same on every node.
 fn jitter(most: Duration, id: ScheduleId, at: Time) -> Duration {
     let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
     if most == 0 {
@@ -200,7 +201,7 @@ impl Rows {
         }
     }
 
-    /// What a store is asked to write.
+    /// Returns what a store is asked to write.
     pub(crate) fn advance<'a>(&'a self, row: &ScheduleRow) -> Advance<'a> {
         Advance {
             schedule: row.id,
@@ -219,8 +220,8 @@ impl Rows {
     }
 }
 
-/// What the timers of a schedule carry along: how they are tried again, and whether others may wait
-/// for their end.
+/// Returns what the timers of a schedule carry along: how they are tried again, and whether others
+/// may wait for their end.
 pub(crate) fn retry_text(policies: &Policies) -> String {
     match policies.overlap {
         Overlap::Queue { .. } => format!("{}{QUEUED}", policies.retry),
@@ -228,7 +229,7 @@ pub(crate) fn retry_text(policies: &Policies) -> String {
     }
 }
 
-/// How many occurrences may wait for one that is unfinished; `None` if they need not.
+/// Returns how many occurrences may wait for one that is unfinished; `None` if they need not.
 pub(crate) fn room(overlap: Overlap) -> Option<u32> {
     match overlap {
         Overlap::Allow => None,
@@ -237,12 +238,12 @@ pub(crate) fn room(overlap: Overlap) -> Option<u32> {
     }
 }
 
-/// How a timer is tried again.
+/// Returns how a timer is tried again.
 pub(crate) fn retry_of(text: &str) -> Retry {
     text.strip_suffix(QUEUED).unwrap_or(text).parse().unwrap_or_default()
 }
 
-/// Whether others may wait for a timer's end.
+/// Returns whether others may wait for a timer's end.
 pub(crate) fn is_queued(text: &str) -> bool {
     text.ends_with(QUEUED)
 }

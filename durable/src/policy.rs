@@ -1,10 +1,10 @@
-//! What becomes of occurrences that are missed, that overlap or that fail; as text for stores.
+//! Policies for occurrences that are missed, that overlap or that fail; as text for stores.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What becomes of occurrences that were due while no node was there to make timers of them.
+/// Policy for occurrences that were due while no node was there to make timers of them.
 ///
 /// An occurrence that is found late is *on time* all the same if the next is not due yet and it is
 /// not later than [`Policies::on_time_within`]. What is found together and not on time was missed.
@@ -19,39 +19,39 @@ pub enum Missed {
     Coalesce,
     /// They run, as far as these limits go; older ones are skipped.
     CatchUp {
-        /// How many run: the newest that are found together. More than 10,000 count as that.
+        /// Most that run: the newest that are found together. Clamped to 10,000.
         max_count: u64,
-        /// How long ago the oldest of them may have been due when it is found.
+        /// Longest time since the oldest of them was due when it is found.
         max_age: Duration,
     },
 }
 
-/// What becomes of an occurrence that is due while another of its schedule is not finished.
+/// Policy for an occurrence that is due while another of its schedule is not finished.
 ///
 /// An occurrence is unfinished from when it is due until its outcome is recorded, its waits between
 /// two attempts included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overlap {
-    /// It runs beside the other.
+    /// The occurrence runs beside the other.
     #[default]
     Allow,
-    /// It is skipped, and recorded as [`Reason::Overlap`](crate::Reason::Overlap).
+    /// The occurrence is skipped, and recorded as [`Reason::Overlap`](crate::Reason::Overlap).
     Skip,
-    /// It waits, and is due when the others before it are finished, oldest first.
+    /// The occurrence waits, and is due when the others before it are finished, oldest first.
     Queue {
-        /// How many may wait; beyond that occurrences are skipped. At least 1.
+        /// Most that may wait; beyond that occurrences are skipped. At least 1.
         at_most: u32,
     },
 }
 
-/// How often a failed attempt is followed by another, and when.
+/// Policy for failed attempts: how often another follows, and when.
 ///
 /// The pause before the n-th further attempt is `first * 2^(n-1)`, at most `longest`. An attempt
 /// that was handed back, or whose node died, does not count as failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Retry {
-    /// How many attempts may fail before the outcome is [`Dead`](crate::Outcome::Dead). 0 counts
-    /// as 1.
+    /// Number of attempts that may fail before the outcome is [`Dead`](crate::Outcome::Dead). 0
+    /// counts as 1.
     pub attempts: u32,
     /// The pause after the first failure.
     pub first: Duration,
@@ -84,16 +84,16 @@ impl Default for Retry {
 /// The policies of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policies {
-    /// What becomes of occurrences that no node was there for.
+    /// Policy for occurrences that no node was there for.
     pub missed: Missed,
-    /// How late an occurrence may be found and still be on time, if the next is not due yet.
+    /// Lateness up to which an occurrence is on time when it is found, if the next is not due yet.
     pub on_time_within: Duration,
-    /// What becomes of occurrences that overlap.
+    /// Policy for occurrences that overlap.
     pub overlap: Overlap,
     /// Each occurrence is due up to this much later than scheduled. By how much depends on the
     /// schedule and the occurrence alone, so that every node comes to the same.
     pub jitter: Duration,
-    /// What becomes of attempts that fail.
+    /// Policy for attempts that fail.
     pub retry: Retry,
 }
 

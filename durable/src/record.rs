@@ -27,7 +27,7 @@ macro_rules! named {
                 self as i16
             }
 
-            /// What has this number; `None` if nothing that this version knows has.
+            /// Returns the value with this number; `None` if this version knows none.
             pub const fn from_code(code: i16) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)* _ => None }
             }
@@ -42,21 +42,21 @@ macro_rules! named {
 }
 
 named! {
-    /// How an occurrence ended. Each ends in one way, once.
+    /// End of an occurrence. Each ends in one way, once.
     Outcome {
         /// An attempt completed.
         Succeeded = 1 "succeeded",
         /// Its last attempt failed.
         Dead = 2 "dead",
-        /// It was never to run, for a [`Reason`].
+        /// Never to run, for a [`Reason`].
         Skipped = 3 "skipped",
-        /// It was taken back before it ran, or between two attempts.
+        /// Taken back before it ran, or between two attempts.
         Cancelled = 4 "cancelled",
     }
 }
 
 named! {
-    /// Why an occurrence did not succeed.
+    /// Reason for which an occurrence did not succeed.
     Reason {
         /// Its attempts failed, as many as its policy allows.
         Failed = 1 "failed",
@@ -79,7 +79,7 @@ named! {
     }
 }
 
-/// What became of an occurrence: a row of the history.
+/// Record of an occurrence: a row of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The timer. An occurrence that was skipped never was one; it has an identity all the same.
@@ -88,26 +88,26 @@ pub struct Record {
     pub schedule: Option<ScheduleId>,
     /// The name of the schedule, or of the timer itself.
     pub name: Option<String>,
-    /// What kind of handler it was for.
+    /// Kind of handler that it was for.
     pub kind: String,
     /// When it was to happen.
     pub scheduled_for: Time,
-    /// How often it was claimed.
+    /// Number of times that it was claimed.
     pub attempts: u32,
-    /// How many of its attempts failed.
+    /// Number of its attempts that failed.
     pub failures: u32,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
-    /// Why, unless it succeeded.
+    /// Reason, unless it succeeded.
     pub reason: Option<Reason>,
-    /// What its last attempt left, or of a cancelled one the last that failed.
+    /// Detail that its last attempt left, or for a cancelled one the last that failed.
     pub detail: String,
-    /// What was for the handler, if the outcome is [`Dead`](Outcome::Dead); `None` of one that was
+    /// Payload for the handler, if the outcome is [`Dead`](Outcome::Dead); `None` of one that was
     /// recorded before records kept it.
     pub payload: Option<Vec<u8>>,
     /// A [`Retry`](crate::Retry) as text, if there is a payload. No matter to the store.
     pub retry: Option<String>,
-    /// Who ran the last attempt, if the outcome is an attempt's.
+    /// Node that ran the last attempt, if the outcome is an attempt's.
     pub node: Option<NodeId>,
     /// When this was recorded, by the database's clock.
     pub recorded: Time,

@@ -45,7 +45,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// As [`Cron::parse`].
+    /// Fails as [`Cron::parse`] does.
     pub fn cron(expression: &str, zone: &str) -> Result<Self, ParseError> {
         Cron::parse(expression, zone).map(Self::from)
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Schedule {
 }
 
 impl PartialEq for Schedule {
-    /// Whether their texts are the same.
+    /// Returns whether their texts are the same.
     fn eq(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
     }

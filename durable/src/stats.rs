@@ -1,11 +1,33 @@
 //! [`Stats`]: what a node has done so far.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::plan::Plan;
 use crate::record::Outcome;
 use crate::store::{Finished, How};
+
+/// A number that any thread of a node may raise.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        // ORDERING: Relaxed; nothing is published with a count.
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Raises it to `value`, if that is more.
+    fn raise(&self, value: u64) {
+        // ORDERING: Relaxed; as in `add`.
+        self.0.fetch_max(value, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        // ORDERING: Relaxed; as in `add`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -18,18 +40,18 @@ macro_rules! counters {
             pub lateness_max: Duration,
         }
 
-        /// What is counted. ORDERING: Relaxed throughout; nothing is published with them.
+        /// A node's counters.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
-            $(pub(crate) $name: AtomicU64,)*
-            lateness_max_us: AtomicU64,
+            $(pub(crate) $name: Counter,)*
+            lateness_max_us: Counter,
         }
 
         impl Counters {
             pub(crate) fn snapshot(&self) -> Stats {
                 Stats {
-                    $($name: self.$name.load(Relaxed),)*
-                    lateness_max: Duration::from_micros(self.lateness_max_us.load(Relaxed)),
+                    $($name: self.$name.get(),)*
+                    lateness_max: Duration::from_micros(self.lateness_max_us.get()),
                 }
             }
         }
@@ -81,9 +103,9 @@ counters! {
 
 impl Counters {
     pub(crate) fn count_claim(&self, lateness: Duration) {
-        self.claimed.fetch_add(1, Relaxed);
+        self.claimed.add(1);
         let late_us = u64::try_from(lateness.as_micros()).unwrap_or(u64::MAX);
-        self.lateness_max_us.fetch_max(late_us, Relaxed);
+        self.lateness_max_us.raise(late_us);
         #[cfg(feature = "metrics-0_24")]
         crate::metrics_0_24::record_lateness(lateness);
     }
@@ -97,11 +119,11 @@ impl Counters {
             (Finished::Accepted, How::Postpone(_)) => &self.postponed,
             (Finished::Accepted, How::HandBack) => &self.handed_back,
         };
-        counter.fetch_add(1, Relaxed);
+        counter.add(1);
     }
 
     pub(crate) fn count_plan(&self, plan: &Plan) {
-        self.planned.fetch_add(plan.run.len() as u64, Relaxed);
-        self.skipped.fetch_add(plan.skip.len() as u64, Relaxed);
+        self.planned.add(plan.run.len() as u64);
+        self.skipped.add(plan.skip.len() as u64);
     }
 }

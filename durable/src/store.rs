@@ -86,10 +86,10 @@ pub use types::{
 /// Called with the shards of timers that others have put there, and that are due soon.
 pub type Heard = Arc<dyn Fn(Shards) + Send + Sync>;
 
-/// What [listens](Store::listen). Dropped, it stops.
+/// Guard of a [subscription](Store::listen). Dropped, it ends.
 pub type Listening = Box<dyn Send + Sync>;
 
-/// What every call returns.
+/// Result of every call.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// One connection to a database of timers. All calls block.
@@ -100,8 +100,8 @@ pub trait Store: Send {
     /// A further connection to the same database.
     fn connect(&self) -> Result<Box<dyn Store>>;
 
-    /// Has `heard` called when another connection calls [`notify`](Self::notify), until what this
-    /// returns is dropped; `None` if the store has no such thing.
+    /// Calls `heard` when another connection calls [`notify`](Self::notify), until the guard is
+    /// dropped; `None` if the store has no such thing.
     ///
     /// Does not wait for the database. Nothing may rest on it: a call may be late, made twice, made
     /// for nothing, or never made.
@@ -113,8 +113,8 @@ pub trait Store: Send {
     /// Tells those who listen that timers of `shards` were put there that are due soon. Returns
     /// `false` if the store has no such thing.
     ///
-    /// It is a call of its own, after the one that put them there, and not for each: what is told
-    /// in a transaction may have transactions of others wait for its commit.
+    /// The notice is a call of its own, after the one that put them there, and not one for each: a
+    /// notice in a transaction may make transactions of others wait for its commit.
     fn notify(&mut self, shards: Shards) -> Result<bool> {
         let _ = shards;
         Ok(false)
@@ -143,7 +143,7 @@ pub trait Store: Send {
     /// the node does not live under this lease.
     fn leave(&mut self, lease: Lease) -> Result<()>;
 
-    /// What any node does for all, again and again, and what remembers nothing:
+    /// Maintains the cluster: any node may call it, and it remembers nothing:
     ///
     /// 1. removes the rows of nodes whose lease ended before now, but not of those whose beat is
     ///    being written at this moment;
@@ -183,7 +183,7 @@ pub trait Store: Send {
     /// walk over what is dead or running. What is written behind it is found by the next scan
     /// without.
     ///
-    /// It must be answered from an index on `due`, however many timers are due later.
+    /// The answer must come from an index on `due`, however many timers are due later.
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
 
     /// The attempts that run under `lease`, in any order: `(timer, attempt)`. What the node knows
@@ -194,9 +194,9 @@ pub trait Store: Send {
     /// lives under that lease: `attempt + 1`, and nothing else. Returns them in the order of
     /// `(due, id)`, as they are afterwards.
     ///
-    /// What it does not return is not pending, or not due, or not there. A timer is returned by one
-    /// claim only. A store may leave out timers that another transaction has locked.
-    /// `timers` has no duplicates, is sorted, and has 1,000 at most.
+    /// A timer that it does not return is not pending, or not due, or not there. A timer is
+    /// returned by one claim only. A store may leave out timers that another transaction has
+    /// locked. `timers` has no duplicates, is sorted, and has 1,000 at most.
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed>;
 
     /// Ends attempts. Each applies only if the timer is running under `lease` with that `attempt`;
@@ -229,10 +229,18 @@ pub trait Store: Send {
     /// due then, or now if that is past; and another payload, if there is one. Timers of schedules
     /// are [`Gone`](Withdrawn::Gone) to it.
     ///
+    /// Adds one to its [version](Timer::version). With `expect`, applies only if the timer has
+    /// that version, and else says [`Stale`](Withdrawn::Stale), also of one that is running.
+    ///
     /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`tend`](Self::tend) leaves it
     /// alone, until it is given another time.
-    fn reschedule(&mut self, timer: TimerId, to: Time, payload: Option<&[u8]>)
-    -> Result<Withdrawn>;
+    fn reschedule(
+        &mut self,
+        timer: TimerId,
+        to: Time,
+        payload: Option<&[u8]>,
+        expect: Option<u64>,
+    ) -> Result<Withdrawn>;
 
     /// The timer without a schedule that has this name.
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;
@@ -278,7 +286,7 @@ pub trait Store: Send {
     /// 3. sets `next`;
     /// 4. inserts those of `timers` whose `(schedule, scheduled_for)` has neither timer nor record,
     ///    with `due` not before now;
-    /// 5. writes a record for each of `skipped` that has neither timer nor record.
+    /// 5. writes records for those of `skipped` without one, and without a timer.
     ///
     /// `(schedule, scheduled_for)` is unique over timers and records together, by this, and by
     /// constraints where the database has some that span both.
@@ -304,8 +312,8 @@ pub trait Store: Send {
     /// the newest first.
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
 
-    /// How much there is of what, of some kinds, at one moment. Each count stops at a limit and
-    /// says so: what it costs does not depend on how much there is.
+    /// Counts timers, schedules and records of some kinds, at one moment. Each count stops at a
+    /// limit and says so: what it costs does not depend on how much there is.
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
 
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that

@@ -35,7 +35,7 @@ impl Time {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns how long after `earlier` this is; zero if it is not.
     pub fn since(self, earlier: Self) -> Duration {
         let micros = self.0.saturating_sub(earlier.0).max(0);
         Duration::from_micros(micros.unsigned_abs())

@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::id::{Lease, NodeId};
 use crate::store::Tended;
 
-/// From what lateness on a claim is worth an event.
+/// Lateness from which a claim is worth an event.
 #[cfg(feature = "tracing")]
 const LATE: Duration = Duration::from_millis(100);
 

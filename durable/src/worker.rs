@@ -14,7 +14,7 @@ use crate::fire::Fire;
 
 /// A stream of what is due, of one kind; see [`Engine::worker`](crate::Engine::worker).
 ///
-/// It ends when the engine is stopped. Dropped, it hands back what it has not yielded.
+/// A worker ends when the engine is stopped. Dropped, it hands back what it has not yielded.
 ///
 /// No [`Fire`] is yielded once the node's lease may have ended.
 ///

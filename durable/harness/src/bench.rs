@@ -25,19 +25,19 @@ const KIND: &str = "bench";
 /// The kind whose first attempts never end.
 const HANGS: &str = "hangs";
 
-/// How many timers go into one insert.
+/// Timers in one insert.
 const BATCH: usize = 1_000;
 
-/// What a measurement is started with.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The address of the database; of PostgreSQL, a database is made on its server.
     pub store: String,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// How many connections a node claims by.
+    /// Connections by which a node claims.
     pub connections: usize,
-    /// How many timers.
+    /// Number of timers.
     pub timers: usize,
     /// Over how long they are due, or for how long is measured.
     pub span: Duration,
@@ -50,13 +50,13 @@ pub struct Options {
 pub struct Bench {
     /// Its name.
     pub name: &'static str,
-    /// What is measured.
+    /// Name of what is measured.
     pub what: &'static str,
-    /// How many timers by default, and over how many seconds.
+    /// Default number of timers, and of seconds.
     pub default: (usize, u64),
-    /// How many timers the figures of others are for, and over how many seconds.
+    /// Number of timers that the figures of others are for, and of seconds.
     pub full: (usize, u64),
-    /// What the best peer, the prototype and the bar are, on PostgreSQL.
+    /// Figures of the best peer, the prototype and the bar, on PostgreSQL.
     pub others: &'static str,
     run: fn(&Run) -> Result<String>,
 }
@@ -227,16 +227,16 @@ impl Run {
     }
 }
 
-/// What nodes measured.
+/// Measurements of nodes.
 #[derive(Debug, Default)]
 struct Measured {
-    /// How long after its time each attempt started, in microseconds.
+    /// Time from the due time to the start of each attempt, in microseconds.
     late_us: Vec<i64>,
     /// When second attempts started.
     again: Vec<Time>,
-    /// How often stores were called.
+    /// Number of calls of stores.
     calls: u64,
-    /// How much of the processor the nodes used.
+    /// Processor time that the nodes used.
     processor: Duration,
 }
 

@@ -188,7 +188,7 @@ impl Store for Tap {
                 *cursor = window.timers.last().copied().or(*cursor);
             }
             Some(Bug::NotifyTrusted) => {
-                // ORDERING: Relaxed; what was told of is in the database.
+                // ORDERING: Relaxed; as above.
                 if !self.marks.is_told.swap(false, Ordering::Relaxed) {
                     window.timers.clear();
                 }
@@ -251,8 +251,9 @@ impl Store for Tap {
         timer: TimerId,
         to: Time,
         payload: Option<&[u8]>,
+        expect: Option<u64>,
     ) -> Result<Withdrawn> {
-        self.store().reschedule(timer, to, payload)
+        self.store().reschedule(timer, to, payload, expect)
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {

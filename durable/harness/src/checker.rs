@@ -1,7 +1,7 @@
 //! Decides from the logs of a run and its final tables alone whether the promises were kept.
 //!
-//! It knows nothing of engines and stores. It trusts the stamps of the logs, which are of one
-//! clock, and the nemesis's readings of the database's clock. What it cannot know it counts in
+//! The checker knows nothing of engines and stores. It trusts the stamps of the logs, which are of
+//! one clock, and the nemesis's readings of the database's clock. What it cannot know it counts in
 //! favour of the run: an answer that was lost may mean either, and a start is early only if the
 //! database's clock, by every reading around it, cannot have shown the time yet.
 //! [`Report::tolerance_us`] is how uncertain the worst of those readings was.
@@ -23,7 +23,7 @@ use history::History;
 
 macro_rules! verdicts {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// Which promise was broken.
+        /// The promise that was broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Verdict {
             $($(#[$doc])* $variant,)*
@@ -82,11 +82,11 @@ verdicts! {
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The promise.
     pub verdict: Verdict,
-    /// Where: the timer's name, or the schedule's and the occurrence's time.
+    /// The timer's name, or the schedule's and the occurrence's time.
     pub key: String,
-    /// How.
+    /// Description of the breach.
     pub detail: String,
 }
 
@@ -96,28 +96,28 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was found.
+/// Findings of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What is wrong.
+    /// Breaches that were found.
     pub violations: Vec<Violation>,
-    /// How many occurrences had to have an outcome.
+    /// Number of occurrences that had to have an outcome.
     pub required: usize,
-    /// How many attempts started.
+    /// Number of attempts that started.
     pub attempts: usize,
-    /// How many attempts were a second or later one of their timer.
+    /// Number of attempts that were a second or later one of their timer.
     pub repeated: usize,
-    /// How many of those were excused by a fault alone.
+    /// Number of those that were excused by a fault alone.
     pub excused: usize,
-    /// How many faults were injected.
+    /// Number of faults that were injected.
     pub faults: usize,
-    /// How many stalls were noticed.
+    /// Number of stalls that were noticed.
     pub stalls: usize,
-    /// How many calls clients made.
+    /// Number of calls that clients made.
     pub calls: usize,
-    /// How many of those had no answer.
+    /// Number of those without an answer.
     pub unknown: usize,
-    /// How much too early, in microseconds, a start can be without being found.
+    /// Time by which a start can be early without being found, in microseconds.
     pub tolerance_us: i64,
 }
 

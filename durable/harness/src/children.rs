@@ -36,14 +36,14 @@ impl Process {
         Ok(kill_process(Pid::from_child(&self.0), signal)?)
     }
 
-    /// Has it end in good order, and waits until it has.
+    /// Ends it in good order, and waits until it has ended.
     pub(crate) fn end(mut self) -> Result<()> {
         drop(self.0.stdin.take());
         let status = self.0.wait()?;
         if status.success() { Ok(()) } else { Err(format!("a process ended: {status}").into()) }
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has ended by itself.
     pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
         self.0.try_wait().map(|status| status.is_some())
     }
@@ -81,7 +81,7 @@ impl Skew {
         Ok(skew)
     }
 
-    /// What a process of this program takes for the time.
+    /// Returns the time as a process of this program sees it.
     fn seconds(&self) -> Result<u64> {
         let mut command = Command::new(std::env::current_exe()?);
         let environment = self.environment();

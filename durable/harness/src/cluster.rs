@@ -9,14 +9,14 @@ use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 
 use crate::Result;
 
-/// How often a start is tried while what is left of a killed server is in its way.
+/// Tries of a start while the remains of a killed server are in its way.
 const TRIES: u32 = 100;
 
 #[derive(Debug)]
 pub(crate) struct Cluster {
     programs: PathBuf,
     data: PathBuf,
-    /// What the server was started with, quoted for a shell.
+    /// Options that the server was started with, quoted for a shell.
     options: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where a run's timers are.
+//! The database of a run.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -11,7 +11,7 @@ use tourbillon_durable::store::{NewTimer, Postgres, Sqlite};
 
 use crate::Result;
 
-/// For how long a database that is not there is tried.
+/// Time for which a database that is not there is tried.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const SIZES: &str = "\
@@ -19,7 +19,7 @@ const SIZES: &str = "\
            (pg_current_wal_insert_lsn() - '0/0')::bigint \
     FROM pg_stat_user_tables WHERE schemaname = 'tourbillon' AND relname = 'timer'";
 
-/// What a database takes. Of SQLite only its files are known.
+/// Sizes and costs of a database. For SQLite, only its files are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sizes {
     /// Bytes: the table of timers with its indexes, or the whole file.
@@ -27,14 +27,14 @@ pub(crate) struct Sizes {
     /// Dead rows.
     dead: i64,
     updates: i64,
-    /// Of the updates, those that changed no index.
+    /// Updates that changed no index.
     hot: i64,
     /// Bytes of the log.
     wal: i64,
 }
 
 impl Sizes {
-    /// What became of it by so many timers.
+    /// Describes the change since `before`, made by so many timers.
     pub(crate) fn since(&self, before: &Self, timers: usize) -> String {
         let mib = |bytes: i64| bytes as f64 / (1024.0 * 1024.0);
         let mut text = format!("{:.1} MiB -> {:.1} MiB", mib(before.timers), mib(self.timers));
@@ -99,13 +99,13 @@ impl Address {
         }
     }
 
-    /// Where the server listens.
+    /// Returns the address at which the server listens.
     pub(crate) fn server(&self) -> Result<SocketAddr> {
         let (from, to) = self.host().ok_or("the address has no host and port")?;
         Ok(self.0[from..to].parse()?)
     }
 
-    /// The same database by another way.
+    /// Returns the same database behind a proxy.
     pub(crate) fn through(&self, proxy: SocketAddr) -> Self {
         let Some((from, to)) = self.host() else { return self.clone() };
         Self(format!("{}{proxy}{}", &self.0[..from], &self.0[to..]))
@@ -155,7 +155,7 @@ impl Address {
         Ok(Snapshot { _file: None, _server: Some(client) })
     }
 
-    /// Has the server end all its connections but one.
+    /// Makes the server end all its connections but one.
     pub(crate) fn terminate(&self) -> Result<()> {
         self.client()?.batch_execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
@@ -173,7 +173,7 @@ impl Address {
         Ok(transaction.commit()?)
     }
 
-    /// How large the tables are, and what they have cost so far.
+    /// Returns how large the tables are, and what they have cost so far.
     pub(crate) fn sizes(&self) -> Result<Sizes> {
         if let Some(path) = self.file() {
             let wal = std::fs::metadata(format!("{path}-wal")).map_or(0, |file| file.len());
@@ -194,7 +194,7 @@ impl Address {
         Ok(postgres::Client::connect(&self.0, postgres::NoTls)?)
     }
 
-    /// Where in the address the host and port are.
+    /// Returns where in the address the host and port are.
     fn host(&self) -> Option<(usize, usize)> {
         let from = self.0.find('@')? + 1;
         let to = self.0[from..].find('/').map_or(self.0.len(), |length| from + length);

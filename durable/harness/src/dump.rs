@@ -6,7 +6,7 @@ use tourbillon_durable::{Outcome, Reason, Record, Store};
 use crate::Result;
 use crate::log::{Ended, Line, Log};
 
-/// How many rows are read at a time.
+/// Rows that are read at a time.
 const PAGE: u32 = 1_000;
 
 /// Writes all timers and records to the log.

@@ -1,4 +1,4 @@
-//! What a nemesis can do.
+//! The faults of a nemesis.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ faults! {
     HoldAnswers = "hold-answers" on Postgres,
     /// Neither arrives.
     HoldBoth = "hold-both" on Postgres,
-    /// What the server tells does not arrive.
+    /// Notices of the server do not arrive.
     Deaf = "deaf" on Postgres,
     /// Some requests arrive, and the connection is cut in place of the answer.
     CutAnswers = "cut-answers" on Postgres,
@@ -88,7 +88,7 @@ impl Fault {
             .collect()
     }
 
-    /// What a proxy does for it, if that is what it is.
+    /// Returns what a proxy does for it, if it is a proxy's.
     pub(crate) fn mode(self, random: &mut fastrand::Rng) -> Option<Mode> {
         Some(match self {
             Self::Cut => Mode::Cut,
@@ -102,12 +102,12 @@ impl Fault {
         })
     }
 
-    /// Whether it takes the power over the server.
+    /// Returns whether it needs control over the server.
     pub(crate) fn needs_server(self) -> bool {
         matches!(self, Self::ServerKilled | Self::ServerRestarted | Self::ServerAway)
     }
 
-    /// How long it lasts, in hundredths of a lease.
+    /// Returns how long it lasts, in hundredths of a lease.
     pub(crate) fn span(self) -> std::ops::Range<u32> {
         match self {
             Self::KillOne | Self::KillAll => 0..150,

@@ -26,5 +26,5 @@ mod workload;
 
 pub use children::wall_seconds;
 
-/// What the commands return.
+/// Result of a command.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

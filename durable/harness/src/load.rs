@@ -21,24 +21,24 @@ use crate::log::{Answer, Line, Log, Stamp};
 use crate::node::wait_for_the_end;
 use crate::workload::{FLAKY, QUICK, RETRY, SLOW};
 
-/// How close to its time a timer is cancelled or moved.
+/// Distance from its time at which a timer is cancelled or moved.
 const NEAR_US: i64 = 40_000;
 
 /// The periods that schedules have, in milliseconds.
 const PERIODS_MS: &[u64] = &[200, 500, 1_000, 2_000];
 
-/// What clients are started with.
+/// Options of clients.
 #[derive(Debug)]
 pub struct Options {
     /// The address of the database.
     pub store: String,
     /// The directory of the logs.
     pub logs: String,
-    /// What their choices come from.
+    /// Seed of their choices.
     pub seed: u64,
-    /// How many there are, each with a thread and a connection.
+    /// Number of clients, each with a thread and a connection.
     pub clients: u32,
-    /// How long each pauses between two calls, on average.
+    /// Average pause of each between two calls.
     pub pause: Duration,
 }
 
@@ -74,7 +74,7 @@ struct Caller {
     log: Arc<Log>,
     client: Client,
     random: fastrand::Rng,
-    /// What it is to do, and when.
+    /// Plans, by their time.
     plans: BinaryHeap<Reverse<(Stamp, Plan)>>,
 }
 
@@ -283,6 +283,7 @@ fn withdrawn(done: Withdrawn) -> Answer {
     match done {
         Withdrawn::Done => Answer::Done,
         Withdrawn::Running { .. } => Answer::Running,
-        Withdrawn::Gone => Answer::Gone,
+        // Stale is for those that expect a version, as no call here does.
+        Withdrawn::Stale | Withdrawn::Gone => Answer::Gone,
     }
 }

@@ -1,4 +1,4 @@
-//! What everybody in a run writes down, one line per event.
+//! The log of a run: each process writes one line per event.
 //!
 //! Each line is one `write` to a file opened to append, so that who is killed leaves whole lines.
 //! A line is a tag and its words, in the order of the fields of its [`Line`]; `-` is none.
@@ -19,7 +19,8 @@ use words::{Word, choices};
 
 /// Microseconds on the host's monotonic clock, which all processes share.
 ///
-/// It is read from the kernel itself: a library that sets a node's clocks off leaves it as it is.
+/// The stamp is read from the kernel itself: a library that sets a node's clocks off leaves it as
+/// it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub i64);
 
@@ -41,13 +42,13 @@ pub struct Label {
 }
 
 choices! {
-    /// What a client learned of its call.
+    /// Answer to a client's call.
     Answer {
-        /// It was done: created, cancelled, rescheduled, changed.
+        /// Done: created, cancelled, rescheduled, changed.
         Done = "done",
-        /// It was so already. What else is true of it then is not known.
+        /// Nothing to do. The state is otherwise unknown.
         Same = "same",
-        /// It runs, so nothing was changed.
+        /// Running, so nothing was changed.
         Running = "running",
         /// There is no such timer or schedule, any more.
         Gone = "gone",
@@ -56,27 +57,27 @@ choices! {
         /// The answer was lost: it may have been done, or may still be.
         Unknown = "unknown",
     }
-    /// How a handler ended its attempt.
+    /// End of an attempt, by its handler.
     How {
-        /// It succeeded.
+        /// Success.
         Ok = "ok",
-        /// It failed, and may be tried again.
+        /// Failure that may be tried again.
         Failed = "failed",
-        /// It failed for good.
+        /// Failure for good.
         GaveUp = "gave-up",
-        /// It was handed back.
+        /// Handed back.
         Back = "back",
     }
-    /// What the node learned of the end of its attempt.
+    /// Answer to the end of a node's attempt.
     Taken {
-        /// It counts.
+        /// The end counts.
         Accepted = "accepted",
-        /// It was not this node's to end, any more.
+        /// The attempt was not this node's any more.
         Fenced = "fenced",
         /// The node does not know.
         Lost = "lost",
     }
-    /// What the history says of an occurrence.
+    /// End of an occurrence in the history.
     Ended {
         /// An attempt succeeded.
         Succeeded = "succeeded",
@@ -138,38 +139,39 @@ macro_rules! lines {
 lines! {
     /// The run as a whole. Written by the nemesis.
     Run = "run" {
-        /// What all its random choices come from.
+        /// Seed of all its random choices.
         seed: u64,
         /// A node's lease, in microseconds. The effects of a fault last as much longer.
         lease_us: i64,
-        /// How late an attempt may start, in microseconds, with nothing in its way.
+        /// Lateness up to which an attempt may start with nothing in its way, in microseconds.
         late_us: i64,
-        /// How many occurrences there have to be to judge by, and how many attempts.
+        /// Least number of occurrences to judge by, and of attempts.
         floor: u64,
     }
     /// One reading of the database's clock. Written by the nemesis.
     Clock = "clock" {
         /// Before it was asked for.
         before: Stamp,
-        /// What the database said.
+        /// Time that the database said.
         time: Time,
         /// After the answer came.
         after: Stamp,
     }
-    /// What is due by now has an outcome in the final tables. Written by the nemesis.
+    /// Time by which everything that was due has an outcome in the final tables. Written by the
+    /// nemesis.
     End = "end" {
         /// When.
         at: Stamp,
     }
     /// A fault begins, injected or noticed.
     Fault = "fault" {
-        /// What the line of its end refers to; unique in its file's process.
+        /// Number that the line of its end refers to; unique in its file's process.
         number: u32,
         /// When.
         at: Stamp,
-        /// Which fault.
+        /// Name of the fault.
         name: String,
-        /// Which node it strikes; none for all.
+        /// Node that it strikes; none for all.
         node: Option<u32>,
     }
     /// A fault is over.
@@ -181,27 +183,27 @@ lines! {
     }
     /// A process did not run, or the database did not answer, for a while, by nobody's doing.
     Stall = "stall" {
-        /// From when.
+        /// Begin.
         from: Stamp,
-        /// Until when.
+        /// End.
         to: Stamp,
-        /// Which node; none for the database.
+        /// Node; none for the database.
         node: Option<u32>,
     }
     /// A node's wall clock is set off. That excuses nothing.
     Skew = "skew" {
         /// When.
         at: Stamp,
-        /// Which node.
+        /// Node.
         node: u32,
-        /// How far it is off from here on, in seconds.
+        /// Offset of its clock from here on, in seconds.
         seconds: i64,
     }
     /// A client asks for a timer.
     Once = "once" {
-        /// Which client.
+        /// Client.
         client: u32,
-        /// Which of its calls.
+        /// Number of the call.
         number: u32,
         /// When it calls.
         at: Stamp,
@@ -212,9 +214,9 @@ lines! {
     }
     /// A client cancels a timer.
     Cancel = "cancel" {
-        /// Which client.
+        /// Client.
         client: u32,
-        /// Which of its calls.
+        /// Number of the call.
         number: u32,
         /// When it calls.
         at: Stamp,
@@ -223,9 +225,9 @@ lines! {
     }
     /// A client gives a timer another time.
     Reschedule = "reschedule" {
-        /// Which client.
+        /// Client.
         client: u32,
-        /// Which of its calls.
+        /// Number of the call.
         number: u32,
         /// When it calls.
         at: Stamp,
@@ -236,9 +238,9 @@ lines! {
     }
     /// A client makes a schedule, or gives it another period. One client changes a schedule.
     Every = "every" {
-        /// Which client.
+        /// Client.
         client: u32,
-        /// Which of its calls.
+        /// Number of the call.
         number: u32,
         /// When it calls.
         at: Stamp,
@@ -246,43 +248,43 @@ lines! {
         name: String,
         /// Its occurrences are the multiples of this, in microseconds.
         period_us: i64,
-        /// How much later than scheduled one may be due by the schedule's policies, in
-        /// microseconds; none if it may wait for others.
+        /// Time after the scheduled one by which an occurrence may be due by the schedule's
+        /// policies, in microseconds; none if it may wait for others.
         slack_us: Option<i64>,
     }
     /// A client enables or disables a schedule.
     Enable = "enable" {
-        /// Which client.
+        /// Client.
         client: u32,
-        /// Which of its calls.
+        /// Number of the call.
         number: u32,
         /// When it calls.
         at: Stamp,
         /// The schedule's name.
         name: String,
-        /// Whether it is to go on.
+        /// True to enable it.
         on: bool,
     }
     /// A client's call returns.
     Return = "return" {
-        /// Which client.
+        /// Client.
         client: u32,
-        /// Which of its calls.
+        /// Number of the call.
         number: u32,
         /// When it returns.
         at: Stamp,
         /// The answer.
         answer: Answer,
-        /// What still runs of a schedule that was disabled.
+        /// Timers of a disabled schedule that still run.
         running: Vec<TimerId>,
     }
     /// A process has handlers from here on. Written by each node that starts.
     Handlers = "handlers" {
         /// The process.
         label: Label,
-        /// Of which kind.
+        /// Kind of the handlers.
         kind: String,
-        /// How many attempts they carry out at a time.
+        /// Attempts that they carry out at a time.
         threads: u32,
     }
     /// A handler starts.
@@ -298,15 +300,15 @@ lines! {
         kind: String,
         /// The name of the timer, or of its schedule.
         name: String,
-        /// Whether it is an occurrence of a schedule.
+        /// True for an occurrence of a schedule.
         scheduled: bool,
-        /// What the attempt says of itself from here on.
+        /// Scheduled time of the attempt.
         scheduled_for: Time,
         /// When it was due.
         due: Time,
         /// The timer.
         timer: TimerId,
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u32,
         /// The node's identity in the database.
         node: NodeId,
@@ -319,12 +321,12 @@ lines! {
         label: Label,
         /// The timer.
         timer: TimerId,
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u32,
-        /// What it is about to say.
+        /// End that it is about to report.
         how: How,
     }
-    /// What became of it.
+    /// Answer to an end.
     Taken = "taken" {
         /// When the answer came.
         at: Stamp,
@@ -332,7 +334,7 @@ lines! {
         label: Label,
         /// The timer.
         timer: TimerId,
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u32,
         /// The answer.
         taken: Taken,
@@ -343,13 +345,13 @@ lines! {
         timer: TimerId,
         /// Its name, or its schedule's.
         name: String,
-        /// Whether it is an occurrence of a schedule.
+        /// True for an occurrence of a schedule, not a timer of its own.
         scheduled: bool,
         /// Its time.
         scheduled_for: Time,
         /// When it is due.
         due: Time,
-        /// How often it was claimed.
+        /// Number of times that it was claimed.
         attempt: u32,
     }
     /// A row of the final history.
@@ -358,15 +360,15 @@ lines! {
         timer: TimerId,
         /// Its name, or its schedule's.
         name: String,
-        /// Whether it was an occurrence of a schedule.
+        /// True if it was an occurrence of a schedule.
         scheduled: bool,
         /// Its time.
         scheduled_for: Time,
-        /// How often it was claimed.
+        /// Number of times that it was claimed.
         attempts: u32,
-        /// How it ended.
+        /// Its end.
         ended: Ended,
-        /// Who ran the last attempt, if it ended by one.
+        /// Node that ran the last attempt, if it ended by one.
         node: Option<NodeId>,
         /// When it was recorded.
         recorded: Time,

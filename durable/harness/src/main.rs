@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the promises were kept.
+/// Returns whether the promises were kept.
 fn check(options: &Options) -> Result<bool> {
     let report = checker::check(&log::read(Path::new(options.word(0)?))?);
     println!("{report}");
@@ -87,7 +87,7 @@ fn storm(options: &Options) -> Result<bool> {
     Ok(is_kept)
 }
 
-/// Whether the checker finds each bug.
+/// Returns whether the checker finds each bug.
 fn canaries(options: &Options) -> Result<bool> {
     let seed = seed(options)?;
     println!("seed {seed}");

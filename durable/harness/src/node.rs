@@ -17,24 +17,25 @@ use crate::database::Address;
 use crate::log::{How, Label, Line, Log, Stamp, Taken};
 use crate::workload::{KINDS, conduct};
 
-/// How often a process looks whether it runs, and from what gap on it says that it did not.
+/// Period at which a process checks that it runs, and the gap from which on it says that it did
+/// not.
 const WATCH: Duration = Duration::from_millis(20);
 const STALL_US: i64 = 300_000;
 
-/// What a node is started with.
+/// Options of a node.
 #[derive(Debug)]
 pub struct Options {
     /// The address of the database.
     pub store: String,
     /// The directory of the logs.
     pub logs: String,
-    /// Which node, and which of its starts.
+    /// The node, and the number of its start.
     pub label: Label,
     /// Its lease.
     pub lease: Duration,
     /// The kinds that it has handlers for, separated by commas.
     pub kinds: String,
-    /// How many connections it claims by.
+    /// Connections by which it claims.
     pub connections: usize,
     /// The bug that is switched on, if any.
     pub canary: Option<Bug>,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::Result;
 
-/// What a command was given.
+/// Options that a command was given.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     words: Vec<String>,

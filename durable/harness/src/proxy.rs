@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a connection that is held up looks whether it still is.
+/// Period at which a connection that is held up checks whether it still is.
 const POLL: Duration = Duration::from_millis(2);
 
-/// What a connection says that listens.
+/// Text by which a connection begins to listen.
 const LISTEN: &[u8] = b"LISTEN ";
 
-/// How long a connection to the server may take.
+/// Longest time that a connection to the server may take.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// What the proxy does to what passes.
+/// Fault that the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Lets it pass.
@@ -99,7 +99,7 @@ impl Proxy {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -23,16 +23,17 @@ use crate::proxy::Proxy;
 use crate::workload::{KINDS, Kind};
 use clock::Clock;
 
-/// How often the tables are asked whether all is over.
+/// Period at which the tables are asked whether all is over.
 const SETTLE_POLL: Duration = Duration::from_millis(200);
 
-/// How late attempts may start on a busy machine, in microseconds, if every node reads every kind.
+/// Lateness up to which attempts may start on a busy machine, in microseconds, if every node reads
+/// every kind.
 const LATE_US: i64 = 3_000_000;
 
-/// How much later if not: a node reads everything once in so long.
+/// Further lateness if not: a node reads everything once in so long.
 const FULL_US: i64 = 5_000_000;
 
-/// What a storm is started with.
+/// Options of a storm.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The address of the database: `sqlite:PATH`, or one of PostgreSQL, on whose server a database
@@ -40,23 +41,23 @@ pub struct Options {
     pub store: String,
     /// A directory for the logs, which is to be empty.
     pub logs: PathBuf,
-    /// What all choices come from.
+    /// Seed of all choices.
     pub seed: u64,
-    /// For how long there are faults.
+    /// Time for which there are faults.
     pub span: Duration,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: u32,
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: u32,
-    /// How long a client pauses between two calls, on average.
+    /// Average pause of a client between two calls.
     pub pause: Duration,
     /// The lease of the nodes.
     pub lease: Duration,
-    /// How long the server is away, or SQLite's file locked; a lease or two if not said.
+    /// Time for which the server is away, or SQLite's file locked; a lease or two if not said.
     pub away: Option<Duration>,
-    /// For how long what is due may need to end after the last fault.
+    /// Time that due timers may need to end after the last fault.
     pub settle: Duration,
-    /// Which faults, separated by commas; all that the store can have if not said.
+    /// Faults, separated by commas; all that the store can have if not said.
     pub faults: Option<String>,
     /// The bug that the nodes have, if any.
     pub canary: Option<Bug>,

@@ -1,4 +1,4 @@
-//! What nodes and clients agree on: kinds, and what their handlers do.
+//! The workload that nodes and clients agree on: kinds, and what their handlers do.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::log::How;
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// How many attempts a node has at a time, waiting ones included.
+    /// Attempts that a node has at a time, waiting ones included.
     pub(crate) prefetch: usize,
-    /// How many of them run.
+    /// Number of them that run.
     pub(crate) threads: u32,
 }
 
@@ -34,8 +34,8 @@ pub(crate) const KINDS: &[Kind] = &[
 pub(crate) const RETRY: Retry =
     Retry { attempts: 4, first: Duration::from_millis(50), longest: Duration::from_millis(500) };
 
-/// What the handler of `kind` does with an attempt: how long it takes, and how it ends. The same
-/// wherever it runs.
+/// Returns what the handler of `kind` does with an attempt: how long it takes, and how it ends. The
+/// same wherever it runs.
 pub(crate) fn conduct(kind: &str, timer: TimerId, attempt: u32) -> (Duration, How) {
     let seed = timer.bits() as u64 ^ (timer.bits() >> 64) as u64 ^ u64::from(attempt) << 32;
     let mut random = fastrand::Rng::with_seed(seed);

@@ -7,29 +7,61 @@ import { chromium } from 'playwright-core';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Starts the browser; each start has an empty profile of its own. */
-export function launch() {
+/**
+ * Starts the browser; each start has an empty profile of its own.
+ *
+ * @param {...string} more Further arguments.
+ */
+export function launch(...more) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
-      '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+      '--disable-background-networking', '--disable-component-update', '--disable-sync', ...more],
   });
 }
 
 /**
+ * Looks at every text that the page comes to show, hidden ones and attributes too, for what a view
+ * says that has no value: it is an error of the console.
+ */
+const honest = `
+  const bad = /\\b(undefined|null|NaN|Invalid Date)\\b|\\[object /;
+  const shown = ['alt', 'aria-label', 'aria-valuetext', 'href', 'placeholder', 'title', 'value'];
+  const told = new Set();
+  const look = () => {
+    const walker = document.createTreeWalker(document, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      const texts = node.nodeType === Node.TEXT_NODE ? [node.data]
+        : [...shown.map((name) => node.getAttribute(name)), node.value];
+      for (const text of texts) {
+        if (!bad.test(text ?? '') || told.has(text)) continue;
+        told.add(text);
+        console.error('it shows: ' + text);
+      }
+    }
+  };
+  new MutationObserver(look).observe(document,
+    { subtree: true, childList: true, characterData: true, attributes: true });
+`;
+
+/**
  * Opens a page that remembers what was wrong: errors, warnings of the console, breaches of the
- * policy, requests to other hosts, answers with an error. `page.wrong` has them, as texts.
+ * policy, requests to other hosts, answers with an error, texts without a value. {@link close}
+ * fails with them.
  *
  * @param {import('playwright-core').Browser} browser
  * @param {string} url
- * @param {Object} [options] Of the context, and `time`, which the device's clock shows.
+ * @param {Object} [options] Of the context; `time`, which the device's clock shows; and `hash`,
+ *   the view that it starts with.
  */
-export async function open(browser, url, { time, ...options } = {}) {
+export async function open(browser, url, { time, hash = '', ...options } = {}) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 }, timezoneId: 'America/New_York',
     reducedMotion: 'reduce', ...options,
   });
   await context.addInitScript({ content: axe });
+  await context.addInitScript({ content: honest });
   const page = await context.newPage();
   page.wrong = [];
   page.on('console', (message) => {
@@ -41,8 +73,21 @@ export async function open(browser, url, { time, ...options } = {}) {
   });
   page.setDefaultTimeout(30_000);
   if (time) await page.clock.install({ time });
-  await page.goto(`${url}/`);
+  await page.goto(`${url}/${hash && `#${hash}`}`);
   return page;
+}
+
+/**
+ * Closes a page; fails if anything was wrong with it but what a test has brought about: patterns,
+ * each of which has to be met.
+ */
+export async function close(page, expected = []) {
+  await page.context().close();
+  const isExpected = (wrong) => expected.some((pattern) => pattern.test(wrong));
+  assert.deepEqual(page.wrong.filter((wrong) => !isExpected(wrong)), []);
+  for (const pattern of expected) {
+    assert.ok(page.wrong.some((wrong) => pattern.test(wrong)), `nothing is ${pattern}`);
+  }
 }
 
 /** Goes to a view, and waits for its heading. */

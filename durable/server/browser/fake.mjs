@@ -38,6 +38,10 @@ function run(app, key, minutes, state, tries = [], more = {}) {
   };
 }
 
+/** What holds where a definition says nothing. */
+const DEFAULTS = {
+  timeout: '10s', on_time_within: '1m', retry: { attempts: 5, first: '10s', longest: '2m' },
+};
 const kindOf = ({ when }) => 'cron' in when || 'every' in when ? 'repeated' : 'once';
 const answered = (minutes, ms, status, error, answer = '') => (_, index) =>
   ({ attempt: index + 1, started: at(minutes + index), ms, status, error, answer });
@@ -61,12 +65,19 @@ function night() {
           next: [at(78), at(78 + 25 * 60)], missed: { catch_up: 3 },
           callback: {
             method: 'POST', url: 'https://reports.internal/build',
-            headers: { 'content-type': 'application/json' },
+            headers: {
+              authorization: '••••••••', 'content-type': 'application/json',
+              'x-ledger': { secret: 'ledger' },
+            },
             body: '{"run": "{{key}}", "for": "{{scheduled_for}}"}', timeout: '30s',
           },
         }),
       schedule('reports', 'weekly-digest', cron('0 7 * * sun', 'America/Sao_Paulo'),
         'https://reports.internal/digest', { next: [at(648)] }),
+      schedule('reports', 'xtimer.8321002', cron('0 6 * * *', 'UTC'),
+        'https://reports.internal/stock', {
+          xtimer: { id: 8321002, name: 'Stock levels', creator: 'ann' },
+        }),
     ],
     runs: [
       run('billing', 'invoices', 2, 'pending',
@@ -85,6 +96,10 @@ function night() {
     ],
     overdue: 14,
     nodes: 3,
+    /** Figures that are cut. */
+    atLeast: [],
+    /** Names of secrets. */
+    secrets: ['ledger'],
   };
 }
 
@@ -108,6 +123,7 @@ export async function start() {
       pending_next_hour: counts,
       enabled: schedules.filter(({ state }) => state !== 'disabled').length,
       disabled: schedules.filter(({ state }) => state === 'disabled').length,
+      at_least: world.atLeast,
       failing: seen.filter((each) => each.failures && each.state !== 'succeeded'),
       outcomes: { succeeded: 1286, dead: seen.filter(({ state }) => state === 'dead').length },
       lateness: {
@@ -199,7 +215,8 @@ export async function start() {
         throw refusal(422, 'That is no schedule.',
           [{ field: 'callback.url', detail: 'it is empty' }]);
       }
-      const made = schedule(app, key, definition.when, '', { ...definition, version: 1 });
+      const retry = definition.retry && { ...DEFAULTS.retry, ...definition.retry };
+      const made = schedule(app, key, definition.when, '', { ...definition, retry, version: 1 });
       world.schedules.push(made);
       world.schedules.sort((a, b) => `${a.app}/${a.key}` < `${b.app}/${b.key}` ? -1 : 1);
       return made;
@@ -234,7 +251,11 @@ export async function start() {
 
   function api(request, path, query, body) {
     const [area, app, ...rest] = path.slice('/v1/'.length).split('/').map(decodeURIComponent);
-    if (area === 'apps' && !app) return world.apps.map((name) => ({ name, write: world.write }));
+    if (area === 'apps' && !app) {
+      return world.apps.map((name) => ({
+        name, write: world.write, header_secrets: world.secrets, defaults: DEFAULTS,
+      }));
+    }
     if (area === 'apps') return ofApp(request.method, app, rest, query, body, request);
     if (area === 'preview') return preview(body.when, body.count);
     if (area === 'overview') return overview(query.get('app'));
@@ -284,6 +305,9 @@ export async function start() {
         return;
       }
       if (world.away === 'store') throw refusal(503, 'The store does not answer.');
+      if (['POST', 'PUT'].includes(request.method)) {
+        world.asked = { path: pathname, body: body && JSON.parse(body) };
+      }
       json(200, api(request, pathname, searchParams, body && JSON.parse(body)));
     } catch (error) {
       if (!error.document) throw error;

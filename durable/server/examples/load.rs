@@ -117,6 +117,7 @@ fn definition(receiver: SocketAddr, at: &str) -> Definition {
             url: format!("http://{receiver}/"),
             headers: Default::default(),
             body: r#"{"key":"{{key}}"}"#.to_owned(),
+            body_bytes: None,
             timeout: None,
         },
         missed: None,

@@ -98,16 +98,20 @@ export function path(parts, parameters = {}) {
  *
  * @param {string[]} apps
  * @param {string} what `schedules` or `runs`.
- * @param {Object} parameters
+ * @param {Object} parameters Of the list; with a function `accepts`, that leaves items out here. An
+ *   array of them reads several lists, whose items are shown once.
  * @param {(a: Object, b: Object) => number} order The order that the API lists them in.
  * @returns {(wanted: number) => Promise<{items: Object[], more: boolean}>} Reads on.
  */
 export function lists(apps, what, parameters, order) {
-  const sources = apps.map((app) => ({ app, items: [], cursor: '', over: false }));
-  const refill = async (source, limit) => {
-    const { items, next } = await call('GET',
-      path(['apps', source.app, what], { ...parameters, limit, cursor: source.cursor }));
-    source.items = items;
+  const sources = apps.flatMap((app) => [parameters].flat().map(({ accepts, ...query }) =>
+    ({ app, query, accepts, items: [], cursor: '', over: false })));
+  const seen = new Set();
+  const refill = async (source, wanted) => {
+    const { app, query, accepts = () => true, cursor } = source;
+    const limit = source.accepts ? 1000 : wanted;
+    const { items, next } = await call('GET', path(['apps', app, what], { ...query, limit, cursor }));
+    source.items = items.filter(accepts);
     source.cursor = next;
     source.over = next === undefined || next === null;
   };
@@ -124,7 +128,9 @@ export function lists(apps, what, parameters, order) {
       }
       if (items.length >= wanted) return { items, more: true };
       full.sort((a, b) => order(a.items[0], b.items[0]));
-      items.push(full[0].items.shift());
+      const item = full[0].items.shift();
+      if (!seen.has(item.id)) items.push(item);
+      seen.add(item.id);
     }
   };
 }

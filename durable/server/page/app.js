@@ -1,7 +1,7 @@
 /** @file The page's frame: which view is shown, which app, and whether the figures are fresh. */
 
 import { call, live, onUnauthorized, path, token } from './api.js';
-import { badge, button, h, setText } from './dom.js';
+import { badge, button, h, put, setText } from './dom.js';
 import { clock, deviceAhead, HERE, setClock, span, tick } from './time.js';
 import * as edit from './edit.js';
 import * as now from './now.js';
@@ -29,7 +29,7 @@ const ROUTES = [
   [/^\/runs\/(?<app>[^/]+)\/(?<id>[^/]+)$/, runs.showOne, 'runs'],
 ];
 
-/** The apps that the token may see, by name, and whether it lets change them. */
+/** The apps that the token may see, by name, as the API shows them. */
 let apps = new Map();
 /** The app that was chosen; all if it is empty. */
 let chosen = '';
@@ -48,7 +48,11 @@ const frame = {
   /** The apps to show: the one that was chosen, or all. */
   get apps() { return chosen ? [chosen] : [...apps.keys()]; },
   get allApps() { return [...apps.keys()]; },
-  canChange: (app) => apps.get(app) === true,
+  canChange: (app) => apps.get(app)?.write === true,
+  /** The names of the secrets that headers of an app's callbacks can have. */
+  secretsOf: (app) => apps.get(app)?.header_secrets ?? [],
+  /** What holds where a definition says nothing. It is the same for all apps. */
+  get defaults() { return [...apps.values()][0].defaults; },
   get chosen() { return chosen; },
   /** Whether what was told last is how it stands. */
   get isFresh() { return isFresh; },
@@ -120,11 +124,10 @@ by('sign-out').addEventListener('click', () => {
 async function route(focus = true) {
   const [address, query = ''] = (location.hash.slice(1) || '/now').split('?');
   const parameters = new URLSearchParams(query);
-  chosen = parameters.get('app') ?? '';
+  const app = parameters.get('app') ?? '';
+  chosen = apps.has(app) ? app : '';
   by('app').value = chosen;
-  const [match, show, name] = ROUTES
-    .map(([pattern, show, name]) => [pattern.exec(address), show, name])
-    .find(([match]) => match) ?? [{ groups: {} }, nowhere, ''];
+  const [groups, show, name] = app === chosen && find(address) || [{}, nowhere, ''];
   for (const item of document.querySelectorAll('[data-view]')) {
     item.href = link([item.dataset.view]);
     if (item.dataset.view === name) item.setAttribute('aria-current', 'page');
@@ -133,9 +136,7 @@ async function route(focus = true) {
   view.close?.();
   const holder = h('div', { class: 'view' });
   main.replaceChildren(holder);
-  const groups = Object.entries(match.groups ?? {}).map(([key, value]) =>
-    [key, decodeURIComponent(value)]);
-  view = show(holder, frame, { ...Object.fromEntries(groups), parameters }) ?? {};
+  view = show(holder, frame, { ...groups, parameters }) ?? {};
   const head = holder.querySelector('h1');
   document.title = `${head.textContent} · tourbillon`;
   head.tabIndex = -1;
@@ -143,8 +144,28 @@ async function route(focus = true) {
   if (last) view.overview?.(last);
 }
 
+/** The view of an address: the parts of it, how it is shown, and its name; `null` if it has none. */
+function find(address) {
+  for (const [pattern, show, name] of ROUTES) {
+    const match = pattern.exec(address);
+    if (!match) continue;
+    try {
+      const groups = Object.entries(match.groups ?? {})
+        .map(([part, text]) => [part, decodeURIComponent(text)]);
+      // The browser would take them out of an address of the API.
+      if (groups.some(([, text]) => text === '.' || text === '..')) return null;
+      return [Object.fromEntries(groups), show, name];
+    } catch {
+      return null;
+    }
+  }
+  return null;
+}
+
 function nowhere(holder) {
-  holder.append(h('h1', {}, 'No such view'), h('p', {}, h('a', { href: '#/now' }, 'Now')));
+  put(holder, h('h1', {}, 'No such view'),
+    h('p', {}, 'The address names no view, or an app that you cannot see. ',
+      h('a', { href: '#/now' }, 'Now')));
 }
 
 /** Draws whether what is shown is fresh, and says so in words if it is not. */
@@ -239,7 +260,7 @@ async function start() {
   for (let failures = 0; ; failures += 1) {
     try {
       const seen = await call('GET', '/v1/apps');
-      apps = new Map(seen.map(({ name, write }) => [name, write !== false]).sort());
+      apps = new Map(seen.map((app) => [app.name, app]));
       break;
     } catch (error) {
       const pause = Math.min(15_000, 500 * 2 ** failures);

@@ -26,8 +26,13 @@ function fill(element, attributes, children) {
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child || child === 0));
-  return element;
+  return put(element, ...children);
+}
+
+/** Appends children, as {@link h} takes them, and returns `parent`. */
+export function put(parent, ...children) {
+  parent.append(...children.flat(Infinity).filter((child) => child || child === 0));
+  return parent;
 }
 
 /** Sets the text of an element if it is another, so that nothing is announced or drawn in vain. */
@@ -180,6 +185,11 @@ export function field(label, control, { hint, name } = {}) {
     control,
     hint && h('p', { class: 'hint', id: `${id}-hint` }, hint),
     h('p', { class: 'error', id: `${id}-error` }));
+}
+
+/** A value that is one of the options `[value, words]`; the empty one for any other. */
+export function known(options, value) {
+  return options.some(([option]) => option === value) ? value : '';
 }
 
 /** A choice among `[value, words]`. */

@@ -1,7 +1,7 @@
 /** @file The form of a schedule, with what it would do shown as it is typed. */
 
 import { call, path } from './api.js';
-import { button, field, h, section, select, setText } from './dom.js';
+import { button, field, h, put, section, select, setText } from './dom.js';
 import { makePreview } from './preview.js';
 import { HERE } from './time.js';
 
@@ -23,13 +23,18 @@ const OVERLAP = [
   ['', 'Both run (default)'], ['skip', 'Skip the later one'], ['queue', 'The later ones wait'],
 ];
 
-/** Lines of `Name: value` as an object. */
-function headersOf(text) {
+/** Lines of `Name: value` as pairs. */
+function pairsOf(text) {
   const lines = text.split('\n').filter((line) => line.trim());
-  return Object.fromEntries(lines.map((line) => {
+  return lines.map((line) => {
     const at = line.indexOf(':');
     return at < 0 ? [line.trim(), ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-  }));
+  });
+}
+
+/** The same, the other way round. */
+function linesOf(pairs) {
+  return pairs.map(([name, value]) => `${name}: ${value}`).join('\n');
 }
 
 /** What an input is to show of a policy that may carry a number. */
@@ -40,12 +45,15 @@ function policyOf(policy) {
 
 /** Shows the form, of a new schedule or of one that is there. */
 export function show(holder, frame, { app, key }) {
-  holder.append(h('h1', {}, key ? `Edit ${key}` : 'New schedule'));
+  put(holder, h('h1', {}, key ? `Edit ${key}` : 'New schedule'));
+  if (!frame.allApps.some(frame.canChange)) {
+    return void put(holder, h('p', { class: 'empty' }, 'You may change none of the apps.'));
+  }
   if (!key) return form(holder, frame, null);
   let shown = {};
   call('GET', path(['apps', app, 'schedules', key])).then(
     (schedule) => { shown = form(holder, frame, schedule); },
-    (error) => holder.append(h('p', { class: 'error' }, error.message)));
+    (error) => put(holder, h('p', { class: 'error' }, error.message)));
   return { close: () => shown.close?.() };
 }
 
@@ -58,6 +66,8 @@ function form(holder, frame, old) {
   const [missed, missedMany] = policyOf(was.missed);
   const [overlap, overlapMany] = policyOf(was.overlap);
   const retry = was.retry ?? {};
+  const { defaults } = frame;
+  const headers = Object.entries(callback.headers ?? {});
   const zones = Intl.supportedValuesOf?.('timeZone') ?? [];
 
   const control = {
@@ -72,15 +82,20 @@ function form(holder, frame, old) {
     method: select(METHODS, callback.method ?? 'POST'),
     url: input({ value: callback.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
     headers: h('textarea', { rows: 3, spellcheck: 'false', class: 'code' },
-      Object.entries(callback.headers ?? {}).map(([name, value]) => `${name}: ${value}`).join('\n')),
+      linesOf(headers.filter(([, value]) => typeof value === 'string'))),
+    secrets: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
+      linesOf(headers.filter(([, value]) => typeof value !== 'string')
+        .map(([name, { secret }]) => [name, secret]))),
     body: h('textarea', { rows: 5, spellcheck: 'false', class: 'code' }, callback.body ?? ''),
-    timeout: input({ value: callback.timeout ?? '', placeholder: '10s' }),
-    attempts: input({ value: retry.attempts ?? '', inputmode: 'numeric', placeholder: '5' }),
-    first: input({ value: retry.first ?? '', placeholder: '1s' }),
-    longest: input({ value: retry.longest ?? '', placeholder: '10m' }),
+    timeout: input({ value: callback.timeout ?? '', placeholder: defaults.timeout }),
+    attempts: input({
+      value: retry.attempts, inputmode: 'numeric', placeholder: `${defaults.retry.attempts}`,
+    }),
+    first: input({ value: retry.first, placeholder: defaults.retry.first }),
+    longest: input({ value: retry.longest, placeholder: defaults.retry.longest }),
     missed: select(MISSED, missed),
     missedMany: input({ value: missedMany, inputmode: 'numeric', placeholder: '10' }),
-    within: input({ value: was.on_time_within ?? '', placeholder: '1m' }),
+    within: input({ value: was.on_time_within ?? '', placeholder: defaults.on_time_within }),
     overlap: select(OVERLAP, overlap),
     overlapMany: input({ value: overlapMany, inputmode: 'numeric', placeholder: '10' }),
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
@@ -132,8 +147,14 @@ function form(holder, frame, old) {
           h('div', { class: 'pair short-first' },
             field('Method', control.method, { name: 'callback.method' }),
             field('URL', control.url, { name: 'callback.url' })),
-          field('Headers', control.headers,
-            { name: 'callback.headers', hint: 'One a line: Name: value' }),
+          field('Headers', control.headers, {
+            name: 'callback.headers',
+            hint: 'One a line: Name: value. For ••••••••, the value that it has is kept.',
+          }),
+          field('Headers with a secret', control.secrets, {
+            name: 'callback.secrets',
+            hint: 'One a line.',
+          }),
           field('Body', control.body, {
             name: 'callback.body',
             hint: 'Replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
@@ -152,7 +173,7 @@ function form(holder, frame, old) {
     general,
     h('p', { class: 'buttons' }, save,
       button('Cancel', () => history.back(), { kind: 'plain' })));
-  holder.append(element);
+  put(holder, element);
 
   function whenOf() {
     const kind = chosen();
@@ -168,21 +189,21 @@ function form(holder, frame, old) {
     const policy = (name, counted) => value(name) === counted
       ? { [counted]: number(`${name}Many`, 10) } : text(name);
     const retries = value('attempts') || value('first') || value('longest');
+    const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
     return {
       when: whenOf(),
       callback: {
-        method: value('method'), url: value('url'), headers: headersOf(control.headers.value),
+        method: value('method'), url: value('url'),
+        headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
         body: control.body.value, timeout: text('timeout'),
       },
       missed: repeats ? policy('missed', 'catch_up') : undefined,
       on_time_within: repeats ? text('within') : undefined,
       overlap: repeats ? policy('overlap', 'queue') : undefined,
       jitter: repeats ? text('jitter') : undefined,
-      retry: retries ? {
-        attempts: number('attempts', 5),
-        first: value('first') || '1s',
-        longest: value('longest') || '10m',
-      } : undefined,
+      retry: retries
+        ? { attempts: number('attempts'), first: text('first'), longest: text('longest') }
+        : undefined,
       enabled: control.enabled.checked,
     };
   }
@@ -220,6 +241,11 @@ function form(holder, frame, old) {
     for (const [name, part] of Object.entries(fields)) part.hidden = name !== chosen();
     repeating.hidden = !['cron', 'every'].includes(chosen());
     control.missedMany.parentElement.hidden = value('missed') !== 'catch_up';
+    const names = frame.secretsOf(value('app'));
+    control.secrets.parentElement.hidden = !names.length && !value('secrets');
+    setText(control.secrets.parentElement.querySelector('.hint'),
+      'One a line: Name: a secret of the app, which is put in when the request is sent. ' +
+      `Secrets: ${names.join(', ') || 'none'}.`);
     control.overlapMany.parentElement.hidden = value('overlap') !== 'queue';
     clearTimeout(gathering);
     gathering = setTimeout(look, GATHER);
@@ -265,7 +291,9 @@ function form(holder, frame, old) {
       frame.say(`${kept.key} is ${old ? 'saved' : 'created'}.`);
       frame.go(frame.link(['schedules', kept.app ?? app, kept.key]));
     } catch (error) {
-      blame(error.errors ?? [], error.message);
+      const named = pairsOf(control.secrets.value).map(([name]) => `callback.headers.${name}`);
+      blame((error.errors ?? []).map((each) =>
+        named.includes(each.field) ? { ...each, field: 'callback.secrets' } : each), error.message);
       (element.querySelector('[aria-invalid]') ?? save).focus();
     } finally {
       save.disabled = false;

@@ -1,8 +1,8 @@
 /** @file What happens now: overdue, running, failing, late; the next hour; the nodes. */
 
-import { badge, button, h, row, section, setText, svg, sync, table } from './dom.js';
+import { badge, button, h, put, row, section, setText, svg, sync, table } from './dom.js';
 import { canRetry, retry, runLink, scheduleLink, stateOf, why } from './runs.js';
-import { clock, count, counted, HERE, now, span, timeElement } from './time.js';
+import { atLeast, clock, count, counted, HERE, now, span, timeElement } from './time.js';
 
 /** How many ended attempts are kept in sight. */
 const LAST = 8;
@@ -16,7 +16,7 @@ export function show(holder, frame) {
   const failing = makeFailing(frame);
   const nodes = makeNodes(frame);
   const lastRuns = makeLast(frame);
-  holder.append(
+  put(holder,
     h('h1', {}, 'Now'),
     figures.element, hour.element,
     h('div', { class: 'columns' },
@@ -38,8 +38,9 @@ function makeFigures() {
     const note = h('dd', { class: 'note' });
     const box = h('div', {}, h('dt', {}, words), number, note);
     list.append(box);
-    return (value, text = '', tone = '') => {
-      setText(number, value === undefined || value === null ? '–' : count(value));
+    return (value, isCut, text = '', tone = '') => {
+      setText(number, atLeast(isCut, count(value)));
+      number.classList.toggle('long', isCut);
       setText(note, text);
       box.className = tone;
     };
@@ -54,17 +55,20 @@ function makeFigures() {
     element: h('section', { 'aria-label': 'Figures' }, list),
     update(overview) {
       const { dead = 0, succeeded = 0 } = overview.outcomes;
+      const isCut = (name) => overview.at_least.includes(name);
       const due = overview.pending_next_hour.reduce((sum, each) => sum + each, 0);
-      overdue(overview.overdue, overview.overdue ? 'due and not started' : 'all on time',
-        overview.overdue ? 'warn' : '');
-      running(overview.running, 'at this moment');
+      overdue(overview.overdue, isCut('overdue'),
+        overview.overdue ? 'due and not started' : 'all on time', overview.overdue ? 'warn' : '');
+      running(overview.running, isCut('running'), 'at this moment');
       const many = overview.failing.length;
-      failing(many, many >= 10 ? 'or more, last ones below' : many ? 'see below' : 'none',
-        many ? 'bad' : '');
-      const next = overview.pending_next_hour[0];
-      hour(due, `${count(next)} in the next minute`);
-      ended(succeeded, `${counted(dead, 'dead letter')}`, '');
-      enabled(overview.enabled, `enabled, ${count(overview.disabled)} disabled`);
+      failing(many, isCut('failing'),
+        isCut('failing') ? 'last ones below' : many ? 'see below' : 'none', many ? 'bad' : '');
+      const next = count(overview.pending_next_hour[0]);
+      hour(due, isCut('pending_next_hour'),
+        `${atLeast(isCut('pending_next_hour'), next)} in the next minute`);
+      ended(succeeded, isCut('outcomes'), atLeast(isCut('outcomes'), counted(dead, 'dead letter')));
+      enabled(overview.enabled, isCut('enabled'),
+        `enabled, ${atLeast(isCut('disabled'), count(overview.disabled))} disabled`);
     },
   };
 }
@@ -74,6 +78,7 @@ function makeHour() {
   const minutes = 60;
   const [width, height] = [600, 96];
   let counts = new Array(minutes).fill(0);
+  let isCut = false;
   let from = now();
   let at = 0;
   const bars = counts.map((_, index) =>
@@ -94,7 +99,7 @@ function makeHour() {
   function words(index) {
     const start = from + index * MINUTE;
     const minute = `${clock(start, { seconds: false })}–${clock(start + MINUTE, { seconds: false })}`;
-    return [minute, counted(counts[index], 'call')];
+    return [minute, atLeast(isCut, counted(counts[index], 'call'))];
   }
   function read() {
     const [minute, calls] = words(at);
@@ -127,13 +132,14 @@ function makeHour() {
   return {
     element: section('hour', 'The next hour',
       h('p', { class: 'hint', id: 'hour-how' },
-        'One bar is one minute. Arrow keys or a pointer read the exact figure.'),
+        'One bar is one minute. Arrow keys or a pointer read each figure.'),
       h('div', { class: 'scale' }, most, readout),
       slider,
       h('div', { class: 'axis', 'aria-hidden': 'true' }, hours),
       h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
     update(overview) {
       counts = overview.pending_next_hour;
+      isCut = overview.at_least.includes('pending_next_hour');
       from = Date.parse(overview.now);
       const top = Math.max(1, ...counts);
       bars.forEach((bar, index) => {
@@ -141,7 +147,9 @@ function makeHour() {
         bar.setAttribute('y', height - tall);
         bar.setAttribute('height', tall);
       });
-      setText(most, `at most ${counted(Math.max(...counts), 'call')} a minute`);
+      const fullest = counted(Math.max(...counts), 'call');
+      setText(most, isCut
+        ? `at least ${fullest} in the fullest minute` : `at most ${fullest} a minute`);
       hours.forEach((label, index) =>
         setText(label, clock(from + index * 15 * MINUTE, { seconds: false })));
       read();

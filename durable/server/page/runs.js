@@ -1,7 +1,9 @@
 /** @file Runs: by schedule, state and time; attempts and answers; dead letters with retry. */
 
 import { call, lists, path } from './api.js';
-import { badge, button, field, h, row, section, select, setText, sync, table } from './dom.js';
+import {
+  badge, button, field, h, known, put, row, section, select, setText, sync, table,
+} from './dom.js';
 import { clock, count, counted, dated, now, span, timeElement } from './time.js';
 
 /** How many runs are read at a time. */
@@ -10,6 +12,7 @@ const PAGE = 50;
 const GATHER = 700;
 
 const STATES = ['pending', 'running', 'succeeded', 'dead', 'skipped', 'cancelled'];
+const OPTIONS = [['', 'over'], ...STATES.map((each) => [each, each])];
 const HOUR = 3_600_000;
 const SPANS = [['', 'Any time'], ['1', 'Last hour'], ['24', 'Last day'], ['168', 'Last week']];
 
@@ -80,8 +83,8 @@ export function showDead(holder, frame, { parameters }) {
 function list(holder, frame, parameters, { head, hint, none, state }) {
   const chosen = {
     key: parameters.get('key') ?? '',
-    state: state ?? parameters.get('state') ?? '',
-    hours: parameters.get('hours') ?? '',
+    state: state ?? known(OPTIONS, parameters.get('state')),
+    hours: known(SPANS, parameters.get('hours')),
   };
   const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Do']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
@@ -100,14 +103,13 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'its whole key',
     autocomplete: 'off', spellcheck: 'false',
   }));
-  const states = field('State', select(
-    [['', 'over'], ...STATES.map((each) => [each, each])], chosen.state, { id: 'runs-state' }));
+  const states = field('State', select(OPTIONS, chosen.state, { id: 'runs-state' }));
   const hours = field('When', select(SPANS, chosen.hours, { id: 'runs-hours' }));
   const filters = h('form', { class: 'filters', role: 'search', 'aria-label': head,
     onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
   key, !state && states, hours);
 
-  holder.append(h('h1', {}, head), hint && h('p', { class: 'hint' }, hint), filters,
+  put(holder, h('h1', {}, head), hint && h('p', { class: 'hint' }, hint), filters,
     h('div', { class: 'over' }, status, all), runs.table, empty, h('p', {}, more));
 
   function filter() {
@@ -200,7 +202,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
 /** Shows one run, with all attempts that are kept. */
 export function showOne(holder, frame, { app, id }) {
   const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
-  holder.append(h('h1', {}, 'Run'), inside);
+  put(holder, h('h1', {}, 'Run'), inside);
   let latest = 0;
 
   async function read() {

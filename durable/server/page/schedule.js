@@ -1,10 +1,10 @@
 /** @file One schedule: what it is, when it fires next, what became of it. */
 
 import { call, path } from './api.js';
-import { badge, button, h, row, section, setText, sync, table } from './dom.js';
+import { badge, button, h, put, row, section, setText, sync, table } from './dom.js';
 import { makePreview } from './preview.js';
 import { runLink, why } from './runs.js';
-import { actions, canSwitch, target, when } from './schedules.js';
+import { actions, canSwitch, target, when, xtimerOf } from './schedules.js';
 import { counted, dated, timeElement } from './time.js';
 
 /** How many occurrences to come, and how many runs, are shown. */
@@ -39,7 +39,7 @@ export function show(holder, frame, { app, key }) {
   const facts = h('div', {});
   const about = section('about-it', 'What it is', facts);
   let latest = 0;
-  holder.append(h('h1', {}, key), inside);
+  put(holder, h('h1', {}, key), inside);
 
   async function read() {
     latest += 1;
@@ -84,20 +84,21 @@ export function show(holder, frame, { app, key }) {
   }
 
   function draw(schedule) {
-    const { callback = {}, retry } = schedule;
+    const { callback = {} } = schedule;
+    const { attempts, first, longest } = schedule.retry ?? frame.defaults.retry;
     const headers = Object.entries(callback.headers ?? {});
     const list = [
       ['State', badge(schedule.state)],
       ['App', app],
+      schedule.xtimer && ['XTimer', xtimerOf(schedule)],
       ['When', when(schedule)],
       ['Calls', h('span', { class: 'url' }, target(schedule))],
       headers.length && ['Headers', headers.map(([name, value]) =>
-        h('div', {}, h('code', {}, `${name}: ${value}`)))],
+        h('div', {}, h('code', {}, `${name}: `),
+          typeof value === 'string' ? h('code', {}, value) : `the secret ${value.secret}`))],
       callback.body && ['Body', h('pre', { tabindex: 0, 'aria-label': 'Body' }, callback.body)],
-      ['Timeout', callback.timeout ?? '10s'],
-      ['Retry', retry
-        ? `${counted(retry.attempts, 'attempt')}, pauses from ${retry.first} to ${retry.longest}`
-        : 'five attempts within a few minutes'],
+      ['Timeout', callback.timeout ?? frame.defaults.timeout],
+      ['Retry', `${counted(attempts, 'attempt')}, pauses from ${first} to ${longest}`],
       isRepeated(schedule) && ['Missed', words(schedule.missed, 'coalesce')],
       isRepeated(schedule) && ['Overlap', words(schedule.overlap, 'allow')],
       schedule.jitter && ['Jitter', schedule.jitter],

@@ -1,7 +1,7 @@
 /** @file Schedules: search, filter, enable, disable, fire now. */
 
 import { call, lists, path } from './api.js';
-import { badge, button, field, h, row, select, setText, sync, table } from './dom.js';
+import { badge, button, field, h, known, put, row, select, setText, sync, table } from './dom.js';
 import { scheduleLink } from './runs.js';
 import { clock, counted, dated, HERE, now, timeElement } from './time.js';
 
@@ -14,6 +14,7 @@ const AGAIN = 10_000;
 
 /** Those that are listed: a one-shot that is over is among the runs. */
 const STATES = ['enabled', 'disabled', 'pending', 'running'];
+const OPTIONS = [['', 'Any'], ...STATES.map((each) => [each, each])];
 const KINDS = [['', 'Any'], ['repeated', 'Repeated'], ['once', 'Once']];
 
 /** When it happens, in a line. */
@@ -28,6 +29,11 @@ export function when(schedule) {
 /** The zone in which a schedule is meant. */
 export function zoneOf(schedule) {
   return schedule.when.cron ? schedule.when.zone ?? 'UTC' : HERE;
+}
+
+/** What XTimer's clients know it by, if they made it: its name, and who made it. */
+export function xtimerOf({ xtimer }) {
+  return xtimer && [xtimer.name, xtimer.creator && ` by ${xtimer.creator}`].filter(Boolean).join('');
 }
 
 /** Whether it can be switched off and on: what is over cannot. */
@@ -83,8 +89,8 @@ export function actions(frame, schedule, done) {
 export function show(holder, frame, { parameters }) {
   const chosen = {
     prefix: parameters.get('prefix') ?? '',
-    state: parameters.get('state') ?? '',
-    kind: parameters.get('kind') ?? '',
+    state: known(OPTIONS, parameters.get('state')),
+    kind: known(KINDS, parameters.get('kind')),
   };
   const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Calls', 'Do']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
@@ -97,13 +103,12 @@ export function show(holder, frame, { parameters }) {
   let gathering;
 
   const search = field('Search', h('input', {
-    type: 'search', id: 'search', value: chosen.prefix, placeholder: 'key begins with',
+    type: 'search', id: 'search', value: chosen.prefix, placeholder: 'key begins with, or XTimer’s name',
     autocomplete: 'off', spellcheck: 'false', oninput: gather,
   }));
-  const states = field('State', select(
-    [['', 'Any'], ...STATES.map((each) => [each, each])], chosen.state, { id: 'state' }));
+  const states = field('State', select(OPTIONS, chosen.state, { id: 'state' }));
   const kinds = field('Kind', select(KINDS, chosen.kind, { id: 'kind' }));
-  holder.append(
+  put(holder,
     h('div', { class: 'over' }, h('h1', {}, 'Schedules'),
       frame.apps.some(frame.canChange) && h('a', { href: frame.link(['edit']), class: 'button main' }, 'New schedule')),
     h('form', { class: 'filters', role: 'search', 'aria-label': 'Schedules',
@@ -125,12 +130,21 @@ export function show(holder, frame, { parameters }) {
     read(PAGE);
   }
 
+  /** What is asked of the API. It searches keys; names of XTimer's are looked through here. */
+  function asked() {
+    if (!chosen.prefix) return chosen;
+    const text = chosen.prefix.toLowerCase();
+    const accepts = ({ xtimer }) => xtimer && [xtimer.name, xtimer.creator].some((name) =>
+      name.toLowerCase().includes(text));
+    return [chosen, { ...chosen, prefix: 'xtimer.', accepts }];
+  }
+
   async function read(wanted) {
     latest += 1;
     const mine = latest;
     try {
       const byName = (a, b) => a.app === b.app ? 0 : a.app < b.app ? -1 : 1;
-      const { items, more: isMore } = await lists(frame.apps, 'schedules', chosen, byName)(wanted);
+      const { items, more: isMore } = await lists(frame.apps, 'schedules', asked(), byName)(wanted);
       if (mine !== latest) return;
       shown = items;
       more.hidden = !isMore;
@@ -151,7 +165,8 @@ export function show(holder, frame, { parameters }) {
   function draw(schedule) {
     const { next = [] } = schedule;
     return row([
-      ['Schedule', scheduleLink(frame, schedule)],
+      ['Schedule', [scheduleLink(frame, schedule),
+        schedule.xtimer && h('div', { class: 'soft' }, xtimerOf(schedule))]],
       ['State', badge(schedule.state)],
       ['When', when(schedule)],
       ['Next', next.length ? nextRun(schedule, next[0]) : '–'],

@@ -104,6 +104,11 @@ export function count(number) {
   return new Intl.NumberFormat('en-GB').format(number).replaceAll(',', '\u202f');
 }
 
+/** `at least 8` of a figure that is cut: of which more was not counted. */
+export function atLeast(isCut, figure) {
+  return isCut ? `at least ${figure}` : figure;
+}
+
 /** `1 call`, `2 calls`. */
 export function counted(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;

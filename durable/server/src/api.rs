@@ -6,11 +6,14 @@
 mod access;
 mod definition;
 mod overview;
+mod pages;
 mod preview;
 mod problem;
 mod request;
 mod runs;
 mod schedules;
+mod site;
+mod wording;
 mod xtimer;
 
 use std::sync::Arc;
@@ -18,23 +21,28 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
-use axum::response::IntoResponse;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use overview::{LIVE, Overviews};
+pub(crate) use preview::Previews;
+use problem::PROBLEM;
 pub use problem::{FieldError, Problem};
+pub use site::Reached;
 
 use crate::config::Scope;
-use crate::model::{AppView, Run};
+use crate::model::{AppView, Defaults, Run};
 use crate::{Service, callback, page};
 use access::Access;
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "tourbillond", description = "Calls back over HTTP, at a time or by cron."),
+    servers((url = "/", description = "The service that this document comes from")),
     security(("token" = [])),
     components(schemas(Run, Problem)),
     modifiers(&Token),
@@ -77,7 +85,7 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(xtimer::records))
 }
 
-/// Everything that is served.
+/// Everything that is served, to requests that name this service and come from no foreign page.
 pub fn router(service: Arc<Service>) -> Router {
     let (router, _) = routed().split_for_parts();
     router
@@ -86,26 +94,48 @@ pub fn router(service: Arc<Service>) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the route has no such method")
         })
+        .layer(from_fn_with_state(Arc::clone(&service), site::admit))
+        // Outermost: what is refused is counted too.
+        .layer(from_fn_with_state(Arc::clone(&service), crate::metrics::count))
         .with_state(service)
 }
 
-/// What is served, as OpenAPI has it; but for the page.
+/// Returns the OpenAPI document of the API, without the page.
 pub fn document() -> utoipa::openapi::OpenApi {
-    routed().into_openapi()
+    let mut document = routed().into_openapi();
+    let operations = document.paths.paths.values_mut().flat_map(|item| {
+        [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete]
+    });
+    let responses = operations.flatten().flat_map(|one| one.responses.responses.values_mut());
+    for response in responses {
+        let utoipa::openapi::RefOr::T(response) = response else { continue };
+        let is_problem = |content: &utoipa::openapi::Content| match &content.schema {
+            Some(utoipa::openapi::RefOr::Ref(schema)) => schema.ref_location.ends_with("/Problem"),
+            _ => false,
+        };
+        // As it is answered.
+        let problem = response.content.get("application/json").is_some_and(is_problem);
+        if let Some(content) = problem.then(|| response.content.swap_remove("application/json")) {
+            response.content.extend(content.map(|content| (PROBLEM.to_owned(), content)));
+        }
+    }
+    document
 }
 
 /// Lists the apps that the token may see.
 #[utoipa::path(
-    get, path = "/v1/apps", tag = "apps",
+    get, path = "/v1/apps", tag = "apps", operation_id = "list_apps",
     responses(
         (status = 200, body = Vec<AppView>, description = "They"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 async fn apps(access: Access) -> axum::Json<Vec<AppView>> {
     let view = |(name, app): (&String, &crate::config::App)| AppView {
         name: name.clone(),
         limits: app.limits,
+        defaults: Defaults::default(),
+        header_secrets: app.header_secrets.keys().cloned().collect(),
         write: access.to(name, Scope::Write).is_ok(),
     };
     axum::Json(access.seen().map(view).collect())
@@ -113,46 +143,50 @@ async fn apps(access: Access) -> axum::Json<Vec<AppView>> {
 
 /// Shows this document. It needs no token.
 #[utoipa::path(
-    get, path = "/v1/openapi.json", tag = "about", security(()),
+    get, path = "/v1/openapi.json", tag = "about", operation_id = "describe",
+    security(()),
     responses((status = 200, description = "The document", content_type = "application/json")),
 )]
 async fn described() -> impl IntoResponse {
     axum::Json(document())
 }
 
-/// Whether the process lives. It needs no token.
+/// Says that the process lives. It needs no token.
 #[utoipa::path(
-    get, path = "/healthz", tag = "about", security(()),
+    get, path = "/healthz", tag = "about", operation_id = "is_alive",
+    security(()),
     responses((status = 200, body = String, description = "It does")),
 )]
 async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether the database answers. It needs no token.
+/// Says whether the node can work: the database answers, and has taken a write within the last
+/// seconds. It needs no token.
 #[utoipa::path(
-    get, path = "/readyz", tag = "about", security(()),
+    get, path = "/readyz", tag = "about", operation_id = "is_ready",
+    security(()),
     responses(
-        (status = 200, body = String, description = "It does"),
-        (status = 503, body = String, description = "It does not"),
+        (status = 200, body = String, description = "It can"),
+        (status = 503, body = String, description = "It cannot, and why"),
     ),
 )]
-async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, &'static str) {
-    match service.reader.now().await {
-        Ok(_) => (StatusCode::OK, "ready\n"),
-        Err(error) => {
-            tracing::warn!(%error, "not ready");
-            (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n")
+async fn readyz(State(service): State<Arc<Service>>) -> Response {
+    match service.ready().await {
+        Ok(()) => "ready\n".into_response(),
+        Err(why) => {
+            let later = [(header::RETRY_AFTER, problem::RETRY_S.to_string())];
+            (StatusCode::SERVICE_UNAVAILABLE, later, format!("{why}\n")).into_response()
         }
     }
 }
 
 /// Shows what was measured, as Prometheus reads it. It needs a token for all apps.
 #[utoipa::path(
-    get, path = "/metrics", tag = "about",
+    get, path = "/metrics", tag = "about", operation_id = "read_metrics",
     responses(
         (status = 200, body = String, content_type = "text/plain", description = "It"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 async fn metrics(

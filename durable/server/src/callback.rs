@@ -1,9 +1,10 @@
 //! Calls back: one worker an app, with limits per app and per host.
 //!
-//! What is due comes from the worker of its app. [`gate`] decides whether it starts, waits a little
-//! in memory, or is postponed: handed back to the database, due again later, with no failure
-//! counted. What starts is [built](request) and [sent](client) to an address that the app's
-//! [guard] lets pass; its [outcome] and the [tries](tries) before it are kept with the timer.
+//! Due attempts come from the worker of their app. [`gate`] decides whether it starts, waits a
+//! little in memory, or is postponed: handed back to the database, due again later, with no failure
+//! counted. What starts is [built](request) and [sent](client) to an address that the app's [guard]
+//! lets pass; its [outcome] and the [tries](tries) before it are kept with the timer, without [what
+//! is not shown](redact).
 //!
 //! Every limit is of one node.
 
@@ -12,6 +13,7 @@ mod dispatch;
 mod gate;
 mod guard;
 mod outcome;
+mod redact;
 mod request;
 mod tries;
 
@@ -22,7 +24,7 @@ use std::time::Duration;
 pub use guard::Destination;
 pub use outcome::retry;
 pub use request::{Fault, Trace, check};
-pub use tries::read as read_tries;
+pub use tries::{ended, read as read_tries, was_of};
 
 use crate::Service;
 use crate::metrics;
@@ -31,7 +33,7 @@ use client::Client;
 use dispatch::Dispatcher;
 use guard::Guard;
 
-/// How often measurements are tidied up.
+/// Period at which measurements are tidied up.
 const TIDY: Duration = Duration::from_secs(5);
 
 /// Starts the workers of all apps, and follows the configuration: at each change all of them are
@@ -48,12 +50,12 @@ pub fn start(service: &Arc<Service>) {
     tokio::spawn(tidy(service.clone()));
 }
 
-/// What was measured, as Prometheus reads it.
+/// Returns what was measured, as Prometheus reads it.
 pub fn metrics(_: &Service) -> String {
     metrics::text()
 }
 
-/// How late callbacks start.
+/// Returns how late callbacks start.
 pub fn lateness(_: &Service) -> Lateness {
     metrics::lateness()
 }

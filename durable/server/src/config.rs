@@ -1,4 +1,4 @@
-//! What an operator sets: flags, environment, a file.
+//! The configuration: flags, environment, a file.
 //!
 //! A flag counts more than the environment, that more than the file, and that more than the
 //! default. Apps and tokens are in the file alone; they are read again at each SIGHUP.
@@ -18,8 +18,9 @@ use utoipa::ToSchema;
 
 use crate::callback::Destination;
 use crate::model;
+use crate::private::{self, OTHERS};
 
-/// Where the service listens unless told otherwise.
+/// Address on which the service listens by default.
 pub const LISTEN: &str = "127.0.0.1:8321";
 
 /// The file of timers unless told otherwise.
@@ -31,14 +32,21 @@ pub const DEFAULT_APP: &str = "default";
 /// The longest name of an app.
 const APP_MAX: usize = 40;
 
-/// What can be set on the command line, each also by the environment.
+/// The longest name of a secret for headers.
+const SECRET_NAME_MAX: usize = 64;
+
+/// Lengths that the value of such a secret may have. A shorter one could not be told from other
+/// text that a receiver answers.
+const SECRET_LEN: std::ops::RangeInclusive<usize> = 8..=8 * 1024;
+
+/// Flags of the command line, each of which the environment can also set.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Flags {
     /// Address and port to listen on. Other than loopback only if tokens are configured.
     #[arg(long, value_name = "ADDRESS", env = "TOURBILLOND_LISTEN")]
     pub listen: Option<SocketAddr>,
-    /// Where timers are kept: a file for SQLite, or `postgres://user:password@host/database`. All
-    /// nodes with one database are a cluster.
+    /// Database: a file for SQLite, or `postgres://user:password@host/database`. All nodes with one
+    /// database are a cluster.
     #[arg(long, value_name = "FILE|URL", env = "TOURBILLOND_STORE")]
     pub store: Option<StoreAt>,
     /// A TOML file with apps, tokens, limits, and anything that the flags set too.
@@ -47,25 +55,34 @@ pub struct Flags {
     /// A further app of a service without tokens, beside `default`. Can be repeated.
     #[arg(long, value_name = "NAME", env = "TOURBILLOND_APP", value_delimiter = ',')]
     pub app: Vec<String>,
-    /// How log lines are written.
+    /// A further host by which the service is reached, such as `timers.example.com` or
+    /// `*.example.com`. Requests that name another are refused, but for loopback and the address
+    /// that they came to. Can be repeated.
+    #[arg(long, value_name = "HOST", env = "TOURBILLOND_HOST", value_delimiter = ',')]
+    pub host: Vec<Destination>,
+    /// Format of log lines.
     #[arg(long, value_name = "FORMAT", env = "TOURBILLOND_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// What is logged: `error`, `warn`, `info`, `debug` or `trace`, for all or by part, as in
+    /// Log filter: `error`, `warn`, `info`, `debug` or `trace`, for all or by part, as in
     /// `info,tourbillon_durable=debug`.
     #[arg(long, value_name = "FILTER", env = "TOURBILLOND_LOG")]
     pub log: Option<String>,
-    /// How many connections may be open at a time.
+    /// Most connections that may be open at a time.
     #[arg(long, value_name = "COUNT", env = "TOURBILLOND_CONNECTIONS")]
     pub connections: Option<usize>,
-    /// For how long it is kept what became of runs, such as `14d`.
+    /// Time for which ended runs are kept, such as `14d`.
     #[arg(long, value_name = "SPAN", env = "TOURBILLOND_KEEP", value_parser = model::span)]
     pub keep: Option<Duration>,
-    /// The zone of the expressions that come by XTimer's routes.
+    /// Zone of the expressions that come by XTimer's routes.
     #[arg(long, value_name = "ZONE", env = "TOURBILLOND_XTIMER_ZONE")]
     pub xtimer_zone: Option<String>,
+    /// App that keeps the timers of XTimer apps that are not configured, whatever their names. By
+    /// default such apps are refused.
+    #[arg(long, value_name = "NAME", env = "TOURBILLOND_XTIMER_APP")]
+    pub xtimer_app: Option<String>,
 }
 
-/// Where timers are kept.
+/// Database of the timers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreAt {
     /// In a file, by SQLite.
@@ -105,7 +122,7 @@ impl fmt::Display for StoreAt {
     }
 }
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -116,62 +133,83 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is set once, when the service starts.
+/// Settings that hold from the start of the service.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// Address on which it listens.
     pub listen: SocketAddr,
-    /// Where timers are kept.
+    /// Database of the timers.
     pub store: StoreAt,
-    /// How log lines are written.
+    /// Format of log lines.
     pub log_format: LogFormat,
-    /// What is logged.
+    /// Log filter.
     pub log: String,
-    /// How many connections may be open at a time.
+    /// Most open connections.
     pub connections: usize,
-    /// For how long it is kept what became of runs.
+    /// Time for which ended runs are kept.
     pub keep: Duration,
+    /// Warning for the log if the file holds tokens or secrets and everybody can read it.
+    pub exposed: Option<String>,
 }
 
-/// What may change while the service runs: apps and tokens.
+/// Configuration that may change while the service runs: apps and tokens.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The apps, by name.
     pub apps: BTreeMap<String, App>,
     /// Tokens for all apps.
     pub admin: Vec<Token>,
-    /// The zone of the expressions that come by XTimer's routes.
+    /// Hosts by which the service is reached, beside loopback and the address that it listens on.
+    pub hosts: Vec<Destination>,
+    /// Zone of XTimer's expressions.
     pub xtimer_zone: String,
+    /// App that keeps the timers of XTimer apps that are not configured.
+    pub xtimer_app: Option<String>,
+}
+
+impl Default for Config {
+    /// Without apps, tokens and hosts.
+    fn default() -> Self {
+        Self {
+            apps: BTreeMap::new(),
+            admin: Vec::new(),
+            hosts: Vec::new(),
+            xtimer_zone: "UTC".to_owned(),
+            xtimer_app: None,
+        }
+    }
 }
 
 /// A namespace of schedules, with its tokens and limits.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct App {
-    /// Who may see or change it.
+    /// Tokens that may see or change it.
     pub tokens: Vec<Token>,
-    /// How much it may have.
+    /// Limits of the app.
     pub limits: Limits,
     /// Hosts that may be called: `hooks.example.com`, `*.example.com`, each with a port or without.
     /// Any if there is none.
     pub destinations: Vec<Destination>,
     /// Networks that may be called although they are private, such as `10.1.0.0/16`.
     pub networks: Vec<Network>,
-    /// What callbacks are signed with, by each of them; unsigned if there is none.
+    /// Secrets that callbacks are signed with, by each of them; unsigned if there is none.
     pub secrets: Vec<Secret>,
+    /// Values of headers, by the names that callbacks of this app have for them.
+    pub header_secrets: BTreeMap<String, HeaderSecret>,
 }
 
-/// How much an app may have.
+/// Limits of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// How many schedules and one-shots that are not over.
+    /// Most schedules and one-shots that are not over.
     pub schedules: u32,
-    /// How many callbacks a second each node starts.
+    /// Most callbacks that each node starts in a second.
     pub due_per_second: u32,
-    /// How many callbacks run at a time on each node.
+    /// Most callbacks that run at a time on each node.
     pub concurrent: u32,
-    /// How many of those go to one host.
+    /// Most of those that go to one host.
     pub per_host: u32,
 }
 
@@ -187,13 +225,13 @@ impl Default for Limits {
 pub struct Token {
     /// SHA-256 of the token, in hexadecimal digits; `tourbillond token` prints one.
     pub sha256: Sha,
-    /// What it lets do.
+    /// Permissions of the token.
     #[serde(default)]
     pub scope: Scope,
 }
 
 impl Token {
-    /// Whether it is the token with this hash. The time it takes depends on neither.
+    /// Returns whether it is the token with this hash. The time it takes depends on neither.
     pub fn is(&self, hash: &[u8; 32]) -> bool {
         self.sha256.0.ct_eq(hash).into()
     }
@@ -220,7 +258,7 @@ impl TryFrom<String> for Sha {
     }
 }
 
-/// What a token lets do.
+/// Permissions of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -231,7 +269,62 @@ pub enum Scope {
     Write,
 }
 
-/// What signs callbacks. Not shown by `Debug`.
+/// Value of a header that callbacks can name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderSecret {
+    /// Value of the header, as it is sent.
+    pub(crate) value: Secret,
+    /// Hosts that it may be sent to, as in [`App::destinations`].
+    hosts: Vec<Destination>,
+    /// True if it may be sent to them without TLS.
+    #[serde(default)]
+    plain_http: bool,
+}
+
+impl HeaderSecret {
+    /// Returns whether it may be sent there.
+    ///
+    /// # Errors
+    ///
+    /// The reason why not, for people to read.
+    pub(crate) fn judge(&self, url: &url::Url) -> Result<(), &'static str> {
+        let host = url.host().ok_or("the URL has no host")?;
+        let port = url.port_or_known_default();
+        if !self.hosts.iter().any(|known| known.has(&host, port)) {
+            return Err("it is for other hosts");
+        }
+        let is_local = match host {
+            url::Host::Domain(name) => name == "localhost",
+            url::Host::Ipv4(address) => address.is_loopback(),
+            url::Host::Ipv6(address) => address.is_loopback(),
+        };
+        match url.scheme() {
+            "https" => Ok(()),
+            _ if self.plain_http || is_local => Ok(()),
+            _ => Err("it is sent by https alone"),
+        }
+    }
+
+    fn check(&self, name: &str) -> Result<(), String> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_value = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        let Secret(value) = &self.value;
+        let why = if name.is_empty() || name.len() > SECRET_NAME_MAX || !name.bytes().all(is_name) {
+            format!("a name has 1 to {SECRET_NAME_MAX} characters of `A-Z a-z 0-9 - _ .`")
+        } else if !SECRET_LEN.contains(&value.len()) || !value.bytes().all(is_value) {
+            let (least, most) = (SECRET_LEN.start(), SECRET_LEN.end());
+            format!("`value` does not have {least} to {most} characters of visible ASCII")
+        } else if self.hosts.is_empty() {
+            "`hosts` names no host that it may be sent to".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(format!("`header_secrets.{name}`: {why}"))
+    }
+}
+
+/// Secret that signs callbacks. Not shown by `Debug`.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(pub String);
@@ -251,7 +344,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether `address` is one of its own. One of IPv4 that is written as IPv6 counts as IPv4.
+    /// Returns whether `address` is one of its own. One of IPv4 that is written as IPv6 counts as
+    /// IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differs = |one: u128, other: u128, len: u8| {
             let low = u32::from(len - self.bits);
@@ -305,6 +399,8 @@ struct File {
     connections: Option<usize>,
     keep: Option<String>,
     xtimer_zone: Option<String>,
+    xtimer_app: Option<String>,
+    hosts: Vec<Destination>,
     admin: Admin,
     apps: BTreeMap<String, App>,
 }
@@ -315,7 +411,20 @@ struct Admin {
     tokens: Vec<Token>,
 }
 
-/// Why a configuration cannot be used.
+impl File {
+    /// Returns whether there is anything in it that is not for everybody.
+    fn has_secrets(&self) -> bool {
+        let store = self.store.as_ref().and_then(|store| url::Url::parse(store).ok());
+        let has = |app: &App| {
+            !(app.tokens.is_empty() && app.secrets.is_empty() && app.header_secrets.is_empty())
+        };
+        store.is_some_and(|store| store.password().is_some())
+            || !self.admin.tokens.is_empty()
+            || self.apps.values().any(has)
+    }
+}
+
+/// Error of a configuration.
 #[derive(Debug)]
 pub struct ConfigError(String);
 
@@ -335,6 +444,8 @@ impl std::error::Error for ConfigError {}
 /// or if other than loopback is to be listened on without a token.
 pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
+    let path = flags.config.as_deref().filter(|_| file.has_secrets());
+    let exposed = path.and_then(|path| private::exposed(path, OTHERS));
     let wrong = |field: &str, why: String| ConfigError(format!("`{field}`: {why}"));
     let listen = flags.listen.or(file.listen);
     let store = file.store.map(|text| text.parse::<StoreAt>()).transpose();
@@ -342,6 +453,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let keep = file.keep.map(|text| model::span(&text)).transpose();
     let keep = keep.map_err(|why| wrong("keep", why))?;
     let settings = Settings {
+        exposed,
         listen: listen.unwrap_or_else(|| LISTEN.parse().expect("the default is an address")),
         store: flags.store.clone().or(store).unwrap_or_else(|| StoreAt::File(FILE.into())),
         log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
@@ -353,7 +465,10 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let xtimer_zone = zone.unwrap_or_else(|| "UTC".to_owned());
     jiff::tz::TimeZone::get(&xtimer_zone)
         .map_err(|_| wrong("xtimer_zone", format!("`{xtimer_zone}` is not known")))?;
-    let mut config = Config { apps: file.apps, admin: file.admin.tokens, xtimer_zone };
+    let xtimer_app = flags.xtimer_app.clone().or(file.xtimer_app);
+    let hosts = if flags.host.is_empty() { file.hosts } else { flags.host.clone() };
+    let (apps, admin) = (file.apps, file.admin.tokens);
+    let mut config = Config { apps, admin, hosts, xtimer_zone, xtimer_app };
     if config.is_open() {
         if !settings.listen.ip().is_loopback() {
             let why = format!(
@@ -370,6 +485,9 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
         let why = "with tokens, apps are in the file".to_owned();
         return Err(wrong(&format!("--app {name}"), why));
     }
+    if let Some(name) = config.xtimer_app.as_ref().filter(|name| !config.apps.contains_key(*name)) {
+        return Err(wrong("xtimer_app", format!("there is no app `{name}`")));
+    }
     for (name, app) in &config.apps {
         app.check(name).map_err(|why| wrong(&format!("apps.{name}"), why))?;
     }
@@ -379,11 +497,27 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
 fn read(path: &Path) -> Result<File, ConfigError> {
     let wrong = |why: &dyn fmt::Display| ConfigError(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    toml::from_str(&text).map_err(|error| wrong(&error))
+    toml::from_str(&text).map_err(|error| wrong(&said(&text, &error)))
+}
+
+/// Returns what is wrong with a file and where, without the line itself, and without a value in the
+/// place of another: either may be a secret, and this goes into the log.
+fn said(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let message = error.message();
+    let message = match (message.find("string \""), message.rfind('"')) {
+        (Some(first), Some(last)) if message.starts_with("invalid") => {
+            format!("{}{}", &message[..first + "string".len()], &message[last + 1..])
+        }
+        _ => message.to_owned(),
+    };
+    format!("line {line}, column {column}: {message}")
 }
 
 impl Config {
-    /// Whether there are no tokens, so that every request may do all.
+    /// Returns whether there are no tokens, so that every request may do all.
     pub fn is_open(&self) -> bool {
         self.admin.is_empty() && self.apps.values().all(|app| app.tokens.is_empty())
     }
@@ -398,9 +532,11 @@ impl App {
 
     fn check(&self, name: &str) -> Result<(), String> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if name.is_empty() || name.len() > APP_MAX || !name.bytes().all(is_name) {
+        let is_path = matches!(name, "." | "..");
+        if is_path || name.is_empty() || name.len() > APP_MAX || !name.bytes().all(is_name) {
             return Err(format!(
-                "a name has 1 to {APP_MAX} characters of `A-Z`, `a-z`, `0-9`, `-`, `_` and `.`"
+                "a name has 1 to {APP_MAX} characters of `A-Z`, `a-z`, `0-9`, `-`, `_` and `.`, \
+                 and is neither `.` nor `..`"
             ));
         }
         let Limits { due_per_second, concurrent, per_host, .. } = self.limits;
@@ -408,10 +544,10 @@ impl App {
             .into_iter()
             .chain([("per_host", per_host)])
             .find(|(_, limit)| *limit == 0);
-        match none {
-            Some((field, _)) => Err(format!("`limits.{field}` is zero")),
-            None => Ok(()),
+        if let Some((field, _)) = none {
+            return Err(format!("`limits.{field}` is zero"));
         }
+        self.header_secrets.iter().try_for_each(|(name, secret)| secret.check(name))
     }
 }
 

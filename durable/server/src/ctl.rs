@@ -19,8 +19,8 @@ use clap_complete::Shell;
 use serde_json::{Value, json};
 
 use crate::model::{
-    AfterWhen, AtWhen, Callback, CronWhen, Definition, EveryWhen, MissedPolicy, OverlapPolicy,
-    RetryPolicy, When,
+    AfterWhen, AtWhen, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
+    OverlapPolicy, RetryPolicy, When,
 };
 use apply::Wanted;
 use remote::Remote;
@@ -55,16 +55,16 @@ Exit codes:
   2  the command was not understood
   3  `apply --dry-run` or `import --dry-run` found something to do";
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Args, Debug)]
 struct Common {
-    /// Where the service is.
+    /// URL of the service.
     #[arg(long, global = true, env = "TOURBILLON_URL", default_value = "http://127.0.0.1:8321")]
     url: String,
-    /// What lets in.
+    /// API token.
     #[arg(long, global = true, env = "TOURBILLON_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Whose schedules.
+    /// App to operate on.
     #[arg(long, global = true, env = "TOURBILLON_APP", default_value = "default")]
     app: String,
     /// Prints what the service answered, as JSON.
@@ -78,10 +78,10 @@ enum Command {
     Apps,
     /// Lists schedules.
     List {
-        /// Those whose key begins so.
+        /// Only keys with this prefix.
         #[arg(long)]
         prefix: Option<String>,
-        /// Those in this state.
+        /// Only schedules in this state.
         #[arg(long)]
         state: Option<String>,
         #[command(flatten)]
@@ -89,7 +89,7 @@ enum Command {
     },
     /// Shows a schedule.
     Get {
-        /// Which.
+        /// Key of the schedule.
         key: String,
     },
     /// Makes a schedule; one that is there has to be as wanted.
@@ -101,64 +101,64 @@ enum Command {
     },
     /// Makes or replaces a schedule.
     Put {
-        /// Which.
+        /// Key of the schedule.
         key: String,
         #[command(flatten)]
         define: Define,
     },
     /// Removes schedules: once it is done, no callback of them starts.
     Delete {
-        /// Which.
+        /// Keys of the schedules.
         #[arg(required = true)]
         keys: Vec<String>,
     },
-    /// Has schedules go on.
+    /// Enable schedules.
     Enable {
-        /// Which.
+        /// Keys of the schedules.
         #[arg(required = true)]
         keys: Vec<String>,
     },
-    /// Has schedules stop: once it is done, no callback of them starts.
+    /// Disable schedules: once the command succeeds, no callback starts.
     Disable {
-        /// Which.
+        /// Keys of the schedules.
         #[arg(required = true)]
         keys: Vec<String>,
     },
     /// Calls back now, beside the times of the schedule.
     Fire {
-        /// Which.
+        /// Key of the schedule.
         key: String,
     },
     /// Shows the next times, of a schedule or of flags.
     Preview {
-        /// Which schedule.
+        /// Key of the schedule.
         #[arg(
             conflicts_with_all = ["cron", "every"],
             required_unless_present_any = ["cron", "every"],
         )]
         key: Option<String>,
-        /// Of a crontab(5) expression.
+        /// Preview a crontab(5) expression.
         #[arg(long, conflicts_with = "every")]
         cron: Option<String>,
         /// The zone of the expression.
         #[arg(long, conflicts_with = "every", default_value = "UTC")]
         zone: String,
-        /// Of a span, such as `90s`.
+        /// Preview a period, such as `90s`.
         #[arg(long)]
         every: Option<String>,
-        /// How many.
+        /// Number of occurrences.
         #[arg(long, default_value_t = 10)]
         count: u32,
     },
     /// Lists runs, newest first.
     Runs {
-        /// Of this schedule.
+        /// Only runs of this schedule.
         #[arg(long)]
         key: Option<String>,
         /// In this state: pending, running, succeeded, dead, skipped or cancelled.
         #[arg(long)]
         state: Option<String>,
-        /// From this time on.
+        /// Only runs from this time on.
         #[arg(long)]
         since: Option<String>,
         /// Before this time.
@@ -169,12 +169,12 @@ enum Command {
     },
     /// Shows a run with its attempts.
     Run {
-        /// Which.
+        /// Id of the run.
         id: String,
     },
     /// Runs a dead letter again.
     Retry {
-        /// Which run.
+        /// Id of the run.
         id: String,
     },
     /// Shows what is due, overdue, running and failing, and the nodes.
@@ -195,21 +195,23 @@ enum Command {
     Import(Import),
     /// Prints completions for a shell.
     Completions {
-        /// Which shell.
+        /// Shell to complete in.
         shell: Shell,
     },
 }
 
 #[derive(Debug, Subcommand)]
 enum Import {
-    /// Of a crontab(5): each line becomes a schedule that calls back with the command as body.
+    /// Import a crontab(5): each line becomes a schedule that calls back with the command as body.
     ///
-    /// What is wrong with a line is said, and nothing is imported. The key of a line is worked out
-    /// from its number, so a second import changes what the first has made.
+    /// If a line is wrong, the command says so and imports nothing. The key of a line is the first
+    /// word of its command and a hash of its time, zone, user, command and input. So a second
+    /// import leaves what it finds again, wherever the line stands now, makes what is new, and
+    /// removes what is gone. Lines that say the same are counted: `-2`, `-3`.
     Crontab {
         /// The file.
         file: PathBuf,
-        /// What is called, in which `{key}`, `{line}` and `{user}` are replaced.
+        /// URL to call, in which `{key}`, `{line}` (its number) and `{user}` are replaced.
         #[arg(long)]
         to: String,
         /// `user` as `crontab -e` has it, or `system` with users before the commands.
@@ -218,7 +220,7 @@ enum Import {
         /// The zone of lines without CRON_TZ above them; the system's if it is missing.
         #[arg(long)]
         zone: Option<String>,
-        /// What keys begin with.
+        /// Prefix of the keys.
         #[arg(long, default_value = "crontab-")]
         prefix: String,
         #[command(flatten)]
@@ -226,15 +228,15 @@ enum Import {
     },
 }
 
-/// Which part of a list.
+/// Part of a list.
 #[derive(Args, Debug)]
 struct Page {
-    /// How many at most.
+    /// Most items.
     #[arg(long, default_value_t = 100)]
     limit: usize,
 }
 
-/// Whether to do it.
+/// Consent to a change.
 #[derive(Args, Debug)]
 struct Consent {
     /// Shows the difference and does nothing.
@@ -251,7 +253,7 @@ struct Define {
     /// The definition as JSON, in a file; `-` for standard input. Instead of the flags below.
     #[arg(short, long, conflicts_with_all = ["cron", "every", "at", "after", "to"])]
     file: Option<PathBuf>,
-    /// By a crontab(5) expression.
+    /// Repeat by a crontab(5) expression.
     #[arg(long, conflicts_with_all = ["every", "at", "after"])]
     cron: Option<String>,
     /// The zone of the expression.
@@ -269,28 +271,32 @@ struct Define {
     /// The URL that is called.
     #[arg(long)]
     to: Option<String>,
-    /// How it is called.
+    /// HTTP method.
     #[arg(long, default_value = "POST")]
     method: String,
     /// A header, as `Name: value`. May be given again.
     #[arg(long = "header", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// A header whose value is a secret of the service's configuration, as `Name: SECRET`. May be
+    /// given again.
+    #[arg(long = "secret-header", value_parser = header)]
+    secret_headers: Vec<(String, String)>,
     /// The body; `@FILE` for a file's.
     #[arg(long, default_value = "")]
     body: String,
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     #[arg(long)]
     timeout: Option<String>,
-    /// How many attempts, with pauses of a second at first and five minutes at last.
+    /// Number of attempts, with the default pauses.
     #[arg(long)]
     attempts: Option<u32>,
-    /// What becomes of missed times: `skip`, `coalesce`, or `catch-up=N`.
+    /// Policy for missed times: `skip`, `coalesce`, or `catch-up=N`.
     #[arg(long, value_parser = missed)]
     missed: Option<MissedPolicy>,
-    /// What becomes of times that overlap: `allow`, `skip`, or `queue=N`.
+    /// Policy for times that overlap: `allow`, `skip`, or `queue=N`.
     #[arg(long, value_parser = overlap)]
     overlap: Option<OverlapPolicy>,
-    /// How much later than its time it may be due.
+    /// Maximum random delay of a run.
     #[arg(long)]
     jitter: Option<String>,
     /// Makes it so that it does not happen before it is enabled.
@@ -325,13 +331,13 @@ fn word(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-/// What a command comes to.
+/// Result of a command.
 type Done = Result<ExitCode, Failure>;
 
-/// Why a command was not carried out.
+/// Error of a command.
 #[derive(Debug)]
 enum Failure {
-    /// It cannot be understood; nothing was asked.
+    /// The command cannot be understood; nothing was asked.
     Usage(String),
     /// The service refused it, or was not reached.
     Refused(String),
@@ -484,8 +490,20 @@ async fn make_so(
 ) -> Done {
     let asked = [("prefix", prune.filter(|prefix| !prefix.is_empty() && wanted.all_begin(prefix)))];
     let path = ["v1", "apps", app, "schedules"];
-    let there = remote.list(&path, &asked, usize::MAX).await?;
-    let steps = apply::plan(wanted, &there, prune)?;
+    let mut there = remote.list(&path, &asked, usize::MAX).await?;
+    for item in there.as_array_mut().into_iter().flatten() {
+        // A list leaves bodies out.
+        let key = item["key"].as_str().filter(|key| wanted.schedules.contains_key(*key));
+        if let Some(key) = key.filter(|_| item["callback"]["body_bytes"].is_number()) {
+            *item = remote.get(remote.url(path.into_iter().chain([key]), &[])).await?;
+        }
+    }
+    let mut steps = Vec::new();
+    for step in apply::plan(wanted, &there, prune)? {
+        if !step.is_done(remote, remote.url(path, &[])).await? {
+            steps.push(step);
+        }
+    }
     print(&apply::shown(&steps))?;
     if steps.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -529,14 +547,15 @@ impl Define {
             Some(file) => String::from_utf8(read(Path::new(file))?)?,
             None => self.body.clone(),
         };
-        let headers: BTreeMap<_, _> = self.headers.iter().cloned().collect();
-        let retry = self.attempts.map(|attempts| RetryPolicy {
-            attempts,
-            first: "1s".to_owned(),
-            longest: "5m".to_owned(),
-        });
+        let values = self.headers.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+        let secrets = self.secret_headers.iter().cloned();
+        let secrets = secrets.map(|(name, secret)| (name, Header::Secret { secret }));
+        let headers: BTreeMap<_, _> = values.chain(secrets).collect();
+        let retry =
+            self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
         let method = self.method.clone();
-        let callback = Callback { method, url, headers, body, timeout: self.timeout.clone() };
+        let timeout = self.timeout.clone();
+        let callback = Callback { method, url, headers, body, body_bytes: None, timeout };
         Ok(Definition {
             when,
             callback,

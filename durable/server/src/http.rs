@@ -1,9 +1,11 @@
 //! Connections, and their limits.
 //!
 //! A client is cut that is slow to send a head or a body, slow to read its answer, or silent for
-//! long; see [`Limits`]. What waits here waits by the service's own timers.
+//! long; see [`Limits`]. Where there is no room for another client, or no memory for an answer,
+//! clients are cut sooner. What waits here waits by the service's own timers.
 
 mod limits;
+mod room;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -17,32 +19,50 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use futures_util::future::{Either, select};
+use axum::response::IntoResponse as _;
+use futures_util::future::select;
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tourbillon::Timer;
 use tower::ServiceExt as _;
 
 pub use limits::Limits;
 use limits::Watch;
+use room::{Room, Seat};
 use socket::Socket;
 
-use crate::api::Problem;
+use crate::answers::{Answers, Counted};
+use crate::api::{Problem, Reached};
+use crate::descriptors;
 
 /// The longest head of a request, in bytes; hyper's least is 8 KiB.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// For how long answers are waited for once the service stops.
+/// Time for which answers are awaited once the service stops.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pause after a connection could not be accepted, as when there are no file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The largest body whose memory is not counted.
+const SMALL: u64 = 1024;
+
+/// State that the connections of a service share.
+#[derive(Clone)]
+struct Server {
+    router: Router,
+    timer: Timer,
+    limits: Limits,
+    /// For what they answer.
+    answers: Arc<Answers>,
+}
 
 /// Serves until `stop` is ready, and then what is being answered.
 pub async fn serve(
@@ -50,57 +70,74 @@ pub async fn serve(
     router: Router,
     timer: &Timer,
     limits: Limits,
+    answers: Arc<Answers>,
     stop: impl Future<Output = ()>,
 ) {
-    let mut stop = pin!(stop);
     let (stops, stopped) = watch::channel(false);
-    let room = Arc::new(Semaphore::new(limits.connections));
-    let accept = async |timer: &Timer| -> (_, OwnedSemaphorePermit) {
+    let room = Room::new(limits.connections, Arc::clone(&answers));
+    let server = Server { router, timer: timer.clone(), limits, answers };
+    let accepts = async {
+        let mut was_full = false;
         loop {
-            let permit = Arc::clone(&room).acquire_owned().await.expect("it is never closed");
-            match listener.accept().await {
-                Ok((stream, _)) => return (stream, permit),
-                Err(error) => {
-                    tracing::warn!(%error, "no connection could be accepted");
-                    timer.sleep(PAUSE).await;
-                }
+            let stream = accept(&listener, timer, &room).await;
+            if room.is_full() && !std::mem::replace(&mut was_full, true) {
+                let connections = limits.connections;
+                tracing::warn!(connections, "no room for further clients: idle ones are cut");
             }
+            let seat = room.seat().await;
+            let (server, stopped) = (server.clone(), stopped.clone());
+            tokio::spawn(async move {
+                let _ = stream.set_nodelay(true);
+                let reached = stream.local_addr().ok().map(|address| Reached(address.ip()));
+                connection(stream, server, seat, reached, stopped).await;
+            });
         }
     };
-    loop {
-        let Either::Left(((stream, permit), _)) = select(pin!(accept(timer)), stop.as_mut()).await
-        else {
-            break;
-        };
-        let (router, timer, stopped) = (router.clone(), timer.clone(), stopped.clone());
-        tokio::spawn(async move {
-            let _ = stream.set_nodelay(true);
-            connection(stream, router, &timer, limits, stopped).await;
-            drop(permit);
-        });
-    }
+    // It ends when something is ready, which is only ever `stop`.
+    select(pin!(select(pin!(accepts), pin!(room.relieve()))), pin!(stop)).await;
     drop(listener);
     stops.send_replace(true);
-    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    let _ = timer.timeout(PATIENCE, room.acquire_many(all)).await;
+    let _ = timer.timeout(PATIENCE, room.empty(limits.connections)).await;
+}
+
+/// Accepts a client, however often that fails first.
+async fn accept(listener: &TcpListener, timer: &Timer, room: &Room) -> TcpStream {
+    let mut is_told = false;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(%error, "no connection can be accepted");
+                }
+                if descriptors::is_shortage(&error) {
+                    room.make_room();
+                }
+                timer.sleep(PAUSE).await;
+            }
+        }
+    }
 }
 
 /// Serves one client to the end.
 async fn connection<S>(
     stream: S,
-    router: Router,
-    timer: &Timer,
-    limits: Limits,
+    server: Server,
+    mut seat: Seat,
+    reached: Option<Reached>,
     mut stopped: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let watch = Arc::new(Watch::new(timer, limits));
-    let service = service_fn(|request: Request<Incoming>| {
+    let watch = Arc::new(Watch::new(&server.timer, server.limits));
+    let service = service_fn(|mut request: Request<Incoming>| {
+        if let Some(reached) = reached {
+            request.extensions_mut().insert(reached);
+        }
         // At once, and not when the future is first polled: what is read in between is of the next
         // head.
         watch.answer_begins(request.body().size_hint().exact());
-        answer(request, router.clone(), timer, limits.request, &watch)
+        answer(request, &server, &watch)
     });
     let socket = Socket::new(stream, Arc::clone(&watch));
     let mut builder = http1::Builder::new();
@@ -110,6 +147,8 @@ async fn connection<S>(
     let mut stops = pin!(async move {
         let _ = stopped.wait_for(|is| *is).await;
     });
+    let cut = seat.cut();
+    let mut cut = pin!(cut.notified());
     let mut is_stopping = false;
     // The connection first: a request that has come is served, however late this task gets to run.
     poll_fn(|cx| {
@@ -123,6 +162,11 @@ async fn connection<S>(
                 return Poll::Ready(());
             }
         }
+        seat.stands(watch.standing());
+        if cut.as_mut().poll(cx).is_ready() {
+            tracing::debug!("a client was cut to make room");
+            return Poll::Ready(());
+        }
         watch.poll_over(cx).map(|limit| tracing::debug!(?limit, "a client was cut"))
     })
     .await;
@@ -130,28 +174,46 @@ async fn connection<S>(
 
 async fn answer(
     request: Request<Incoming>,
-    router: Router,
-    timer: &Timer,
-    limit: Duration,
+    server: &Server,
     watch: &Watch,
 ) -> Result<Response<Body>, Infallible> {
     // Of a body in chunks only hyper knows where it ends, and so where the next head begins.
     let mut is_last = request.body().size_hint().exact().is_none();
-    let answer = timer.timeout(limit, router.oneshot(request.map(Body::new))).await;
-    let mut answer = match answer {
-        Ok(Ok(answer)) => answer,
+    let answer = async {
+        let Ok(answer) = server.router.clone().oneshot(request.map(Body::new)).await;
+        counted(answer, &server.answers).await
+    };
+    let mut answer = match server.timer.timeout(server.limits.request, answer).await {
+        Ok(answer) => answer,
         Err(_) => {
             is_last = true;
             let why = "the request took too long";
-            axum::response::IntoResponse::into_response(Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                why,
-            ))
+            Problem::new(StatusCode::REQUEST_TIMEOUT, why).into_response()
         }
     };
     if is_last {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    watch.answer_ends();
+    let status = answer.status();
+    watch.answer_ends(status.is_success() || status.is_redirection());
     Ok(answer)
+}
+
+/// The answer, once there is memory for it. One without a known size has no more than hyper takes
+/// of it.
+async fn counted(answer: Response<Body>, answers: &Arc<Answers>) -> Response<Body> {
+    let size = answer.body().size_hint().exact().unwrap_or(0);
+    if size <= SMALL || answer.extensions().get::<Counted>().is_some() {
+        return answer;
+    }
+    let held = answers.hold(usize::try_from(size).unwrap_or(usize::MAX)).await;
+    let (head, body) = answer.into_parts();
+    let body = match body.collect().await {
+        Ok(body) => Body::from(held.by(body.to_bytes())),
+        Err(error) => {
+            tracing::error!(%error, "an answer cannot be read");
+            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        }
+    };
+    Response::from_parts(head, body)
 }

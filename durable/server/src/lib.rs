@@ -2,8 +2,8 @@
 //!
 //! [`model`] has what the API speaks of, and how it is kept in timers and schedules of
 //! `tourbillon-durable`; [`config`] what an operator sets; [`api`] the routes; [`http`] the
-//! connections and their limits; [`callback`] the calls; [`page`] the operator's page; [`ctl`] the
-//! client on a terminal.
+//! connections and their limits; [`descriptors`] how many there may be; [`callback`] the calls;
+//! [`page`] the operator's page; [`ctl`] the client on a terminal.
 //!
 //! # How the parts meet
 //!
@@ -18,15 +18,19 @@
 //! - [`page::routes`] are merged into the routes of [`api`], and need no token.
 //! - Whatever waits does so by [`Service::timer`].
 
+mod answers;
 pub mod api;
 pub mod callback;
 pub mod config;
 pub mod ctl;
+pub mod descriptors;
 pub mod http;
 pub mod metrics;
 pub mod model;
 pub mod page;
+mod private;
 mod quota;
 mod service;
 
+pub use answers::Answers;
 pub use service::{Service, open};

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tourbillon::Timer;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
-use tourbillond::{Service, api, callback, http, open};
+use tourbillond::{Service, api, callback, descriptors, http, open};
 
 /// Calls back over HTTP, at a time or by cron, from one node or many.
 ///
@@ -40,6 +40,7 @@ A file:
   listen = \"0.0.0.0:8321\"
   store = \"postgres://timers:secret@db/timers\"
   keep = \"14d\"
+  hosts = [\"timers.example.com\"]  # what requests name as their host, beside the address
 
   [admin]                         # tokens for all apps
   tokens = [{ sha256 = \"9f86d0...\", scope = \"read\" }]
@@ -51,6 +52,9 @@ A file:
   networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
   secrets = [\"signs callbacks\"]
 
+  [apps.billing.header_secrets]   # values of headers, which callbacks name
+  ledger = { value = \"Bearer 8f1c..\", hosts = [\"ledger.example.com\"] }
+
 SIGHUP has apps and tokens read again; if the file is wrong, the old ones stay in force.
 SIGTERM and SIGINT stop in good order: no further callback starts, and those that run finish.";
 
@@ -58,7 +62,7 @@ SIGTERM and SIGINT stop in good order: no further callback starts, and those tha
 enum Command {
     /// Prints a new token, and the line for the file that goes with it.
     Token {
-        /// Whether it lets change, too.
+        /// Permit changes, too.
         #[arg(long)]
         write: bool,
     },
@@ -93,8 +97,18 @@ fn token(write: bool) -> Result<(), Box<dyn Error>> {
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let (settings, config) = config::load(flags)?;
     log(&settings)?;
+    if let Some(warning) = &settings.exposed {
+        tracing::warn!("{warning}");
+    }
+    let limit = descriptors::raise();
+    let connections = settings.connections.min(descriptors::share());
+    if connections < settings.connections {
+        let asked = settings.connections;
+        tracing::warn!(limit, connections, asked, "fewer connections: descriptors are limited");
+    }
+    let limits = http::Limits { connections, ..http::Limits::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
-    runtime.block_on(serve(flags, &settings, config))
+    runtime.block_on(serve(flags, &settings, config, limits))
 }
 
 fn log(settings: &Settings) -> Result<(), Box<dyn Error>> {
@@ -107,7 +121,12 @@ fn log(settings: &Settings) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn serve(flags: &Flags, settings: &Settings, config: Config) -> Result<(), Box<dyn Error>> {
+async fn serve(
+    flags: &Flags,
+    settings: &Settings,
+    config: Config,
+    limits: http::Limits,
+) -> Result<(), Box<dyn Error>> {
     let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [terminate, interrupt] = ends;
     let (mut terminate, mut interrupt) = (terminate?, interrupt?);
@@ -119,7 +138,7 @@ async fn serve(flags: &Flags, settings: &Settings, config: Config) -> Result<(),
     let store = open(&settings.store)?;
     let service = Service::start(store, config, &timer)?;
     callback::start(&service);
-    tokio::spawn(reload(flags.clone(), hangup, Arc::clone(&service)));
+    tokio::spawn(reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service)));
     let (keeper, keep) = (Arc::clone(&service), settings.keep);
     tokio::spawn(async move { keeper.forget(keep).await });
     let address = listener.local_addr()?;
@@ -134,18 +153,27 @@ async fn serve(flags: &Flags, settings: &Settings, config: Config) -> Result<(),
         tracing::info!("stopping");
         service.begin_stop();
     };
-    let limits = http::Limits { connections: settings.connections, ..http::Limits::default() };
-    http::serve(listener, api::router(Arc::clone(&service)), &timer, limits, stop).await;
+    let (router, answers) = (api::router(Arc::clone(&service)), Arc::clone(&service.answers));
+    http::serve(listener, router, &timer, limits, answers, stop).await;
     service.stop().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Reads apps and tokens again at each SIGHUP.
-async fn reload(flags: Flags, mut hangup: Signal, service: Arc<Service>) {
+/// Reads apps and tokens again at each SIGHUP. `warned` is what the log says of the file already.
+async fn reload(
+    flags: Flags,
+    mut warned: Option<String>,
+    mut hangup: Signal,
+    service: Arc<Service>,
+) {
     while hangup.recv().await.is_some() {
         match config::load(&flags) {
-            Ok((_, config)) => {
+            Ok((Settings { exposed, .. }, config)) => {
+                if let Some(warning) = exposed.filter(|exposed| warned.as_ref() != Some(exposed)) {
+                    tracing::warn!("{warning}");
+                    warned = Some(warning);
+                }
                 tracing::info!(apps = config.apps.len(), "configuration read again");
                 service.reload(config);
             }

@@ -1,52 +1,105 @@
-//! What a node counts and measures, for Prometheus and for the page.
+//! Metrics of a node, for Prometheus and for the page.
 //!
-//! | metric | kind | labels | what |
-//! |---|---|---|---|
-//! | `tourbillond_callbacks_total` | counter | `app`, `outcome` | attempts that ended: `succeeded`, `retried`, `dead`, `given_up` |
-//! | `tourbillond_postponed_total` | counter | `app`, `limit` | attempts put off by a limit: of a `host`, or the `rate` |
-//! | `tourbillond_running` | gauge | `app` | callbacks that run |
-//! | `tourbillond_callback_seconds` | histogram | `app` | how long a callback took |
-//! | `tourbillond_lateness_seconds` | histogram | `app` | how long after it was due a callback started |
-//! | `tourbillond_lateness_quantile_seconds` | gauge | `quantile` | of this node since it started: 0.5, 0.9, 0.99, 0.9999 |
-//! | `tourbillond_schedules` | gauge | `state` | of the cluster: `enabled`, `disabled` |
-//! | `tourbillond_overdue` | gauge | | of the cluster: attempts that are due and not claimed |
-//!
-//! Lateness is by the database's clock up to the claim, and by the node's from then on.
+//! `OPERATIONS.md` has the list. Labels have values of the configuration and of this code alone, so
+//! that their number is bounded. Lateness is by the database's clock up to the claim, and by the
+//! node's from then on.
+
+#[cfg(target_os = "linux")]
+mod process;
+mod requests;
+mod timed;
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+pub(crate) use requests::count;
+pub(crate) use timed::Timed;
+
 use crate::model::{Bucket, Lateness};
+
+const CALLBACKS: &str = "tourbillond_callbacks_total";
+const POSTPONED: &str = "tourbillond_postponed_total";
+const RUNNING: &str = "tourbillond_running";
+const CALLBACK_SECONDS: &str = "tourbillond_callback_seconds";
+const LATENESS_SECONDS: &str = "tourbillond_lateness_seconds";
+const CLAIM_LATENESS_SECONDS: &str = "tourbillon_durable_lateness_seconds";
+const SCHEDULES: &str = "tourbillond_schedules";
+const OVERDUE: &str = "tourbillond_overdue";
+const REQUESTS: &str = "tourbillond_requests_total";
+const REQUEST_SECONDS: &str = "tourbillond_request_seconds";
+const DATABASE_SECONDS: &str = "tourbillond_database_seconds";
+const DATABASE_ERRORS: &str = "tourbillond_database_errors_total";
+const BUILD: &str = "tourbillond_build_info";
 
 /// Upper ends of the buckets for Prometheus, in seconds.
 const SECONDS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0];
 
-const QUANTILES: [(&str, f64); 4] =
-    [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("0.9999", 0.9999)];
-
-/// How late this node's callbacks started.
+/// Lateness of this node's callbacks.
 static LATE: Spans = Spans::new();
 
-/// Where metrics are collected: once in a process.
+/// Recorder of metrics: one in a process.
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Starts to collect. If something else collects in this process already, it goes on to.
 pub fn collect() {
     COLLECTED.get_or_init(|| {
         let mut builder = PrometheusBuilder::new();
-        for name in ["callback_seconds", "lateness_seconds"] {
-            let name = Matcher::Suffix(name.to_owned());
-            builder = builder.set_buckets_for_metric(name, &SECONDS).expect("there are buckets");
-        }
+        // Every histogram is of seconds.
+        let name = Matcher::Suffix("_seconds".to_owned());
+        builder = builder.set_buckets_for_metric(name, &SECONDS).expect("there are buckets");
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
-        metrics::set_global_recorder(recorder).is_ok().then_some(handle)
+        let is_ours = metrics::set_global_recorder(recorder).is_ok();
+        describe();
+        is_ours.then_some(handle)
     });
+}
+
+/// Says of each metric what it is.
+fn describe() {
+    describe_counter!(CALLBACKS, Unit::Count, "Attempts that ended, by app and outcome.");
+    describe_counter!(
+        POSTPONED,
+        Unit::Count,
+        "Attempts postponed by a limit or a shortage, by app and limit."
+    );
+    describe_gauge!(RUNNING, Unit::Count, "Callbacks that run, by app.");
+    describe_histogram!(CALLBACK_SECONDS, Unit::Seconds, "Duration of callbacks, by app.");
+    describe_histogram!(
+        LATENESS_SECONDS,
+        Unit::Seconds,
+        "Time from when a callback was due to its start, by app."
+    );
+    describe_histogram!(
+        CLAIM_LATENESS_SECONDS,
+        Unit::Seconds,
+        "Time from when a timer was due to its claim, by the clock of the database."
+    );
+    describe_gauge!(SCHEDULES, Unit::Count, "Schedules of the cluster, by state.");
+    describe_gauge!(OVERDUE, Unit::Count, "Attempts of the cluster that are due and not claimed.");
+    describe_counter!(REQUESTS, Unit::Count, "Requests, by route, method and status.");
+    describe_histogram!(
+        REQUEST_SECONDS,
+        Unit::Seconds,
+        "Time from the head of a request to the head of its answer, by route and method."
+    );
+    describe_histogram!(
+        DATABASE_SECONDS,
+        Unit::Seconds,
+        "Duration of calls to the database, by operation."
+    );
+    describe_counter!(DATABASE_ERRORS, Unit::Count, "Failed calls to the database, by operation.");
+    describe_gauge!(BUILD, Unit::Count, "The version that runs; the value is always 1.");
+    #[cfg(target_os = "linux")]
+    process::describe();
 }
 
 /// Moves what was measured into its buckets; until then it takes memory. Call it every few seconds.
@@ -56,24 +109,25 @@ pub fn tidy() {
     }
 }
 
-/// What was collected, as Prometheus reads it. Empty if nothing [collects](collect) here.
+/// Returns what was collected, as Prometheus reads it. Empty if nothing [collects](collect) here.
 pub fn text() -> String {
     let Some(Some(handle)) = COLLECTED.get() else { return String::new() };
-    for (name, quantile) in QUANTILES {
-        let late = LATE.quantile(quantile).as_secs_f64();
-        gauge!("tourbillond_lateness_quantile_seconds", "quantile" => name).set(late);
+    gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1);
+    #[cfg(target_os = "linux")]
+    if let Err(error) = process::read() {
+        tracing::debug!(%error, "the process could not be measured");
     }
     handle.render()
 }
 
 /// Takes note of what the database has.
 pub fn found(enabled: u64, disabled: u64, overdue: u64) {
-    gauge!("tourbillond_schedules", "state" => "enabled").set(enabled as f64);
-    gauge!("tourbillond_schedules", "state" => "disabled").set(disabled as f64);
-    gauge!("tourbillond_overdue").set(overdue as f64);
+    gauge!(SCHEDULES, "state" => "enabled").set(enabled as f64);
+    gauge!(SCHEDULES, "state" => "disabled").set(disabled as f64);
+    gauge!(OVERDUE).set(overdue as f64);
 }
 
-/// How late this node's callbacks started, since it started.
+/// Returns how late this node's callbacks started, since it started.
 pub fn lateness() -> Lateness {
     let ms = |quantile| LATE.quantile(quantile).as_secs_f64() * 1e3;
     let mut histogram = Vec::with_capacity(SECONDS.len() + 1);
@@ -88,7 +142,7 @@ pub fn lateness() -> Lateness {
     Lateness { p50: ms(0.5), p90: ms(0.9), p99: ms(0.99), p9999: ms(0.9999), histogram }
 }
 
-/// What is counted of one app.
+/// Meters of one app.
 #[derive(Clone)]
 pub(crate) struct Meters {
     pub(crate) succeeded: Counter,
@@ -97,6 +151,7 @@ pub(crate) struct Meters {
     pub(crate) given_up: Counter,
     pub(crate) postponed_by_host: Counter,
     pub(crate) postponed_by_rate: Counter,
+    pub(crate) postponed_by_shortage: Counter,
     pub(crate) running: Gauge,
     took: Histogram,
     late: Histogram,
@@ -105,14 +160,9 @@ pub(crate) struct Meters {
 impl Meters {
     pub(crate) fn new(app: &str) -> Self {
         let app = || app.to_owned();
-        let ended = |outcome: &'static str| {
-            let name = "tourbillond_callbacks_total";
-            counter!(name, "app" => app(), "outcome" => outcome)
-        };
-        let postponed = |limit: &'static str| {
-            let name = "tourbillond_postponed_total";
-            counter!(name, "app" => app(), "limit" => limit)
-        };
+        let ended =
+            |outcome: &'static str| counter!(CALLBACKS, "app" => app(), "outcome" => outcome);
+        let postponed = |limit: &'static str| counter!(POSTPONED, "app" => app(), "limit" => limit);
         Self {
             succeeded: ended("succeeded"),
             retried: ended("retried"),
@@ -120,9 +170,10 @@ impl Meters {
             given_up: ended("given_up"),
             postponed_by_host: postponed("host"),
             postponed_by_rate: postponed("rate"),
-            running: gauge!("tourbillond_running", "app" => app()),
-            took: histogram!("tourbillond_callback_seconds", "app" => app()),
-            late: histogram!("tourbillond_lateness_seconds", "app" => app()),
+            postponed_by_shortage: postponed("shortage"),
+            running: gauge!(RUNNING, "app" => app()),
+            took: histogram!(CALLBACK_SECONDS, "app" => app()),
+            late: histogram!(LATENESS_SECONDS, "app" => app()),
         }
     }
 
@@ -138,15 +189,15 @@ impl Meters {
     }
 }
 
-/// How many parts a doubling has.
+/// Parts of a doubling.
 const PARTS: usize = 16;
 
-/// How many doublings of a microsecond there are: up to an hour and more.
+/// Doublings of a microsecond: up to an hour and more.
 const DOUBLINGS: usize = 33;
 
 /// Spans, counted in buckets that are a sixteenth of their value wide.
 struct Spans {
-    /// ORDERING: Relaxed throughout; a count is only ever read for itself.
+    /// Counts by bucket. Each is only ever read for itself.
     counts: [AtomicU64; PARTS * DOUBLINGS],
 }
 
@@ -178,18 +229,21 @@ impl Spans {
     }
 
     fn count(&self, span: Duration) {
-        self.counts[Self::bucket(span)].fetch_add(1, Relaxed);
+        // ORDERING: Relaxed; a count publishes nothing but itself.
+        self.counts[Self::bucket(span)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many are shorter than `span`, within the width of a bucket.
+    /// Returns how many are shorter than `span`, within the width of a bucket.
     fn below(&self, span: Duration) -> u64 {
         let last = if span == Duration::MAX { self.counts.len() } else { Self::bucket(span) };
-        self.counts[..last].iter().map(|count| count.load(Relaxed)).sum()
+        // ORDERING: Relaxed; as in `count`.
+        self.counts[..last].iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// What a part of them did not exceed: the end of a bucket. Zero if there is none.
+    /// Returns what a part of them did not exceed: the end of a bucket. Zero if there is none.
     fn quantile(&self, quantile: f64) -> Duration {
-        let counts = self.counts.each_ref().map(|count| count.load(Relaxed));
+        // ORDERING: Relaxed; as in `count`.
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let all = counts.iter().sum::<u64>();
         let rank = ((all as f64 * quantile).ceil() as u64).max(1);
         let mut seen = 0;

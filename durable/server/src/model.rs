@@ -1,9 +1,12 @@
-//! What the API speaks of, as JSON.
+//! Types of the API, as JSON.
 //!
 //! A definition that repeats (`cron`, `every`) is a schedule of `tourbillon-durable`; one that
 //! happens once (`at`, `after`) is a timer. Both have the name `APP/KEY`, the kind `http.APP`, and
-//! a [`Stored`] as payload. A timer's id is worked out from its name, so a key is used once: a
-//! create that is repeated after it fired makes no second one.
+//! a [`Stored`] as payload. A timer's id is worked out from its name, so a create that is repeated
+//! after it fired makes no second one. Once a key is free again, by a DELETE, the next timer's id
+//! is worked out from that of the last.
+
+mod header;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,6 +18,13 @@ use tourbillon_durable::{Time, TimerId};
 use utoipa::ToSchema;
 
 use crate::config::Limits;
+pub use header::{Header, MASK, is_sensitive};
+
+/// Time that one attempt may take if its definition does not say.
+pub const TIMEOUT: &str = "10s";
+
+/// Lateness within which an occurrence is on time if its definition does not say.
+pub const ON_TIME_WITHIN: &str = "1m";
 
 /// When something is to happen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -30,11 +40,11 @@ pub enum When {
     After(AfterWhen),
 }
 
-/// By a cron expression.
+/// Schedule by a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CronWhen {
-    /// As in crontab(5).
+    /// Expression as in crontab(5).
     pub cron: String,
     /// A name of the zone database; `UTC` if it is missing.
     #[serde(default = "utc")]
@@ -66,7 +76,7 @@ pub struct AfterWhen {
 }
 
 impl<'de> Deserialize<'de> for When {
-    /// By hand, as an error of serde's own for an enum without a tag names no field.
+    /// Reads by hand, as an error of serde's own for an enum without a tag names no field.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -97,7 +107,7 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// What is called.
+/// HTTP request of a callback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Callback {
@@ -108,12 +118,16 @@ pub struct Callback {
     pub url: String,
     /// Further headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, Header>,
     /// The body, in which `{{key}}`, `{{schedule}}`, `{{app}}`, `{{scheduled_for}}` and
     /// `{{attempt}}` are replaced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
-    /// How long one attempt may take; `10s` if it is missing.
+    /// Bytes of the body, in a list, which leaves it out. Not in a definition.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[schema(read_only)]
+    pub body_bytes: Option<usize>,
+    /// Time limit of one attempt; `10s` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
 }
@@ -122,19 +136,57 @@ fn post() -> String {
     "POST".to_owned()
 }
 
-/// What becomes of attempts that fail.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+/// Policy for attempts that fail. A field that is not given is filled in when it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RetryPolicy {
-    /// How many attempts, the first included.
+    /// Number of attempts, the first included: 1 to 1,000.
+    #[schema(required = false, default = 5)]
     pub attempts: u32,
-    /// The pause after the first failure; it doubles with each.
+    /// Pause after the first failure; it doubles with each. At least `1s` if there is more than one
+    /// attempt. If it is not given, `10s`, or `longest` if that is shorter.
+    #[schema(required = false, default = "10s")]
     pub first: String,
-    /// The longest pause.
+    /// Longest pause, a day at most. If it is not given, `2m`, or `first` if that is longer.
+    #[schema(required = false, default = "2m")]
     pub longest: String,
 }
 
-/// What becomes of occurrences that no node was there for.
+impl Default for RetryPolicy {
+    /// Returns the policy of a definition that has none: five attempts in two and a half minutes.
+    fn default() -> Self {
+        Self { attempts: 5, first: "10s".to_owned(), longest: "2m".to_owned() }
+    }
+}
+
+impl<'de> Deserialize<'de> for RetryPolicy {
+    /// Reads by hand, as the default of each pause depends on the other.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            attempts: Option<u32>,
+            first: Option<String>,
+            longest: Option<String>,
+        }
+        let Fields { attempts, first, longest } = Fields::deserialize(deserializer)?;
+        let is_longer = |one: &str, other: &str| match (span(one), span(other)) {
+            (Ok(one), Ok(other)) => one > other,
+            _ => false,
+        };
+        let default = Self::default();
+        let first = first.unwrap_or_else(|| match &longest {
+            Some(longest) if is_longer(&default.first, longest) => longest.clone(),
+            _ => default.first,
+        });
+        let longest = longest.unwrap_or_else(|| match is_longer(&first, &default.longest) {
+            true => first.clone(),
+            false => default.longest,
+        });
+        Ok(Self { attempts: attempts.unwrap_or(default.attempts), first, longest })
+    }
+}
+
+/// Policy for occurrences that no node was there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedPolicy {
@@ -146,42 +198,42 @@ pub enum MissedPolicy {
     CatchUp(u32),
 }
 
-/// What becomes of an occurrence that is due while an earlier one is not finished.
+/// Policy for an occurrence that is due while an earlier one is not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OverlapPolicy {
     /// Both run.
     Allow,
-    /// It is recorded as skipped.
+    /// Record the occurrence as skipped.
     Skip,
-    /// It waits, as one of so many at most.
+    /// Let the occurrence wait, as one of so many at most.
     Queue(u32),
 }
 
-/// What a client asks for.
+/// Definition of a schedule or a one-shot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     /// When.
     pub when: When,
-    /// What.
+    /// Request to make.
     pub callback: Callback,
-    /// Of one that repeats; `coalesce` if it is missing.
+    /// Policy for missed times. Repeating schedules only; `coalesce` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<MissedPolicy>,
-    /// Of one that repeats; how late it may be found and still be on time. A minute if missing.
+    /// Lateness up to which a run is on time. Repeating schedules only; a minute if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_time_within: Option<String>,
-    /// Of one that repeats; `allow` if it is missing.
+    /// Policy for overlapping runs. Repeating schedules only; `allow` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<OverlapPolicy>,
-    /// Of one that repeats; how much later it may be due.
+    /// Maximum random delay of a run. Repeating schedules only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
-    /// Five attempts within a few minutes if it is missing.
+    /// Policy for attempts that fail; each field of it has a default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// Whether it is to happen.
+    /// True to enable it.
     #[serde(default = "yes")]
     pub enabled: bool,
 }
@@ -190,19 +242,27 @@ fn yes() -> bool {
     true
 }
 
+impl Definition {
+    /// Returns 32 hexadecimal digits that no other definition has.
+    pub fn digest(&self) -> String {
+        let text = serde_json::to_vec(self).expect("a definition is JSON");
+        hex::encode(&Sha256::digest(text)[..16])
+    }
+}
+
 /// One attempt that has ended, as it is kept in the detail of a timer and of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Try {
-    /// Which attempt.
+    /// Number of the attempt.
     pub attempt: u32,
     /// When it started, RFC 3339.
     pub started: String,
-    /// How long it took, in milliseconds.
+    /// Time that it took, in milliseconds.
     pub ms: u64,
     /// The answer's status, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why it failed.
+    /// Reason of its failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The beginning of the answer's body.
@@ -210,67 +270,96 @@ pub struct Try {
     pub answer: String,
 }
 
-/// What is kept as the payload of a timer or schedule, as JSON.
+/// Payload of a timer or schedule, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     /// The key, for a one-shot that is made again, and has no name.
     #[serde(default)]
     pub key: String,
-    /// What the client asked for.
+    /// Definition that the client sent.
     pub definition: Definition,
     /// When it was made, RFC 3339.
     pub created: String,
-    /// Of one that happens once: when, in microseconds since the Unix epoch.
+    /// Time of a one-shot, in microseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_us: Option<i64>,
     /// The trace that the client's request belongs to, as in W3C's `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// What XTimer's routes keep beside.
+    /// Data of XTimer's routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtimer: Option<XTimer>,
 }
 
-/// What XTimer's routes keep beside a definition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Parts of XTimer's timer that its definition does not say itself.
+///
+/// The definition counts. What is kept of it as it came is shown again as long as the definition
+/// still says the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XTimer {
-    /// A name, which need not be the only one of its kind.
+    /// Name of XTimer's app, if it is kept in an app of another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Name of the timer, which others may have too.
     pub name: String,
-    /// Who made it.
+    /// Name of the timer's creator.
     pub creator: String,
     /// The expression, as it came.
     pub cron: String,
-    /// The headers, as they came.
+    /// The method, as it came.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub method: String,
+    /// The headers, as they came: each value is a line of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<String, Vec<String>>,
+    /// The body, as it came with a method that sends none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub body: String,
+}
+
+impl XTimer {
+    /// Returns the lines of a header that has this value by its definition.
+    pub fn lines<'a>(&'a self, name: &str, value: &'a str) -> Vec<&'a str> {
+        match self.header.get(name) {
+            Some(lines) if lines.join(", ") == value => lines.iter().map(String::as_str).collect(),
+            _ => vec![value],
+        }
+    }
+
+    /// Returns it as the API shows it; `None` if the key has no number.
+    pub fn view(self, key: &str) -> Option<XTimerView> {
+        let id = key.strip_prefix(XTIMER)?.parse().ok()?;
+        let Self { app, name, creator, .. } = self;
+        Some(XTimerView { id, app, name, creator })
+    }
 }
 
 /// The state of a schedule or of a one-shot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It repeats, and goes on.
+    /// Repeats, and is enabled.
     Enabled,
-    /// It does not happen until it is enabled.
+    /// Does not happen until it is enabled.
     Disabled,
-    /// It happens once, and waits for its time, or for another attempt.
+    /// One-shot that waits for its time, or for another attempt.
     Pending,
-    /// It happens once, and an attempt runs.
+    /// One-shot whose attempt runs.
     Running,
-    /// It happened once, and an attempt succeeded.
+    /// One-shot that succeeded.
     Succeeded,
-    /// It happened once, and its last attempt failed.
+    /// One-shot whose last attempt failed.
     Dead,
-    /// It was to happen once, and never did.
+    /// One-shot that never ran.
     Skipped,
-    /// It was to happen once, and was taken back.
+    /// One-shot that was taken back.
     Cancelled,
 }
 
 /// A definition, and how it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Schedule {
-    /// Whose it is.
+    /// App of the schedule.
     pub app: String,
     /// Its key in the app.
     pub key: String,
@@ -278,7 +367,7 @@ pub struct Schedule {
     pub id: String,
     /// Changes with each change; for `If-Match`.
     pub version: u64,
-    /// How it stands.
+    /// State of the schedule.
     pub state: State,
     /// The next times, five at most.
     pub next: Vec<String>,
@@ -287,34 +376,52 @@ pub struct Schedule {
     pub created: Option<String>,
     /// When it happens.
     pub when: When,
-    /// What is called; not kept of a one-shot that is over, unless it is dead.
+    /// Request to make; not kept for a one-shot that is over, unless it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<Callback>,
-    /// As in the definition.
+    /// Policy for missed times, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<MissedPolicy>,
-    /// As in the definition.
+    /// Lateness up to which a run is on time, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_time_within: Option<String>,
-    /// As in the definition.
+    /// Policy for overlapping runs, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<OverlapPolicy>,
-    /// As in the definition.
+    /// Maximum random delay of a run, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
-    /// As in the definition.
+    /// Policy for failed attempts, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// Whether it is to happen, now.
+    /// True if it is enabled.
     pub enabled: bool,
+    /// Identity by XTimer's routes, if they made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xtimer: Option<XTimerView>,
+}
+
+/// Timer of XTimer, whatever it is changed to by other routes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct XTimerView {
+    /// Number of the timer.
+    pub id: u64,
+    /// Name of XTimer's app; missing if it is that of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Name of the timer; not unique.
+    pub name: String,
+    /// Name of the timer's creator.
+    pub creator: String,
 }
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
-    /// What is on it.
+    /// Items of the page.
     pub items: Vec<T>,
-    /// The `cursor` of the next; without one this was the last.
+    /// The `cursor` of the next page; without one this was the last. A page may end before its
+    /// `limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -324,34 +431,56 @@ pub struct Page<T> {
 pub struct Occurrence {
     /// When, RFC 3339.
     pub at: String,
-    /// What the clock on the wall shows then.
+    /// Time that a clock in the zone shows then.
     pub local: String,
-    /// How far that clock is from UTC.
+    /// Offset of that clock from UTC.
     pub offset: String,
-    /// What the change of that clock has to do with it.
+    /// Effect of a change of that clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
 }
 
-/// What daylight saving does to an occurrence.
+/// Effect of daylight saving on an occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// It stands for times that the clock skips.
+    /// Stands for times that the clock skips.
     Gap,
     /// The clock shows this time twice.
     Fold,
 }
 
-/// What a token may see.
+/// App, as a token may see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AppView {
     /// The app.
     pub name: String,
-    /// How much it may have.
+    /// Limits of the app.
     pub limits: Limits,
-    /// Whether the token lets change it.
+    /// Names of the secrets that headers of its callbacks can have.
+    pub header_secrets: Vec<String>,
+    /// Values for fields that a definition leaves out.
+    pub defaults: Defaults,
+    /// True if the token permits changes.
     pub write: bool,
+}
+
+/// Defaults of a definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Defaults {
+    /// Time limit of one attempt.
+    pub timeout: String,
+    /// Lateness that is still on time.
+    pub on_time_within: String,
+    /// Policy for attempts that fail.
+    pub retry: RetryPolicy,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        let [timeout, on_time_within] = [TIMEOUT, ON_TIME_WITHIN].map(str::to_owned);
+        Self { timeout, on_time_within, retry: RetryPolicy::default() }
+    }
 }
 
 /// An attempt that runs still, and is not interrupted.
@@ -359,25 +488,25 @@ pub struct AppView {
 pub struct Attempt {
     /// The run.
     pub run: String,
-    /// Which attempt.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
-/// What was stopped.
+/// Schedule that was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stopped {
     /// Attempts that run still. No other starts.
     pub running: Vec<Attempt>,
 }
 
-/// What was made.
+/// Run that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Made {
     /// The run.
     pub id: String,
 }
 
-/// How many runs ended in each way within the last hour.
+/// Runs that ended within the last hour, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Outcomes {
     /// An attempt succeeded.
@@ -395,61 +524,82 @@ pub struct Outcomes {
 pub struct Node {
     /// Its identity, which is another after each start.
     pub id: String,
-    /// Whether it is the one that answers.
+    /// True for the node that answers.
     pub this: bool,
-    /// How often it joined.
+    /// Number of times that it joined.
     pub epoch: u64,
     /// When it last said that it lives, RFC 3339.
     pub beat: String,
     /// When its lease ends if it says so no more, RFC 3339.
     pub expires: String,
-    /// How far its clock is ahead of the database's, in milliseconds; of the node that answers.
+    /// Time by which its clock is ahead of the database's, in milliseconds. Only of the node that
+    /// answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset_ms: Option<i64>,
 }
 
-/// How the service stands.
+/// State of the service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Overview {
     /// The database's clock, RFC 3339.
     pub now: String,
-    /// How many runs are due and not running.
+    /// Number of runs that are due and not running.
     pub overdue: u64,
-    /// How many run.
+    /// Number of runs whose attempt runs.
     pub running: u64,
-    /// How many are due in each minute of the next hour.
+    /// Runs that are due in each minute of the next hour.
     pub pending_next_hour: Vec<u64>,
-    /// How many schedules go on.
+    /// Number of enabled schedules.
     pub enabled: u64,
-    /// How many do not.
+    /// Number of disabled schedules.
     pub disabled: u64,
-    /// Whether there is more than was counted, so that counts are the least there is.
-    pub cut: bool,
+    /// Figures that are the least there is: more was not counted.
+    pub at_least: Vec<Figure>,
     /// The newest runs that died within the last hour.
     pub failing: Vec<Run>,
-    /// What became of runs within the last hour.
+    /// Outcomes of runs within the last hour.
     pub outcomes: Outcomes,
-    /// How late this node's callbacks start.
+    /// Lateness of this node's callbacks.
     pub lateness: Lateness,
     /// The nodes that live.
     pub nodes: Vec<Node>,
+}
+
+/// A figure of an overview that may be the least there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Runs that are due and not running.
+    Overdue,
+    /// Runs that run.
+    Running,
+    /// Runs due in each minute of the hour.
+    PendingNextHour,
+    /// Schedules that go on.
+    Enabled,
+    /// Schedules that do not.
+    Disabled,
+    /// Runs that died within the last hour.
+    Failing,
+    /// Runs by what became of them within the last hour.
+    Outcomes,
 }
 
 /// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// It waits for its time, or for another attempt.
+    /// Waits for its time, or for another attempt.
     Pending,
     /// An attempt runs.
     Running,
-    /// It is over: an attempt succeeded.
+    /// An attempt succeeded.
     Succeeded,
-    /// It is over: its last attempt failed.
+    /// Its last attempt failed.
     Dead,
-    /// It is over: it was never to run, for a reason.
+    /// Never ran, for a reason.
     Skipped,
-    /// It is over: it was taken back.
+    /// Taken back.
     Cancelled,
 }
 
@@ -458,15 +608,15 @@ pub enum RunState {
 pub struct Run {
     /// Its identity.
     pub id: String,
-    /// Whose it is.
+    /// App of the run.
     pub app: String,
-    /// Of which schedule.
+    /// Key of the schedule.
     pub key: String,
     /// When it was to happen, RFC 3339.
     pub scheduled_for: String,
-    /// How far it is.
+    /// State of the run.
     pub state: RunState,
-    /// Why it did not succeed, once it is over.
+    /// Reason for which it did not succeed, once it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the next attempt is due, RFC 3339; until it is over.
@@ -475,21 +625,21 @@ pub struct Run {
     /// When its end was recorded, RFC 3339; once it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
-    /// How often it was claimed.
+    /// Number of times that it was claimed.
     pub attempts: u32,
-    /// How many of its attempts failed.
+    /// Number of its attempts that failed.
     pub failures: u32,
-    /// Who runs it, or ran its last attempt.
+    /// Node that runs it, or ran its last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Its attempts that ended; the first and the last, if they were many.
     #[serde(default)]
     pub tries: Vec<Try>,
-    /// Whether it can be retried.
+    /// True if it can be retried.
     pub can_retry: bool,
 }
 
-/// How late callbacks start, as this node measured since it started.
+/// Lateness of callbacks, as this node measured it since it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Lateness {
     /// Half of the callbacks started within so many milliseconds after they were due.
@@ -500,7 +650,7 @@ pub struct Lateness {
     pub p99: f64,
     /// 99.99 % of them.
     pub p9999: f64,
-    /// How many there were, by lateness.
+    /// Counts by lateness.
     pub histogram: Vec<Bucket>,
 }
 
@@ -509,7 +659,7 @@ pub struct Lateness {
 pub struct Bucket {
     /// At most so many milliseconds late, and later than the bucket before; `null` for the last.
     pub le_ms: Option<f64>,
-    /// How many.
+    /// Number of callbacks.
     pub count: u64,
 }
 
@@ -544,8 +694,8 @@ pub fn rfc3339(time: Time) -> String {
     time.unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-/// What of a text from outside goes into an error.
-fn shown(text: &str) -> String {
+/// Returns what of a text from outside goes into an error.
+pub(crate) fn shown(text: &str) -> String {
     text.chars().take(64).flat_map(char::escape_debug).collect()
 }
 
@@ -564,7 +714,10 @@ pub fn app_and_key(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
 }
 
-/// The timer of a one-shot.
+/// Prefix of the keys of what XTimer's routes make; the timer's number follows.
+pub const XTIMER: &str = "xtimer.";
+
+/// The first timer of a one-shot.
 pub fn once_id(name: &str) -> TimerId {
     let hash = Sha256::digest(name.as_bytes());
     let bits = hash.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte));

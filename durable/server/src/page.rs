@@ -1,7 +1,7 @@
 //! The operator's page, embedded: `page/` as it is, without a build step.
 //!
-//! It asks the API for everything, as any other client, and nothing of any other host. Its policy
-//! ([`POLICY`]) lets it run no script but its own, and make no markup from texts.
+//! The page asks the API for everything, as any other client, and nothing of any other host. Its
+//! policy ([`POLICY`]) lets it run no script but its own, and make no markup from texts.
 
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ struct Asset {
     name: &'static str,
     content_type: &'static str,
     body: &'static str,
-    /// Of the body, quoted as in the header.
+    /// Tag of the body, quoted as in the header.
     etag: String,
 }
 

@@ -10,36 +10,48 @@ use tourbillon_durable::store::Filter;
 use crate::api::Problem;
 use crate::{Service, model};
 
-/// How long a count is believed, with what this node makes itself added.
+/// Time for which a count is believed, with what this node makes itself added.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// How many rows one call counts.
-const PAGE: u32 = 1_000;
+/// Rows that one call counts; each may have 64 KiB.
+const PAGE: u32 = 64;
 
-/// How many schedules each app has, as counted a while ago.
+/// Number of schedules of each app, as counted a while ago.
 #[derive(Debug, Default)]
 pub(crate) struct Quota {
     counts: Mutex<HashMap<String, (Instant, u32)>>,
+    /// Held while an app is counted: others wait for that count, and make none of their own.
+    counting: tokio::sync::Mutex<()>,
 }
 
 impl Quota {
     /// Fails if the app has as many as it may.
     ///
-    /// What other nodes make is seen within half a minute, so several nodes may let in more.
+    /// Schedules that other nodes make are seen within half a minute, so several nodes may let in
+    /// more.
     pub(crate) async fn check(
         &self,
         service: &Service,
         app: &str,
         limit: u32,
     ) -> Result<(), Problem> {
-        let now = service.timer.now();
-        let known = self.lock().get(app).copied();
-        let count = match known {
-            Some((at, count)) if now.duration_since(at) < FRESH => count,
-            _ => {
-                let count = count(service, app, limit).await?;
-                self.lock().insert(app.to_owned(), (now, count));
-                count
+        let known = || {
+            let (at, count) = *self.lock().get(app)?;
+            (service.timer.now().duration_since(at) < FRESH).then_some(count)
+        };
+        let count = match known() {
+            Some(count) => count,
+            None => {
+                let _counting = self.counting.lock().await;
+                match known() {
+                    Some(count) => count,
+                    None => {
+                        let now = service.timer.now();
+                        let count = count(service, app, limit).await?;
+                        self.lock().insert(app.to_owned(), (now, count));
+                        count
+                    }
+                }
             }
         };
         if count < limit {

@@ -1,28 +1,59 @@
 //! [`Service`]: what all parts share.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, broadcast, watch};
 use tourbillon::Timer;
 use tourbillon_durable::store::{Postgres, Sqlite};
 use tourbillon_durable::{Client, Engine, NodeId, Stats, Store, StoreError, Worker};
 
-use crate::api::{LIVE, Overviews};
+use crate::answers::{ANSWERS_MAX, Answers};
+use crate::api::{LIVE, Overviews, Previews};
 use crate::config::{Config, StoreAt};
+use crate::metrics::Timed;
 use crate::model::Run;
+use crate::private::{self, NOT_OWNER};
 use crate::quota::Quota;
 
-/// How many runs a slow reader of [`Service::runs`] may be behind before it misses some.
+/// Runs by which a slow reader of [`Service::runs`] may be behind before it misses some.
 const RUNS: usize = 1_024;
 
-/// How often old records are deleted.
+/// Period at which old records are deleted.
 const FORGET: Duration = Duration::from_secs(600);
 
-/// What all parts of the service share.
+/// Time for which the answer of [`Service::ready`] is kept.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Age of the last write up to which a node is ready: some beats of a second each.
+const BEAT: Duration = Duration::from_secs(4);
+
+/// Reason for which a node is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unready {
+    /// The database does not answer.
+    Away,
+    /// The database answers, and has taken no write for some time.
+    ReadOnly,
+    /// The node has no lease: it has not joined the cluster, has left it, or could not stay.
+    Alone,
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Away => "the database does not answer",
+            Self::ReadOnly => "the database takes no writes",
+            Self::Alone => "the node has no lease in the database",
+        })
+    }
+}
+
+/// State that all parts of the service share.
 pub struct Service {
-    /// What waits, waits by this.
+    /// Timer of all waits.
     pub timer: Timer,
     /// For what changes something.
     pub client: Client,
@@ -30,13 +61,18 @@ pub struct Service {
     pub reader: Client,
     /// Each attempt that ends. With nobody who listens it costs nothing.
     pub runs: broadcast::Sender<Arc<Run>>,
+    /// The memory of answers that are not read yet.
+    pub answers: Arc<Answers>,
     pub(crate) quota: Quota,
     pub(crate) overviews: Overviews,
+    pub(crate) previews: Previews,
     /// A permit for each client that follows what happens.
     pub(crate) live: Arc<Semaphore>,
     config: watch::Sender<Arc<Config>>,
     stopping: watch::Sender<bool>,
     node: NodeId,
+    /// Answer of the last look at whether the node is ready, and when that was.
+    looked: tokio::sync::Mutex<Option<(Instant, Result<(), Unready>)>>,
     /// `None` once the service is stopped.
     engine: Mutex<Option<Engine>>,
 }
@@ -52,18 +88,21 @@ impl Service {
         config: Config,
         timer: &Timer,
     ) -> Result<Arc<Self>, StoreError> {
-        let engine = Engine::builder().start(store)?;
+        let engine = Engine::builder().start(Box::new(Timed::new(store, timer)))?;
         Ok(Arc::new(Self {
             timer: timer.clone(),
             client: engine.client()?,
             reader: engine.client()?,
             runs: broadcast::channel(RUNS).0,
+            answers: Answers::new(ANSWERS_MAX),
             quota: Quota::default(),
             overviews: Overviews::default(),
+            previews: Previews::default(),
             live: Arc::new(Semaphore::new(LIVE)),
             config: watch::Sender::new(Arc::new(config)),
             stopping: watch::Sender::new(false),
             node: engine.node(),
+            looked: tokio::sync::Mutex::new(None),
             engine: Mutex::new(Some(engine)),
         }))
     }
@@ -97,9 +136,44 @@ impl Service {
         self.engine().as_ref().map(|engine| engine.worker(kind, prefetch))
     }
 
-    /// What the node has done so far; `None` once the service is stopped.
+    /// Returns what the node has done so far; `None` once the service is stopped.
     pub fn stats(&self) -> Option<Stats> {
         self.engine().as_ref().map(Engine::stats)
+    }
+
+    /// Fails unless the database answers and takes writes.
+    ///
+    /// The write is the node's beat, which every second moves the end of its lease; so asking costs
+    /// one read, however often it is asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it changes nothing.
+    pub(crate) async fn ready(&self) -> Result<(), Unready> {
+        let mut looked = self.looked.lock().await;
+        let now = self.timer.now();
+        match *looked {
+            Some((at, answer)) if now.duration_since(at) < LOOK => answer,
+            _ => {
+                let answer = self.look().await;
+                *looked = Some((self.timer.now(), answer));
+                answer
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<(), Unready> {
+        let away = |error: StoreError| {
+            tracing::warn!(%error, "not ready");
+            Unready::Away
+        };
+        let nodes = self.reader.nodes().await.map_err(away)?;
+        let now = self.reader.now().await.map_err(away)?;
+        match nodes.iter().find(|node| node.id == self.node) {
+            Some(own) if now.since(own.beat) <= BEAT => Ok(()),
+            Some(_) => Err(Unready::ReadOnly),
+            None => Err(Unready::Alone),
+        }
     }
 
     /// Forgets what became of runs longer ago than `keep`, again and again.
@@ -152,14 +226,28 @@ impl fmt::Debug for Service {
     }
 }
 
-/// Opens the store that the configuration names.
+/// Opens the store that the configuration names. A file is made for its owner alone; of one that
+/// others can read, the log says so.
 ///
 /// # Errors
 ///
 /// If it is not there, or its tables are of another version.
 pub fn open(at: &StoreAt) -> Result<Box<dyn Store>, StoreError> {
     Ok(match at {
-        StoreAt::File(path) => Box::new(Sqlite::open(path)?),
+        StoreAt::File(path) => {
+            private::make(path);
+            let store = Sqlite::open(path)?;
+            // Those beside it have the mode that it had when they were made.
+            let paths = ["", "-wal", "-shm"].map(|ending| {
+                let mut path = path.clone().into_os_string();
+                path.push(ending);
+                PathBuf::from(path)
+            });
+            for warning in paths.iter().filter_map(|path| private::exposed(path, NOT_OWNER)) {
+                tracing::warn!("{warning}");
+            }
+            Box::new(store)
+        }
         StoreAt::Postgres(address) => Box::new(Postgres::connect(address)?),
     })
 }

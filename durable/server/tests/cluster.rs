@@ -55,6 +55,19 @@ fn database() -> String {
     format!("{server}/{name}")
 }
 
+/// Has a database take no writes, as a replica does, or take them again.
+fn read_only(store: &str, on: bool) {
+    let (server, name) = store.rsplit_once('/').unwrap();
+    let change = if on { "SET default_transaction_read_only = on" } else { "RESET ALL" };
+    let change = format!("ALTER DATABASE {name} {change}");
+    // A session keeps what it began with.
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname =";
+    let end = format!("{end} '{name}'");
+    let mut command = postgres("psql", false);
+    command.args([&format!("{server}/postgres"), "-c", &change, "-c", &end]);
+    assert!(command.status().unwrap().success());
+}
+
 /// Stops the cluster's server as a crash does, and starts it again.
 fn restart_database() {
     let data = PathBuf::from(environment("TOURBILLON_POSTGRES_DATA"));
@@ -131,6 +144,15 @@ impl Node {
         }
     }
 
+    /// Waits until `/readyz` is answered with this status.
+    async fn ready(&self, status: u16) {
+        while self.try_ask("GET", "/readyz", &Value::Null).await.map(|(found, _)| found)
+            != Some(status)
+        {
+            sleep(LOOK).await;
+        }
+    }
+
     /// Its identity in the cluster.
     async fn id(&self) -> String {
         let overview = self.ask("GET", "/v1/overview", Value::Null).await;
@@ -161,7 +183,7 @@ fn definition(when: Value, url: &str) -> Value {
     json!({
         "when": when,
         "callback": { "url": url, "body": "{{key}}", "timeout": "60s" },
-        "retry": { "attempts": 2, "first": "10ms", "longest": "10ms" },
+        "retry": { "attempts": 2, "first": "1s", "longest": "1s" },
     })
 }
 
@@ -290,6 +312,16 @@ async fn three_nodes_call_back_through_a_kill_and_a_restart_of_the_database() {
     assert_eq!((&run["attempts"], &run["failures"]), (&json!(2), &json!(0)), "{run}");
     assert_eq!(receiver.came("hang").into_values().collect::<Vec<_>>(), [2]);
     receiver.wait("ok", receiver.came("ok").len() + 2).await;
+
+    // While the database takes no writes, no node is ready.
+    read_only(&store, true);
+    for node in &nodes {
+        node.ready(503).await;
+    }
+    read_only(&store, false);
+    for node in &nodes {
+        node.ready(200).await;
+    }
 
     // A database that crashes is waited for, and nothing that was acknowledged is lost.
     nodes[0].make("survives", json!({ "after": "2s" }), &receiver.url("later")).await;

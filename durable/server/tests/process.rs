@@ -1,80 +1,37 @@
 //! The binary as a process: it starts, calls back, stops in good order, and finds everything again.
 
+#[path = "support/tourbillond.rs"]
+mod tourbillond_process;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
-
-/// A running service.
-struct Tourbillond {
-    process: Child,
-    address: String,
-}
-
-impl Tourbillond {
-    fn start(folder: &Path, flags: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
-        command.args(["--listen", "127.0.0.1:0"]).args(flags).current_dir(folder);
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("http://").expect("it prints its URL").to_owned();
-        Self { process, address }
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-    }
-
-    /// Asks it to stop; returns whether it did in good order.
-    fn stop(mut self) -> bool {
-        self.signal("TERM");
-        self.process.wait().unwrap().success()
-    }
-
-    /// The status and the body of an answer.
-    fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
-             authorization: Bearer {token}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
-    }
-}
-
-impl Drop for Tourbillond {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-    }
-}
+use tourbillond_process::Tourbillond;
 
 /// Takes one callback, says that it is done, and returns its head and its body.
 fn receive(listener: &TcpListener) -> (String, String) {
+    receive_and(listener, |_| String::new())
+}
+
+/// The same, with an answer made of the head.
+fn receive_and(listener: &TcpListener, answer: impl Fn(&str) -> String) -> (String, String) {
     let (stream, _) = listener.accept().unwrap();
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
     }
+    let answer = answer(&head);
     let head = head.to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     stream.read_exact(&mut body).unwrap();
-    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    stream.get_mut().write_all(answer).unwrap();
+    let length = answer.len();
+    let status = "HTTP/1.1 200 OK\r\nconnection: close";
+    write!(stream.get_mut(), "{status}\r\ncontent-length: {length}\r\n\r\n{answer}").unwrap();
     (head, String::from_utf8(body).unwrap())
 }
 
@@ -89,7 +46,9 @@ fn it_calls_back_and_finds_everything_after_a_restart() {
 
     let service = Tourbillond::start(folder.path(), &[]);
     assert!(folder.path().join("tourbillon.db").exists());
-    assert_eq!(service.call("", "GET", "/readyz", &Value::Null).0, 200);
+    while service.call("", "GET", "/readyz", &Value::Null).0 != 200 {
+        std::thread::yield_now();
+    }
     let ticks = json!({ "key": "tick", "when": { "every": "1s" }, "callback": callback });
     assert_eq!(service.call("", "POST", SCHEDULES, &ticks).0, 201);
     let far = json!({ "at": "2100-01-01T00:00:00Z" });
@@ -111,6 +70,50 @@ fn it_calls_back_and_finds_everything_after_a_restart() {
     let runs = "/v1/apps/default/runs?key=tick&state=succeeded";
     let (_, runs) = service.call("", "GET", runs, &Value::Null);
     assert!(!runs["items"].as_array().unwrap().is_empty(), "{runs}");
+    assert!(service.stop());
+}
+
+#[test]
+fn a_one_shot_that_is_over_is_answered_with_its_run_until_it_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/once", listener.local_addr().unwrap());
+    let service = Tourbillond::start(folder.path(), &[]);
+    let call = |method: &str, path: &str, body: &Value| service.call("", method, path, body);
+    let one = format!("{SCHEDULES}/once");
+    let mut keys = Vec::new();
+    // The second time, under the key that was freed.
+    for when in [json!({ "after": "0s" }), json!({ "at": "2020-01-01T00:00:00Z" })] {
+        let definition = json!({ "when": when, "callback": { "url": url, "body": "{{key}}" } });
+        let mut keyed = definition.clone();
+        keyed["key"] = "once".into();
+        assert_eq!(call("POST", SCHEDULES, &keyed).0, 201);
+        keys.push(receive(&listener).1);
+        let made = loop {
+            let made = call("GET", &one, &Value::Null).1;
+            if made["state"] == "succeeded" {
+                break made;
+            }
+            std::thread::yield_now();
+        };
+        // The same is answered with what became of it, and anything else is refused.
+        assert_eq!(call("POST", SCHEDULES, &keyed), (200, made.clone()));
+        let is_at = when.get("at").is_some();
+        assert_eq!(call("PUT", &one, &definition).0, if is_at { 200 } else { 409 });
+        let mut other = keyed.clone();
+        other["callback"]["body"] = "other".into();
+        assert_eq!(call("POST", SCHEDULES, &other).0, 409);
+        let nightly = json!({ "when": { "every": "1h" }, "callback": { "url": url } });
+        assert_eq!(call("PUT", &one, &nightly).0, 409);
+        assert_eq!(call("POST", &format!("{one}/fire"), &Value::Null).0, 409);
+        // Its run stays listed when its key is free.
+        assert_eq!(call("DELETE", &one, &Value::Null).0, 200);
+        assert_eq!(call("GET", &one, &Value::Null).0, 404);
+        let run = format!("/v1/apps/default/runs/{}", made["id"].as_str().unwrap());
+        assert_eq!(call("GET", &run, &Value::Null).1["state"], "succeeded");
+    }
+    // A receiver that keeps the keys of what it has done does both.
+    assert_ne!(keys[0], keys[1]);
     assert!(service.stop());
 }
 
@@ -153,6 +156,8 @@ fn it_refuses_to_start_with_what_makes_no_sense() {
     assert!(refused(&["--config", "missing.toml"]).contains("missing.toml"));
     assert!(refused(&["--log", "a=b=c"]).contains("tourbillond: "));
     assert!(refused(&["--store", "no/such/folder/timers.db"]).contains("tourbillond: "));
+    assert!(refused(&["--store", ":memory:"]).contains("does not name a file"));
+    assert!(!folder.path().join(":memory:").exists());
 }
 
 #[test]
@@ -163,4 +168,146 @@ fn a_token_is_printed_with_its_hash() {
     let (token, line) = text.trim().split_once('\n').unwrap();
     let sha256 = hex::encode(tourbillond::config::hash(token));
     assert_eq!(line, format!("tokens = [{{ sha256 = \"{sha256}\", scope = \"write\" }}]"));
+}
+
+/// Waits until a list has an item, and returns the first.
+fn first(service: &Tourbillond, path: &str) -> Value {
+    loop {
+        let (_, listed) = service.call("", "GET", path, &Value::Null);
+        if let Some(item) = listed["items"].get(0) {
+            return item.clone();
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a file of the database has this in it.
+fn is_kept(folder: &Path, text: &str) -> bool {
+    let has = |name: &str| {
+        let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    has("tourbillon.db") || has("tourbillon.db-wal")
+}
+
+#[test]
+fn a_secret_is_put_in_when_a_request_is_sent_and_is_kept_nowhere() {
+    const VALUE: &str = "Bearer hunter2-of-the-file";
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let file = folder.path().join("apps.toml");
+    let own = "[apps.default]\nnetworks = ['127.0.0.0/8']\n";
+    let secret = format!("ledger = {{ value = '{VALUE}', hosts = ['127.0.0.1'] }}\n");
+    std::fs::write(&file, format!("{own}[apps.default.header_secrets]\n{secret}")).unwrap();
+    let service = Tourbillond::start(folder.path(), &["--config", file.to_str().unwrap()]);
+    let once = |key: &str, value: Value| {
+        json!({
+            "key": key, "when": { "after": "0s" }, "retry": { "attempts": 1 },
+            "callback": { "url": url, "headers": { "Authorization": value } },
+        })
+    };
+    let run = |key: &str| format!("/v1/apps/default/runs?key={key}");
+    // A receiver that sends back what it got.
+    for (key, value, sent) in [
+        ("named", json!({ "secret": "ledger" }), VALUE),
+        ("literal", json!("Bearer hunter2-of-the-definition"), "Bearer hunter2-of-the-definition"),
+    ] {
+        assert_eq!(service.call("", "POST", SCHEDULES, &once(key, value)).0, 201);
+        let (head, _) = receive_and(&listener, str::to_owned);
+        assert!(head.contains(&format!("authorization: {}", sent.to_ascii_lowercase())), "{head}");
+        let run = first(&service, &run(key));
+        assert_eq!(run["state"], "succeeded", "{run}");
+        let answer = run["tries"][0]["answer"].as_str().unwrap();
+        assert!(answer.contains("authorization: ••••••••"), "{answer}");
+        assert!(!run.to_string().contains("hunter2"), "{run}");
+    }
+    assert!(!is_kept(folder.path(), "hunter2-of-the-file"));
+    // Gone from the file, it is missed when a request is to be sent, and the run says so.
+    let mut later = once("later", json!({ "secret": "ledger" }));
+    later["when"] = json!({ "at": "2100-01-01T00:00:00Z" });
+    assert_eq!(service.call("", "POST", SCHEDULES, &later).0, 201);
+    std::fs::write(&file, own).unwrap();
+    service.signal("HUP");
+    let refused =
+        || service.call("", "POST", SCHEDULES, &once("no", json!({ "secret": "ledger" })));
+    while refused().0 != 422 {
+        std::thread::yield_now();
+    }
+    let fire = format!("{SCHEDULES}/later/fire");
+    assert_eq!(service.call("", "POST", &fire, &Value::Null).0, 200);
+    let run = first(&service, &run("later"));
+    assert_eq!(run["state"], "dead", "{run}");
+    let why = run["tries"][0]["error"].as_str().unwrap();
+    assert_eq!(why, "header Authorization names a secret that the app does not have");
+    assert!(service.stop());
+}
+
+#[test]
+fn a_database_is_made_for_its_owner_alone_whatever_the_umask_is() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 000; exec \"$0\" --listen 127.0.0.1:0"]);
+    shell.arg(env!("CARGO_BIN_EXE_tourbillond")).current_dir(folder.path());
+    let service = Tourbillond::spawn(shell);
+    for name in ["tourbillon.db", "tourbillon.db-wal", "tourbillon.db-shm"] {
+        let file = std::fs::metadata(folder.path().join(name)).unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    assert!(service.stop());
+}
+
+#[test]
+fn files_with_secrets_that_others_can_read_are_warned_about_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Tourbillond::start(folder.path(), &[]).stop());
+    let [file, database, log] =
+        ["apps.toml", "tourbillon.db", "log"].map(|name| folder.path().join(name));
+    let sha256 = hex::encode(tourbillond::config::hash("one"));
+    std::fs::write(&file, format!("[admin]\ntokens = [{{ sha256 = '{sha256}' }}]\n")).unwrap();
+    for path in [&file, &database] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
+    command.args(["--listen", "127.0.0.1:0", "--config", "apps.toml"]).current_dir(folder.path());
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let service = Tourbillond::spawn(command);
+    let said = || std::fs::read_to_string(&log).unwrap();
+    service.signal("HUP");
+    while !said().contains("configuration read again") {
+        std::thread::yield_now();
+    }
+    assert!(service.stop());
+    let log = said();
+    for line in ["chmod 640 apps.toml", "chmod 600 tourbillon.db`"] {
+        assert_eq!(log.matches(line).count(), 1, "{line}: {log}");
+    }
+}
+
+#[test]
+fn a_file_is_applied_once_also_with_values_that_are_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Tourbillond::start(folder.path(), &[]);
+    let apply = |value: &str, consent: &str| {
+        let text = format!(
+            "[schedules.a]\nwhen = {{ every = '1h' }}\n[schedules.a.callback]\n\
+             url = 'https://example.com/'\nheaders = {{ Authorization = '{value}' }}\n\
+             body = 'which a list leaves out'\n"
+        );
+        let file = folder.path().join("schedules.toml");
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
+        command.args(["--url", &format!("http://{}", service.address), "apply", consent, "-f"]);
+        let output = command.arg(file).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(apply("Bearer one", "--yes").0, 0);
+    assert_eq!(apply("Bearer one", "--dry-run"), (0, "nothing differs\n".to_owned()));
+    let differs = "~ a\n    callback.headers: a value that is not shown\n".to_owned();
+    assert_eq!(apply("Bearer two", "--dry-run"), (3, differs));
+    assert_eq!(apply("Bearer two", "--yes").0, 0);
+    assert_eq!(apply("Bearer two", "--dry-run").0, 0);
+    assert!(service.stop());
 }

@@ -11,8 +11,8 @@ use crate::trace;
 /// A timer that is due sooner than this is announced. A scan finds a later one in time.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How often the database's clock is read for that, and after what time a store that failed is
-/// asked again.
+/// Period of reading the database's clock for that, and pause before a store that failed is asked
+/// again.
 const SELDOM: Duration = Duration::from_secs(60);
 
 /// Tells nodes, seldom enough.
@@ -28,14 +28,14 @@ pub(super) struct Notices {
     told: Shards,
     /// When it was sent.
     sent: Option<Instant>,
-    /// Until when nothing is sent.
+    /// Time until which nothing is sent.
     silent_until: Option<Instant>,
-    /// Whether the store has none.
+    /// True if the store has no notices.
     is_off: bool,
 }
 
 impl Notices {
-    /// Has nodes told of those of `timers` that are due soon.
+    /// Notifies nodes of those of `timers` that are due soon.
     pub(super) fn tell(
         &mut self,
         store: &mut dyn Store,

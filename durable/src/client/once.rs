@@ -23,10 +23,10 @@ pub struct Once {
     timer: NewTimer,
 }
 
-/// What became of a [`Once`].
+/// Result of a [`Once`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// It is there; its id.
+    /// The timer is there; its id.
     Created(TimerId),
     /// A timer of its name or id is there, or one with its id was; the id of that one.
     Exists(TimerId),
@@ -83,7 +83,7 @@ impl Once {
         Ok(self)
     }
 
-    /// What becomes of attempts that fail.
+    /// Sets what becomes of attempts that fail.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.timer.retry = retry.to_string();
         self

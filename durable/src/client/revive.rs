@@ -1,4 +1,4 @@
-//! What died, made again.
+//! Dead timers, made again.
 
 use super::run_now::{Ran, occur};
 use super::schedules::{Tried, attempt};
@@ -7,17 +7,19 @@ use crate::id::TimerId;
 use crate::record::{Outcome, Record};
 use crate::store::{Filter, Inserted, NewTimer, Result, Store};
 
-/// What became of [`Client::revive`].
+/// Result of [`Client::revive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revived {
-    /// It is made again; the new timer's id.
+    /// The timer is made again; its new id.
     Done(TimerId),
-    /// It is not over, or it did not end so.
+    /// The timer is not over, or it did not end so.
     NotDead,
-    /// It is not known, or of before records kept payloads.
+    /// The timer is not known, or its record has no payload.
     Gone,
     /// Its schedule is disabled.
     Disabled,
+    /// Its schedule was removed, which takes it back for good.
+    Removed,
     /// Another of its schedule is unfinished, and must not be overlapped.
     Busy,
 }
@@ -36,10 +38,11 @@ impl From<Ran> for Revived {
 impl Client {
     /// Makes a [dead](Outcome::Dead) timer again, with its payload, due now.
     ///
-    /// If its schedule is there, the new timer is an occurrence of it, scheduled for now, which its
-    /// overlap policy applies to; a disabled schedule gets none. Otherwise it belongs to no
-    /// schedule, and has the name of what died unless another timer has it. What died keeps its
-    /// record, and can be made again once: a repeat makes nothing, and answers with the same id.
+    /// If it belonged to a schedule, the new timer is an occurrence of it, scheduled for now, which
+    /// its overlap policy applies to; a schedule that is disabled or was removed gets none. If it
+    /// belonged to none, it has the name of what died unless another timer has it. What died keeps
+    /// its record, and can be made again once: a repeat makes nothing, and answers with the same
+    /// id, [`TimerId::of_revival`], whatever became of it.
     ///
     /// # Errors
     ///
@@ -73,6 +76,9 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revived, O
         };
         let (now, row) = store.schedule(name.as_deref().unwrap_or_default())?;
         let row = row.filter(|row| Some(row.id) == schedule);
+        if schedule.is_some() && row.is_none() {
+            return Ok(Tried::Done((Revived::Removed, None)));
+        }
         let mut timer = NewTimer {
             id: TimerId::of_revival(dead),
             schedule: row.as_ref().map(|row| row.id),

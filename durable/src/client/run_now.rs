@@ -8,7 +8,7 @@ use crate::plan::{retry_text, room};
 use crate::policy::Policies;
 use crate::store::{NewTimer, Occur, Occurred, Result, ScheduleRow, Store};
 
-/// What became of [`Client::run_now`].
+/// Result of [`Client::run_now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
     /// The occurrence is made; its id.
@@ -24,12 +24,12 @@ pub enum Ran {
 impl Client {
     /// Makes an occurrence of a schedule now, beside its times, which stay as they are.
     ///
-    /// It has the schedule's payload and policies, and is scheduled for now. With
+    /// The occurrence has the schedule's payload and policies, and is scheduled for now. With
     /// [`Overlap::Skip`](crate::Overlap::Skip) it is refused while another is running or about to
     /// be; with [`Overlap::Queue`](crate::Overlap::Queue) it waits for its turn, and is refused if
     /// the queue is full. Jitter does not delay it.
     ///
-    /// It is made while the schedule is enabled, or not at all: a later
+    /// The occurrence is made only while the schedule is enabled: a later
     /// [`disable`](Self::disable), [`remove`](Self::remove) or change of times takes it back, or
     /// names it as running. Each call makes one at most, also if answers of the store are lost
     /// within it.

@@ -13,11 +13,11 @@ use crate::schedule::Schedule;
 use crate::store::{Change, Changed, Result, ScheduleRow, Store};
 use crate::time::Time;
 
-/// How often a change is planned anew because another came first.
+/// Number of times that a change is planned anew because another came first.
 const TRIES: usize = 1_000;
 
-/// How often it is made again after a conflict, which a store waits for by itself before it says
-/// so.
+/// Number of times that it is made again after a conflict, which a store reports only after a wait
+/// of its own.
 const CONFLICTS: usize = 3;
 
 /// A schedule to be made or changed with [`upsert`](Self::upsert).
@@ -35,13 +35,13 @@ pub(crate) struct Wanted {
     pub(crate) schedule: Schedule,
     pub(crate) policies: Policies,
     pub(crate) payload: Vec<u8>,
-    /// Whether it is to go on; `None` for as it does, or for yes if it is new.
+    /// State to set; `None` keeps it, and enables a new schedule.
     pub(crate) enabled: Option<bool>,
     /// The version that it is to have; `Some(None)` if there is to be none.
     pub(crate) expect: Option<Option<u64>>,
 }
 
-/// What became of an [`Every`].
+/// Result of an [`Every`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upserted {
     /// There was none of its name.
@@ -51,25 +51,25 @@ pub enum Upserted {
     /// There was one, and it is changed. It is enabled or not, as it was, unless
     /// [`Every::enabled`] says so.
     Changed,
-    /// It is not as [`Every::expect`] has it; nothing was changed.
+    /// The version is not that of [`Every::expect`]; nothing was changed.
     Stale,
 }
 
-/// What became of enabling, disabling or removing a schedule.
+/// Result of enabling, disabling or removing a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Switched {
-    /// It is done.
+    /// The schedule was switched or removed.
     Done {
         /// Attempts that run still, each with its number: they are not interrupted.
         running: Vec<(TimerId, u32)>,
     },
-    /// It was so already.
+    /// The schedule was so already.
     Unchanged,
     /// There is no schedule of that name.
     Gone,
 }
 
-/// What became of a try to change a schedule.
+/// Result of a try to change a schedule.
 pub(super) enum Tried<T> {
     Done(T),
     /// A part of its backlog is recorded; more follows.
@@ -97,7 +97,7 @@ impl Every {
         Self { client: client.clone(), wanted }
     }
 
-    /// What kind of handler its occurrences are for; the schedule's name by default.
+    /// Sets the kind of handler that its occurrences are for; the schedule's name by default.
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.wanted.kind = kind.into();
         self
@@ -120,40 +120,41 @@ impl Every {
         Ok(self)
     }
 
-    /// What becomes of occurrences that no node was there for; [`Missed::Coalesce`] by default.
+    /// Sets what becomes of occurrences that no node was there for; [`Missed::Coalesce`] by
+    /// default.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.wanted.policies.missed = missed;
         self
     }
 
-    /// How late an occurrence may be found and still be on time; a minute by default.
+    /// Sets how late an occurrence may be found and still be on time; a minute by default.
     pub fn on_time_within(mut self, span: Duration) -> Self {
         self.wanted.policies.on_time_within = span;
         self
     }
 
-    /// What becomes of occurrences that overlap; [`Overlap::Allow`] by default.
+    /// Sets what becomes of occurrences that overlap; [`Overlap::Allow`] by default.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.wanted.policies.overlap = overlap;
         self
     }
 
-    /// How much later than scheduled an occurrence may be due; none by default.
+    /// Sets how much later than scheduled an occurrence may be due; none by default.
     pub fn jitter(mut self, most: Duration) -> Self {
         self.wanted.policies.jitter = most;
         self
     }
 
-    /// What becomes of attempts that fail.
+    /// Sets what becomes of attempts that fail.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.wanted.policies.retry = retry;
         self
     }
 
-    /// Whether it goes on; as it did by default, and a new one does.
+    /// Enables or disables the schedule. By default it stays as it is, and a new one is enabled.
     ///
-    /// One that is to stop by this is stopped as by [`Client::disable`], but for the answer, which
-    /// does not name what runs.
+    /// `false` does the same as [`Client::disable`], except that the answer does not name what
+    /// runs.
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.wanted.enabled = Some(enabled);
         self
@@ -185,15 +186,15 @@ impl Every {
 }
 
 impl Client {
-    /// Has a schedule go on, from now.
+    /// Enables a schedule, from now.
     pub async fn enable(&self, name: &str) -> Result<Switched> {
         let name = name.to_owned();
         self.call(move |store| enable(store, &name)).await
     }
 
-    /// Has a schedule stop. What is pending is taken back: once this says [`Switched::Done`], no
-    /// attempt of it starts, but for those that are named as running. What was due and did not run
-    /// is recorded as [disabled](Reason::Disabled).
+    /// Disables a schedule. Pending occurrences are taken back: once this returns
+    /// [`Switched::Done`], no attempt starts, except those that are named as running. Occurrences
+    /// that were due and did not run are recorded as [disabled](Reason::Disabled).
     pub async fn disable(&self, name: &str) -> Result<Switched> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Disabled)).await

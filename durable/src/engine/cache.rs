@@ -5,42 +5,43 @@ use std::collections::{BTreeSet, HashMap};
 use crate::id::TimerId;
 use crate::time::Time;
 
-/// What a scan reads. Later ones are read once the earlier are known to leave nothing.
+/// Part of the timers that a scan reads. Later ones are read once the earlier are known to leave
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Of the node's shards, what is due since a few seconds ago.
+    /// Timers of the node's shards that are due since a few seconds ago.
     Recent,
-    /// Of the node's shards, everything.
+    /// All timers of the node's shards.
     Own,
-    /// Of all shards, everything.
+    /// All timers of all shards.
     All,
 }
 
 /// Timers by when to ask for them. A guess about the database, which is put right by asking.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    /// Those that wait.
+    /// Timers that wait, by due time.
     by_due: BTreeSet<(Time, TimerId)>,
-    /// Those that wait, too.
+    /// Due times of the same timers, by id.
     due: HashMap<TimerId, Time>,
-    /// Those that were taken to be claimed.
+    /// Timers in a claim under way.
     claiming: HashMap<TimerId, Time>,
-    /// Those of which a claim has told; with the number of scans begun by then, which may have read
-    /// what was before the claim.
+    /// Timers that a claim has settled, with the number of scans begun by then, which may have read
+    /// the state before the claim.
     settled: HashMap<TimerId, u64>,
-    /// How many scans have begun.
+    /// Number of scans that have begun.
     scans: u64,
-    /// Whether the node's shards may have a backlog that no scan has read.
+    /// True if the node's shards may have a backlog that no scan has read.
     left_own: bool,
-    /// Whether all shards may.
+    /// True if any shard may have one.
     left_all: bool,
-    /// How few have to wait before that is read: each scan from the beginning finds again what
-    /// waits already.
+    /// Number of waiting timers at which the backlog is read: each scan from the beginning finds
+    /// again what waits already.
     low: usize,
 }
 
 impl Cache {
-    /// How many timers wait.
+    /// Returns how many timers wait.
     pub(crate) fn len(&self) -> usize {
         self.by_due.len()
     }
@@ -50,14 +51,14 @@ impl Cache {
         self.by_due.first().map(|(due, _)| *due)
     }
 
-    /// What is to be read at once: scans have left something, and there is room for it.
+    /// Returns what is to be read at once: scans have left something, and there is room for it.
     pub(crate) fn wants(&self) -> Option<Reach> {
         let left = [(self.left_own, Reach::Own), (self.left_all, Reach::All)];
         let first = left.into_iter().find(|(is_left, _)| *is_left);
         first.filter(|_| self.len() <= self.low).map(|(_, reach)| reach)
     }
 
-    /// Has what scans have left read while at most `low` wait.
+    /// Allows what scans have left to be read while at most `low` wait.
     pub(crate) fn allow(&mut self, low: usize) {
         self.low = self.low.max(low);
     }
@@ -97,7 +98,7 @@ impl Cache {
         }
     }
 
-    /// Has a timer wait until `due`. Returns whether it did not wait before.
+    /// Makes a timer wait until `due`. Returns whether it did not wait before.
     pub(crate) fn put(&mut self, id: TimerId, due: Time) -> bool {
         let old = self.due.insert(id, due);
         if let Some(old) = old {
@@ -129,14 +130,14 @@ impl Cache {
         }
     }
 
-    /// Has a timer wait again of which a claim has told nothing.
+    /// Makes a timer wait again that a claim has not settled.
     pub(crate) fn retry(&mut self, id: TimerId) {
         if let Some(due) = self.claiming.remove(&id) {
             self.put(id, due);
         }
     }
 
-    /// Whether a claim of this timer is under way.
+    /// Returns whether a claim of this timer is under way.
     pub(crate) fn is_claiming(&self, id: TimerId) -> bool {
         self.claiming.contains_key(&id)
     }

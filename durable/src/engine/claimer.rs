@@ -2,7 +2,6 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use super::shared::{Ending, Shared, State, Stopping, Vital, guarded};
@@ -23,7 +22,7 @@ pub(crate) struct Job {
     timers: Vec<(TimerId, u32)>,
 }
 
-/// What a claimer is to do next.
+/// Next step of a claimer.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Make this call.
@@ -73,7 +72,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What there is to do now.
+/// Returns what there is to do now.
 pub(crate) fn begin(shared: &Shared) -> Next {
     let now = shared.now();
     let options = &shared.options;
@@ -161,7 +160,7 @@ pub(crate) fn call(shared: &Arc<Shared>, job: Job, store: &mut dyn Store) -> boo
             .finish_and_claim(job.lease, &ends, &ids)
             .map(|(finished, claimed)| (finished, Some(claimed))),
     };
-    shared.counters.calls.fetch_add(1, Relaxed);
+    shared.counters.calls.add(1);
     match answer {
         Ok((finished, claimed)) => {
             answer_endings(shared, job.endings, &finished);
@@ -203,7 +202,7 @@ fn finish_each(shared: &Shared, lease: Lease, endings: Vec<Ending>, store: &mut 
 
 /// Forgets an end that the store never takes. An audit hands the attempt back.
 fn refuse(shared: &Shared, ending: Ending, error: &StoreError) {
-    shared.counters.store_errors.fetch_add(1, Relaxed);
+    shared.counters.store_errors.add(1);
     trace::store_failed("finish", error);
     let mut state = shared.lock();
     state.ending -= 1;
@@ -247,7 +246,8 @@ fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) 
     }
 }
 
-/// Has a timer that is pending again asked for when it is due, without a scan between.
+/// Caches a timer that is pending again, so that it is claimed when it is due without a scan
+/// between.
 fn expect_again(state: &mut State, shared: &Shared, ending: &Ending, how: &How) {
     let pause = match how {
         How::Retry(pause, _) | How::Postpone(pause) if *pause <= shared.options.window => *pause,
@@ -278,7 +278,7 @@ fn take_claimed(
             kind.cache.settle(*id, is_claimed, claimed.now);
             if !is_claimed {
                 kind.room += 1;
-                shared.counters.refused.fetch_add(1, Relaxed);
+                shared.counters.refused.add(1);
             }
         }
     }
@@ -312,7 +312,7 @@ fn take_claimed(
 
 /// Puts everything back that a failed call was to do.
 fn put_back(shared: &Shared, job: Job, error: &StoreError) {
-    shared.counters.store_errors.fetch_add(1, Relaxed);
+    shared.counters.store_errors.add(1);
     trace::store_failed("claim", error);
     let mut state = shared.lock();
     for (id, kind) in job.timers {

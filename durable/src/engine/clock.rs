@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::time::Time;
 
-/// For how long the best sample is kept when others are worse.
+/// Time for which the best sample is kept when others are worse.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// What two samples may differ by and still agree.
+/// Difference up to which two samples agree.
 const SLACK: Duration = Duration::from_millis(1);
 
 /// An estimate of the database's clock from the round trips of calls. It decides when to ask, and
@@ -42,7 +42,7 @@ impl DbClock {
         }
     }
 
-    /// What the database's clock shows at `local`; `None` before the first sample.
+    /// Returns what the database's clock shows at `local`; `None` before the first sample.
     pub(crate) fn at(&self, local: Instant) -> Option<Time> {
         self.best.map(|best| best.at(local))
     }

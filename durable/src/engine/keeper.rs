@@ -1,7 +1,6 @@
 //! [`Keeper`]: beats, scans, and turns schedules into timers; one call after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::cache::Reach;
@@ -16,14 +15,14 @@ use crate::store::{Advanced, Beat, End, How, Occupied, Result, Scan, ScheduleRow
 use crate::time::Time;
 use crate::trace;
 
-/// For how long a notice is good: what is put there within that after it need not be told. It is
-/// also how often at most the node reads for notices, however many there are.
+/// Span within which notices are merged: an insert within it after a notice sends none. It is also
+/// the shortest period at which a node reads because of notices.
 pub(crate) const NOTICE: Duration = Duration::from_millis(50);
 
-/// How many schedules are looked at in one go.
+/// Schedules that are read at a time.
 const SCHEDULES: u32 = 500;
 
-/// How many transactions one look may make for one schedule.
+/// Most transactions of one look for one schedule.
 const STEPS: usize = 20;
 
 /// The thread that keeps a node alive and its caches filled.
@@ -33,17 +32,17 @@ pub(crate) struct Keeper {
     shards: Shards,
     /// The last under which it joined, or tried to.
     epoch: u64,
-    /// Whether this node looks after orphans and queues more often than the others.
+    /// True if this node looks after orphans and queues more often than the others.
     is_first: bool,
     /// Periods in which there was a scan.
     scans: u32,
-    /// Whether the last scan has found something new or left nothing, or a period has begun.
+    /// True if the last scan has found something new or left nothing, or a period has begun.
     has_progress: bool,
     /// When it reads what it was told of.
     next_told: Option<Instant>,
     /// When it last did.
     last_told: Option<Instant>,
-    /// Whether it was told since.
+    /// True if it was notified since.
     is_told: bool,
     /// Looks made.
     looks: u32,
@@ -181,7 +180,7 @@ impl Keeper {
 
     fn settle(&mut self, what: &str, answer: Result<()>) {
         if let Err(error) = answer {
-            self.shared.counters.store_errors.fetch_add(1, Relaxed);
+            self.shared.counters.store_errors.add(1);
             trace::store_failed(what, &error);
             if self.shared.lock().lease.is_none() {
                 self.next_beat = self.shared.now() + self.shared.options.pause;
@@ -202,7 +201,7 @@ impl Keeper {
         if beat.is_none() {
             if let Some(lease) = lease {
                 trace::lease_lost(lease);
-                shared.counters.leases_lost.fetch_add(1, Relaxed);
+                shared.counters.leases_lost.add(1);
                 shared.lock().lose_lease();
             }
             if shared.lock().stopping != Stopping::No {
@@ -246,7 +245,7 @@ impl Keeper {
         loop {
             let tended = store.tend()?;
             let shared = &self.shared;
-            shared.counters.orphans.fetch_add(tended.orphans, Relaxed);
+            shared.counters.orphans.add(tended.orphans);
             if tended.orphans + tended.promoted > 0 {
                 trace::tended(&tended);
                 shared.lock().asks.scan_all = true;
@@ -262,7 +261,7 @@ impl Keeper {
         }
     }
 
-    /// Has each kind that knows of less than half its share read what scans have left of it.
+    /// Lets each kind that knows of less than half its share read what scans have left of it.
     fn allow_backlogs(&mut self) {
         let mut state = self.shared.lock();
         let half = state.share(&self.shared.options) / 2;
@@ -270,15 +269,15 @@ impl Keeper {
         self.has_progress = true;
     }
 
-    /// What is to be read before the next period: what scans have left, as long as they make
-    /// progress.
+    /// Returns what is to be read before the next period: what scans have left, as long as they
+    /// make progress.
     fn backlog(&self) -> Option<Reach> {
         self.shared.lock().wants().filter(|_| self.has_progress)
     }
 
     /// Reads what is due soon into the caches of those kinds that have room for it.
     ///
-    /// What does not fit, the caches remember: it is read from the beginning as soon as there is
+    /// The caches remember what does not fit: it is read from the beginning as soon as there is
     /// room, first of the node's own shards. The node that has a shard may not serve the kind of
     /// what is in it, so all shards are read too: then two nodes may ask for the same timer, and
     /// one is refused.
@@ -310,7 +309,7 @@ impl Keeper {
         };
         let sent = shared.now();
         let window = store.scan(&scan)?;
-        shared.counters.scans.fetch_add(1, Relaxed);
+        shared.counters.scans.add(1);
         let received = shared.now();
         let mut state = shared.lock();
         state.clock.sample(sent, received, window.now);
@@ -399,7 +398,7 @@ impl Keeper {
         let (spec, policies) = (row.spec.parse::<Schedule>(), row.policies.parse::<Policies>());
         let (Ok(schedule), Ok(policies)) = (spec, policies) else {
             // Written by a later version. It waits for a node of that version.
-            self.shared.counters.not_understood.fetch_add(1, Relaxed);
+            self.shared.counters.not_understood.add(1);
             trace::not_understood(&row.name);
             return Ok(false);
         };

@@ -7,35 +7,36 @@ use crate::id::NodeId;
 /// The longest span.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What a node goes by.
+/// Options of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) node: NodeId,
-    /// How long a node lives without a beat.
+    /// Time for which a node lives without a beat.
     pub(crate) lease: Duration,
-    /// From one beat to the next.
+    /// Time from one beat to the next.
     pub(crate) beat: Duration,
-    /// How far ahead of now scans read.
+    /// Time ahead of now that scans read.
     pub(crate) window: Duration,
-    /// From one scan to the next.
+    /// Time from one scan to the next.
     pub(crate) scan: Duration,
-    /// How far back scans read that do not read all.
+    /// Time before now that scans read which do not read all.
     pub(crate) back: Duration,
     /// One scan in so many reads all shards from the beginning; one look in so many all shards.
     pub(crate) full_every: u32,
-    /// How many timers may be known of at a time.
+    /// Most timers in the caches at a time.
     pub(crate) known: usize,
-    /// How many go into one claim.
+    /// Most timers in one claim.
     pub(crate) batch: usize,
-    /// For how long an end waits for a claim to go with.
+    /// Time for which an end waits to share a transaction with a claim.
     pub(crate) ride: Duration,
-    /// From one look at the schedules to the next.
+    /// Time from one look at the schedules to the next.
     pub(crate) look: Duration,
-    /// From one time of looking after orphans and queues to the next, by the node that does.
+    /// Time from one look after orphans and queues to the next, by the node that does it most
+    /// often.
     pub(crate) tend: Duration,
     /// The pause after a store failed.
     pub(crate) pause: Duration,
-    /// How many threads claim, each with a connection.
+    /// Number of threads that claim, each with a connection.
     pub(crate) connections: usize,
 }
 
@@ -79,7 +80,7 @@ impl Options {
         Ok(())
     }
 
-    /// For how long a beat is trusted: the lease, less what two clocks may drift apart.
+    /// Returns for how long a beat is trusted: the lease, less what two clocks may drift apart.
     pub(crate) fn trust(&self) -> Duration {
         self.lease - self.lease / 16
     }
@@ -89,7 +90,7 @@ impl Options {
         self.beat * 3 / 2
     }
 
-    /// How far ahead of now occurrences become timers: so that the next look comes before the next
+    /// Returns how far ahead of now occurrences become timers: the next look comes before the next
     /// one is due.
     pub(crate) fn horizon(&self) -> Duration {
         self.look * 2 + self.window

@@ -1,4 +1,5 @@
-//! Which shards a node reads in most of its scans: as many nodes as possible read different ones.
+//! The shards that a node reads in most of its scans: as many nodes as possible read different
+//! ones.
 
 use std::time::Duration;
 

@@ -50,15 +50,15 @@ pub(crate) fn guarded(foreign: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(foreign)).map_err(std::mem::forget);
 }
 
-/// What is guarded by the node's one lock, under which no store is called.
+/// State behind the node's one lock, under which no store is called.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Under what the node lives, as far as it knows.
+    /// Current lease, if any.
     pub(crate) lease: Option<Lease>,
-    /// Until when that is certain.
+    /// Time until which the lease is certain.
     pub(crate) trusted_until: Instant,
     pub(crate) clock: DbClock,
-    /// What there are workers for, by numbers that are not used again.
+    /// Kinds that there are workers for, by numbers that are not used again.
     pub(crate) kinds: BTreeMap<u32, Kind>,
     pub(crate) next_kind: u32,
     /// Attempts under the present lease whose end the store has not answered.
@@ -72,7 +72,7 @@ pub(crate) struct State {
     pub(crate) claiming: usize,
 }
 
-/// What the keeper is to do soon.
+/// Requests to the keeper.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asks {
     /// See whether the database has something running under the lease that the node does not know.
@@ -87,23 +87,23 @@ pub(crate) struct Asks {
     pub(crate) told: Shards,
 }
 
-/// How far a node is from its end.
+/// Progress of a node toward its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stopping {
-    /// It goes on.
+    /// The node does not stop.
     No,
-    /// It claims nothing, and waits for what is held.
+    /// The node claims nothing, and waits for what is held.
     Draining,
-    /// It sends what ends there are.
+    /// The node sends the ends that there are.
     Now,
 }
 
-/// What a worker is for.
+/// Kind of handler that a worker serves.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: String,
     pub(crate) cache: Cache,
-    /// How many more attempts may be held.
+    /// Attempts that may still be held.
     pub(crate) room: usize,
     pub(crate) fires: Sender<Fire>,
     /// The worker's end of it, to empty it when the node ends.
@@ -117,7 +117,7 @@ pub(crate) struct Ending {
     pub(crate) end: End,
     pub(crate) since: Instant,
     pub(crate) reply: Option<Sender<Result<(), EndError>>>,
-    /// Whether something of its schedule may wait for it.
+    /// True if an occurrence of its schedule may wait for it.
     pub(crate) is_awaited: bool,
     /// The number of its kind.
     pub(crate) kind: Option<u32>,
@@ -158,7 +158,7 @@ impl Shared {
         self.timer.now()
     }
 
-    /// Has the claimers see what there is to do.
+    /// Notifies the claimers, which then see what there is to do.
     pub(crate) fn ring_claimers(&self) {
         self.claimers.iter().for_each(Bell::ring);
     }
@@ -180,7 +180,7 @@ impl Shared {
         self.ring_claimers();
     }
 
-    /// Whether an attempt under `lease` may start.
+    /// Returns whether an attempt under `lease` may start.
     pub(crate) fn trusts(&self, lease: Lease) -> bool {
         let state = self.lock();
         state.trusts(lease, self.now())
@@ -210,13 +210,13 @@ impl Shared {
         self.ask(|asks| asks.told = Shards::from_mask(asks.told.mask() | shards.mask()));
     }
 
-    /// Has the keeper do what `ask` sets.
+    /// Sets a request by `ask`, and notifies the keeper.
     pub(crate) fn ask(&self, ask: impl FnOnce(&mut Asks)) {
         ask(&mut self.lock().asks);
         self.keeper.ring();
     }
 
-    /// Has the node end, or end sooner.
+    /// Ends the node, or ends it sooner.
     pub(crate) fn stop(&self, how: Stopping) {
         let mut state = self.lock();
         state.stopping = state.stopping.max(how);
@@ -247,14 +247,15 @@ impl State {
         }
     }
 
-    /// How many timers may be known of per kind: an equal part, or half of what others leave.
+    /// Returns how many timers each kind may have in its cache: an equal part, or half of what
+    /// others leave.
     pub(crate) fn share(&self, options: &Options) -> usize {
         let known = self.kinds.values().map(|kind| kind.cache.len()).sum();
         let free = options.known.saturating_sub(known);
         (options.known / self.kinds.len().max(1)).max(free / 2).max(1)
     }
 
-    /// What the keeper is to read at once, of which kind ever.
+    /// Returns what the keeper is to read at once, of any kind.
     pub(crate) fn wants(&self) -> Option<Reach> {
         self.kinds.values().filter_map(|kind| kind.cache.wants()).min()
     }

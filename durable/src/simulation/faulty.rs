@@ -173,9 +173,10 @@ impl Store for Faulty {
         timer: TimerId,
         to: Time,
         payload: Option<&[u8]>,
+        expect: Option<u64>,
     ) -> Result<Withdrawn> {
         let payload = payload.map(<[u8]>::to_vec);
-        self.call(move |db| db.reschedule(timer, to, payload.as_deref()))
+        self.call(move |db| db.reschedule(timer, to, payload.as_deref(), expect))
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {

@@ -142,7 +142,7 @@ impl Model {
             once.open += 1;
             (once.calls, once.open == 1)
         };
-        let answer = (Faulty { number: CLIENT }).reschedule(timer, to, None);
+        let answer = (Faulty { number: CLIENT }).reschedule(timer, to, None, None);
         let mut model = world.model.borrow_mut();
         let once = model.once(timer);
         once.open -= 1;
@@ -272,7 +272,7 @@ impl Model {
                 assert!(known.is_none() || timer.schedule.is_none(), "{id} was made twice");
             }
             (Revived::Done(id), None) => assert!(model.revived.contains_key(&id)),
-            (Revived::Disabled | Revived::Busy, None) => {}
+            (Revived::Disabled | Revived::Busy | Revived::Removed, None) => {}
             other => panic!("{} died, and revived so: {other:?}", record.timer),
         }
     }

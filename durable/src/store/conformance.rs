@@ -1,4 +1,4 @@
-//! What every store has to pass.
+//! Conformance: tests that every store has to pass.
 //!
 //! A test file of a store has one line, [`conformance!`](crate::conformance), which makes a test of
 //! each case. The rig that it is given makes an empty database for each.
@@ -77,6 +77,7 @@ cases! {
         a_running_timer_is_not_cancelled
         a_rescheduled_timer_keeps_to_its_new_time
         a_replaced_timer_has_its_new_payload
+        a_reschedule_needs_the_version_it_was_made_for
         a_timer_is_held_until_it_is_given_a_time
         a_failed_attempt_leaves_its_detail
         a_cancelled_timer_records_what_its_attempts_left
@@ -136,6 +137,7 @@ cases! {
         rivals_make_one_occurrence_of_now
         a_cancel_and_a_claim_do_not_both_win
         rivals_insert_a_name_once
+        rivals_reschedule_a_version_once
         a_listener_hears_what_another_connection_tells;
 }
 

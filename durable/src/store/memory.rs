@@ -238,13 +238,16 @@ impl Store for Memory {
         timer: TimerId,
         to: Time,
         payload: Option<&[u8]>,
+        expect: Option<u64>,
     ) -> Result<Withdrawn> {
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
+            Some(row) if expect.is_some_and(|expect| expect != row.version) => Ok(Withdrawn::Stale),
             Some(Timer { running: Some(_), attempt, .. }) => {
                 Ok(Withdrawn::Running { attempt: *attempt })
             }
             Some(row) if row.new.schedule.is_none() => {
+                row.version += 1;
                 row.new.scheduled_for = to;
                 if let Some(payload) = payload {
                     row.new.payload = payload.to_vec();

@@ -5,21 +5,21 @@ use std::time::Duration;
 use crate::record::Outcome;
 use crate::time::Time;
 
-/// How far an overview looks ahead, and back.
+/// Time that an overview covers, ahead and back.
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What [`Store::overview`](super::Store::overview) is asked.
+/// Query of [`Store::overview`](super::Store::overview).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverviewOf {
-    /// Of which kinds; none of them twice.
+    /// Kinds to count; none of them twice.
     pub kinds: Vec<String>,
-    /// How many rows each count looks at, of all kinds together, each of which has an equal part.
-    /// Ten thousand take some tens of milliseconds, however many there are; a hundred thousand ten
+    /// Most rows that each count reads, of all kinds together, each of which has an equal part. Ten
+    /// thousand take some tens of milliseconds, however many there are; a hundred thousand ten
     /// times as long.
     pub most: u32,
 }
 
-/// How much there is of what, at one moment.
+/// Counts of a store's rows, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
     /// The database's clock.
@@ -33,7 +33,7 @@ pub struct Overview {
     pub running: Count,
     /// Timers due in each minute of the next hour: 60 counts.
     pub next_hour: Vec<u64>,
-    /// Until when all of those are counted: an hour from now, or sooner if there are more.
+    /// Time until which all of those are counted: an hour from now, or sooner if there are more.
     pub next_hour_until: Time,
     /// Schedules that are enabled.
     pub enabled: Count,
@@ -48,14 +48,14 @@ pub struct Overview {
 /// A count that stops where it would cost too much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many were found.
+    /// Number of rows found.
     pub count: u64,
-    /// Whether there may be more.
+    /// True if there may be more.
     pub is_cut: bool,
 }
 
 impl OverviewOf {
-    /// How many rows of each kind are looked at.
+    /// Returns how many rows of each kind are read.
     pub(super) fn part(&self) -> u32 {
         let kinds = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
         (self.most / kinds.max(1)).max(1)
@@ -63,7 +63,7 @@ impl OverviewOf {
 }
 
 impl Overview {
-    /// Of nothing.
+    /// Makes an overview with nothing counted.
     pub(super) fn new(now: Time) -> Self {
         Self {
             now,

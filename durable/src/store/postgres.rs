@@ -49,15 +49,15 @@ use crate::time::Time;
 /// The longest pause before a call that conflicts is repeated.
 const PAUSE: Duration = Duration::from_millis(32);
 
-/// How long it may take to make the tables, or to wait for another process to make them.
+/// Longest time to make the tables, or to wait for another process to make them.
 const MIGRATION: Duration = Duration::from_secs(600);
 
 /// One connection to a PostgreSQL database of timers.
 ///
-/// It connects when it is made and, after it was lost, at the next call. No call takes longer than
-/// five seconds, whatever the network does, but for a prune, which takes as long for each part.
-/// Calls block: those that are made on a thread of a tokio runtime are carried out on a thread of
-/// their own, and block it for as long.
+/// The store connects when it is made and, after it was lost, at the next call. No call takes
+/// longer than five seconds, whatever the network does, but for a prune, which takes as long for
+/// each part. Calls block: those that are made on a thread of a tokio runtime are carried out on a
+/// thread of their own, and block it for as long.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ impl Postgres {
     /// Connects to the database at `address`, a URL or `key=value` pairs as libpq has them, and
     /// makes its tables or brings them up to [`SCHEMA`].
     ///
-    /// How connections are encrypted is asked for as from libpq, and needs the feature `tls`:
+    /// Encryption is asked for as from libpq, and needs the feature `tls`:
     ///
     /// | `sslmode` | encrypted | the server's certificate |
     /// |---|---|---|
@@ -310,8 +310,9 @@ impl Store for Postgres {
         timer: TimerId,
         to: Time,
         payload: Option<&[u8]>,
+        expect: Option<u64>,
     ) -> Result<Withdrawn> {
-        self.call(async |session, _| timers::reschedule(session, timer, to, payload).await)
+        self.call(async |session, _| timers::reschedule(session, timer, to, payload, expect).await)
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {

@@ -36,12 +36,12 @@ use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
 
-/// How many records are deleted in one transaction. Nobody else writes meanwhile.
+/// Records that are deleted in one transaction. Nobody else writes meanwhile.
 const PRUNED: u32 = 2_000;
 
 /// A database in one file, which all processes of one host can open.
 ///
-/// What a call has written is on the disk when it returns. There is one writer at a time: the
+/// The writes of a call are on the disk when it returns. There is one writer at a time: the
 /// connections of one process take turns, and those of several processes contend for the file's
 /// lock, for three seconds at most; then a call is
 /// [`Unavailable`](crate::StoreErrorKind::Unavailable). Readers wait for nobody.
@@ -70,8 +70,8 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens a file, and makes it if it is not there, but not its folder.
     ///
-    /// It makes the tables what this build needs. A build and the next can have the file open at
-    /// the same time, unless a migration says that they cannot.
+    /// Opening makes the tables what this build needs. A build and the next can have the file open
+    /// at the same time, unless a migration says that they cannot.
     ///
     /// # Errors
     ///
@@ -95,11 +95,11 @@ impl Sqlite {
         Self::start(path.as_ref(), None)
     }
 
-    /// The same, with the wall clock of a timer for its clock: a virtual one, in tests.
+    /// Opens a file with the wall clock of a timer for its clock: a virtual one, in tests.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// Fails as [`open`](Self::open) does.
     pub fn with_clock(path: impl AsRef<Path>, clock: &tourbillon::Timer) -> Result<Self> {
         Self::start(path.as_ref(), Some(clock.clone()))
     }
@@ -193,8 +193,9 @@ impl Store for Sqlite {
         timer: TimerId,
         to: Time,
         payload: Option<&[u8]>,
+        expect: Option<u64>,
     ) -> Result<Withdrawn> {
-        self.link.write(|file, now| timers::reschedule(file, now, timer, to, payload))
+        self.link.write(|file, now| timers::reschedule(file, now, timer, to, payload, expect))
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {

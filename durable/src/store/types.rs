@@ -1,4 +1,4 @@
-//! What stores are asked, and what they answer.
+//! Requests to stores, and their answers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct Beat {
 pub struct NodeInfo {
     /// The node.
     pub id: NodeId,
-    /// Which of its lives it is.
+    /// Number of its life.
     pub epoch: u64,
     /// When it last joined or beat.
     pub beat: Time,
@@ -41,7 +41,7 @@ pub struct Tended {
     pub stopped: u64,
     /// Timers that left the queue of their schedule.
     pub promoted: u64,
-    /// Whether there may be more to do.
+    /// True if there may be more to do.
     pub more: bool,
 }
 
@@ -54,11 +54,11 @@ pub struct NewTimer {
     pub schedule: Option<ScheduleId>,
     /// The schedule's name; or a name of its own, which no other timer without schedule has.
     pub name: Option<String>,
-    /// What kind of handler it is for.
+    /// Kind of handler that it is for.
     pub kind: String,
     /// When it is to happen.
     pub scheduled_for: Time,
-    /// From when on it may be claimed; [`Time::NEVER`] to wait in its schedule's queue.
+    /// Time from which on it may be claimed; [`Time::NEVER`] to wait in its schedule's queue.
     pub due: Time,
     /// For the handler.
     pub payload: Vec<u8>,
@@ -66,10 +66,10 @@ pub struct NewTimer {
     pub retry: String,
 }
 
-/// What became of a [`NewTimer`].
+/// Result of inserting a [`NewTimer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// It is there.
+    /// The timer is there.
     Created,
     /// One with its id or name is there, or was; the id of that one.
     Exists(TimerId),
@@ -78,30 +78,33 @@ pub enum Inserted {
 /// A timer as it is in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timer {
-    /// What it was inserted with; `due`, and after a reschedule `scheduled_for`, as they are now.
+    /// The timer as it was inserted; `due`, and after a reschedule `scheduled_for`, as they are
+    /// now.
     pub new: NewTimer,
-    /// How often it was claimed.
+    /// Number of times that it was claimed.
     pub attempt: u32,
-    /// How many attempts failed.
+    /// Number of attempts that failed.
     pub failures: u32,
-    /// What the last attempt that failed left.
+    /// Detail that the last failed attempt left.
     pub detail: String,
-    /// Under which lease it is running; `None` if it is pending.
+    /// Lease under which it is running; `None` if it is pending.
     pub running: Option<Lease>,
+    /// Counter of its [reschedules](super::Store::reschedule), from 1. Attempts do not change it.
+    pub version: u64,
 }
 
-/// What [`Store::scan`](super::Store::scan) is asked.
+/// Query of [`Store::scan`](super::Store::scan).
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
-    /// How far after now the window ends.
+    /// Time after now at which the window ends.
     pub ahead: Duration,
-    /// How far before now it begins; `None` for the beginning.
+    /// Time before now at which it begins; `None` for the beginning.
     pub back: Option<Duration>,
-    /// Of which shards.
+    /// Shards to read.
     pub shards: Shards,
-    /// Of which kinds; none of them twice.
+    /// Kinds to read; none of them twice.
     pub kinds: &'a [String],
-    /// How many at most.
+    /// Most timers to return.
     pub limit: u32,
 }
 
@@ -110,7 +113,7 @@ pub struct Scan<'a> {
 pub struct Window {
     /// The database's clock.
     pub now: Time,
-    /// What was found.
+    /// Timers that were found.
     pub timers: Vec<Waiting>,
 }
 
@@ -130,7 +133,7 @@ pub struct Waiting {
 pub struct Claimed {
     /// The database's clock.
     pub now: Time,
-    /// What is running now.
+    /// Timers that run now.
     pub timers: Vec<Timer>,
 }
 
@@ -141,51 +144,53 @@ pub struct End {
     pub timer: TimerId,
     /// The attempt.
     pub attempt: u32,
-    /// How it ends.
+    /// The end itself.
     pub how: How,
 }
 
-/// How an attempt ends.
+/// Ends of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
-    /// It is the last: the timer goes, and a record with this is written.
+    /// The last attempt: the timer is deleted, and a record with this is written.
     ///
     /// [`Succeeded`](Outcome::Succeeded) has no reason. With [`Dead`](Outcome::Dead) the attempt
     /// counts as a failure.
     Done(Outcome, Option<Reason>, String),
-    /// It failed, and there is to be another: due this long from now. The text is kept in the
-    /// timer, in place of what is there.
+    /// Failed, and followed by another: due this long from now. The text is kept in the timer, in
+    /// place of what is there.
     Retry(Duration, String),
-    /// It did not take place, and it is to be due this long from now. No failure is counted.
+    /// Not made, and due this long from now. No failure is counted.
     Postpone(Duration),
-    /// It did not take place: due as before, for anybody.
+    /// Not made: due as before, for any node.
     HandBack,
 }
 
-/// What became of an [`End`].
+/// Result of an [`End`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// It counts.
+    /// The end counts.
     Accepted,
     /// The attempt was not this lease's to end, any more.
     Fenced,
 }
 
-/// What became of a cancel, a reschedule or a replacement.
+/// Result of a cancel, a reschedule or a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawn {
-    /// It was pending, and it is done.
+    /// The timer was pending, and it is done.
     Done,
-    /// It is running; nothing was changed.
+    /// The timer is running; nothing was changed.
     Running {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u32,
     },
+    /// The timer does not have the version that was expected; nothing was changed.
+    Stale,
     /// There is no such timer, any more.
     Gone,
 }
 
-/// Which rows of a list: those that everything holds for that is asked for.
+/// Filter of a list: rows that fulfil all of its conditions.
 ///
 /// Lists come in an order in which a page says where the next begins:
 ///
@@ -203,14 +208,15 @@ pub enum Withdrawn {
 /// what is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those of this kind.
+    /// Only rows of this kind.
     pub kind: Option<String>,
-    /// Those of this name: of the schedule, or of the timer itself. What still runs of a schedule
-    /// that was removed is not found by it.
+    /// Only rows of this name: of the schedule, or of the timer itself. What still runs of a
+    /// schedule that was removed is not found by it.
     pub name: Option<String>,
-    /// Those whose name starts so; of timers, only those without a schedule.
+    /// Only rows whose name has this prefix; of timers, only those without a schedule.
     pub prefix: Option<String>,
-    /// Those of this schedule. No matter to a list of schedules. Records are found sooner by name.
+    /// Only rows of this schedule. No matter to a list of schedules. Records are found sooner by
+    /// name.
     pub schedule: Option<ScheduleId>,
     /// The one with this timer. No matter to a list of schedules.
     pub timer: Option<TimerId>,
@@ -224,7 +230,7 @@ pub struct Filter {
     pub since: Option<Time>,
     /// The timers that are due before; the records that were written before.
     pub until: Option<Time>,
-    /// Whether records come in the reverse of their order. No matter to other lists.
+    /// True for records in the reverse of their order. No matter to other lists.
     pub newest_first: bool,
     /// The timers that come after this, `due` and id, in their order.
     pub after_timer: Option<(Time, TimerId)>,
@@ -232,11 +238,11 @@ pub struct Filter {
     pub after_name: Option<String>,
     /// The records that come after this, `recorded` and timer, in the order that is asked for.
     pub after_record: Option<(Time, TimerId)>,
-    /// How many at most; 0 for a thousand.
+    /// Most rows; 0 for a thousand.
     pub limit: u32,
 }
 
-/// Whether an attempt of a timer runs.
+/// State of a timer: whether an attempt runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// None does: the timer waits for its time, for a node, or for its schedule's queue.
@@ -246,13 +252,13 @@ pub enum State {
 }
 
 impl Filter {
-    /// How many rows at most.
+    /// Returns how many rows at most.
     pub(super) fn limit(&self) -> usize {
         if self.limit == 0 { 1_000 } else { self.limit as usize }
     }
 
-    /// What comes right after all that starts with `prefix`, in the order of bytes; `None` if
-    /// nothing does.
+    /// Returns what comes right after all that starts with `prefix`, in the order of bytes; `None`
+    /// if nothing does.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(super) fn prefix_end(&self) -> Option<String> {
         let mut end: Vec<char> = self.prefix.as_ref()?.chars().collect();
@@ -274,7 +280,7 @@ pub struct ScheduleRow {
     pub id: ScheduleId,
     /// Its name, which no other schedule has.
     pub name: String,
-    /// What kind of handler its occurrences are for.
+    /// Kind of handler that its occurrences are for.
     pub kind: String,
     /// A [`Schedule`](crate::Schedule) as text. No matter to the store.
     pub spec: String,
@@ -282,7 +288,7 @@ pub struct ScheduleRow {
     pub policies: String,
     /// For the handler.
     pub payload: Vec<u8>,
-    /// Whether it goes on.
+    /// True if it is enabled.
     pub enabled: bool,
     /// Counts its changes, from 1. Going on from one occurrence to the next is not one.
     pub version: u64,
@@ -299,12 +305,12 @@ pub struct Upcoming {
     pub schedules: Vec<(ScheduleRow, Occupied)>,
 }
 
-/// What a schedule has in the table of timers.
+/// Timers that a schedule has in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupied {
-    /// How many of its timers are unfinished.
+    /// Number of its timers that are unfinished.
     pub unfinished: u32,
-    /// How many wait in its queue.
+    /// Number of them that wait in its queue.
     pub queued: u32,
 }
 
@@ -315,45 +321,45 @@ pub struct Skip {
     pub id: TimerId,
     /// When it was to happen.
     pub scheduled_for: Time,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
-    /// Why.
+    /// Reason of the end.
     pub reason: Reason,
 }
 
-/// What [`Store::change`](super::Store::change) is asked.
+/// Request to [`Store::change`](super::Store::change).
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// Which schedule.
+    /// Name of the schedule.
     pub name: &'a str,
     /// The version that it has now; `None` if there is to be none.
     pub expect: Option<u64>,
-    /// What it becomes; `None` to remove it.
+    /// Row that it becomes; `None` to remove it.
     pub row: Option<&'a ScheduleRow>,
-    /// Why to take back what is pending; `None` to leave it.
+    /// Reason to take back what is pending; `None` to leave it.
     pub withdraw: Option<Reason>,
-    /// What is to be recorded.
+    /// Occurrences to record.
     pub skipped: &'a [Skip],
 }
 
-/// What became of a [`Change`].
+/// Result of a [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// It is made.
+    /// The change is made.
     Done {
         /// The schedule's version; of a removed one, the one it would have.
         version: u64,
-        /// What of the schedule is running still: `(timer, attempt)`.
+        /// Attempts of the schedule that still run: `(timer, attempt)`.
         running: Vec<(TimerId, u32)>,
     },
     /// The schedule is not at the version that was expected; nothing was written.
     Stale,
 }
 
-/// What [`Store::advance`](super::Store::advance) is asked.
+/// Request to [`Store::advance`](super::Store::advance).
 #[derive(Clone, Copy, Debug)]
 pub struct Advance<'a> {
-    /// Which schedule.
+    /// Id of the schedule.
     pub schedule: ScheduleId,
     /// The version that it was read with.
     pub version: u64,
@@ -365,29 +371,30 @@ pub struct Advance<'a> {
     pub timers: &'a [NewTimer],
     /// Occurrences that are not to run.
     pub skipped: &'a [Skip],
-    /// Whether it applies only while nothing of the schedule is unfinished.
+    /// True if it applies only while nothing of the schedule is unfinished.
     pub only_idle: bool,
 }
 
-/// What became of an [`Advance`].
+/// Result of an [`Advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advanced {
-    /// It is made.
+    /// The advance is made.
     Done,
-    /// The schedule is not as it was read; nothing was written.
+    /// The schedule has changed since it was read; nothing was written.
     Stale,
     /// Something of the schedule is unfinished; nothing was written.
     Busy,
 }
 
-/// What [`Store::occur`](super::Store::occur) is asked.
+/// Request to [`Store::occur`](super::Store::occur).
 #[derive(Clone, Copy, Debug)]
 pub struct Occur<'a> {
     /// The occurrence, which is a schedule's. Its `scheduled_for` and `due` are no matter.
     pub timer: &'a NewTimer,
     /// The version that the schedule was read with.
     pub version: u64,
-    /// How many may wait in the schedule's queue; `None` if its occurrences may overlap.
+    /// Number of occurrences that may wait in the schedule's queue; `None` if its occurrences may
+    /// overlap.
     pub queue: Option<u32>,
 }
 
@@ -403,7 +410,7 @@ impl Occur<'_> {
     }
 }
 
-/// What became of an [`Occur`].
+/// Result of an [`Occur`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurred {
     /// The timer is there.
@@ -413,7 +420,7 @@ pub enum Occurred {
     },
     /// One with its id is there, or was.
     Exists,
-    /// The schedule is not as it was read; nothing was written.
+    /// The schedule has changed meanwhile; nothing was written.
     Stale,
     /// Something of the schedule is unfinished, and its queue has no room; nothing was written.
     Busy,

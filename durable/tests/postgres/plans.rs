@@ -166,7 +166,7 @@ fn everything(store: &mut Postgres, name: &str) {
     store.finish(lease, &end(first, done())).unwrap();
     store.finish(lease, &end(retried, How::Retry(LONG, "rain".to_owned()))).unwrap();
     store.cancel(third).unwrap();
-    store.reschedule(fourth, now, None).unwrap();
+    store.reschedule(fourth, now, None, None).unwrap();
     let row = ScheduleRow {
         id: ScheduleId::new(now),
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! What nodes do while nothing is due.
+//! Work of nodes while nothing is due.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How fast timers are made.
+//! The rate at which timers are made.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tourbillon_durable::{Client, Time};
 use super::{KIND, Run, fill, now};
 use crate::Result;
 
-/// How many callers share a client.
+/// Callers that share a client.
 const CALLERS: usize = 64;
 
 /// Nobody waits for these.
@@ -38,7 +38,7 @@ pub(super) fn insert(run: &Run) -> Result<String> {
     Ok(format!("{batched:.0} batched, {single:.0} one by one, {together:.0} by {CALLERS} callers"))
 }
 
-/// How many a second one caller makes.
+/// Returns how many a second one caller makes.
 fn rate(client: &Client, at: Time, span: Duration) -> Result<f64> {
     let began = Instant::now();
     let mut count = 0;

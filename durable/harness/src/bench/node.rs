@@ -14,20 +14,20 @@ use crate::canary::{Marks, Tap};
 use crate::database::Address;
 use crate::node::wait_for_the_end;
 
-/// How many attempts a node has at a time.
+/// Most attempts that a node has at a time.
 const PREFETCH: usize = 10_000;
 
 /// The kernel's clock ticks a second.
 const TICKS: u64 = 100;
 
-/// What a measuring node is started with.
+/// Options of a measuring node.
 #[derive(Debug)]
 pub struct NodeOptions {
     /// The address of the database.
     pub store: String,
     /// The file for what it measures.
     pub out: String,
-    /// How many connections it claims by.
+    /// Connections by which it claims.
     pub connections: usize,
     /// Its lease.
     pub lease: Duration,
@@ -91,7 +91,7 @@ fn hang(mut worker: Worker, again: Arc<Mutex<Vec<Time>>>) {
     });
 }
 
-/// How much of the processor this process has used.
+/// Returns the processor time that this process has used.
 fn processor() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let after_name = text.rsplit_once(") ").ok_or("no name in /proc/self/stat")?.1;

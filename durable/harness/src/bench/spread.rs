@@ -7,13 +7,13 @@ use super::{Run, fill, now};
 use crate::Result;
 use crate::children::Process;
 
-/// How long nodes take to start.
+/// Time that nodes take to start.
 const START: Duration = Duration::from_secs(2);
 
 /// The pace at which timers can be inserted, for sure.
 const INSERTS: f64 = 10_000.0;
 
-/// From one insert to the next of a sustained load.
+/// Time from one insert to the next of a sustained load.
 const STEP: Duration = Duration::from_millis(100);
 
 /// All inserted first; due one after the other.
@@ -61,7 +61,7 @@ pub(super) fn sustained(run: &Run) -> Result<String> {
     insert_and_fire(run, nodes)
 }
 
-/// As [`sustained`], beside a transaction that began before and that ends after.
+/// Measures as [`sustained`], beside a transaction that began before and that ends after.
 pub(super) fn held(run: &Run) -> Result<String> {
     let nodes = run.start_nodes()?;
     thread::sleep(START);

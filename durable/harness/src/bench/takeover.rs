@@ -1,4 +1,4 @@
-//! What becomes of a killed node's timers.
+//! The fate of a killed node's timers.
 
 use std::thread;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::{HANGS, Run, fill, now, timer};
 use crate::Result;
 
-/// How long nodes take to start, and to claim what is due.
+/// Time that nodes take to start, and to claim what is due.
 const START: Duration = Duration::from_secs(3);
 
-/// How many become due a second after the kill.
+/// Timers that become due a second after the kill.
 const PACE: u32 = 100;
 
 /// A node is killed that runs its share of the timers; another's due after that.

@@ -1,4 +1,4 @@
-//! What a process without a node inserts to be due at once.
+//! Inserts of a process without a node, due at once.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tourbillon_durable::Client;
 use super::{KIND, Run, now};
 use crate::Result;
 
-/// How long nodes take to start.
+/// Time that nodes take to start.
 const START: Duration = Duration::from_secs(3);
 
 /// One after the other, with pauses of any length.

@@ -96,7 +96,7 @@ fn identities(key: &Key, facts: &Facts, report: &mut Report) {
     }
 }
 
-/// What is recorded was done by an attempt, or never started.
+/// Requires that what is recorded was done by an attempt, or never started.
 fn founded(key: &Key, facts: &Facts, record: &Record, report: &mut Report) {
     let ended_by = |wanted: How| {
         facts.attempts.iter().any(|attempt| {

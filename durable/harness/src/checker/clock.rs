@@ -1,4 +1,4 @@
-//! What the database's clock can have shown when the host's showed something.
+//! The database's clock: what it can have shown at a time of the host's.
 
 use tourbillon_durable::Time;
 
@@ -37,7 +37,7 @@ impl Clock {
         (!readings.is_empty()).then_some(Self(readings))
     }
 
-    /// How uncertain the worst reading is, in microseconds.
+    /// Returns how uncertain the worst reading is, in microseconds.
     pub(super) fn tolerance_us(&self) -> i64 {
         self.0.iter().map(|reading| reading.most() - reading.least()).max().unwrap_or(0)
     }

@@ -9,7 +9,7 @@ use super::clock::{Clock, Reading};
 use super::{Report, Verdict};
 use crate::log::{Answer, Ended, How, Label, Line, Stamp, Taken};
 
-/// What stands for an occurrence.
+/// Identity of an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Once(String),
@@ -50,7 +50,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Whether it is the one that ended its timer, and when that was known.
+    /// Returns when it was known to be the attempt that ended its timer, if it is.
     pub(super) fn completed(&self) -> Option<Stamp> {
         let (_, how) = self.finish?;
         let (at, taken) = self.taken?;
@@ -74,7 +74,7 @@ pub(super) struct Record {
     pub(super) recorded: Time,
 }
 
-/// What is known of one occurrence.
+/// Facts about one occurrence.
 #[derive(Default)]
 pub(super) struct Facts {
     /// In the order of their starts.
@@ -83,7 +83,7 @@ pub(super) struct Facts {
     pub(super) records: Vec<Record>,
 }
 
-/// What a client asked for.
+/// Request of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     Once(Time),
@@ -104,12 +104,12 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Whether it may have taken effect.
+    /// Returns whether it may have taken effect.
     pub(super) fn may_have(&self) -> bool {
         matches!(self.answer, Answer::Done | Answer::Same | Answer::Unknown)
     }
 
-    /// Whether it may have taken effect within this time.
+    /// Returns whether it may have taken effect within this time.
     pub(super) fn may_have_within(&self, (from, to): (Stamp, Stamp)) -> bool {
         let is_unknown = self.answer == Answer::Unknown;
         let until = if is_unknown { Stamp(i64::MAX) } else { self.returned };
@@ -126,18 +126,18 @@ struct Trouble {
 
 pub(super) struct History<'a> {
     pub(super) clock: Clock,
-    /// What is due by now has an outcome.
+    /// Time by which everything that was due has an outcome.
     pub(super) end: Stamp,
-    /// By name, in the order in which they were made.
+    /// Calls by name, in the order in which they were made.
     pub(super) calls: BTreeMap<String, Vec<Call>>,
     pub(super) facts: BTreeMap<Key, Facts>,
     troubles: Vec<Trouble>,
     pub(super) lease_us: i64,
     pub(super) late_us: i64,
     pub(super) floor: u64,
-    /// How many attempts of a kind a process carries out at a time.
+    /// Attempts of a kind that a process carries out at a time.
     pub(super) handlers: BTreeMap<(Label, &'a str), u32>,
-    /// How much later than scheduled the occurrences of a schedule may be due.
+    /// Time after the scheduled one by which the occurrences of a schedule may be due.
     pub(super) slacks: BTreeMap<&'a str, i64>,
 }
 
@@ -189,9 +189,10 @@ impl<'a> History<'a> {
         })
     }
 
-    /// Whether anything was in the way of `node`, or of any if there is none, between the two.
+    /// Returns whether anything was in the way of `node`, or of any if there is none, between the
+    /// two.
     ///
-    /// What a fault does lasts a lease longer than the fault.
+    /// The effect of a fault lasts a lease longer than the fault.
     pub(super) fn troubled(&self, node: Option<u32>, from: Stamp, to: Stamp) -> bool {
         self.troubles.iter().any(|trouble| {
             let until = trouble.to.0.saturating_add(self.lease_us);

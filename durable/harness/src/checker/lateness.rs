@@ -1,4 +1,4 @@
-//! How late attempts start. A fault excuses that, and so do handlers that have their hands full.
+//! Lateness of attempts. A fault excuses it, and so do handlers that are all busy.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ pub(super) fn check(history: &History, report: &mut Report) {
     }
 }
 
-/// From when on an attempt can have started; `None` if a lost answer leaves that open.
+/// Returns the time from which on an attempt can have started; `None` if a lost answer leaves that
+/// open.
 fn ready(
     history: &History,
     key: &Key,
@@ -80,7 +81,7 @@ fn busy<'a>(history: &'a History<'_>) -> BTreeMap<(Label, &'a str), Spans> {
     changes.into_iter().map(spans).collect()
 }
 
-/// How much of the time between the two is in the spans.
+/// Returns how much of the time between the two is in the spans.
 fn within(spans: &Spans, from: Stamp, to: Stamp) -> i64 {
     spans.iter().map(|(begun, ended)| (to.min(*ended).0 - from.max(*begun).0).max(0)).sum()
 }

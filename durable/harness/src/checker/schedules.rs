@@ -8,13 +8,13 @@ use super::history::{Call, Facts, History, Key, Op, Record};
 use super::{Report, Verdict};
 use crate::log::{Answer, Ended, Stamp};
 
-/// What a schedule is from one moment on.
+/// State of a schedule from one moment on.
 #[derive(Clone, PartialEq, Eq)]
 struct Phase {
     from: Stamp,
     /// The periods that it may have. None is in force if it is off, for certain.
     periods: Vec<i64>,
-    /// Whether it is on with the one period, for certain.
+    /// True if it is certainly enabled with the one period.
     is_certain: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn check(history: &History, report: &mut Report) {
     }
 }
 
-/// What the schedule was, by what its client knows.
+/// Returns the phases of the schedule, by what its client knows.
 fn phases(calls: &[Call]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     // What is in force, or would be if the schedule were enabled; and whether that is certain.
@@ -148,8 +148,8 @@ fn after_disable(
     }
 }
 
-/// Whether the schedule began near this time, for all that is known: nodes learn of its beginning
-/// when they next read the schedules.
+/// Returns whether the schedule began near this time, for all that is known: nodes learn of its
+/// beginning when they next read the schedules.
 fn is_new(history: &History, due: (Stamp, Stamp), calls: &[Call]) -> bool {
     calls.iter().any(|call| {
         matches!(call.op, Op::Every(_) | Op::Enable(true))

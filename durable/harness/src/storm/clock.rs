@@ -10,13 +10,13 @@ use tourbillon_durable::Store;
 use crate::Result;
 use crate::log::{Line, Log, Stamp};
 
-/// From one reading to the next.
+/// Time from one reading to the next.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Of so many readings in a row the best is kept.
+/// Readings in a row, the best of which is kept.
 const BEST_OF: u32 = 5;
 
-/// What takes longer than this is a stall.
+/// Time from which a gap is a stall, in microseconds.
 const STALL_US: i64 = 300_000;
 
 /// A thread that reads the clock and logs it. It notices too when the database does not answer.

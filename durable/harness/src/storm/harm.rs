@@ -1,4 +1,4 @@
-//! How each fault is done.
+//! The implementation of each fault.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use crate::workload::{QUICK, RETRY};
 /// The number of the client that writes late.
 const LATE: u32 = u32::MAX;
 
-/// How many timers it writes in a transaction.
+/// Timers that it writes in a transaction.
 const LATE_TIMERS: u32 = 20;
 
 impl Storm {

@@ -1,4 +1,4 @@
-//! Who may do what: tokens, and what they are good for.
+//! Access: tokens, and what they permit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::problem::Problem;
 use crate::Service;
 use crate::config::{App, Config, Scope, Token, hash};
 
-/// What the token of a request lets do.
+/// Permissions of a request's token.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     config: Arc<Config>,

@@ -1,4 +1,4 @@
-//! From a definition to what the store is given, with each field that is wrong.
+//! Definitions: checks every field, and makes what the store is given.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PERIOD_MIN: Duration = Duration::from_secs(1);
 /// The longest period or pause.
 const YEAR: Duration = Duration::from_secs(366 * 86_400);
 
-/// How many occurrences may be made up for, or wait in a queue.
+/// Most occurrences that are caught up, or wait in a queue.
 const COUNT_MAX: u32 = 10_000;
 
 /// When something is to happen, once the texts are read.
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
     jitter: Duration,
 }
 
-/// Which fields are wrong, and why.
+/// Fields that are wrong, and why.
 #[derive(Default)]
 struct Faults(Vec<(String, String)>);
 
@@ -60,12 +60,12 @@ impl Faults {
         value.map_err(|why| self.add(field, why)).ok()
     }
 
-    fn span(&mut self, field: &str, text: Option<&String>, default: Duration) -> Duration {
-        let Some(text) = text else { return default };
+    fn span(&mut self, field: &str, text: Option<&String>, default: &str) -> Duration {
+        let text = text.map_or(default, String::as_str);
         let span = model::span(text).and_then(|span| {
             if span > YEAR { Err("it is longer than a year".to_owned()) } else { Ok(span) }
         });
-        self.take(field, span).unwrap_or(default)
+        self.take(field, span).unwrap_or_default()
     }
 
     fn count(&mut self, field: &str, count: u32, max: u32) {
@@ -110,10 +110,9 @@ impl Plan {
                 Overlap::Queue { at_most }
             }
         };
-        let minute = Duration::from_secs(60);
-        let on_time_within =
-            faults.span("on_time_within", definition.on_time_within.as_ref(), minute);
-        let jitter = faults.span("jitter", definition.jitter.as_ref(), Duration::ZERO);
+        let within = definition.on_time_within.as_ref();
+        let on_time_within = faults.span("on_time_within", within, model::ON_TIME_WITHIN);
+        let jitter = faults.span("jitter", definition.jitter.as_ref(), "0s");
         let retry = match callback::retry(definition.retry.as_ref()) {
             Ok(retry) => Some(retry),
             Err(more) => {
@@ -182,9 +181,15 @@ fn times(faults: &mut Faults, when: &When) -> Option<Times> {
     }
 }
 
-/// Whether a key can be one.
+/// Fails unless a key can be one.
+///
+/// All characters are of ASCII, so that no two keys look alike by Unicode's forms; and `.` and `..`
+/// are no keys, as clients take them out of a path.
 pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@+~".contains(&byte);
+    if matches!(key, "." | "..") {
+        return Err(Problem::field("key", "`.` and `..` are no keys, as a path cannot have them"));
+    }
     if !key.is_empty() && key.len() <= KEY_MAX && key.bytes().all(is_good) {
         return Ok(());
     }
@@ -192,7 +197,7 @@ pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
     Err(Problem::field("key", why))
 }
 
-/// What is kept, as the store is given it.
+/// Returns what is kept, as the store is given it.
 pub(crate) fn payload(stored: &Stored) -> Result<Vec<u8>, Problem> {
     let payload = serde_json::to_vec(stored).expect("a definition is JSON");
     if payload.len() <= STORED_MAX {

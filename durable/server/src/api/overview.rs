@@ -1,4 +1,4 @@
-//! How the service stands: once, and live.
+//! The state of the service: once, and live.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -20,43 +20,47 @@ use tourbillon_durable::{Outcome, Schedule, Time};
 use utoipa::IntoParams;
 
 use super::access::Access;
+use super::pages::ROWS;
 use super::problem::Problem;
 use super::request::Params;
 use super::runs;
 use crate::config::Scope;
-use crate::model::{self, Node, Outcomes, Overview, Run};
+use crate::model::{self, Figure, Node, Outcomes, Overview, Run};
 use crate::{Service, callback};
 
-/// How old an overview may be.
+/// Age up to which an overview is served again.
 const FRESH: Duration = Duration::from_millis(900);
 
-/// How old it may be what schedules come to within the hour.
+/// Age up to which the count of occurrences within the hour is used again.
 const PLANNED_FRESH: Duration = Duration::from_secs(10);
 
-/// How many rows each count looks at.
+/// Most rows that each count reads.
 const COUNTED: u32 = 20_000;
 
-/// How many schedules of an app are looked at for what they come to.
-const PLANNED: u32 = 1_000;
+/// Most schedules of an app whose occurrences are counted.
+const PLANNED: usize = 1_000;
 
-/// How many runs that died are shown.
+/// Number of occurrences of an app's schedules that are counted at most.
+const OCCURRENCES: u64 = 100_000;
+
+/// Number of dead runs that are shown.
 const FAILING: usize = 10;
 
 /// The next hour, and the last.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How often a live client gets an overview.
+/// Period at which a live client gets an overview.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How many live clients one node has at most.
+/// Most live clients of one node.
 pub(crate) const LIVE: usize = 256;
 
-/// Of which apps.
+/// Query of an overview.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Asked {
-    /// Of this app; of all that the token may see by default.
+    /// App to count; by default all that the token may see.
     app: Option<String>,
 }
 
@@ -67,15 +71,15 @@ pub(crate) struct Overviews {
     planned: Mutex<Known<String, Planned>>,
 }
 
-/// What was counted, and when.
+/// Counts, with the time at which they were made.
 type Known<K, V> = HashMap<K, (Instant, Arc<V>)>;
 
-/// What an app's schedules come to.
+/// Occurrences of an app's schedules within the hour.
 #[derive(Debug)]
 struct Planned {
     /// In each minute of the next hour.
     minutes: Vec<u64>,
-    /// Whether there are more schedules.
+    /// True if there are more.
     cut: bool,
 }
 
@@ -89,12 +93,14 @@ impl Access {
     }
 }
 
-/// Shows how the service stands. Counts are at least what is said; see `cut`.
+/// Shows how the service stands. Figures that `at_least` names are the least there is.
 #[utoipa::path(
-    get, path = "/v1/overview", tag = "overview", params(Asked),
+    get, path = "/v1/overview", tag = "overview",
+    operation_id = "get_overview",
+    params(Asked),
     responses(
         (status = 200, body = Overview, description = "It"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn get(
@@ -123,23 +129,22 @@ pub(super) async fn overview(service: &Service, apps: &[String]) -> Result<Arc<O
 async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> {
     let kinds = apps.iter().map(|app| model::kind(app)).collect();
     let found = service.reader.overview(&OverviewOf { kinds, most: COUNTED }).await?;
-    let (now, counts) = (found.now, [found.overdue, found.running, found.enabled, found.disabled]);
-    let mut cut = counts.iter().any(|count| count.is_cut)
-        || found.next_hour_until < now + HOUR
-        || found.outcomes_since > now - HOUR;
+    let now = found.now;
+    let mut is_hour_cut = found.next_hour_until < now + HOUR;
     let mut minutes = found.next_hour;
     let mut failing = Vec::new();
     for app in apps {
         // What is not a timer yet.
         let planned = planned(service, app, now).await?;
         minutes.iter_mut().zip(&planned.minutes).for_each(|(sum, minute)| *sum += minute);
-        cut |= planned.cut;
+        is_hour_cut |= planned.cut;
         let dead = Filter {
             kind: Some(model::kind(app)),
             outcome: Some(Outcome::Dead),
             since: Some(now - HOUR),
             newest_first: true,
-            limit: FAILING as u32,
+            // One more says whether there are more.
+            limit: FAILING as u32 + 1,
             ..Filter::default()
         };
         failing.extend(service.reader.records(dead).await?);
@@ -149,6 +154,16 @@ async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> 
         let ended = found.outcomes.iter().filter(|(outcome, _)| *outcome == wanted);
         ended.map(|(_, count)| count).sum()
     };
+    let at_least = [
+        (Figure::Overdue, found.overdue.is_cut),
+        (Figure::Running, found.running.is_cut),
+        (Figure::PendingNextHour, is_hour_cut),
+        (Figure::Enabled, found.enabled.is_cut),
+        (Figure::Disabled, found.disabled.is_cut),
+        (Figure::Failing, failing.len() > FAILING),
+        (Figure::Outcomes, found.outcomes_since > now - HOUR),
+    ];
+    let at_least = at_least.into_iter().filter(|(_, is_cut)| *is_cut);
     Ok(Overview {
         now: model::rfc3339(now),
         overdue: found.overdue.count,
@@ -156,7 +171,7 @@ async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> 
         pending_next_hour: minutes,
         enabled: found.enabled.count,
         disabled: found.disabled.count,
-        cut,
+        at_least: at_least.map(|(figure, _)| figure).collect(),
         failing: failing.iter().take(FAILING).map(runs::of_record).collect(),
         outcomes: Outcomes {
             succeeded: ended(Outcome::Succeeded),
@@ -169,7 +184,7 @@ async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> 
     })
 }
 
-/// Which occurrences of an app's schedules come within the hour, and are not timers yet.
+/// Returns the occurrences of an app's schedules that come within the hour, and are not timers yet.
 async fn planned(service: &Service, app: &str, now: Time) -> Result<Arc<Planned>, Problem> {
     let mut known = service.overviews.planned.lock().await;
     let at = service.timer.now();
@@ -177,27 +192,52 @@ async fn planned(service: &Service, app: &str, now: Time) -> Result<Arc<Planned>
     if let Some((_, planned)) = known.get(app) {
         return Ok(Arc::clone(planned));
     }
-    let enabled = Filter {
+    let mut enabled = Filter {
         kind: Some(model::kind(app)),
         enabled: Some(true),
-        limit: PLANNED,
+        limit: ROWS,
         ..Filter::default()
     };
-    let rows = service.reader.schedules(enabled).await?;
-    let mut planned = Planned { minutes: vec![0; 60], cut: rows.len() == PLANNED as usize };
-    for row in &rows {
-        let Ok(schedule) = row.spec.parse::<Schedule>() else { continue };
-        let times = std::iter::successors(row.next, |last| schedule.next_after(*last));
+    let (mut found, mut is_last) = (Vec::new(), false);
+    while !is_last && found.len() <= PLANNED {
+        let rows = service.reader.schedules(enabled.clone()).await?;
+        is_last = rows.len() < ROWS as usize;
+        enabled.after_name = rows.last().map(|row| row.name.clone());
+        // Without their payloads, which can be large.
+        found.extend(rows.into_iter().map(|row| (row.spec, row.next)));
+    }
+    // Not on a thread of the runtime: a schedule can have 3,600 occurrences in the hour.
+    let planned = tokio::task::spawn_blocking(move || plan(&found, now)).await;
+    let planned = planned.map_err(|error| {
+        tracing::error!(%error, "an overview was not computed");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the overview was not computed")
+    })?;
+    let planned = Arc::new(planned);
+    known.insert(app.to_owned(), (at, Arc::clone(&planned)));
+    Ok(planned)
+}
+
+/// Counts occurrences within the hour, up to [`OCCURRENCES`], of up to [`PLANNED`] schedules and
+/// their next times.
+fn plan(schedules: &[(String, Option<Time>)], now: Time) -> Planned {
+    let mut planned = Planned { minutes: vec![0; 60], cut: schedules.len() > PLANNED };
+    let mut left = OCCURRENCES;
+    for (spec, next) in schedules.iter().take(PLANNED) {
+        let Ok(schedule) = spec.parse::<Schedule>() else { continue };
+        let times = std::iter::successors(*next, |last| schedule.next_after(*last));
         for time in times.take_while(|time| *time < now + HOUR) {
+            if left == 0 {
+                planned.cut = true;
+                return planned;
+            }
+            left -= 1;
             let minute = time.since(now).as_secs() / 60;
             if let Some(count) = planned.minutes.get_mut(minute as usize) {
                 *count += 1;
             }
         }
     }
-    let planned = Arc::new(planned);
-    known.insert(app.to_owned(), (at, Arc::clone(&planned)));
-    Ok(planned)
+    planned
 }
 
 async fn nodes(service: &Service, now: Time) -> Result<Vec<Node>, Problem> {
@@ -220,10 +260,12 @@ async fn nodes(service: &Service, now: Time) -> Result<Vec<Node>, Problem> {
 /// Follows how the service stands, by server-sent events: `overview` each second, and `run` for
 /// each attempt that ends on this node. Who reads too slowly misses runs, and is cut in the end.
 #[utoipa::path(
-    get, path = "/v1/live", tag = "overview", params(Asked),
+    get, path = "/v1/live", tag = "overview",
+    operation_id = "follow",
+    params(Asked),
     responses(
         (status = 200, body = String, content_type = "text/event-stream", description = "Events"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn live(

@@ -2,34 +2,83 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 use tourbillon_durable::{Schedule, Time};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
 use super::definition::{Times, read_times};
 use super::problem::Problem;
-use super::request::{Json, Params};
+use super::request::{Json, Params, Path};
 use super::schedules::find;
 use crate::Service;
 use crate::config::Scope;
 use crate::model::{self, CronWhen, Note, Occurrence, When};
 
-/// How many occurrences are shown at most.
+/// Most occurrences that are shown.
 const COUNT_MAX: u32 = 1_000;
 
-/// How many are shown unless told otherwise.
+/// Number that is shown by default.
 const COUNT: u32 = 10;
 
-/// What is previewed.
+/// Number of previews that wait for their turn or are computed; more are refused.
+const ROOM: usize = 16;
+
+/// Previews in hand. One is computed at a time, on a thread of its own, so that callbacks and other
+/// requests have the other processors, and all of the runtime's threads.
+#[derive(Debug)]
+pub(crate) struct Previews {
+    room: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
+}
+
+impl Default for Previews {
+    fn default() -> Self {
+        Self { room: Arc::new(Semaphore::new(ROOM)), turn: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+impl Previews {
+    /// Computes when it is the turn of `compute`.
+    ///
+    /// # Errors
+    ///
+    /// If too many wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before its turn, it computes nothing.
+    async fn compute<T: Send + 'static>(
+        &self,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            let why = format!("{ROOM} previews are being computed on this node: try again");
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        };
+        let turn = Arc::clone(&self.turn).acquire_owned().await.expect("it is never closed");
+        let computed = tokio::task::spawn_blocking(move || {
+            let _held = (room, turn);
+            compute()
+        });
+        computed.await.map_err(|error| {
+            tracing::error!(%error, "a preview was not computed");
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the preview was not computed")
+        })
+    }
+}
+
+/// Schedule to preview.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Asked {
-    /// How many; 10 by default, 1000 at most.
+    /// Number of occurrences; 10 by default, 1000 at most.
     count: Option<u32>,
     /// After when, RFC 3339; now by default.
     from: Option<String>,
@@ -41,7 +90,7 @@ pub(super) struct Asked {
 pub(super) struct Preview {
     /// When.
     when: When,
-    /// How many; 10 by default, 1000 at most.
+    /// Number of occurrences; 10 by default, 1000 at most.
     count: Option<u32>,
     /// After when, RFC 3339; now by default.
     from: Option<String>,
@@ -50,6 +99,7 @@ pub(super) struct Preview {
 /// Shows the next occurrences of a schedule, whether or not it is enabled.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules/{key}/preview", tag = "schedules",
+    operation_id = "preview_schedule",
     params(
         ("app" = String, Path, description = "The app"),
         ("key" = String, Path, description = "The key"),
@@ -57,7 +107,7 @@ pub(super) struct Preview {
     ),
     responses(
         (status = 200, body = Vec<Occurrence>, description = "They"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn kept(
@@ -73,16 +123,17 @@ pub(super) async fn kept(
         Some(at) => Times::At(Time::from_micros(at)),
         None => read_times(&stored.definition.when)?,
     };
-    show(&service, &stored.definition.when, when, asked.count, asked.from).await
+    show(&service, stored.definition.when, when, asked.count, asked.from).await
 }
 
 /// Shows the next occurrences of a `when` that is not kept.
 #[utoipa::path(
     post, path = "/v1/preview", tag = "schedules",
+    operation_id = "preview",
     request_body = Preview,
     responses(
         (status = 200, body = Vec<Occurrence>, description = "They"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn free(
@@ -91,12 +142,12 @@ pub(super) async fn free(
     Json(Preview { when, count, from }): Json<Preview>,
 ) -> Result<axum::Json<Vec<Occurrence>>, Problem> {
     let times = read_times(&when)?;
-    show(&service, &when, times, count, from).await
+    show(&service, when, times, count, from).await
 }
 
 async fn show(
     service: &Service,
-    when: &When,
+    when: When,
     times: Times,
     count: Option<u32>,
     from: Option<String>,
@@ -110,12 +161,15 @@ async fn show(
         Some(from) => from,
         None => service.reader.now().await?,
     };
-    let times = match times {
-        Times::Repeated(schedule) => schedule.occurrences(from).take(count).collect(),
-        Times::At(at) => vec![at],
-        Times::After(after) => vec![from + after],
-    };
-    Ok(axum::Json(occurrences(when, &times)))
+    let computed = service.previews.compute(move || {
+        let times = match times {
+            Times::Repeated(schedule) => schedule.occurrences(from).take(count).collect(),
+            Times::At(at) => vec![at],
+            Times::After(after) => vec![from + after],
+        };
+        occurrences(&when, &times)
+    });
+    computed.await.map(axum::Json)
 }
 
 /// The occurrences as the API shows them, by the clock on the wall of their zone.
@@ -153,8 +207,18 @@ fn occurrences(when: &When, times: &[Time]) -> Vec<Occurrence> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CronWhen, Note, Occurrence, Schedule, When, occurrences};
-    use crate::model;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use axum::body::Body;
+    use axum::http::{Request, StatusCode, header};
+    use tourbillon::Timer;
+    use tourbillon_durable::store::Memory;
+    use tower::ServiceExt as _;
+
+    use super::{CronWhen, Note, Occurrence, ROOM, Schedule, When, occurrences};
+    use crate::config::{App, Config};
+    use crate::{Service, api, model};
 
     fn of(cron: &str, zone: &str, from: &str, count: usize) -> Vec<Occurrence> {
         let times = Schedule::cron(cron, zone).unwrap();
@@ -182,5 +246,40 @@ mod tests {
             ["01:00", "01:30", "01:00", "01:30"]
                 .map(|time| (format!("2026-11-01T{time}:00"), Some(Note::Fold)))
         );
+    }
+
+    #[tokio::test]
+    async fn previews_wait_for_their_turn_and_too_many_are_refused() {
+        let timer = Timer::global();
+        let apps = BTreeMap::from([("default".to_owned(), App::default())]);
+        let config = Config { apps, ..Config::default() };
+        let service = Service::start(Box::new(Memory::new(&timer)), config, &timer).unwrap();
+        let router = api::router(Arc::clone(&service));
+        let ask = || {
+            let body = r#"{ "when": { "cron": "* * * * *" }, "count": 1000 }"#;
+            let request = Request::post("/v1/preview").header("host", "localhost");
+            let request = request.header("content-type", "application/json");
+            router.clone().oneshot(request.body(Body::from(body)).unwrap())
+        };
+        // One is being computed, and takes long. There is no turn for a second.
+        let turn = Arc::clone(&service.previews.turn).try_acquire_owned().unwrap();
+        assert_eq!(service.previews.turn.available_permits(), 0);
+        let waiting: Vec<_> = (0..ROOM).map(|_| tokio::spawn(ask())).collect();
+        while service.previews.room.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let refused = ask().await.unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.headers().contains_key(header::RETRY_AFTER));
+        // Everything else is answered meanwhile.
+        let healthy = Request::get("/healthz").header("host", "localhost");
+        let healthy = healthy.body(Body::empty()).unwrap();
+        assert_eq!(router.clone().oneshot(healthy).await.unwrap().status(), StatusCode::OK);
+        assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+        drop(turn);
+        for waiting in waiting {
+            assert_eq!(waiting.await.unwrap().unwrap().status(), StatusCode::OK);
+        }
+        assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
     }
 }

@@ -6,32 +6,35 @@ use serde::{Deserialize, Serialize};
 use tourbillon_durable::{StoreError, StoreErrorKind};
 use utoipa::ToSchema;
 
-/// After how many seconds a request may be repeated that found the database away.
-const RETRY_S: u32 = 2;
+/// The content type of a problem.
+pub(super) const PROBLEM: &str = "application/problem+json";
 
-/// Why a request was not carried out.
+/// After how many seconds a request may be repeated that found the database away.
+pub(super) const RETRY_S: u32 = 2;
+
+/// Error of a request, as application/problem+json.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// What kind of problem it is; `about:blank` for what the status says.
+    /// Kind of problem; `about:blank` if the status says all.
     #[serde(rename = "type")]
     pub kind: String,
     /// The status, in words.
     pub title: String,
     /// The status.
     pub status: u16,
-    /// What is wrong this time.
+    /// Explanation of this error.
     pub detail: String,
-    /// What is wrong with each field.
+    /// Errors by field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
 }
 
-/// What is wrong with a field.
+/// Error of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
     /// Its path, such as `when.cron`.
     pub field: String,
-    /// What is wrong.
+    /// Explanation of the error.
     pub detail: String,
 }
 
@@ -96,7 +99,7 @@ impl IntoResponse for Problem {
         let body = serde_json::to_vec(&self).expect("a problem is JSON");
         let mut answer = (status, body).into_response();
         let headers = answer.headers_mut();
-        let kind = HeaderValue::from_static("application/problem+json");
+        let kind = HeaderValue::from_static(PROBLEM);
         headers.insert(header::CONTENT_TYPE, kind);
         match status {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {

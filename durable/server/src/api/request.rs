@@ -1,13 +1,18 @@
-//! What is read of requests: JSON, queries, and where they are wrong.
+//! Requests: reads JSON, queries and paths, and says where they are wrong.
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use std::fmt;
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::problem::Problem;
+use super::wording::fault;
 
 /// The largest body of a request, in bytes.
 pub(crate) const BODY_MAX: usize = 64 * 1024;
@@ -25,7 +30,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
+/// Fails unless the headers say that the body is JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     if kind == "application/json" || kind.starts_with("application/") && kind.ends_with("+json") {
@@ -54,33 +60,102 @@ async fn body(request: Request) -> Result<Bytes, Problem> {
 
 /// Reads JSON, and says where it is wrong.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // First of all as JSON: a reader of a type of its own calls a wrong value bad syntax at times.
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader);
-    let value = value.map_err(|error| {
-        let field = error.path().to_string();
-        wrong(&field, error.inner())
-    })?;
-    reader.end().map_err(|error| wrong(".", &error))?;
-    Ok(value)
+    let Once(value) = value.map_err(|error| wrong(&error))?;
+    reader.end().map_err(|error| no_json(&error))?;
+    convert(value)
 }
 
 /// Turns a value that was read as JSON into what it is to be.
-pub(crate) fn convert<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let field = error.path().to_string();
-        wrong(&field, error.inner())
-    })
+pub(crate) fn convert<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(|error| wrong(&error))
 }
 
-fn wrong(field: &str, error: &serde_json::Error) -> Problem {
-    if !error.is_data() {
-        return Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"));
+fn wrong(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let inner = error.inner();
+    if !inner.is_data() {
+        return no_json(inner);
     }
-    // An unknown field has itself as the last part of the path; a missing one has not.
-    let why: String = error.to_string().chars().take(300).collect();
-    match field {
-        "." => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why),
-        field => Problem::field(field, why),
+    let text = inner.to_string();
+    let position = format!(" at line {} column {}", inner.line(), inner.column());
+    let text = text.strip_suffix(&*position).unwrap_or(&text);
+    match fault(&error.path().to_string(), text) {
+        (field, why) if field == "." => {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("the body: {why}"))
+        }
+        (field, why) => Problem::field(&field, why),
+    }
+}
+
+fn no_json(error: &serde_json::Error) -> Problem {
+    let (line, column) = (error.line(), error.column());
+    let why = match error.is_eof() {
+        true => "the body is not JSON: it ends too early".to_owned(),
+        false => format!("the body is not JSON: see line {line}, column {column}"),
+    };
+    Problem::new(StatusCode::BAD_REQUEST, why)
+}
+
+/// Any JSON whose objects have each field once.
+struct Once(Value);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut list = Vec::new();
+                while let Some(Once(item)) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(list.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+                let mut object = Map::new();
+                while let Some(name) = fields.next_key::<String>()? {
+                    if object.contains_key(&name) {
+                        return Err(de::Error::custom(format!("duplicate field `{name}`")));
+                    }
+                    let Once(value) = fields.next_value()?;
+                    object.insert(name, value);
+                }
+                Ok(object.into())
+            }
+        }
+        deserializer.deserialize_any(Any).map(Self)
     }
 }
 
@@ -91,14 +166,37 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        match Query::try_from_uri(&parts.uri) {
-            Ok(Query(params)) => Ok(Self(params)),
-            Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, error.body_text())),
-        }
+        query(&parts.uri).map(Self)
     }
 }
 
-/// How many items of a list are asked for.
+/// Reads a query, and says which of its parameters is wrong.
+pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let reader = serde_urlencoded::Deserializer::new(pairs);
+    serde_path_to_error::deserialize(reader).map_err(|error| {
+        let (field, why) = fault(&error.path().to_string(), &error.inner().to_string());
+        let problem = Problem::field(&field, why);
+        Problem { errors: problem.errors, ..Problem::new(StatusCode::BAD_REQUEST, problem.detail) }
+    })
+}
+
+/// The segments of the path that a route names.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let segments = axum::extract::Path::from_request_parts(parts, state).await;
+        let segments = segments.map_err(|_| {
+            Problem::new(StatusCode::BAD_REQUEST, "the path is not UTF-8 once it is decoded")
+        })?;
+        Ok(Self(segments.0))
+    }
+}
+
+/// Returns how many items of a list are asked for.
 pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     const MAX: u32 = 1_000;
     match asked.unwrap_or(100) {

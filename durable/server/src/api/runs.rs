@@ -2,37 +2,39 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
+use axum::response::Response;
 use serde::Deserialize;
 use tourbillon_durable::store::{Filter, State as Stands, Timer};
 use tourbillon_durable::{Outcome, Record, Revived, Time, TimerId};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
+use super::pages::Left;
 use super::problem::Problem;
-use super::request::{Params, limit};
+use super::request::{Params, Path, limit};
 use crate::Service;
 use crate::callback::read_tries;
 use crate::config::Scope;
 use crate::model::{self, Made, Page, Run, RunState, Stored};
 
-/// Which runs are listed.
+/// Filter of a list of runs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Listed {
-    /// Those of this schedule or one-shot.
+    /// Only runs of this schedule or one-shot.
     key: Option<String>,
-    /// Those in this state. Without one, those that are over.
+    /// Only runs in this state; by default those that are over.
     state: Option<RunState>,
-    /// Those that were recorded, or are due, then or later; RFC 3339.
+    /// Only runs that were recorded, or are due, at this time or later; RFC 3339.
     since: Option<String>,
-    /// Those that were recorded, or are due, before; RFC 3339.
+    /// Only runs that were recorded, or are due, before this time; RFC 3339.
     until: Option<String>,
     /// `newest` first, the default, or `oldest`. What is not over comes as it is due.
     #[param(inline)]
     order: Option<Order>,
-    /// How many; 100 by default, 1000 at most.
+    /// Number of items; 100 by default, 1000 at most.
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,
@@ -48,12 +50,16 @@ enum Order {
 }
 
 /// Lists runs.
+///
+/// A page may have fewer items than its `limit` although there are more: it has a `next` as long as
+/// there are.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/runs", tag = "runs",
+    operation_id = "list_runs",
     params(("app" = String, Path, description = "The app"), Listed),
     responses(
         (status = 200, body = Page<Run>, description = "A page"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn list(
@@ -61,44 +67,64 @@ pub(super) async fn list(
     Path(app): Path<String>,
     access: Access,
     Params(listed): Params<Listed>,
-) -> Result<axum::Json<Page<Run>>, Problem> {
+) -> Result<Response, Problem> {
     access.to(&app, Scope::Read)?;
     let limit = limit(listed.limit)?;
     let time = |field: &str, text: Option<String>| {
         let time = text.map(|text| model::time(&text)).transpose();
         time.map_err(|why| Problem::field(field, why))
     };
+    let draft = service.answers.draft().await;
     let cursor = listed.cursor.as_deref().map(read_cursor).transpose()?;
-    let filter = Filter {
-        kind: Some(model::kind(&app)),
-        name: listed.key.map(|key| model::name(&app, &key)),
-        since: time("since", listed.since)?,
-        until: time("until", listed.until)?,
-        newest_first: listed.order.unwrap_or_default() == Order::Newest,
-        // One more says whether there is a next page.
-        limit: limit + 1,
-        ..Filter::default()
-    };
     let unfinished = match listed.state {
         Some(RunState::Pending) => Some(Stands::Pending),
         Some(RunState::Running) => Some(Stands::Running),
         _ => None,
     };
-    let mut found: Vec<((Time, TimerId), Run)> = if unfinished.is_some() {
-        let filter = Filter { state: unfinished, after_timer: cursor, ..filter };
-        let timers = service.reader.timers(filter).await?;
-        timers.iter().map(|timer| ((timer.new.due, timer.new.id), of_timer(timer))).collect()
-    } else {
-        let outcome = listed.state.and_then(outcome_of);
-        let filter = Filter { outcome, after_record: cursor, ..filter };
-        let records = service.reader.records(filter).await?;
-        records.iter().map(|record| ((record.recorded, record.timer), of_record(record))).collect()
+    let mut filter = Filter {
+        kind: Some(model::kind(&app)),
+        name: listed.key.map(|key| model::name(&app, &key)),
+        since: time("since", listed.since)?,
+        until: time("until", listed.until)?,
+        newest_first: listed.order.unwrap_or_default() == Order::Newest,
+        state: unfinished,
+        outcome: listed.state.and_then(outcome_of),
+        ..Filter::default()
     };
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next =
-        found.last().filter(|_| more).map(|((time, id), _)| format!("{}.{id}", time.as_micros()));
-    Ok(axum::Json(Page { items: found.into_iter().map(|(_, run)| run).collect(), next }))
+    let mut left = Left::new(limit as usize);
+    let (mut items, mut last) = (Vec::new(), cursor);
+    loop {
+        filter.limit = left.rows();
+        // Where each run is in the list, how much is stored of it, and how it is shown.
+        let rows: Vec<((Time, TimerId), usize, Run)> = if unfinished.is_some() {
+            filter.after_timer = last;
+            let row = |timer: &Timer| {
+                let stored = timer.new.payload.len() + timer.detail.len();
+                ((timer.new.due, timer.new.id), stored, of_timer(timer))
+            };
+            service.reader.timers(filter.clone()).await?.iter().map(row).collect()
+        } else {
+            filter.after_record = last;
+            let row = |record: &Record| {
+                let stored = record.payload.as_ref().map_or(0, Vec::len) + record.detail.len();
+                ((record.recorded, record.timer), stored, of_record(record))
+            };
+            service.reader.records(filter.clone()).await?.iter().map(row).collect()
+        };
+        let is_last = rows.len() < filter.limit as usize;
+        for (place, stored, run) in rows {
+            if left.is_none() {
+                let next = last.map(|(time, id)| format!("{}.{id}", time.as_micros()));
+                return Ok(draft.answer(&Page { items, next }));
+            }
+            left.take(stored);
+            last = Some(place);
+            items.push(run);
+        }
+        if is_last {
+            return Ok(draft.answer(&Page { items, next: None }));
+        }
+    }
 }
 
 fn read_cursor(text: &str) -> Result<(Time, TimerId), Problem> {
@@ -118,7 +144,7 @@ fn outcome_of(state: RunState) -> Option<Outcome> {
     }
 }
 
-/// Whose a run is, and of which schedule. What was made again may have no name.
+/// Returns the app and the key of a run. A run that was made again may have no name.
 fn app_and_key(kind: &str, name: Option<&str>, payload: Option<&[u8]>) -> (String, String) {
     if let Some((app, key)) = name.and_then(model::app_and_key) {
         return (app.to_owned(), key.to_owned());
@@ -157,7 +183,11 @@ pub(crate) fn of_record(record: &Record) -> Run {
         id: record.timer.to_string(),
         app,
         key,
-        scheduled_for: model::rfc3339(record.scheduled_for),
+        // What was held until it was taken back has no time.
+        scheduled_for: model::rfc3339(match record.scheduled_for {
+            Time::NEVER => record.recorded,
+            time => time,
+        }),
         state: match record.outcome {
             Outcome::Succeeded => RunState::Succeeded,
             Outcome::Dead => RunState::Dead,
@@ -190,13 +220,14 @@ async fn find(service: &Service, app: &str, id: &str) -> Result<Run, Problem> {
 /// Shows a run.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/runs/{id}", tag = "runs",
+    operation_id = "get_run",
     params(
         ("app" = String, Path, description = "The app"),
         ("id" = String, Path, description = "The run"),
     ),
     responses(
         (status = 200, body = Run, description = "It"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn get(
@@ -208,17 +239,21 @@ pub(super) async fn get(
     find(&service, &app, &id).await.map(axum::Json)
 }
 
-/// Makes a new run of one that is dead.
+/// Makes a new run of one that is dead, once.
+///
+/// A repeat makes nothing, and names the same run.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/runs/{id}/retry", tag = "runs",
+    operation_id = "retry_run",
     params(
         ("app" = String, Path, description = "The app"),
         ("id" = String, Path, description = "The run"),
     ),
     responses(
         (status = 200, body = Made, description = "The new run"),
-        (status = 409, body = Problem, description = "It is not dead, or its schedule is disabled"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = 409, body = Problem, description = "It is not dead, or its schedule is disabled \
+            or deleted, or the run that was made of it before was taken back"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn retry(
@@ -229,13 +264,23 @@ pub(super) async fn retry(
     access.to(&app, Scope::Write)?;
     let run = find(&service, &app, &id).await?;
     let timer = run.id.parse().map_err(|_| Problem::not_found("run"))?;
-    match service.client.revive(timer).await? {
-        Revived::Done(id) => Ok(axum::Json(Made { id: id.to_string() })),
-        Revived::NotDead => Err(Problem::conflict("it is not dead")),
-        Revived::Disabled => Err(Problem::conflict("its schedule is disabled")),
+    let id = match service.client.revive(timer).await? {
+        Revived::Done(id) => id,
+        Revived::NotDead => return Err(Problem::conflict("it is not dead")),
+        Revived::Disabled => return Err(Problem::conflict("its schedule is disabled")),
+        Revived::Removed => return Err(Problem::conflict("its schedule was deleted")),
         Revived::Busy => {
-            Err(Problem::conflict("another run is not over, and two must not overlap"))
+            return Err(Problem::conflict("another run is not over, and two must not overlap"));
         }
-        Revived::Gone => Err(Problem::not_found("run")),
+        Revived::Gone => return Err(Problem::not_found("run")),
+    };
+    // It may have been made before, and be over; or a DELETE came first, which made it to free the
+    // key.
+    let by_id = Filter { timer: Some(id), limit: 1, ..Filter::default() };
+    let record = service.client.records(by_id).await?.pop();
+    if record.is_some_and(|record| record.outcome == Outcome::Cancelled) {
+        let why = format!("run {id} was made of it and taken back, or its key was deleted");
+        return Err(Problem::conflict(why));
     }
+    Ok(axum::Json(Made { id: id.to_string() }))
 }

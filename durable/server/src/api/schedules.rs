@@ -2,39 +2,92 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tourbillon_durable::store::{Filter, ScheduleRow, Timer, Withdrawn};
-use tourbillon_durable::{Created, Outcome, Ran, Record, Switched, Time, TimerId, Upserted};
+use tourbillon_durable::store::{Filter, ScheduleRow, State as TimerState, Timer, Withdrawn};
+use tourbillon_durable::{
+    Created, Outcome, Ran, Record, Replacement, Switched, Time, TimerId, Upserted,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
 use super::definition::{Plan, Times, check_key, payload};
+use super::pages::{Left, Live};
 use super::problem::Problem;
-use super::request::{Json, Params, convert, limit};
+use super::request::{Json, Params, Path, convert, limit};
 use crate::Service;
-use crate::callback::Trace;
+use crate::callback::{Trace, was_of};
 use crate::config::{App, Scope};
 use crate::model::{
     self, AtWhen, Attempt, Definition, Made, Page, Schedule, State as Stands, Stopped, Stored, When,
 };
 
-/// How many of the next times are shown.
+/// Number of next times that are shown.
 const NEXT: usize = 5;
 
-/// How often a change is tried again that another came before.
-const TRIES: usize = 5;
+/// Tries of a change that another came before.
+pub(crate) const TRIES: usize = 5;
 
-/// What is there under a key.
+/// Number of a key's newest records that are searched for one of a one-shot. Runs of a schedule
+/// that had the key before may have ended since.
+const LOOKED: u32 = 1_000;
+
+/// State of a key.
 pub(crate) enum Found {
-    /// What repeats.
+    /// Repeating schedule.
     Repeated(ScheduleRow),
-    /// What happens once.
+    /// One-shot that is not over.
     Once(Timer),
-    /// What happened once.
+    /// One-shot that is over.
     Over(Record),
+}
+
+/// State of a key.
+#[expect(clippy::large_enum_variant, reason = "one is taken apart as soon as it is there")]
+enum Slot {
+    /// Something is there.
+    Taken(Found),
+    /// Nothing is; the identity of the one-shot that is made next.
+    Free(TimerId),
+}
+
+/// Looks up a key.
+///
+/// The first one-shot of a key has an identity by its name, and each further one by that before it.
+/// So of all that make it at the same time, one does, and a request that is carried out late makes
+/// nothing that is over already.
+async fn look(service: &Service, app: &str, key: &str) -> Result<Slot, Problem> {
+    let name = model::name(app, key);
+    let by_name = Filter { name: Some(name.clone()), limit: 1, ..Filter::default() };
+    if let Some(row) = service.client.schedules(by_name.clone()).await?.pop() {
+        return Ok(Slot::Taken(Found::Repeated(row)));
+    }
+    // By its name: one that was made again has another id.
+    if let Some(timer) = service.client.find(&name).await? {
+        return Ok(Slot::Taken(Found::Once(timer)));
+    }
+    let newest = Filter { newest_first: true, ..by_name };
+    let mut last = service.client.records(newest.clone()).await?.pop();
+    if last.as_ref().is_some_and(|record| record.schedule.is_some()) {
+        let more = service.client.records(Filter { limit: LOOKED, ..newest }).await?;
+        last = more.into_iter().find(|record| record.schedule.is_none());
+    }
+    let Some(mut last) = last else { return Ok(Slot::Free(model::once_id(&name))) };
+    // Those of one moment are in no order of time.
+    let next = loop {
+        let next = TimerId::of_revival(last.timer);
+        let by_id = Filter { timer: Some(next), limit: 1, ..Filter::default() };
+        match service.client.records(by_id).await?.pop() {
+            Some(record) => last = record,
+            None => break next,
+        }
+    };
+    Ok(match last.outcome {
+        Outcome::Cancelled => Slot::Free(next),
+        _ => Slot::Taken(Found::Over(last)),
+    })
 }
 
 /// Finds what is there under the key.
@@ -43,35 +96,44 @@ pub(crate) async fn find(
     app: &str,
     key: &str,
 ) -> Result<Option<Found>, Problem> {
-    let name = model::name(app, key);
-    let by_name = Filter { name: Some(name.clone()), limit: 1, ..Filter::default() };
-    if let Some(row) = service.client.schedules(by_name).await?.pop() {
-        return Ok(Some(Found::Repeated(row)));
-    }
-    // By its name: one that was made again has another id.
-    if let Some(timer) = service.client.find(&name).await? {
-        return Ok(Some(Found::Once(timer)));
-    }
-    let by_id = Filter { timer: Some(model::once_id(&name)), limit: 1, ..Filter::default() };
-    Ok(service.client.records(by_id).await?.pop().map(Found::Over))
+    Ok(match look(service, app, key).await? {
+        Slot::Taken(found) => Some(found),
+        Slot::Free(_) => None,
+    })
 }
 
 impl Found {
-    /// What was asked for, unless it is over.
-    pub(crate) fn stored(&self) -> Option<Stored> {
-        let payload = match self {
-            Self::Repeated(row) => &row.payload,
-            Self::Once(timer) => &timer.new.payload,
-            Self::Over(record) => record.payload.as_ref()?,
-        };
-        serde_json::from_slice(payload).ok()
+    /// Returns the payload for its handler, unless it is over.
+    fn payload(&self) -> Option<&[u8]> {
+        match self {
+            Self::Repeated(row) => Some(&row.payload),
+            Self::Once(timer) => Some(&timer.new.payload),
+            Self::Over(record) => record.payload.as_deref(),
+        }
     }
 
-    fn version(&self) -> u64 {
+    /// Returns about how many bytes it takes in the store.
+    pub(super) fn size(&self) -> usize {
+        self.payload().map_or(0, <[u8]>::len)
+    }
+
+    /// Returns what was asked for, unless it is over.
+    pub(crate) fn stored(&self) -> Option<Stored> {
+        serde_json::from_slice(self.payload()?).ok()
+    }
+
+    /// Returns `true` if this definition asked for it.
+    fn is_of(&self, definition: &Definition) -> bool {
+        match self {
+            Self::Over(Record { payload: None, detail, .. }) => was_of(detail, definition),
+            _ => self.stored().is_some_and(|stored| stored.definition == *definition),
+        }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
         match self {
             Self::Repeated(row) => row.version,
-            // A one-shot has no counter; what it is, tells what it was changed to.
-            Self::Once(timer) => version_of(timer),
+            Self::Once(timer) => timer.version,
             Self::Over(_) => 0,
         }
     }
@@ -106,7 +168,7 @@ impl Found {
         }
     }
 
-    /// As the API shows it; `None` if a newer version has written it.
+    /// Returns it as the API shows it; `None` if a newer version has written it.
     pub(crate) fn view(&self, app: &str, key: &str, now: Time) -> Option<Schedule> {
         let stored = self.stored();
         let (id, at) = match self {
@@ -117,11 +179,14 @@ impl Found {
         let created = stored.as_ref().map(|stored| stored.created.clone());
         let state = self.state();
         let enabled = matches!(state, Stands::Enabled | Stands::Pending | Stands::Running);
-        let (when, rest) = match stored {
-            Some(Stored { definition, .. }) => (definition.when.clone(), Some(definition)),
-            None => (When::At(AtWhen { at: model::rfc3339(at?) }), None),
+        let (when, rest, xtimer) = match stored {
+            Some(Stored { definition, xtimer, .. }) => {
+                (definition.when.clone(), Some(definition), xtimer)
+            }
+            None => (When::At(AtWhen { at: model::rfc3339(at?) }), None, None),
         };
         let rest = rest.as_ref();
+        let xtimer = xtimer.and_then(|kept| kept.view(key));
         Some(Schedule {
             app: app.to_owned(),
             key: key.to_owned(),
@@ -131,26 +196,16 @@ impl Found {
             next: self.next(now).into_iter().map(model::rfc3339).collect(),
             created,
             when,
-            callback: rest.map(|rest| rest.callback.clone()),
+            callback: rest.map(|rest| rest.callback.masked()),
             missed: rest.and_then(|rest| rest.missed),
             on_time_within: rest.and_then(|rest| rest.on_time_within.clone()),
             overlap: rest.and_then(|rest| rest.overlap),
             jitter: rest.and_then(|rest| rest.jitter.clone()),
             retry: rest.and_then(|rest| rest.retry.clone()),
             enabled,
+            xtimer,
         })
     }
-}
-
-/// 52 bits, which JSON's numbers hold.
-fn version_of(timer: &Timer) -> u64 {
-    use sha2::Digest as _;
-    let mut hash = sha2::Sha256::new();
-    hash.update(timer.new.scheduled_for.as_micros().to_be_bytes());
-    hash.update(timer.new.due.as_micros().to_be_bytes());
-    hash.update(&timer.new.payload);
-    let first = hash.finalize().iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-    (first >> 12).max(1)
 }
 
 /// The answer with what is there now, and its version.
@@ -169,7 +224,7 @@ async fn show(
     Ok((status, [(header::ETAG, tag)], axum::Json(view)).into_response())
 }
 
-/// What a new schedule or one-shot is made of.
+/// Body of a request for a new schedule or one-shot.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NewSchedule {
     /// Drawn if it is missing.
@@ -178,7 +233,7 @@ pub(crate) struct NewSchedule {
     definition: Definition,
 }
 
-/// What is to be written under a key.
+/// Definition to write under a key.
 pub(crate) struct Wanted<'a> {
     pub(crate) app: &'a str,
     pub(crate) key: &'a str,
@@ -229,69 +284,93 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Makes it or, if it repeats, changes it: from the version `expect` if there is one, and only
-    /// if there is none with `Some(None)`. Returns `None` if it is not as expected.
-    pub(crate) async fn write(
+    /// Returns what is kept in place of `old`: what no definition has stays as it was, and so do
+    /// values of headers that came back masked.
+    ///
+    /// # Errors
+    ///
+    /// Each masked value that there is nothing to put in place of.
+    fn in_place_of(&self, old: Option<Stored>) -> Result<Stored, Problem> {
+        let mut stored = self.stored.clone();
+        let callback = old.as_ref().map(|old| &old.definition.callback);
+        stored.definition.callback.keep(callback).map_err(Problem::fields)?;
+        let Some(old) = old else { return Ok(stored) };
+        if (&stored.definition, stored.at_us) == (&old.definition, old.at_us) {
+            stored.traceparent = old.traceparent;
+        }
+        stored.created = old.created;
+        stored.xtimer = stored.xtimer.or(old.xtimer);
+        Ok(stored)
+    }
+
+    /// Makes it under a key that is free. Returns `false` if the key is not free any more.
+    async fn make(&self, service: &Service, id: TimerId) -> Result<bool, Problem> {
+        let (name, payload) = (self.name(), payload(&self.in_place_of(None)?)?);
+        let client = &service.client;
+        let Times::Repeated(schedule) = &self.plan.times else {
+            let once = client.once(&model::kind(self.app), self.due()).id(id).name(&*name);
+            let once = once.payload(payload).retry(self.plan.retry);
+            if let Created::Exists(_) = once.create().await? {
+                return Ok(false);
+            }
+            // A schedule may be made at the same time: who finds the other there steps back.
+            let rivals = Filter { name: Some(name), limit: 1, ..Filter::default() };
+            let is_alone = client.schedules(rivals).await?.is_empty();
+            return Ok(is_alone || client.cancel(id).await? != Withdrawn::Done);
+        };
+        match self.upsert(service, schedule, payload, None).await? {
+            Upserted::Created => {}
+            _ => return Ok(false),
+        }
+        let is_alone = client.find(&name).await?.is_none();
+        if !is_alone {
+            client.remove(&name).await?;
+        }
+        Ok(is_alone)
+    }
+
+    /// Makes a schedule, or changes that of this version.
+    async fn upsert(
         &self,
         service: &Service,
-        expect: Option<Option<u64>>,
-    ) -> Result<Option<StatusCode>, Problem> {
-        let (name, payload) = (self.name(), payload(&self.stored)?);
-        let kind = model::kind(self.app);
-        let Times::Repeated(schedule) = &self.plan.times else {
-            let once = service.client.once(&kind, self.due()).id(model::once_id(&name));
-            let once = once.name(name).payload(payload).retry(self.plan.retry);
-            return Ok(match once.create().await? {
-                Created::Created(_) => Some(StatusCode::CREATED),
-                Created::Exists(_) => None,
-            });
-        };
-        let every = service.client.every(&name, schedule.clone()).kind(kind).payload(payload);
+        schedule: &tourbillon_durable::Schedule,
+        payload: Vec<u8>,
+        expect: Option<u64>,
+    ) -> Result<Upserted, Problem> {
+        let every = service.client.every(&self.name(), schedule.clone());
+        let every = every.kind(model::kind(self.app)).payload(payload).expect(expect);
         let every = self.plan.policies(every).enabled(self.stored.definition.enabled);
-        let every = match expect {
-            Some(version) => every.expect(version),
-            None => every,
-        };
-        Ok(match every.upsert().await? {
-            Upserted::Created => Some(StatusCode::CREATED),
-            Upserted::Unchanged | Upserted::Changed => Some(StatusCode::OK),
-            Upserted::Stale => None,
-        })
+        Ok(every.upsert().await?)
     }
 
     /// Makes it, unless it is there.
     pub(crate) async fn create(&self, service: &Service, app: &App) -> Result<StatusCode, Problem> {
-        let repeats = matches!(self.plan.times, Times::Repeated(_));
         for _ in 0..TRIES {
-            match find(service, self.app, self.key).await? {
-                None => {}
-                Some(Found::Over(_)) if !repeats => return Ok(StatusCode::OK),
-                Some(Found::Over(_)) => {
-                    return Err(Problem::conflict("the key was used for a one-shot that is over"));
-                }
-                Some(found) => {
-                    let is_same = found.stored().is_some_and(|stored| {
-                        stored.definition == self.stored.definition
-                            && stored.xtimer == self.stored.xtimer
-                    });
-                    if is_same {
+            let id = match look(service, self.app, self.key).await? {
+                Slot::Free(id) => id,
+                Slot::Taken(found) => {
+                    let stored = self.in_place_of(found.stored())?;
+                    if found.is_of(&stored.definition) {
                         return Ok(StatusCode::OK);
+                    }
+                    if matches!(found, Found::Over(_)) {
+                        return Err(is_used_up());
                     }
                     let why = "the key is used for another definition; PUT replaces it";
                     return Err(Problem::conflict(why));
                 }
-            }
+            };
             service.quota.check(service, self.app, app.limits.schedules).await?;
-            if let Some(made) = self.write(service, Some(None)).await? {
+            if self.make(service, id).await? {
                 service.quota.count(self.app);
-                return Ok(made);
+                return Ok(StatusCode::CREATED);
             }
         }
-        Err(Problem::conflict("others change it all the time"))
+        Err(is_contended())
     }
 
     /// Makes it, or puts it in place of what is there, which has to have the version `expect`.
-    async fn replace(
+    pub(crate) async fn replace(
         &self,
         service: &Service,
         app: &App,
@@ -301,53 +380,86 @@ impl<'a> Wanted<'a> {
             let why = "it was changed since, or is not there";
             Problem::new(StatusCode::PRECONDITION_FAILED, why)
         };
-        let repeats = matches!(self.plan.times, Times::Repeated(_));
         for _ in 0..TRIES {
-            let found = find(service, self.app, self.key).await?;
-            let version = found.as_ref().map(Found::version);
-            if expect.is_some() && expect != version {
+            let found = match look(service, self.app, self.key).await? {
+                Slot::Free(_) if expect.is_some() => return Err(stale()),
+                Slot::Free(id) => {
+                    service.quota.check(service, self.app, app.limits.schedules).await?;
+                    if self.make(service, id).await? {
+                        service.quota.count(self.app);
+                        return Ok(StatusCode::CREATED);
+                    }
+                    continue;
+                }
+                Slot::Taken(found) => found,
+            };
+            let version = found.version();
+            if expect.is_some_and(|expect| expect != version) {
                 return Err(stale());
             }
-            let done = match found {
-                None => {
-                    service.quota.check(service, self.app, app.limits.schedules).await?;
-                    let made = self.write(service, Some(None)).await?;
-                    made.inspect(|_| service.quota.count(self.app))
+            let stored = self.in_place_of(found.stored())?;
+            let is_done = match (&found, &self.plan.times) {
+                (Found::Repeated(_), Times::Repeated(schedule)) => {
+                    let payload = payload(&stored)?;
+                    self.upsert(service, schedule, payload, Some(version)).await? != Upserted::Stale
                 }
-                Some(Found::Repeated(_)) if repeats => self.write(service, Some(version)).await?,
-                Some(Found::Once(timer)) if !repeats => self.change(service, &timer).await?,
-                Some(Found::Over(_)) => {
-                    return Err(Problem::conflict("the key was used for a one-shot that is over"));
+                (Found::Once(timer), Times::At(_) | Times::After(_)) => {
+                    self.change(service, timer, &stored).await?
                 }
-                Some(_) => {
+                // Asked for again at another time, it is another.
+                (Found::Over(_), Times::At(_)) if found.is_of(&stored.definition) => true,
+                (Found::Over(_), _) => return Err(is_used_up()),
+                _ => {
                     let why = "what repeats and what happens once do not replace each other";
                     return Err(Problem::conflict(why));
                 }
             };
-            if let Some(status) = done {
-                return Ok(status);
+            if is_done {
+                return Ok(StatusCode::OK);
             }
         }
-        Err(stale())
+        Err(is_contended())
     }
 
-    /// Changes a one-shot.
+    /// Changes a one-shot, if it is as it was found.
     async fn change(
         &self,
         service: &Service,
         timer: &Timer,
-    ) -> Result<Option<StatusCode>, Problem> {
+        stored: &Stored,
+    ) -> Result<bool, Problem> {
         if timer.new.retry.parse().ok() != Some(self.plan.retry) {
             let why = "a one-shot keeps the policy that it was made with";
             return Err(Problem::field("retry", why));
         }
-        let payload = payload(&self.stored)?;
-        match service.client.replace(timer.new.id, self.due(), payload).await? {
-            Withdrawn::Done => Ok(Some(StatusCode::OK)),
-            Withdrawn::Running { attempt } => Err(runs(attempt)),
-            Withdrawn::Gone => Ok(None),
+        let (due, payload) = (self.due(), payload(stored)?);
+        if (timer.new.scheduled_for, &timer.new.payload) == (due, &payload) {
+            return Ok(true);
         }
+        let replacement = Replacement::at(due).payload(payload).expect(timer.version);
+        give(service, timer.new.id, replacement).await
     }
+}
+
+/// Gives a one-shot another time. Returns `false` if it is not as it was found.
+async fn give(
+    service: &Service,
+    timer: TimerId,
+    replacement: Replacement,
+) -> Result<bool, Problem> {
+    match service.client.replace(timer, replacement).await? {
+        Withdrawn::Done => Ok(true),
+        Withdrawn::Running { attempt } => Err(runs(attempt)),
+        Withdrawn::Stale | Withdrawn::Gone => Ok(false),
+    }
+}
+
+fn is_used_up() -> Problem {
+    Problem::conflict("the key was used for a one-shot that is over; DELETE frees it")
+}
+
+fn is_contended() -> Problem {
+    Problem::conflict("others change it at the same time: try again")
 }
 
 fn runs(attempt: u32) -> Problem {
@@ -359,13 +471,14 @@ fn runs(attempt: u32) -> Problem {
 /// Repeated, it makes nothing: with a key it can be sent again until it is answered.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules", tag = "schedules",
+    operation_id = "create_schedule",
     params(("app" = String, Path, description = "The app")),
     request_body = NewSchedule,
     responses(
         (status = 201, body = Schedule, description = "It is made"),
         (status = 200, body = Schedule, description = "It is there already"),
         (status = 409, body = Problem, description = "The key is used for something else"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn create(
@@ -388,25 +501,25 @@ pub(super) async fn create(
     show(&service, &app, &key, status).await
 }
 
-/// Which schedules are listed.
+/// Filter of a list of schedules.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Listed {
-    /// Those whose key starts so.
+    /// Only keys with this prefix.
     prefix: Option<String>,
-    /// Those that stand so: `enabled`, `disabled`, `pending` or `running`.
+    /// Only schedules in this state: `enabled`, `disabled`, `pending` or `running`.
     state: Option<Stands>,
     /// `repeated` or `once`.
     #[param(inline)]
     kind: Option<ListedKind>,
-    /// How many; 100 by default, 1000 at most.
+    /// Number of items; 100 by default, 1000 at most.
     limit: Option<u32>,
     /// `next` of the page before.
     cursor: Option<String>,
 }
 
-/// What repeats, or what does not.
+/// Kind of schedule: repeating or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum ListedKind {
@@ -415,12 +528,17 @@ enum ListedKind {
 }
 
 /// Lists schedules, and one-shots that are not over, by key.
+///
+/// A list leaves out the bodies of callbacks and says how long they are; showing one has its body.
+/// A page may have fewer items than its `limit`, or none, although there are more: it has a `next`
+/// as long as there are.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules", tag = "schedules",
+    operation_id = "list_schedules",
     params(("app" = String, Path, description = "The app"), Listed),
     responses(
         (status = 200, body = Page<Schedule>, description = "A page"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn list(
@@ -428,77 +546,70 @@ pub(super) async fn list(
     Path(app): Path<String>,
     access: Access,
     Params(listed): Params<Listed>,
-) -> Result<axum::Json<Page<Schedule>>, Problem> {
+) -> Result<Response, Problem> {
     access.to(&app, Scope::Read)?;
     let limit = limit(listed.limit)?;
-    let (mut rows, mut timers) = (Vec::new(), Vec::new());
+    let draft = service.answers.draft().await;
     let prefix = model::name(&app, listed.prefix.as_deref().unwrap_or(""));
     let after = listed.cursor.as_ref().map(|key| model::name(&app, key));
-    let all = Filter {
-        prefix: Some(prefix),
-        after_name: after,
-        // One more says whether there is a next page.
-        limit: limit + 1,
-        ..Filter::default()
-    };
+    let all = Filter { prefix: Some(prefix), after_name: after, ..Filter::default() };
     let enabled = match listed.state {
         Some(Stands::Enabled) => Some(true),
         Some(Stands::Disabled) => Some(false),
         _ => None,
     };
-    if listed.kind != Some(ListedKind::Once) && (listed.state.is_none() || enabled.is_some()) {
-        rows = service.reader.schedules(Filter { enabled, ..all.clone() }).await?;
-    }
-    if listed.kind != Some(ListedKind::Repeated) && listed.state != Some(Stands::Enabled) {
-        timers = once(&service, all, listed.state).await?;
-    }
+    let state = match listed.state {
+        Some(Stands::Running) => Some(TimerState::Running),
+        Some(Stands::Pending | Stands::Disabled) => Some(TimerState::Pending),
+        _ => None,
+    };
+    let is_any = listed.state.is_none();
+    let repeats = listed.kind != Some(ListedKind::Once) && (is_any || enabled.is_some());
+    let happens = listed.kind != Some(ListedKind::Repeated) && (is_any || state.is_some());
+    let schedules = repeats.then_some(Filter { enabled, ..all.clone() });
+    let timers = happens.then_some(Filter { state, ..all });
     let now = service.reader.now().await?;
-    let rows = rows.into_iter().map(|row| (row.name.clone(), Found::Repeated(row)));
-    let timers = timers
-        .into_iter()
-        .map(|timer| (timer.new.name.clone().unwrap_or_default(), Found::Once(timer)));
-    let mut found: Vec<_> = rows.chain(timers).collect();
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let key = |name: &str| model::app_and_key(name).map(|(_, key)| key.to_owned());
-    let next = found.last().filter(|_| more).and_then(|(name, _)| key(name));
-    let items = found.iter().filter_map(|(name, found)| found.view(&app, &key(name)?, now));
-    Ok(axum::Json(Page { items: items.collect(), next }))
-}
-
-/// One-shots that stand so, as many as the filter asks for.
-async fn once(
-    service: &Service,
-    mut filter: Filter,
-    state: Option<Stands>,
-) -> Result<Vec<Timer>, Problem> {
-    let limit = filter.limit as usize;
-    let mut found = Vec::new();
-    loop {
-        let page = service.reader.timers(filter.clone()).await?;
-        let is_last = page.len() < limit;
-        filter.after_name = page.last().and_then(|timer| timer.new.name.clone());
-        let fits =
-            |timer: &Timer| state.is_none_or(|state| Found::Once(timer.clone()).state() == state);
-        found.extend(page.into_iter().filter(fits));
-        if is_last || found.len() >= limit {
-            found.truncate(limit);
-            return Ok(found);
+    let mut live = Live::new(&service, schedules, timers);
+    let mut left = Left::new(limit as usize);
+    let (mut items, mut next, mut last) = (Vec::new(), None, None);
+    while let Some((name, found)) = live.next(left.rows()).await? {
+        if left.is_none() {
+            next = last;
+            break;
+        }
+        last = model::app_and_key(&name).map(|(_, key)| key.to_owned());
+        let fits = listed.state.is_none_or(|state| found.state() == state);
+        match last.as_ref().filter(|_| fits).and_then(|key| found.view(&app, key, now)) {
+            Some(view) => {
+                left.take(found.size());
+                items.push(without_body(view));
+            }
+            None => left.pass(),
         }
     }
+    Ok(draft.answer(&Page { items, next }))
+}
+
+/// A schedule as lists show it.
+fn without_body(mut schedule: Schedule) -> Schedule {
+    if let Some(callback) = schedule.callback.as_mut().filter(|callback| !callback.body.is_empty())
+    {
+        callback.body_bytes = Some(std::mem::take(&mut callback.body).len());
+    }
+    schedule
 }
 
 /// Shows a schedule or a one-shot.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
+    operation_id = "get_schedule",
     params(
         ("app" = String, Path, description = "The app"),
         ("key" = String, Path, description = "The key"),
     ),
     responses(
         (status = 200, body = Schedule, description = "It"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn get(
@@ -515,6 +626,7 @@ pub(super) async fn get(
 /// With `If-Match`, only in place of that version.
 #[utoipa::path(
     put, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
+    operation_id = "put_schedule",
     params(
         ("app" = String, Path, description = "The app"),
         ("key" = String, Path, description = "The key"),
@@ -525,7 +637,7 @@ pub(super) async fn get(
         (status = 200, body = Schedule, description = "It is replaced"),
         (status = 201, body = Schedule, description = "It is made"),
         (status = 412, body = Problem, description = "It has another version"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn put(
@@ -553,13 +665,14 @@ pub(super) async fn put(
 /// Once this is answered, no callback starts, on any node. What runs still is named.
 #[utoipa::path(
     delete, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
+    operation_id = "delete_schedule",
     params(
         ("app" = String, Path, description = "The app"),
         ("key" = String, Path, description = "The key"),
     ),
     responses(
         (status = 200, body = Stopped, description = "It is gone"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn delete(
@@ -574,24 +687,38 @@ pub(super) async fn delete(
 
 /// Removes what is there under the key.
 pub(crate) async fn remove(service: &Service, app: &str, key: &str) -> Result<Stopped, Problem> {
-    let name = model::name(app, key);
-    match service.client.remove(&name).await? {
-        Switched::Done { running } => {
-            service.quota.forget(app);
-            return Ok(stopped(&running));
+    let client = &service.client;
+    for _ in 0..TRIES {
+        let found = find(service, app, key).await?;
+        match found.ok_or_else(|| Problem::not_found("schedule"))? {
+            Found::Repeated(row) => {
+                if let Switched::Done { running } = client.remove(&row.name).await? {
+                    service.quota.forget(app);
+                    return Ok(stopped(&running));
+                }
+            }
+            Found::Once(timer) => match client.cancel(timer.new.id).await? {
+                Withdrawn::Done => {
+                    service.quota.forget(app);
+                    return Ok(stopped(&[]));
+                }
+                Withdrawn::Running { attempt } => return Err(runs(attempt)),
+                Withdrawn::Stale | Withdrawn::Gone => {}
+            },
+            Found::Over(record) => {
+                // The record stays. What would be made of it next is made, held, and taken back.
+                let id = TimerId::of_revival(record.timer);
+                let next = client.once(&model::kind(app), Time::NEVER).id(id);
+                next.name(model::name(app, key)).create().await?;
+                match client.cancel(id).await? {
+                    Withdrawn::Done => return Ok(stopped(&[])),
+                    Withdrawn::Running { attempt } => return Err(runs(attempt)),
+                    Withdrawn::Stale | Withdrawn::Gone => {}
+                }
+            }
         }
-        Switched::Unchanged | Switched::Gone => {}
     }
-    let timer = service.client.find(&name).await?;
-    let timer = timer.ok_or_else(|| Problem::not_found("schedule"))?;
-    match service.client.cancel(timer.new.id).await? {
-        Withdrawn::Done => {
-            service.quota.forget(app);
-            Ok(Stopped { running: Vec::new() })
-        }
-        Withdrawn::Running { attempt } => Err(runs(attempt)),
-        Withdrawn::Gone => Err(Problem::not_found("schedule")),
-    }
+    Err(is_contended())
 }
 
 fn stopped(running: &[(TimerId, u32)]) -> Stopped {
@@ -600,16 +727,17 @@ fn stopped(running: &[(TimerId, u32)]) -> Stopped {
     Stopped { running: running.iter().map(attempt).collect() }
 }
 
-/// Has a schedule go on from now, or a one-shot happen at its time; at once if that is past.
+/// Enables a schedule from now, or a one-shot at its time; at once if that is past.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/enable", tag = "schedules",
+    operation_id = "enable_schedule",
     params(
         ("app" = String, Path, description = "The app"),
         ("key" = String, Path, description = "The key"),
     ),
     responses(
         (status = 200, body = Stopped, description = "It is enabled"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn enable(
@@ -621,18 +749,19 @@ pub(super) async fn enable(
     switch(&service, &app, &key, true).await.map(axum::Json)
 }
 
-/// Has a schedule or a one-shot stop until it is enabled.
+/// Disables a schedule or a one-shot until it is enabled.
 ///
-/// Once this is answered, no callback starts, on any node. What runs still is named.
+/// After the answer no callback starts, on any node. The answer names runs under way.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/disable", tag = "schedules",
+    operation_id = "disable_schedule",
     params(
         ("app" = String, Path, description = "The app"),
         ("key" = String, Path, description = "The key"),
     ),
     responses(
         (status = 200, body = Stopped, description = "It is disabled"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn disable(
@@ -651,37 +780,39 @@ pub(crate) async fn switch(
     key: &str,
     on: bool,
 ) -> Result<Stopped, Problem> {
-    let timer = match find(service, app, key).await? {
-        None => return Err(Problem::not_found("schedule")),
-        Some(Found::Over(_)) => return Err(Problem::conflict("it is over")),
-        Some(Found::Repeated(row)) => {
-            let switched = match on {
-                true => service.client.enable(&row.name).await?,
-                false => service.client.disable(&row.name).await?,
-            };
-            return match switched {
-                Switched::Done { running } => Ok(stopped(&running)),
-                Switched::Unchanged => Ok(Stopped { running: Vec::new() }),
-                Switched::Gone => Err(Problem::not_found("schedule")),
-            };
+    for _ in 0..TRIES {
+        let found = find(service, app, key).await?;
+        let found = found.ok_or_else(|| Problem::not_found("schedule"))?;
+        let timer = match &found {
+            Found::Over(_) => return Err(Problem::conflict("it is over")),
+            Found::Repeated(row) => {
+                let switched = match on {
+                    true => service.client.enable(&row.name).await?,
+                    false => service.client.disable(&row.name).await?,
+                };
+                return match switched {
+                    Switched::Done { running } => Ok(stopped(&running)),
+                    Switched::Unchanged => Ok(stopped(&[])),
+                    Switched::Gone => Err(Problem::not_found("schedule")),
+                };
+            }
+            Found::Once(timer) => timer,
+        };
+        let state = found.state();
+        if on != (state == Stands::Disabled) && (on || state != Stands::Running) {
+            return Ok(stopped(&[]));
         }
-        Some(Found::Once(timer)) => timer,
-    };
-    let id = timer.new.id;
-    let found = Found::Once(timer);
-    if on != (found.state() == Stands::Disabled) {
-        let is_running = found.state() == Stands::Running;
-        if on || !is_running {
-            return Ok(Stopped { running: Vec::new() });
+        let at = match found.stored().and_then(|stored| stored.at_us) {
+            Some(at) if on => Time::from_micros(at),
+            None if on => return Err(Problem::conflict("a newer version has written it")),
+            _ => Time::NEVER,
+        };
+        let replacement = Replacement::at(at).expect(timer.version);
+        if give(service, timer.new.id, replacement).await? {
+            return Ok(stopped(&[]));
         }
     }
-    let at = found.stored().and_then(|stored| stored.at_us).map(Time::from_micros);
-    let at = at.filter(|_| on).unwrap_or(Time::NEVER);
-    match service.client.reschedule(id, at).await? {
-        Withdrawn::Done => Ok(Stopped { running: Vec::new() }),
-        Withdrawn::Running { attempt } => Err(runs(attempt)),
-        Withdrawn::Gone => Err(Problem::conflict("it is over")),
-    }
+    Err(is_contended())
 }
 
 /// Calls now: what repeats beside its times, and a one-shot instead of at its time.
@@ -689,6 +820,7 @@ pub(crate) async fn switch(
 /// Disabled or removed later, it is taken back, or named as running.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/fire", tag = "schedules",
+    operation_id = "fire_schedule",
     params(
         ("app" = String, Path, description = "The app"),
         ("key" = String, Path, description = "The key"),
@@ -697,7 +829,7 @@ pub(crate) async fn switch(
         (status = 200, body = Made, description = "The run"),
         (status = 409, body = Problem, description = "It is disabled or over, or another run of it \
             is unfinished and its `overlap` allows no further one"),
-        (status = "default", body = Problem, description = "Why not"),
+        (status = "default", body = Problem, description = "Error, as application/problem+json"),
     ),
 )]
 pub(super) async fn fire(
@@ -706,28 +838,38 @@ pub(super) async fn fire(
     access: Access,
 ) -> Result<axum::Json<Made>, Problem> {
     access.to(&app, Scope::Write)?;
-    let is_disabled = || Err(Problem::conflict("it is disabled"));
-    let id = match find(&service, &app, &key).await? {
-        None => return Err(Problem::not_found("schedule")),
-        Some(Found::Over(_)) => return Err(Problem::conflict("it is over")),
-        Some(Found::Repeated(row)) => match service.client.run_now(&row.name).await? {
-            Ran::Done(id) => id,
-            Ran::Busy => {
-                let why = "another run is not over, and its `overlap` allows no further one";
-                return Err(Problem::conflict(why));
-            }
-            Ran::Disabled => return is_disabled(),
-            Ran::Gone => return Err(Problem::not_found("schedule")),
-        },
-        Some(found) if found.state() == Stands::Disabled => return is_disabled(),
-        Some(Found::Once(timer)) => {
-            let now = service.client.now().await?;
-            match service.client.reschedule(timer.new.id, now).await? {
-                Withdrawn::Done => timer.new.id,
-                Withdrawn::Running { attempt } => return Err(runs(attempt)),
-                Withdrawn::Gone => return Err(Problem::conflict("it is over")),
-            }
-        }
-    };
+    let id = run_now(&service, &app, &key).await?;
     Ok(axum::Json(Made { id: id.to_string() }))
+}
+
+async fn run_now(service: &Service, app: &str, key: &str) -> Result<TimerId, Problem> {
+    for _ in 0..TRIES {
+        let found = find(service, app, key).await?;
+        let found = found.ok_or_else(|| Problem::not_found("schedule"))?;
+        let timer = match &found {
+            Found::Over(_) => return Err(Problem::conflict("it is over")),
+            Found::Repeated(row) => {
+                return match service.client.run_now(&row.name).await? {
+                    Ran::Done(id) => Ok(id),
+                    Ran::Busy => {
+                        let why =
+                            "another run is not over, and its `overlap` allows no further one";
+                        Err(Problem::conflict(why))
+                    }
+                    Ran::Disabled => Err(Problem::conflict("it is disabled")),
+                    Ran::Gone => Err(Problem::not_found("schedule")),
+                };
+            }
+            Found::Once(_) if found.state() == Stands::Disabled => {
+                return Err(Problem::conflict("it is disabled"));
+            }
+            Found::Once(timer) => timer,
+        };
+        let now = service.client.now().await?;
+        let replacement = Replacement::at(now).expect(timer.version);
+        if give(service, timer.new.id, replacement).await? {
+            return Ok(timer.new.id);
+        }
+    }
+    Err(is_contended())
 }

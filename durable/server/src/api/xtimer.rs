@@ -1,36 +1,38 @@
-//! XTimer's routes and JSON, so that its clients work without a change.
+//! XTimer's routes and JSON, for its clients. The README has what differs.
 //!
 //! Its timers have numbers, and its routes no app. So a number has 16 bits of its app's hash, and
 //! the key is `xtimer.` and the number.
 
+mod asked;
+mod dialect;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt as _, Limited};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tourbillon_durable::store::Filter;
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
+use super::pages::{Left, Live, PAGE, ROWS};
 use super::problem::Problem;
-use super::request::BODY_MAX;
 use super::runs;
-use super::schedules::{Found, Wanted, find, remove, switch};
+use super::schedules::{Found, TRIES, Wanted, find, remove, switch};
 use crate::Service;
-use crate::config::Scope;
+use crate::config::{App, Scope};
 use crate::model::{
-    self, Callback, CronWhen, Definition, Run, RunState, State as Stands, Stored, When, XTimer,
+    self, Callback, CronWhen, Definition, Run, RunState, State as Stands, Stored, When, XTIMER,
+    XTimer,
 };
+use asked::{Lax, Search, page};
 
-/// How many random bits a number has, below 16 of the app's hash. JSON's numbers hold all of it.
+/// Random bits of a number, below 16 of the app's hash. JSON's numbers hold all of it.
 const RANDOM_BITS: u32 = 37;
 
-/// How many records are counted.
+/// Most records that are counted.
 const COUNTED: usize = 10_000;
 
 /// A timer, as XTimer has it.
@@ -40,17 +42,17 @@ pub(crate) struct TimerDef {
     /// Its number; not of a new one.
     #[serde(skip_serializing_if = "is_zero")]
     id: u64,
-    /// Whose it is.
+    /// App of the timer.
     app: String,
-    /// What it is called.
+    /// Name of the timer.
     name: String,
-    /// Who made it.
+    /// Creator of the timer.
     creator: String,
     /// 1: it is not enabled; 2: it is.
     status: u8,
     /// Five fields; or six, the last being the year; or seven, the first being the second.
     cron: String,
-    /// What is called.
+    /// Callback of the timer.
     #[serde(rename = "notifyHTTPParam")]
     notify_http_param: Option<NotifyHttpParam>,
 }
@@ -59,7 +61,7 @@ fn is_zero(id: &u64) -> bool {
     *id == 0
 }
 
-/// What is called, as XTimer has it.
+/// Callback, as XTimer has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub(crate) struct NotifyHttpParam {
@@ -71,19 +73,19 @@ pub(crate) struct NotifyHttpParam {
     body: String,
 }
 
-/// What became of a run, as XTimer has it.
+/// Run, as XTimer has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Task {
     id: u64,
     app: String,
     #[serde(rename = "timerID")]
     timer_id: u64,
-    /// What the last attempt was answered, or why it failed.
+    /// Answer of the last attempt, or the reason of its failure.
     output: String,
     /// When it was to run.
     #[serde(rename = "runTimer")]
     run_timer: String,
-    /// How long the last attempt took, in milliseconds.
+    /// Time that the last attempt took, in milliseconds.
     #[serde(rename = "costTime")]
     cost_time: u64,
     /// 0: it did not run; 1: it runs; 2: it succeeded; 3: it failed.
@@ -95,7 +97,7 @@ pub(crate) struct Task {
 pub(crate) struct Answer<T> {
     /// 0, or -1 for an error.
     code: i32,
-    /// What is wrong.
+    /// Explanation of the error.
     msg: String,
     /// `null`, or something for an error.
     err: Option<BTreeMap<String, String>>,
@@ -156,35 +158,6 @@ impl IntoResponse for Failure {
     }
 }
 
-/// A body that is read as JSON, whatever it says that it is, as XTimer does.
-pub(crate) struct Lax<T>(T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Lax<T> {
-    type Rejection = Failure;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Self::Rejection> {
-        let body = Limited::new(request.into_body(), BODY_MAX).collect().await.map_err(|_| {
-            let why = format!("a body has {BODY_MAX} bytes at most");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why)
-        })?;
-        Ok(super::request::read(&body.to_bytes()).map(Self)?)
-    }
-}
-
-/// A query.
-pub(crate) struct Search<T>(T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Search<T> {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let query = Query::try_from_uri(&parts.uri);
-        let Query(query) =
-            query.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))?;
-        Ok(Self(query))
-    }
-}
-
 /// A timer's number.
 #[derive(Debug, Deserialize, IntoParams, ToSchema)]
 #[into_params(parameter_in = Query)]
@@ -197,12 +170,12 @@ pub(crate) struct ById {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ByApp {
     app: String,
-    /// From 1.
+    /// Number of the page, from 1.
     #[serde(rename = "pageIndex", default)]
-    page_index: usize,
-    /// 10 by default.
+    page_index: i64,
+    /// 10 by default, 100 at most.
     #[serde(rename = "pageSize", default)]
-    page_size: usize,
+    page_size: i64,
 }
 
 /// A page of a timer's records.
@@ -211,18 +184,12 @@ pub(crate) struct ByApp {
 pub(crate) struct ByTimer {
     #[serde(rename = "timerID")]
     timer_id: u64,
-    /// From 1.
+    /// Number of the page, from 1.
     #[serde(rename = "pageIndex", default)]
-    page_index: usize,
-    /// 10 by default.
+    page_index: i64,
+    /// 10 by default, 100 at most.
     #[serde(rename = "pageSize", default)]
-    page_size: usize,
-}
-
-/// From where, and how many.
-fn page(index: usize, size: usize) -> (usize, usize) {
-    let size = if size == 0 { 10 } else { size.min(1_000) };
-    (index.saturating_sub(1).saturating_mul(size), size)
+    page_size: i64,
 }
 
 fn bits_of(app: &str) -> u64 {
@@ -236,27 +203,78 @@ fn draw(app: &str) -> u64 {
 }
 
 fn key(id: u64) -> String {
-    format!("xtimer.{id}")
+    format!("{XTIMER}{id}")
 }
 
-/// The app whose timer this is, and what is there.
-async fn of(
-    service: &Service,
-    access: &Access,
-    id: u64,
-    scope: Scope,
-) -> Result<(String, Found), Problem> {
-    for (app, _) in access.seen().filter(|(app, _)| bits_of(app) == id >> RANDOM_BITS) {
-        if let Some(found) = find(service, app, &key(id)).await? {
+/// A timer of XTimer's, with what is kept of it.
+struct Its {
+    /// The app that it is kept in.
+    app: String,
+    found: Found,
+    stored: Stored,
+    xtimer: XTimer,
+}
+
+impl Its {
+    /// Returns `None` if it was not made by these routes.
+    fn new(app: &str, found: Found) -> Option<Self> {
+        let stored = found.stored()?;
+        let xtimer = stored.xtimer.clone()?;
+        Some(Self { app: app.to_owned(), found, stored, xtimer })
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.found.state() == Stands::Enabled
+    }
+
+    /// Returns it as XTimer shows it.
+    fn view(&self, id: u64) -> TimerDef {
+        let Self { app, stored, xtimer, .. } = self;
+        TimerDef::of((app, id), self.is_enabled(), &stored.definition, xtimer)
+    }
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("timer")
+}
+
+/// Finds the timer of this number.
+async fn of(service: &Service, access: &Access, id: u64, scope: Scope) -> Result<Its, Problem> {
+    for app in may_have(access, id) {
+        if let Some(its) =
+            find(service, app, &key(id)).await?.and_then(|found| Its::new(app, found))
+        {
             access.to(app, scope)?;
-            return Ok((app.clone(), found));
+            return Ok(its);
         }
     }
-    Err(Problem::not_found("timer"))
+    Err(not_found())
 }
 
-/// What is kept of a timer.
-fn stored(def: &TimerDef, zone: &str) -> Result<(Definition, XTimer), Problem> {
+/// Returns the apps that a timer of this number may be in.
+fn may_have(access: &Access, id: u64) -> impl Iterator<Item = &String> {
+    access.seen().map(|(app, _)| app).filter(move |app| bits_of(app) == id >> RANDOM_BITS)
+}
+
+/// Returns the app that a timer of XTimer's app is kept in, and whether that has another name.
+fn home<'a>(access: &'a Access, app: &'a str) -> Result<(&'a str, &'a App, bool), Problem> {
+    let config = access.config();
+    match &config.xtimer_app {
+        Some(home) if !config.apps.contains_key(app) => {
+            Ok((home, access.to(home, Scope::Write)?, true))
+        }
+        _ => match access.to(app, Scope::Write) {
+            Err(problem) if problem.status == StatusCode::NOT_FOUND => {
+                let why = "there is no such app; with `--xtimer-app`, one keeps those of any other";
+                Err(Problem::new(StatusCode::NOT_FOUND, why))
+            }
+            limits => Ok((app, limits?, false)),
+        },
+    }
+}
+
+/// Reads a new timer: its definition, and what is kept beside it.
+fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Problem> {
     let required = [
         ("app", def.app.is_empty()),
         ("name", def.name.is_empty()),
@@ -267,18 +285,17 @@ fn stored(def: &TimerDef, zone: &str) -> Result<(Definition, XTimer), Problem> {
     let missing = required.iter().filter(|(_, is_missing)| *is_missing);
     let missing: Vec<_> =
         missing.map(|(field, _)| ((*field).to_owned(), "it is missing".to_owned())).collect();
-    let (true, Some(notify)) = (missing.is_empty(), &def.notify_http_param) else {
+    if !missing.is_empty() {
         return Err(Problem::fields(missing));
-    };
-    let header = notify.header.clone().unwrap_or_default();
-    let headers = header.iter().map(|(name, values)| (name.clone(), values.join(", ")));
-    let definition = Definition {
-        when: When::Cron(CronWhen { cron: translate(&def.cron)?, zone: zone.to_owned() }),
+    }
+    let mut definition = Definition {
+        when: When::Cron(CronWhen { cron: String::new(), zone: zone.to_owned() }),
         callback: Callback {
-            method: notify.method.clone(),
-            url: notify.url.clone(),
-            headers: headers.collect(),
-            body: notify.body.clone(),
+            method: String::new(),
+            url: String::new(),
+            headers: BTreeMap::new(),
+            body: String::new(),
+            body_bytes: None,
             timeout: None,
         },
         missed: None,
@@ -286,57 +303,11 @@ fn stored(def: &TimerDef, zone: &str) -> Result<(Definition, XTimer), Problem> {
         overlap: None,
         jitter: None,
         retry: None,
-        enabled: def.status == 2,
+        enabled: false,
     };
-    let (name, creator, cron) = (def.name.clone(), def.creator.clone(), def.cron.clone());
-    Ok((definition, XTimer { name, creator, cron, header }))
-}
-
-/// From the dialect of its parser, `cronexpr`, to ours: a year comes last, with six fields or
-/// seven, and `a/b` is `a-MAX/b`.
-fn translate(cron: &str) -> Result<String, Problem> {
-    let wrong = |why: &str| Problem::field("cron", why);
-    let cron = cron.trim();
-    if cron == "@minutely" {
-        return Ok("* * * * *".to_owned());
-    }
-    let mut fields: Vec<&str> = cron.split_whitespace().collect();
-    if fields.len() >= 6 && !matches!(fields.pop(), Some("*" | "?")) {
-        return Err(wrong("a year other than `*` cannot be given"));
-    }
-    let most: &[u32] =
-        if fields.len() == 6 { &[59, 59, 23, 31, 12, 6] } else { &[59, 23, 31, 12, 6] };
-    let field = |(place, field): (usize, &&str)| {
-        let part = |part: &str| match (part.split_once('/'), most.get(place)) {
-            (Some((first, step)), Some(most)) if first.parse::<u32>().is_ok() => {
-                format!("{first}-{most}/{step}")
-            }
-            _ => part.to_owned(),
-        };
-        field.split(',').map(part).collect::<Vec<_>>().join(",")
-    };
-    Ok(fields.iter().enumerate().map(field).collect::<Vec<_>>().join(" "))
-}
-
-/// A timer as XTimer shows it.
-fn view(app: &str, id: u64, found: &Found) -> Option<TimerDef> {
-    let Stored { definition, xtimer, .. } = found.stored()?;
-    let xtimer = xtimer?;
-    let callback = definition.callback;
-    Some(TimerDef {
-        id,
-        app: app.to_owned(),
-        name: xtimer.name,
-        creator: xtimer.creator,
-        status: if found.state() == Stands::Enabled { 2 } else { 1 },
-        cron: xtimer.cron,
-        notify_http_param: Some(NotifyHttpParam {
-            method: callback.method,
-            url: callback.url,
-            header: Some(xtimer.header).filter(|header| !header.is_empty()),
-            body: callback.body,
-        }),
-    })
+    let mut xtimer = XTimer::default();
+    def.apply(&mut definition, &mut xtimer, zone)?;
+    Ok((definition, xtimer))
 }
 
 fn done<T>(answer: Answer<T>) -> Answered<T> {
@@ -345,7 +316,9 @@ fn done<T>(answer: Answer<T>) -> Answered<T> {
 
 /// Makes a timer.
 #[utoipa::path(
-    post, path = "/api/timer/v1/def", tag = "xtimer", request_body = TimerDef,
+    post, path = "/api/timer/v1/def", tag = "xtimer",
+    operation_id = "xtimer_create",
+    request_body = TimerDef,
     responses((status = 200, body = Answer<u64>, description = "Its number")),
 )]
 pub(super) async fn create(
@@ -354,15 +327,17 @@ pub(super) async fn create(
     headers: HeaderMap,
     Lax(def): Lax<TimerDef>,
 ) -> Answered<u64> {
-    let (definition, xtimer) = stored(&def, &access.config().xtimer_zone)?;
-    let app = access.to(&def.app, Scope::Write)?;
+    let app = def.app.clone();
+    let (definition, mut xtimer) = new(def, &access.config().xtimer_zone)?;
+    let (home, limits, is_other) = home(&access, &app)?;
+    xtimer.app = is_other.then(|| app.clone());
     let now = service.client.now().await?;
     loop {
-        let id = draw(&def.app);
+        let id = draw(home);
         let key = key(id);
-        let mut wanted = Wanted::new((&def.app, app), &key, definition.clone(), &headers, now)?;
+        let mut wanted = Wanted::new((home, limits), &key, definition.clone(), &headers, now)?;
         wanted.stored.xtimer = Some(xtimer.clone());
-        if wanted.create(&service, app).await? == StatusCode::CREATED {
+        if wanted.create(&service, limits).await? == StatusCode::CREATED {
             return done(Answer { id: Some(id), ..Answer::default() });
         }
     }
@@ -370,7 +345,9 @@ pub(super) async fn create(
 
 /// Shows a timer.
 #[utoipa::path(
-    get, path = "/api/timer/v1/def", tag = "xtimer", params(ById),
+    get, path = "/api/timer/v1/def", tag = "xtimer",
+    operation_id = "xtimer_get",
+    params(ById),
     responses((status = 200, body = Answer<TimerDef>, description = "It")),
 )]
 pub(super) async fn get(
@@ -378,14 +355,15 @@ pub(super) async fn get(
     access: Access,
     Search(ById { id }): Search<ById>,
 ) -> Answered<TimerDef> {
-    let (app, found) = of(&service, &access, id, Scope::Read).await?;
-    let data = view(&app, id, &found);
+    let data = Some(of(&service, &access, id, Scope::Read).await?.view(id));
     done(Answer { data, ..Answer::default() })
 }
 
 /// Changes a timer. What is not given stays. XTimer answers this, and does nothing.
 #[utoipa::path(
-    patch, path = "/api/timer/v1/def", tag = "xtimer", request_body = TimerDef,
+    patch, path = "/api/timer/v1/def", tag = "xtimer",
+    operation_id = "xtimer_update",
+    request_body = TimerDef,
     responses((status = 200, body = Answer<u64>, description = "It is changed")),
 )]
 pub(super) async fn update(
@@ -394,34 +372,31 @@ pub(super) async fn update(
     headers: HeaderMap,
     Lax(def): Lax<TimerDef>,
 ) -> Answered<u64> {
-    let (name, found) = of(&service, &access, def.id, Scope::Write).await?;
-    let old = view(&name, def.id, &found).ok_or_else(|| Problem::not_found("timer"))?;
-    let or = |new: String, old: String| if new.is_empty() { old } else { new };
-    let def = TimerDef {
-        id: def.id,
-        app: name.clone(),
-        name: or(def.name, old.name),
-        creator: or(def.creator, old.creator),
-        status: if def.status == 0 { old.status } else { def.status },
-        cron: or(def.cron, old.cron),
-        notify_http_param: def.notify_http_param.or(old.notify_http_param),
-    };
-    let (definition, xtimer) = stored(&def, &access.config().xtimer_zone)?;
-    let app = access.to(&name, Scope::Write)?;
     let key = key(def.id);
-    let now = service.client.now().await?;
-    let mut wanted = Wanted::new((&name, app), &key, definition, &headers, now)?;
-    wanted.stored.xtimer = Some(xtimer);
-    if let Some(old) = found.stored() {
-        wanted.stored.created = old.created;
+    for _ in 0..TRIES {
+        let mut its = of(&service, &access, def.id, Scope::Write).await?;
+        let mut definition = its.stored.definition.clone();
+        definition.enabled = its.is_enabled();
+        def.clone().apply(&mut definition, &mut its.xtimer, &access.config().xtimer_zone)?;
+        let limits = access.to(&its.app, Scope::Write)?;
+        let now = service.client.now().await?;
+        let mut wanted = Wanted::new((&its.app, limits), &key, definition, &headers, now)?;
+        wanted.stored.xtimer = Some(its.xtimer);
+        match wanted.replace(&service, limits, Some(its.found.version())).await {
+            Ok(_) => return done(Answer::default()),
+            // Changed since, or deleted.
+            Err(problem) if problem.status == StatusCode::PRECONDITION_FAILED => {}
+            Err(problem) => return Err(problem.into()),
+        }
     }
-    wanted.write(&service, None).await?;
-    done(Answer::default())
+    Err(Problem::conflict("others change it at the same time: try again").into())
 }
 
 /// Removes a timer.
 #[utoipa::path(
-    delete, path = "/api/timer/v1/def", tag = "xtimer", request_body = ById,
+    delete, path = "/api/timer/v1/def", tag = "xtimer",
+    operation_id = "xtimer_delete",
+    request_body = ById,
     responses((status = 200, body = Answer<u64>, description = "It is gone")),
 )]
 pub(super) async fn delete(
@@ -429,50 +404,79 @@ pub(super) async fn delete(
     access: Access,
     Lax(ById { id }): Lax<ById>,
 ) -> Answered<u64> {
-    let (app, _) = of(&service, &access, id, Scope::Write).await?;
-    remove(&service, &app, &key(id)).await?;
-    done(Answer::default())
+    let removed = match of(&service, &access, id, Scope::Write).await {
+        Ok(its) => remove(&service, &its.app, &key(id)).await.map(drop),
+        Err(problem) => Err(problem),
+    };
+    match removed {
+        // To XTimer, what is not there is removed.
+        Err(problem) if problem.status != StatusCode::NOT_FOUND => Err(problem.into()),
+        _ => done(Answer::default()),
+    }
 }
 
 /// Lists an app's timers that were made by these routes, the newest first.
 #[utoipa::path(
-    get, path = "/api/timer/v1/defs", tag = "xtimer", params(ByApp),
+    get, path = "/api/timer/v1/defs", tag = "xtimer",
+    operation_id = "xtimer_list",
+    params(ByApp),
     responses((status = 200, body = Answer<Vec<TimerDef>>, description = "A page")),
 )]
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     access: Access,
     Search(by): Search<ByApp>,
-) -> Answered<Vec<TimerDef>> {
-    access.to(&by.app, Scope::Read)?;
-    let prefix = model::name(&by.app, "xtimer.");
-    let mut filter = Filter { prefix: Some(prefix.clone()), limit: 1_000, ..Filter::default() };
+) -> Result<Response, Failure> {
+    let config = access.config();
+    let own = config.apps.contains_key(&by.app).then_some((&by.app, None));
+    let other = config.xtimer_app.as_ref().filter(|home| **home != by.app);
+    let other = other.map(|home| (home, Some(&by.app)));
+    if own.is_none() && other.is_none() {
+        home(&access, &by.app)?;
+    }
+    let homes: Vec<_> = own.into_iter().chain(other).collect();
+    homes.iter().try_for_each(|(home, _)| access.to(home, Scope::Read).map(drop))?;
+    let draft = service.answers.draft().await;
     let mut all = Vec::new();
-    loop {
-        let rows = service.reader.schedules(filter.clone()).await?;
-        let is_last = rows.len() < 1_000;
-        filter.after_name = rows.last().map(|row| row.name.clone());
-        for row in rows {
-            let id = row.name[prefix.len()..].parse().unwrap_or(0);
-            let made = row.id;
-            let found = Found::Repeated(row);
+    for (home, app) in homes {
+        let every = Filter { prefix: Some(model::name(home, XTIMER)), ..Filter::default() };
+        let mut rows = Live::new(&service, Some(every), None);
+        while let Some((name, found)) = rows.next(ROWS).await? {
+            let Found::Repeated(row) = &found else { continue };
             // The identity of a schedule begins with when it was made.
-            all.extend(view(&by.app, id, &found).map(|def| (made, def)));
-        }
-        if is_last {
-            break;
+            let made = row.id;
+            if Its::new(home, found).is_some_and(|its| its.xtimer.app.as_ref() == app) {
+                all.push((made, home, name));
+            }
         }
     }
-    all.sort_by_key(|(made, _)| std::cmp::Reverse(*made));
+    all.sort_by_key(|(made, ..)| std::cmp::Reverse(*made));
     let (offset, size) = page(by.page_index, by.page_size);
     let total = Some(all.len() as u64);
-    let data = all.into_iter().skip(offset).take(size).map(|(_, def)| def).collect();
-    done(Answer { data: Some(data), total, ..Answer::default() })
+    let (mut data, mut left) = (Vec::new(), Left::new(usize::MAX));
+    for (_, home, name) in all.into_iter().skip(offset).take(size) {
+        let id = model::app_and_key(&name).and_then(|(_, key)| key.strip_prefix(XTIMER));
+        let id = id.and_then(|id| id.parse().ok()).unwrap_or(0);
+        let by_name = Filter { name: Some(name), limit: 1, ..Filter::default() };
+        // What was removed meanwhile is left out.
+        let row = service.reader.schedules(by_name).await?.pop();
+        let Some(its) = row.and_then(|row| Its::new(home, Found::Repeated(row))) else { continue };
+        if left.is_none() {
+            // Fewer would be taken for all.
+            let why = format!("so many have more than {PAGE} bytes: ask for fewer");
+            return Err(Problem::field("pageSize", why).into());
+        }
+        left.take(its.found.size());
+        data.push(its.view(id));
+    }
+    Ok(draft.answer(&Answer { data: Some(data), total, ..Answer::default() }))
 }
 
 /// Enables a timer that is not.
 #[utoipa::path(
-    post, path = "/api/timer/v1/enable", tag = "xtimer", request_body = ById,
+    post, path = "/api/timer/v1/enable", tag = "xtimer",
+    operation_id = "xtimer_enable",
+    request_body = ById,
     responses((status = 200, body = Answer<u64>, description = "It is enabled")),
 )]
 pub(super) async fn enable(
@@ -485,7 +489,9 @@ pub(super) async fn enable(
 
 /// Disables a timer that is enabled. Once this is answered, no callback starts.
 #[utoipa::path(
-    post, path = "/api/timer/v1/unable", tag = "xtimer", request_body = ById,
+    post, path = "/api/timer/v1/unable", tag = "xtimer",
+    operation_id = "xtimer_disable",
+    request_body = ById,
     responses((status = 200, body = Answer<u64>, description = "It is disabled")),
 )]
 pub(super) async fn unable(
@@ -497,18 +503,20 @@ pub(super) async fn unable(
 }
 
 async fn turn(service: &Service, access: &Access, id: u64, on: bool) -> Answered<u64> {
-    let (app, found) = of(service, access, id, Scope::Write).await?;
-    if on == (found.state() == Stands::Enabled) {
+    let its = of(service, access, id, Scope::Write).await?;
+    if on == its.is_enabled() {
         let is = if on { "enabled" } else { "disabled" };
         return Err(Problem::conflict(format!("the timer is {is} already")).into());
     }
-    switch(service, &app, &key(id), on).await?;
+    switch(service, &its.app, &key(id), on).await?;
     done(Answer::default())
 }
 
-/// Lists what became of a timer's runs, the newest first.
+/// Lists what becomes of a timer's runs, the newest first, also once the timer is deleted.
 #[utoipa::path(
-    get, path = "/api/task/v1/records", tag = "xtimer", params(ByTimer),
+    get, path = "/api/task/v1/records", tag = "xtimer",
+    operation_id = "xtimer_records",
+    params(ByTimer),
     responses((status = 200, body = Answer<Vec<Task>>, description = "A page")),
 )]
 pub(super) async fn records(
@@ -516,33 +524,38 @@ pub(super) async fn records(
     access: Access,
     Search(by): Search<ByTimer>,
 ) -> Answered<Vec<Task>> {
-    let (app, _) = of(&service, &access, by.timer_id, Scope::Read).await?;
-    let (offset, size) = page(by.page_index, by.page_size);
-    let mut filter = Filter {
-        name: Some(model::name(&app, &key(by.timer_id))),
-        newest_first: true,
-        limit: 1_000,
-        ..Filter::default()
-    };
+    let (id, (offset, size)) = (by.timer_id, page(by.page_index, by.page_size));
     let (mut total, mut data) = (0, Vec::new());
-    loop {
-        let records = service.reader.records(filter.clone()).await?;
-        let is_last = records.len() < 1_000;
-        filter.after_record = records.last().map(|record| (record.recorded, record.timer));
-        for record in &records {
-            if total >= offset && data.len() < size {
-                data.push(task(by.timer_id, &runs::of_record(record)));
-            }
-            total += 1;
+    let mut add = |run: Run, app: &Option<String>| {
+        if total >= offset && data.len() < size {
+            data.push(task(id, run, app));
         }
-        if is_last || total >= COUNTED {
-            break;
+        total += 1;
+    };
+    for home in may_have(&access, id) {
+        access.to(home, Scope::Read)?;
+        let its = find(&service, home, &key(id)).await?.and_then(|found| Its::new(home, found));
+        let app = its.and_then(|its| its.xtimer.app);
+        let name = Some(model::name(home, &key(id)));
+        let mut filter = Filter { name, newest_first: true, limit: ROWS, ..Filter::default() };
+        let waiting = service.reader.timers(filter.clone()).await?;
+        waiting.iter().rev().for_each(|timer| add(runs::of_timer(timer), &app));
+        let mut counted = 0;
+        loop {
+            let records = service.reader.records(filter.clone()).await?;
+            let is_last = records.len() < ROWS as usize;
+            filter.after_record = records.last().map(|record| (record.recorded, record.timer));
+            counted += records.len();
+            records.iter().for_each(|record| add(runs::of_record(record), &app));
+            if is_last || counted >= COUNTED {
+                break;
+            }
         }
     }
     done(Answer { data: Some(data), total: Some(total as u64), ..Answer::default() })
 }
 
-fn task(timer_id: u64, run: &Run) -> Task {
+fn task(timer_id: u64, run: Run, app: &Option<String>) -> Task {
     let last = run.tries.last();
     let output = last.map(|last| match (&last.error, last.status) {
         (Some(error), _) => error.clone(),
@@ -553,10 +566,10 @@ fn task(timer_id: u64, run: &Run) -> Task {
     Task {
         // What JSON's numbers hold.
         id: bits as u64 >> 11,
-        app: run.app.clone(),
+        app: app.clone().unwrap_or(run.app),
         timer_id,
-        output: output.or_else(|| run.reason.clone()).unwrap_or_default(),
-        run_timer: run.scheduled_for.clone(),
+        output: output.or(run.reason).unwrap_or_default(),
+        run_timer: run.scheduled_for,
         cost_time: last.map_or(0, |last| last.ms),
         status: match run.state {
             RunState::Running => 1,
@@ -569,20 +582,7 @@ fn task(timer_id: u64, run: &Run) -> Task {
 
 #[cfg(test)]
 mod tests {
-    use super::{bits_of, draw, translate};
-
-    #[test]
-    fn expressions_of_its_dialect_are_ours() {
-        let ours = |cron: &str| translate(cron).unwrap();
-        assert_eq!(ours("15,45 */2 * * *"), "15,45 */2 * * *");
-        assert_eq!(ours("30 9 * * MON *"), "30 9 * * MON");
-        assert_eq!(ours("*/5 * * * * * *"), "*/5 * * * * *");
-        assert_eq!(ours("3/15 * L * ?"), "3-59/15 * L * ?");
-        assert_eq!(ours("1/20,7 0 0 1/10 * * *"), "1-59/20,7 0 0 1-31/10 * *");
-        assert_eq!(ours("@minutely"), "* * * * *");
-        assert_eq!(ours("@daily"), "@daily");
-        assert!(translate("0 0 1 1 * 2030").is_err());
-    }
+    use super::{bits_of, draw};
 
     #[test]
     fn a_number_is_safe_in_json_and_leads_to_its_app() {

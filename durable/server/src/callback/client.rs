@@ -4,51 +4,80 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, RETRY_AFTER};
+use hyper::header::{CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Request, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tourbillon::{Timer, timeout};
 use tower::Service;
 
 use super::guard::{Guard, Refused};
+use crate::descriptors;
 
-/// How long connecting may take: a name's resolution, every address tried, and TLS.
+/// Longest time to connect: a name's resolution, every address tried, and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long one address may take, so that another has its turn.
+/// Longest time for one address, so that another has its turn.
 const CONNECT_ONE: Duration = Duration::from_secs(3);
 
-/// How much of an answer's head is read.
+/// Most bytes of an answer's head that are read.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// How much of an answer's body is read.
+/// Most bytes of an answer's body that are read.
 const BODY_MAX: usize = 64 * 1024;
 
-/// How much of an answer's body is kept.
+/// Most bytes of an answer's body that are kept.
 const BODY_KEPT: usize = 512;
 
-/// How long a connection waits for the next request.
+/// Time for which a connection waits for the next request.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// What was answered.
+/// Answer of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    /// For how long the receiver asks to be left alone.
+    /// Time for which the receiver asks to be left alone.
     pub(super) retry_after: Option<Duration>,
     /// The beginning of the body.
     pub(super) body: Vec<u8>,
+}
+
+/// Reason for which there is no whole answer, for people to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// This host is short of descriptors, memory, ports or threads. The receiver has no part in it.
+    Shortage(String),
+    /// Anything else.
+    Failure(String),
+}
+
+impl From<String> for Lack {
+    fn from(why: String) -> Self {
+        Self::Failure(why)
+    }
+}
+
+impl Lack {
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        match is_short(error) {
+            true => Self::Shortage(chain(error)),
+            false => Self::Failure(chain(error)),
+        }
+    }
 }
 
 /// A client with connections of its own, which are kept for the next request.
@@ -81,22 +110,26 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Why there is no whole answer, for people to read.
+    /// Fails with the reason for which there is no whole answer.
     ///
     /// # Cancel safety
     ///
     /// Dropping it closes the connection. The receiver may have the request.
     pub(super) async fn send(
         &self,
-        request: Request<Full<Bytes>>,
+        mut request: Request<Full<Bytes>>,
         limit: Duration,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Lack> {
+        if descriptors::are_scarce() {
+            // Connections that are kept for the next request leave none for other hosts.
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         let answer = async {
-            let answer = self.inner.request(request).await.map_err(|error| chain(&error))?;
+            let answer = self.inner.request(request).await.map_err(|error| Lack::of(&error))?;
             let (head, mut rest) = answer.into_parts();
             let (mut body, mut read) = (Vec::new(), 0);
             while let Some(frame) = rest.frame().await {
-                let frame = frame.map_err(|error| chain(&error))?;
+                let frame = frame.map_err(|error| Lack::of(&error))?;
                 let Ok(data) = frame.into_data() else { continue };
                 let kept = data.len().min(BODY_KEPT - body.len());
                 body.extend_from_slice(&data[..kept]);
@@ -107,7 +140,7 @@ impl Client {
             }
             Ok(Answer { status: head.status, retry_after: retry_after(&head.headers), body })
         };
-        let late = |_| Err(format!("no whole answer within {limit:?}"));
+        let late = |_| Err(Lack::Failure(format!("no whole answer within {limit:?}")));
         timeout(limit, answer).await.unwrap_or_else(late)
     }
 }
@@ -128,7 +161,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 
-/// What went wrong, with its causes.
+/// Returns the text of an error, with its causes.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -143,6 +176,35 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// Shortage of this host that no error of the system's says.
+#[derive(Debug)]
+struct Shortage(&'static str);
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for Shortage {}
+
+impl From<Shortage> for io::Error {
+    fn from(shortage: Shortage) -> Self {
+        Self::other(shortage)
+    }
+}
+
+/// Returns whether an error, or one of its causes, says that this host is short of something.
+fn is_short(error: &(dyn Error + 'static)) -> bool {
+    let is_own = error.is::<Shortage>()
+        || error.downcast_ref::<io::Error>().is_some_and(|error| {
+            // What an `io::Error` wraps is not its source.
+            let within = error.get_ref().map(|within| within as &(dyn Error + 'static));
+            descriptors::is_shortage(error) || within.is_some_and(is_short)
+        });
+    is_own || error.source().is_some_and(is_short)
+}
+
 /// Connects to a host by an address that the guard lets pass.
 #[derive(Clone, Debug)]
 struct Connector {
@@ -150,20 +212,52 @@ struct Connector {
 }
 
 impl Connector {
-    async fn connect(guard: Arc<Guard>, uri: Uri) -> io::Result<TokioIo<TcpStream>> {
+    async fn connect(guard: Arc<Guard>, uri: Uri) -> io::Result<Stream> {
+        let all = "all descriptors for callbacks are in use";
+        let mut place = descriptors::for_callback().ok_or(Shortage(all))?;
         let host = uri.host().unwrap_or("");
         let port =
             uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let addresses = match literal {
             Ok(address) => vec![SocketAddr::new(address, port)],
-            Err(_) => tokio::net::lookup_host((host, port)).await?.collect(),
+            Err(_) => {
+                let (found, own) = resolve(host.to_owned(), port, place).await?;
+                place = own;
+                found
+            }
         };
-        connect_any(&permitted(&guard, &addresses)?).await
+        let io = connect_any(&permitted(&guard, &addresses)?).await?;
+        Ok(Stream { io, _place: place })
     }
 }
 
-/// Those of the addresses that may be called.
+/// Resolves a name, on a thread of its own: a refused one is an error, and one that hangs keeps no
+/// other name waiting. It keeps `place` until it is done, and then gives it back.
+async fn resolve(
+    host: String,
+    port: u16,
+    place: OwnedSemaphorePermit,
+) -> io::Result<(Vec<SocketAddr>, OwnedSemaphorePermit)> {
+    let (found, answer) = oneshot::channel();
+    let resolve = move || {
+        let addresses = (&*host, port).to_socket_addrs().map(Iterator::collect);
+        let addresses = match addresses {
+            // The resolver does not say why it could not read its files, or ask.
+            Err(_) if descriptors::are_used_up() => {
+                Err(Shortage("no descriptor is left to resolve a name with").into())
+            }
+            addresses => addresses,
+        };
+        // Nobody may wait any more.
+        let _ = found.send(addresses.map(|addresses| (addresses, place)));
+    };
+    let started = thread::Builder::new().name("resolver".to_owned()).spawn(resolve);
+    started.map_err(|_| Shortage("no thread can be had to resolve a name on"))?;
+    answer.await.unwrap_or_else(|_| Err(io::Error::other("the resolver panicked")))
+}
+
+/// Returns those of the addresses that may be called.
 fn permitted(guard: &Guard, found: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
     let mut refused = None::<Refused>;
     let mut passed = Vec::with_capacity(found.len());
@@ -190,17 +284,87 @@ async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TokioIo<TcpStream>>
                 stream.set_nodelay(true)?;
                 return Ok(TokioIo::new(stream));
             }
-            Ok(Err(error)) => last = error,
+            Ok(Err(error)) if !descriptors::is_shortage(&error) => last = error,
+            // All ports to it are in use; or this host has no address of its kind, which is no
+            // shortage.
+            Ok(Err(error)) if has_source(address) => return Err(error),
+            Ok(Err(error)) => last = io::Error::new(error.kind(), error.to_string()),
             Err(_) => last = io::ErrorKind::TimedOut.into(),
         }
     }
     Err(last)
 }
 
+/// Returns whether this host has an address to call that one from, as far as it can tell.
+fn has_source(address: SocketAddr) -> bool {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent. Where there is no socket for it, that is the shortage.
+    match UdpSocket::bind((any, 0)) {
+        Ok(socket) => socket.connect(address).is_ok(),
+        Err(error) => descriptors::is_shortage(&error),
+    }
+}
+
+/// A connection, and its place among those of callbacks.
+#[derive(Debug)]
+struct Stream {
+    io: TokioIo<TcpStream>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        self.io.inner().connected()
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
 impl Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
+    type Response = Stream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<TcpStream>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))

@@ -10,29 +10,33 @@ use tokio::task::{Id, JoinSet};
 use tourbillon_durable::{Ended, Fire, Retry, Worker};
 use tracing::{debug, error, info, warn};
 
-use super::client::{Answer, Client};
+use super::client::{Answer, Client, Lack};
 use super::gate::{Full, Gate, Limits, Offered};
 use super::outcome::{Verdict, judge, retry, share};
+use super::redact::Redact;
 use super::request::{self, Attempt, Trace};
 use super::tries;
 use crate::Service;
-use crate::config::{App, Secret};
+use crate::config::App;
 use crate::metrics::Meters;
 use crate::model::{self, Run, RunState, Stored, Try};
 
-/// How many wait for each that may run.
+/// Attempts that wait for each that may run.
 const WAITING: usize = 4;
 
-/// How many attempts a worker has in hand beyond those that run and wait: on their way to the gate,
-/// or back to the database.
+/// Attempts that a worker has in hand beyond those that run and wait: on their way to the gate, or
+/// back to the database.
 const IN_PASSING: usize = 256;
 
-/// What the attempts of an app share.
+/// The shortest pause after a shortage of this host's own; the longest is twice as long.
+const SHORTAGE: Duration = Duration::from_millis(500);
+
+/// State that the attempts of an app share.
 struct Shared {
     service: Arc<Service>,
     app: String,
+    config: App,
     client: Client,
-    secrets: Vec<Secret>,
     meters: Meters,
 }
 
@@ -76,8 +80,8 @@ impl Dispatcher {
         let shared = Shared {
             service: service.clone(),
             app: name.to_owned(),
+            config: app.clone(),
             client,
-            secrets: app.secrets.clone(),
             meters: Meters::new(name),
         };
         let (stop, stopped) = oneshot::channel();
@@ -86,8 +90,8 @@ impl Dispatcher {
         Some(Self { stop, released })
     }
 
-    /// Has it take no further attempt, and waits until it has given back the worker and what
-    /// waited. What runs goes on.
+    /// Takes no further attempt, and waits until it has given back the worker and what waited.
+    /// Running attempts continue.
     pub(super) async fn retire(self) {
         drop(self.stop);
         // Never sent to, but dropped.
@@ -136,7 +140,7 @@ async fn run(
     }
 }
 
-/// What a timer's payload says; ends the attempt if it cannot be understood.
+/// Returns what a timer's payload says. Ends the attempt if it cannot be understood.
 fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
     let read = || {
         let stored: Stored =
@@ -225,11 +229,24 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let took = timer.now().duration_since(start);
     shared.meters.took(took);
 
-    let Job { fire, key, stored: _, retry, .. } = job;
+    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
+    let Job { fire, key, stored, retry, .. } = job;
+    let answer = match answer {
+        Ok(answer) => Ok(answer),
+        Err(Lack::Failure(why)) => Err(why),
+        // Nobody's failure: the receiver was not called, or its answer was not read.
+        Err(Lack::Shortage(why)) => {
+            shared.meters.postponed_by_shortage.increment(1);
+            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
+            info!(app, key, attempt, why, "postponed: this host is short of something");
+            fire.postpone(SHORTAGE + share(SHORTAGE, super::random()));
+            return;
+        }
+    };
     let verdict = judge(&answer, &retry, fire.failures(), super::random());
     let error = match &verdict {
         Verdict::Succeeded => None,
-        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(why.clone()),
+        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
     };
     let ended = Try {
         attempt: fire.attempt(),
@@ -237,7 +254,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         status: answer.as_ref().ok().map(|answer| answer.status.as_u16()),
         error,
-        answer: answer.map(|answer| tries::shown(&answer.body)).unwrap_or_default(),
+        answer: answer.map(|answer| redact.text(tries::shown(&answer.body))).unwrap_or_default(),
     };
     let detail = tries::append(fire.detail(), &ended);
     let is_last = fire.failures() + 1 >= retry.attempts;
@@ -253,7 +270,10 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let answer = match verdict {
         Verdict::Succeeded => {
             meters.succeeded.increment(1);
-            fire.complete_with(&detail)
+            match fire.schedule() {
+                Some(_) => fire.complete_with(&detail),
+                None => fire.complete_with(tries::ended(&detail, &stored.definition)),
+            }
         }
         Verdict::Failed(_, pause) => {
             let counter = if is_last { &meters.dead } else { &meters.retried };
@@ -277,7 +297,7 @@ async fn send(
     job: &Job,
     trace: Option<Trace>,
     now: Timestamp,
-) -> Result<Answer, String> {
+) -> Result<Answer, Lack> {
     let callback = &job.stored.definition.callback;
     let attempt = Attempt {
         app: &shared.app,
@@ -287,7 +307,8 @@ async fn send(
         number: job.fire.attempt(),
         trace,
     };
-    let request = request::build(callback, &attempt, &shared.secrets, now)?;
+    let xtimer = job.stored.xtimer.as_ref();
+    let request = request::build(callback, xtimer, &attempt, &shared.config, now)?;
     let limit = request::limit(callback).map_err(|why| format!("the timeout {why}"))?;
     shared.client.send(request, limit).await
 }

@@ -1,4 +1,4 @@
-//! Which of an app's attempts start, which wait, and which are postponed; pure.
+//! The gate of an app's attempts: some start, some wait, some are postponed. Pure.
 //!
 //! Every limit is of one app on one node, so that no app waits for another. A host may have as
 //! much of what is limited as would be left free: one alone half of it, two a third each. So hosts
@@ -14,18 +14,18 @@ const PAUSE_MIN: Duration = Duration::from_millis(250);
 /// The longest, but for jitter.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// For how long an attempt may be expected to wait here rather than in the database.
+/// Longest time that an attempt is expected to wait here rather than in the database.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How often hosts that are idle are forgotten, in attempts.
+/// Attempts after which idle hosts are forgotten.
 const SWEEP: u32 = 1_024;
 
-/// How much of an app may happen at a time.
+/// Limits of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Attempts that run.
     pub(super) running: usize,
-    /// Of those, the ones to one host.
+    /// Most of those to one host.
     pub(super) per_host: usize,
     /// Attempts that wait here.
     pub(super) waiting: usize,
@@ -33,23 +33,23 @@ pub(super) struct Limits {
     pub(super) per_second: u32,
 }
 
-/// What becomes of an attempt.
+/// Decision on an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Offered<T> {
-    /// It starts now.
+    /// The attempt starts now.
     Starts(T),
-    /// It is kept, for [`Gate::next`].
+    /// The attempt is kept, for [`Gate::next`].
     Waits,
-    /// It is to be due again after the pause.
+    /// The attempt is due again after the pause.
     Postponed(T, Duration, Full),
 }
 
-/// Which limit an attempt has met.
+/// Limit that an attempt has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// Of the host, or of the app as a whole.
+    /// Limit of the host, or of the app as a whole.
     Host,
-    /// Of how many start within a second.
+    /// Limit of how many start within a second.
     Rate,
 }
 
@@ -57,21 +57,21 @@ pub(super) enum Full {
 struct Host<T> {
     running: usize,
     waiting: VecDeque<T>,
-    /// How long its attempts take, as a moving mean.
+    /// Time that its attempts take, as a moving mean.
     takes: Duration,
     /// When an attempt last ended, or the first of those that run started.
     since: Instant,
     booked: Booked,
 }
 
-/// Up to when what was postponed will keep it busy. Each attempt that is postponed is put behind
+/// Time by which all postponed attempts will have run. Each attempt that is postponed is put behind
 /// the last.
 #[derive(Debug)]
 struct Booked(Instant);
 
 impl Booked {
-    /// For how long to postpone an attempt that takes so much time of its own, when there is room
-    /// after `wait` at the earliest.
+    /// Returns for how long to postpone an attempt that takes so much time of its own, when there
+    /// is room after `wait` at the earliest.
     fn pause(&mut self, now: Instant, wait: Duration, own: Duration) -> Duration {
         self.0 = (self.0.max(now + wait.min(PAUSE_MAX)) + own.min(PAUSE_MAX)).min(now + PAUSE_MAX);
         self.0.duration_since(now).clamp(PAUSE_MIN, PAUSE_MAX)
@@ -211,7 +211,7 @@ impl<T> Gate<T> {
 }
 
 impl<T> Host<T> {
-    /// Whether one more may run, with room for so many in the app.
+    /// Returns whether one more may run, with room for so many in the app.
     fn may_start(&self, free: usize, per_host: usize) -> bool {
         self.running < free.min(per_host)
     }
@@ -223,7 +223,8 @@ impl<T> Host<T> {
         self.running += 1;
     }
 
-    /// How often it has room for another, as it is now: in a host that hangs ever more rarely.
+    /// Returns the time in which it has room for another, as it is now: in a host that hangs ever
+    /// longer.
     fn slot(&self, now: Instant) -> Duration {
         let hangs = if self.running > 0 { now.duration_since(self.since) } else { Duration::ZERO };
         // `since` is when the last ended, of all that run.

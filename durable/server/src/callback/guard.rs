@@ -1,4 +1,4 @@
-//! Which addresses may be called.
+//! The guard: addresses that may be called.
 //!
 //! A name is resolved once, its addresses are judged, and the connection is made to one of those
 //! that were judged: a name that resolves to something else a moment later changes nothing.
@@ -18,13 +18,16 @@ use url::{Host, Url};
 
 use crate::config::{App, Network};
 
-/// What is refused, by the registries of special-purpose addresses of IANA.
+/// Networks that are refused, by the registries of special-purpose addresses of IANA. Of IPv6 only
+/// 2000::/3 is given to the public internet; the rest is refused whatever it is for.
 static REFUSED: LazyLock<Vec<(Network, &str)>> = LazyLock::new(|| {
     let refused = [
         ("0.0.0.0/8", "unspecified"),
         ("10.0.0.0/8", "private"),
         ("100.64.0.0/10", "shared by a carrier"),
         ("127.0.0.0/8", "loopback"),
+        // Of Azure, for its virtual machines alone.
+        ("168.63.129.16/32", "of the host of a cloud"),
         ("169.254.0.0/16", "link-local"),
         ("172.16.0.0/12", "private"),
         ("192.0.0.0/24", "reserved"),
@@ -39,20 +42,21 @@ static REFUSED: LazyLock<Vec<(Network, &str)>> = LazyLock::new(|| {
         ("::1/128", "loopback"),
         // The first address, and the oldest way to write IPv4 within IPv6.
         ("::/96", "unspecified"),
-        // Translations that a network sets up for itself.
-        ("64:ff9b:1::/48", "private"),
-        ("100::/64", "reserved"),
+        // Among others, IPv4 within IPv6 as translators write it (`::ffff:0:127.0.0.1`), and the
+        // translations that a network sets up for itself (64:ff9b:1::/48).
+        ("::/3", "reserved"),
         // Teredo, which is IPv4 within IPv6, among others.
         ("2001::/23", "reserved"),
         ("2001:db8::/32", "for documentation"),
         // 6to4, which is IPv4 within IPv6.
         ("2002::/16", "reserved"),
         ("3fff::/20", "for documentation"),
-        ("5f00::/16", "reserved"),
         ("fc00::/7", "private"),
         ("fe80::/10", "link-local"),
         ("fec0::/10", "private"),
         ("ff00::/8", "multicast"),
+        ("4000::/2", "reserved"),
+        ("8000::/1", "reserved"),
     ];
     refused.map(|(text, why)| (text.parse().expect("a network"), why)).into()
 });
@@ -72,8 +76,8 @@ fn reached(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A host that may be called, as an operator writes it: `hooks.example.com`, `*.example.com` for
-/// what is below it, each with a port or without.
+/// A host as an operator writes it: `hooks.example.com`, `*.example.com` for what is below it, each
+/// with a port or without. One that may be called, or by which the service is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Destination {
@@ -83,7 +87,8 @@ pub struct Destination {
 }
 
 impl Destination {
-    fn has(&self, host: &Host<&str>, port: Option<u16>) -> bool {
+    /// Returns whether this is the host, or one of the hosts, and the port if it has one.
+    pub(crate) fn has(&self, host: &Host<&str>, port: Option<u16>) -> bool {
         let is_host = match (&self.host, host) {
             (Host::Domain(own), Host::Domain(other)) => {
                 let other = other.strip_suffix('.').unwrap_or(other);
@@ -98,6 +103,11 @@ impl Destination {
             _ => false,
         };
         is_host && (self.port.is_none() || self.port == port)
+    }
+
+    /// The only port that it has; `None` if any.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.port
     }
 }
 
@@ -133,7 +143,7 @@ impl TryFrom<String> for Destination {
     }
 }
 
-/// Why an address is not called.
+/// Reason for which an address is not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     address: IpAddr,
@@ -149,7 +159,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What an app may call.
+/// Destinations that an app may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Guard {
     destinations: Vec<Destination>,
@@ -161,7 +171,7 @@ impl Guard {
         Self { destinations: app.destinations.clone(), networks: app.networks.clone() }
     }
 
-    /// Whether an address may be called.
+    /// Returns whether an address may be called.
     pub(super) fn judge(&self, address: IpAddr) -> Result<(), Refused> {
         if self.networks.iter().any(|network| network.contains(address)) {
             return Ok(());
@@ -174,7 +184,8 @@ impl Guard {
         }
     }
 
-    /// Whether a URL may be called, as far as it says: its host, and its address if it has one.
+    /// Returns whether a URL may be called, as far as it says: its host, and its address if it has
+    /// one.
     pub(super) fn judge_url(&self, url: &Url) -> Result<(), String> {
         let Some(host) = url.host() else { return Err("has no host".into()) };
         let port = url.port_or_known_default();
@@ -219,18 +230,30 @@ mod tests {
             ("127.0.0.0", "127.255.255.255"),
             ("169.254.0.0", "169.254.255.255"),
             ("172.16.0.0", "172.31.255.255"),
+            ("168.63.129.16", "168.63.129.16"),
+            ("192.0.0.0", "192.0.0.255"),
             ("192.0.2.0", "192.0.2.255"),
+            ("192.88.99.0", "192.88.99.255"),
             ("192.168.0.0", "192.168.255.255"),
             ("198.18.0.0", "198.19.255.255"),
+            ("198.51.100.0", "198.51.100.255"),
+            ("203.0.113.0", "203.0.113.255"),
             ("224.0.0.0", "255.255.255.255"),
             ("::", "::ffff:ffff"),
             ("::ffff:127.0.0.0", "::ffff:127.255.255.255"),
+            ("::ffff:0:0:0", "::ffff:0:ffff:ffff"),
+            ("::1:0:0:0", "::fffe:ffff:ffff:ffff"),
             ("64:ff9b::7f00:0", "64:ff9b::7fff:ffff"),
+            ("64:ff9b::1:0:0", "64:ff9b:0:ffff:ffff:ffff:ffff:ffff"),
             ("64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff"),
             ("2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"),
             ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
             ("2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("100::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("4000::", "fbff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
             ("fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("fe00::", "fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
             ("fe80::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
             ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
         ];
@@ -254,13 +277,21 @@ mod tests {
             "169.253.255.255",
             "172.15.255.255",
             "172.32.0.0",
+            "168.63.129.15",
+            "168.63.129.17",
+            "191.255.255.255",
+            "192.0.1.0",
+            "192.0.3.0",
             "192.167.255.255",
             "192.169.0.0",
             "223.255.255.255",
             "::ffff:8.8.8.8",
             "64:ff9b::808:808",
+            "2000::",
             "2001:200::",
+            "2003::",
             "2606:4700::1111",
+            "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
             "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff",
         ];
         for address in public {
@@ -283,6 +314,14 @@ mod tests {
             "http://[::ffff:7f00:1]",
             "http://[::ffff:169.254.169.254]",
             "http://[64:ff9b::a9fe:a9fe]",
+            "http://[::ffff:0:127.0.0.1]",
+            "http://[::127.0.0.1]",
+            "http://[64:ff9b::127.0.0.1]",
+            "http://[64:ff9b:1::127.0.0.1]",
+            "http://[2002:7f00:1::]",
+            "http://[2001:0:7f00:1::]",
+            "http://[fec0::1]",
+            "http://[::]",
         ];
         for spelling in spellings {
             assert!(!leads(&Guard::default(), spelling), "{spelling}");
@@ -295,6 +334,8 @@ mod tests {
         assert!(!refuses(&guard, "10.1.255.255") && refuses(&guard, "10.2.0.0"));
         assert!(!refuses(&guard, "::ffff:10.1.0.1") && !refuses(&guard, "64:ff9b::a01:1"));
         assert!(!refuses(&guard, "fd12::1") && refuses(&guard, "fc12::1"));
+        // A translator's own spelling leads wherever the translator has it lead.
+        assert!(refuses(&guard, "::ffff:0:10.1.0.1"));
         assert!(leads(&guard, "http://10.1.2.3:8080") && !leads(&guard, "http://10.2.2.3:8080"));
         assert!(!leads(&guard, "http://[::1]"));
     }

@@ -1,4 +1,4 @@
-//! What an answer means, and when the next attempt is due.
+//! Outcomes: the meaning of an answer, and when the next attempt is due.
 
 use std::time::Duration;
 
@@ -18,55 +18,55 @@ const PAUSE_MAX: Duration = Duration::from_secs(86_400);
 /// The longest that a receiver may ask to be left alone, by `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
-/// What is done if a definition does not say: five attempts in two and a half minutes.
-const DEFAULT: Retry =
-    Retry { attempts: 5, first: Duration::from_secs(10), longest: Duration::from_secs(120) };
+/// The shortest pause between two attempts, so that no occurrence calls a receiver more often than
+/// the shortest period does.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// What becomes of attempts that fail.
+/// Reads a policy for attempts that fail; the default if there is none.
 ///
 /// # Errors
 ///
 /// Every field that is wrong, with the reason.
 pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
-    let Some(policy) = policy else { return Ok(DEFAULT) };
+    let policy = policy.cloned().unwrap_or_default();
     let mut faults = Vec::new();
-    let mut span = |field: &str, text: &str| match model::span(text) {
-        Ok(span) if span <= PAUSE_MAX => span,
-        Ok(_) => {
-            faults.push((format!("retry.{field}"), "is longer than a day".to_owned()));
-            Duration::ZERO
-        }
-        Err(why) => {
-            faults.push((format!("retry.{field}"), why));
-            Duration::ZERO
-        }
+    let mut span = |field: &str, text: &str| {
+        let span = model::span(text).and_then(|span| match span {
+            span if span > PAUSE_MAX => Err("is longer than a day".to_owned()),
+            span if span < PAUSE_MIN && policy.attempts > 1 => {
+                Err("is shorter than a second, and there is more than one attempt".to_owned())
+            }
+            span => Ok(span),
+        });
+        span.map_err(|why| faults.push((format!("retry.{field}"), why))).ok()
     };
-    let (first, longest) = (span("first", &policy.first), span("longest", &policy.longest));
-    if first > longest {
+    let pauses = span("first", &policy.first).zip(span("longest", &policy.longest));
+    if pauses.is_some_and(|(first, longest)| first > longest) {
         faults.push(("retry.first".to_owned(), "is longer than `longest`".to_owned()));
     }
     if !(1..=ATTEMPTS_MAX).contains(&policy.attempts) {
         faults.push(("retry.attempts".to_owned(), format!("is not between 1 and {ATTEMPTS_MAX}")));
     }
-    if faults.is_empty() {
-        Ok(Retry { attempts: policy.attempts, first, longest })
-    } else {
-        Err(faults)
+    match pauses {
+        Some((first, longest)) if faults.is_empty() => {
+            Ok(Retry { attempts: policy.attempts, first, longest })
+        }
+        _ => Err(faults),
     }
 }
 
-/// What becomes of an occurrence after an attempt.
+/// Decision on an occurrence after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Succeeded,
-    /// It is due again after the pause, unless this was the last attempt.
+    /// Due again after the pause, unless this was the last attempt.
     Failed(String, Duration),
     /// The receiver wants it no more.
     GivenUp(String),
 }
 
-/// What an answer, or the lack of one, means after so many earlier failures. `random` is any
-/// number.
+/// Returns what an answer, or the lack of one, means after so many earlier failures. `random` is
+/// any number.
 ///
 /// An answer of 2xx is success, and 410 (gone) ends the occurrence; any other is a failure, also a
 /// redirect. The pause is between half of what the policy says and all of it, so that what failed
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn pause(answer: &Result<Answer, String>, failures: u32, random: u64) -> Duration {
-        match judge(answer, &DEFAULT, failures, random) {
+        match judge(answer, &retry(None).unwrap(), failures, random) {
             Verdict::Failed(_, pause) => pause,
             verdict => panic!("{verdict:?}"),
         }
@@ -115,14 +115,15 @@ mod tests {
 
     #[test]
     fn only_2xx_is_success_and_410_is_the_end() {
+        let policy = retry(None).unwrap();
         for status in [200, 201, 204, 299] {
-            assert_eq!(judge(&answer(status, None), &DEFAULT, 0, 0), Verdict::Succeeded);
+            assert_eq!(judge(&answer(status, None), &policy, 0, 0), Verdict::Succeeded);
         }
         for status in [301, 307, 400, 404, 408, 429, 500, 503] {
-            let verdict = judge(&answer(status, None), &DEFAULT, 0, 0);
+            let verdict = judge(&answer(status, None), &policy, 0, 0);
             assert!(matches!(verdict, Verdict::Failed(..)), "{status}");
         }
-        let verdict = judge(&answer(410, None), &DEFAULT, 0, 0);
+        let verdict = judge(&answer(410, None), &policy, 0, 0);
         assert_eq!(verdict, Verdict::GivenUp("answered 410 Gone".into()));
     }
 
@@ -145,7 +146,6 @@ mod tests {
 
     #[test]
     fn a_policy_is_bounded() {
-        assert_eq!(retry(None), Ok(DEFAULT));
         let policy = |attempts, first: &str, longest: &str| RetryPolicy {
             attempts,
             first: first.into(),
@@ -159,9 +159,37 @@ mod tests {
             (policy(3, "soon", "1m"), "retry.first"),
             (policy(3, "2m", "1m"), "retry.first"),
             (policy(3, "1s", "25h"), "retry.longest"),
+            (policy(2, "0s", "1m"), "retry.first"),
+            (policy(1_000, "999ms", "1m"), "retry.first"),
+            (policy(2, "0s", "0s"), "retry.longest"),
         ] {
             let faults = retry(Some(&wrong)).unwrap_err();
             assert!(faults.iter().any(|(name, _)| name == field), "{wrong:?}: {faults:?}");
+        }
+    }
+
+    #[test]
+    fn one_attempt_needs_no_pause() {
+        let policy = RetryPolicy { attempts: 1, first: "0s".to_owned(), longest: "0s".to_owned() };
+        assert_eq!(retry(Some(&policy)).unwrap().attempts, 1);
+    }
+
+    #[test]
+    fn each_field_of_a_policy_has_a_default() {
+        let read = |text: &str| retry(Some(&serde_json::from_str(text).unwrap()));
+        let of = |attempts, first: u32, longest: u32| {
+            Ok(Retry { attempts, first: SECOND * first, longest: SECOND * longest })
+        };
+        assert_eq!(retry(None), of(5, 10, 120));
+        for (text, expected) in [
+            ("{}", of(5, 10, 120)),
+            (r#"{ "attempts": 3 }"#, of(3, 10, 120)),
+            (r#"{ "first": "1s" }"#, of(5, 1, 120)),
+            (r#"{ "first": "5m" }"#, of(5, 300, 300)),
+            (r#"{ "longest": "1h" }"#, of(5, 10, 3_600)),
+            (r#"{ "longest": "4s" }"#, of(5, 4, 4)),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
         }
     }
 }

@@ -16,21 +16,18 @@ use url::Url;
 
 use super::guard::Guard;
 use crate::config::{App, Secret};
-use crate::model::{self, Callback};
-
-/// How long an attempt may take if its definition does not say.
-const TIMEOUT: Duration = Duration::from_secs(10);
+use crate::model::{self, Callback, Header, MASK, XTimer};
 
 /// The longest that an attempt may take.
 const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 
-/// How long a URL, and a header's value, may be, in bytes.
+/// Most bytes of a URL, and of a header's value.
 const TEXT_MAX: usize = 8 * 1024;
 
-/// How many headers there may be.
+/// Most headers.
 const HEADERS_MAX: usize = 64;
 
-/// How long a body may be before its names are replaced, in bytes.
+/// Most bytes of a body before its names are replaced.
 const BODY_MAX: usize = 64 * 1024;
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -53,16 +50,16 @@ const REFUSED: [&str; 14] = [
     "upgrade",
 ];
 
-/// What begins so is the service's.
+/// Prefix of the service's own headers.
 const OURS: &str = "tourbillon-";
 
-/// What a template may name.
+/// Names that a template may have.
 const NAMES: [&str; 5] = ["app", "attempt", "key", "schedule", "scheduled_for"];
 
-/// What is wrong with a part of a definition: its field, and why.
+/// Fault of a definition: the field, and why.
 pub type Fault = (String, String);
 
-/// Whether an app can call this.
+/// Checks whether an app can call this.
 ///
 /// # Errors
 ///
@@ -73,8 +70,9 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     if !METHODS.contains(&callback.method.as_str()) {
         fault("method", format!("is none of {}", METHODS.join(", ")));
     }
-    let target = target(&callback.url);
-    if let Err(why) = target.and_then(|url| Guard::new(app).judge_url(&url)) {
+    let url = target(&callback.url);
+    let judged = url.as_ref().map_err(Clone::clone);
+    if let Err(why) = judged.and_then(|url| Guard::new(app).judge_url(url)) {
         fault("url", why);
     }
     if callback.headers.len() > HEADERS_MAX {
@@ -83,8 +81,14 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     let mut names = BTreeSet::new();
     for (name, value) in &callback.headers {
         let field = format!("headers.{name}");
-        match header(name, value) {
-            Ok((name, _)) if names.insert(name.as_str().to_owned()) => {}
+        let checked = header_name(name).and_then(|name| match (value, &url) {
+            // It stands for a value that is there, which was checked.
+            (Header::Value(value), _) if value == MASK => Ok(name),
+            (_, Ok(url)) => header_text(app, url, value).and_then(header_value).map(|_| name),
+            (_, Err(_)) => Ok(name),
+        });
+        match checked {
+            Ok(name) if names.insert(name.as_str().to_owned()) => {}
             Ok(_) => fault(&field, "is there twice, in large and small letters".into()),
             Err(why) => fault(&field, why),
         }
@@ -101,17 +105,16 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// How long an attempt may take.
+/// Returns how long an attempt may take.
 pub(super) fn limit(callback: &Callback) -> Result<Duration, String> {
-    let Some(text) = &callback.timeout else { return Ok(TIMEOUT) };
-    let span = model::span(text)?;
+    let span = model::span(callback.timeout.as_deref().unwrap_or(model::TIMEOUT))?;
     if span.is_zero() || span > TIMEOUT_MAX {
         return Err(format!("is not between 0 and {} s", TIMEOUT_MAX.as_secs()));
     }
     Ok(span)
 }
 
-/// Where a URL leads: in the one spelling that is judged and sent.
+/// Returns the target of a URL, in the one spelling that is judged and sent.
 pub(super) fn target(url: &str) -> Result<Url, String> {
     let mut url = match Url::parse(url) {
         Ok(url) if url.as_str().len() <= TEXT_MAX => url,
@@ -129,21 +132,39 @@ pub(super) fn target(url: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+fn header_name(name: &str) -> Result<HeaderName, String> {
     let name: HeaderName = name.parse().map_err(|_| "has a name that no header can have")?;
     if REFUSED.contains(&name.as_str()) || name.as_str().starts_with(OURS) {
         return Err("is set by the service, or belongs to the connection".into());
     }
+    Ok(name)
+}
+
+/// The value of a header: that of a secret only if the app has it, for the host of `url`.
+fn header_text<'a>(app: &'a App, url: &Url, value: &'a Header) -> Result<&'a str, String> {
+    match value {
+        Header::Value(value) => Ok(value),
+        Header::Secret { secret: name } => {
+            let known = app.header_secrets.get(name);
+            let secret = known.ok_or("names a secret that the app does not have")?;
+            secret.judge(url).map_err(|why| format!("names a secret, but {why}"))?;
+            let Secret(value) = &secret.value;
+            Ok(value)
+        }
+    }
+}
+
+fn header_value(value: &str) -> Result<HeaderValue, String> {
     if value.len() > TEXT_MAX {
         return Err(format!("is longer than {TEXT_MAX} bytes"));
     }
     match HeaderValue::from_str(value) {
-        Ok(header) if value.is_ascii() => Ok((name, header)),
+        Ok(header) if value.is_ascii() => Ok(header),
         _ => Err("has a line break, or another sign that is not visible ASCII".into()),
     }
 }
 
-/// Why a template is none.
+/// Fault of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TemplateError(String);
 
@@ -182,29 +203,31 @@ fn render(template: &str, value: impl Fn(&str) -> String) -> Result<String, Temp
     Ok(text)
 }
 
-/// Which attempt a request is for.
+/// Attempt that a request is for.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt<'a> {
     pub(super) app: &'a str,
     /// The key of the schedule or one-shot.
     pub(super) schedule: &'a str,
-    /// What tells the occurrence, the same for each attempt.
+    /// Identity of the occurrence, the same for each attempt.
     pub(super) key: String,
     pub(super) scheduled_for: Time,
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub(super) number: u32,
     pub(super) trace: Option<Trace>,
 }
 
-/// The request of an attempt. It is signed with each of `secrets`, at `now`.
+/// The request of an attempt. It is signed with each of the app's secrets, at `now`. By `xtimer`, a
+/// header may have several lines.
 ///
 /// # Errors
 ///
-/// What is wrong with the callback, though it was checked: another version may have checked it.
+/// Fails if the callback is wrong, though it was checked: another version may have checked it.
 pub(super) fn build(
     callback: &Callback,
+    xtimer: Option<&XTimer>,
     attempt: &Attempt<'_>,
-    secrets: &[Secret],
+    app: &App,
     now: Timestamp,
 ) -> Result<Request<Full<Bytes>>, String> {
     let scheduled_for = model::rfc3339(attempt.scheduled_for);
@@ -216,12 +239,19 @@ pub(super) fn build(
         _ => scheduled_for.clone(),
     });
     let body = body.map_err(|error| format!("the body {error}"))?;
+    let url = target(&callback.url).map_err(|why| format!("the URL {why}"))?;
     let mut headers = HeaderMap::new();
     let agent = concat!("tourbillond/", env!("CARGO_PKG_VERSION"));
     headers.insert(USER_AGENT, HeaderValue::from_static(agent));
     for (name, value) in &callback.headers {
-        let (name, value) = header(name, value).map_err(|why| format!("header {name} {why}"))?;
-        headers.insert(name, value);
+        let wrong = |why: String| format!("header {name} {why}");
+        let header = header_name(name).map_err(wrong)?;
+        let text = header_text(app, &url, value).map_err(wrong)?;
+        let lines = xtimer.map_or_else(|| vec![text], |xtimer| xtimer.lines(name, text));
+        headers.remove(&header);
+        for line in lines {
+            headers.append(&header, header_value(line).map_err(wrong)?);
+        }
     }
     let mut set = |name: &'static str, value: String| match HeaderValue::try_from(value) {
         Ok(value) => {
@@ -236,10 +266,9 @@ pub(super) fn build(
     if let Some(trace) = &attempt.trace {
         set("traceparent", trace.child())?;
     }
-    if !secrets.is_empty() {
-        set("tourbillon-signature", signature(secrets, now, body.as_bytes()))?;
+    if !app.secrets.is_empty() {
+        set("tourbillon-signature", signature(&app.secrets, now, body.as_bytes()))?;
     }
-    let url = target(&callback.url).map_err(|why| format!("the URL {why}"))?;
     let method = Method::from_bytes(callback.method.as_bytes());
     let mut request = Request::new(Full::new(Bytes::from(body)));
     *request.method_mut() = method.map_err(|_| "the method is none")?;

@@ -1,14 +1,16 @@
-//! What is kept of attempts that have ended: JSON lines, one a [`Try`], the first and the last.
+//! Attempts that have ended, as they are kept: JSON lines, one a [`Try`], the first and the last.
 
-use crate::model::Try;
+use serde::{Deserialize, Serialize};
 
-/// How much is kept of them, in bytes.
-const KEPT_MAX: usize = 8 * 1024;
+use crate::model::{Definition, Try};
 
-/// How much is kept of why one failed, in characters.
+/// Most bytes that are kept of them: what a record holds, less a line with the definition.
+const KEPT_MAX: usize = 8 * 1024 - 64;
+
+/// Most characters that are kept of the reason of a failure.
 const ERROR_MAX: usize = 200;
 
-/// How much is kept of an answer, in characters.
+/// Most characters that are kept of an answer.
 const ANSWER_MAX: usize = 512;
 
 /// An answer's body as text that can be shown: what is no text becomes U+FFFD.
@@ -16,7 +18,7 @@ pub(super) fn shown(body: &[u8]) -> String {
     cut(&String::from_utf8_lossy(body), ANSWER_MAX)
 }
 
-/// Of a text what can be shown, so many characters at most.
+/// Returns what of a text can be shown, so many characters at most.
 pub(super) fn cut(text: &str, most: usize) -> String {
     let shown = |char: char| match char {
         '\n' | '\t' => char,
@@ -38,6 +40,25 @@ pub(super) fn append(kept: &str, last: &Try) -> String {
         lines.remove(if lines.len() > 2 { 1 } else { 0 });
     }
     lines.join("\n")
+}
+
+/// Line that identifies the definition of a one-shot that succeeded, whose record has no payload.
+#[derive(Serialize, Deserialize)]
+struct Of {
+    definition: String,
+}
+
+/// Adds to the tries of a one-shot that succeeded which definition it was made by.
+pub fn ended(kept: &str, definition: &Definition) -> String {
+    let of = Of { definition: definition.digest() };
+    let line = serde_json::to_string(&of).expect("a text is written as JSON");
+    format!("{kept}\n{line}")
+}
+
+/// Returns `true` if what ended so was made by this definition.
+pub fn was_of(kept: &str, definition: &Definition) -> bool {
+    let of = kept.lines().last().and_then(|line| serde_json::from_str::<Of>(line).ok());
+    of.is_some_and(|of| of.definition == definition.digest())
 }
 
 /// Reads what was kept; what is no try is left out.
@@ -83,6 +104,24 @@ mod tests {
         }
         let numbers = read(&kept).iter().map(|kept| kept.attempt).collect::<Vec<_>>();
         assert!(numbers.len() > 2 && numbers.is_sorted(), "{numbers:?}");
+    }
+
+    #[test]
+    fn what_ended_is_known_by_its_definition() {
+        let definition = |url: &str| -> Definition {
+            let json = serde_json::json!({ "when": { "after": "1h" }, "callback": { "url": url } });
+            serde_json::from_value(json).unwrap()
+        };
+        let (one, other) = (definition("http://a/"), definition("http://b/"));
+        let mut tries = append("", &try_of(1, ""));
+        while tries.len() + 1 < KEPT_MAX - 100 {
+            tries = append(&tries, &try_of(2, ""));
+        }
+        assert!(!was_of(&tries, &one));
+        let kept = ended(&tries, &one);
+        assert!(was_of(&kept, &one) && !was_of(&kept, &other));
+        assert_eq!(read(&kept), read(&tries));
+        assert!(kept.len() <= 8 * 1024, "{}", kept.len());
     }
 
     #[test]

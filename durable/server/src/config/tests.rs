@@ -39,6 +39,17 @@ fn a_flag_counts_more_than_the_file() {
 }
 
 #[test]
+fn hosts_are_those_of_the_flags_or_else_of_the_file() {
+    let (_file, flags) = file("hosts = ['timers.example.com', '*.internal:8321']");
+    let hosts = |flags: &Flags| load(flags).unwrap().1.hosts;
+    let of = |hosts: &[&str]| hosts.iter().map(|host| host.parse().unwrap()).collect::<Vec<_>>();
+    assert_eq!(hosts(&flags), of(&["timers.example.com", "*.internal:8321"]));
+    let flags = Flags { host: of(&["other.example"]), ..flags };
+    assert_eq!(hosts(&flags), of(&["other.example"]));
+    assert!(refused("hosts = ['http://timers.example.com']").contains("is no host"));
+}
+
+#[test]
 fn apps_have_tokens_limits_and_destinations() {
     let text = format!(
         "[admin]\ntokens = [{{ sha256 = '{SHA}' }}]\n\
@@ -65,11 +76,13 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     assert!(wrong.contains("line 2") && wrong.contains("listen_to"), "{wrong}");
     assert!(refused("[apps.a]\nlimits = { concurrent = 0 }").contains("limits.concurrent"));
     assert!(refused("[apps.'a/b']").contains("apps.a/b"));
+    assert!(refused("[apps.'..']").contains("apps..."));
     assert!(refused("[admin]\ntokens = [{ sha256 = 'abc' }]").contains("64 hexadecimal"));
     assert!(refused("[apps.a]\nnetworks = ['10.0.0.0/33']").contains("10.0.0.0/33"));
     assert!(refused("store = 'mysql://x'").contains("mysql"));
     assert!(refused("keep = 'long'").contains("keep"));
     assert!(refused("xtimer_zone = 'Mars/Olympus'").contains("Mars/Olympus"));
+    assert!(refused("xtimer_app = 'nothing'").contains("no app `nothing`"));
 }
 
 #[test]
@@ -96,4 +109,67 @@ fn a_network_has_what_begins_as_it_does() {
     assert!(has("::1", "::1"));
     assert!(!has("::1", "::2"));
     assert!(has("fc00::/7", "fdff::1"));
+}
+
+#[test]
+fn a_secret_for_headers_says_where_it_may_be_sent() {
+    let one = |secret: &str| format!("[apps.a.header_secrets]\nledger = {secret}");
+    let (_file, flags) = file(&one("{ value = 'Bearer hunter2', hosts = ['h', '127.0.0.1'] }"));
+    let (_, config) = load(&flags).unwrap();
+    let secret = &config.apps["a"].header_secrets["ledger"];
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let may = |url: &str| secret.judge(&url.parse().unwrap()).is_ok();
+    assert!(may("https://h/x") && may("https://h:444/x") && may("http://127.0.0.1:9/"));
+    assert!(!may("http://h/") && !may("https://a.h/") && !may("https://127.0.0.2/"));
+    let (_file, flags) = file(&one("{ value = 'hunter2!', hosts = ['h'], plain_http = true }"));
+    let (_, config) = load(&flags).unwrap();
+    let secret = &config.apps["a"].header_secrets["ledger"];
+    assert!(secret.judge(&"http://h/".parse().unwrap()).is_ok());
+    for (wrong, why) in [
+        ("{ value = 'Bearer hunter2' }", "hosts"),
+        ("{ value = 'Bearer hunter2', hosts = [] }", "hosts"),
+        ("{ value = 'short', hosts = ['h'] }", "value"),
+        ("{ value = \"hunter2\\nhunter2\", hosts = ['h'] }", "value"),
+    ] {
+        let refused = refused(&one(wrong));
+        assert!(refused.contains(why) && !refused.contains("hunter2"), "{refused}");
+    }
+    assert!(
+        refused("[apps.a.header_secrets.'a b']\nvalue = '12345678'\nhosts = ['h']")
+            .contains("a name has")
+    );
+}
+
+#[test]
+fn an_error_shows_nothing_of_the_line_that_it_is_in() {
+    for (wrong, place) in [
+        ("[apps.a]\nsecrets = 'hunter2'", "line 2, column 11"),
+        ("[apps.a]\nsecrets = ['hunter2', 5]", "line 2"),
+        ("[apps.a]\nsecrets = ['hunter2'", "line 2"),
+        ("[apps.a]\nlimits = 'hunter2'", "line 2"),
+        ("[admin]\ntokens = [{ sha256 = 'hunter2' }]", "line 2"),
+    ] {
+        let refused = refused(wrong);
+        assert!(refused.contains(place) && !refused.contains("hunter2"), "{refused}");
+    }
+}
+
+#[test]
+fn a_file_with_secrets_that_everybody_can_read_is_warned_about() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (text, mode, is_exposed) in [
+        ("listen = '127.0.0.1:1'", 0o644, false),
+        ("store = 'postgres://a@c/d'", 0o644, false),
+        ("store = 'postgres://a:b@c/d'", 0o644, true),
+        ("[apps.a]\nsecrets = ['s']", 0o644, true),
+        ("[apps.a]\nsecrets = ['s']", 0o640, false),
+        ("[apps.a]\nsecrets = ['s']", 0o600, false),
+        ("[apps.a.header_secrets]\nb = { value = '12345678', hosts = ['h'] }", 0o604, true),
+    ] {
+        let (file, flags) = file(text);
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(file.path(), mode.clone()).unwrap();
+        let (settings, _) = load(&flags).unwrap();
+        assert_eq!(settings.exposed.is_some(), is_exposed, "{text} {mode:?}");
+    }
 }

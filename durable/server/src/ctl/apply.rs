@@ -11,19 +11,21 @@ use super::remote::Remote;
 use super::show::{flatten, visible};
 use crate::model::{Definition, When};
 
-/// What a file says.
+/// Content of a file.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     pub(super) schedules: BTreeMap<String, Definition>,
 }
 
-/// What has to be done for one schedule.
+/// Change of one schedule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Create(String, Definition),
     /// With what differs: a field, what it is, and what it is to be.
     Replace(String, Definition, Vec<(String, String, String)>),
+    /// All that is shown is the same; a header's value that is not shown may differ.
+    Hidden(String, Definition),
     Delete(String),
 }
 
@@ -49,7 +51,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Whether all of its keys begin so.
+    /// Returns whether all of its keys begin so.
     pub(super) fn all_begin(&self, prefix: &str) -> bool {
         self.schedules.keys().all(|key| key.starts_with(prefix))
     }
@@ -58,13 +60,25 @@ impl Wanted {
 impl Step {
     pub(super) fn key(&self) -> &str {
         match self {
-            Self::Create(key, _) | Self::Replace(key, ..) | Self::Delete(key) => key,
+            Self::Create(key, _) | Self::Replace(key, ..) | Self::Hidden(key, _) => key,
+            Self::Delete(key) => key,
         }
+    }
+
+    /// Returns whether it is so already, though it could not be seen. A create says so, which
+    /// changes nothing that is there; a token that may not write is refused, and it may differ.
+    pub(super) async fn is_done(&self, remote: &Remote, schedules: Url) -> Result<bool, Failure> {
+        let Self::Hidden(key, definition) = self else { return Ok(false) };
+        let mut body = serde_json::to_value(definition)?;
+        body["key"] = key.as_str().into();
+        Ok(remote.send("POST", schedules, Some(&body)).await.is_ok())
     }
 
     pub(super) async fn carry_out(&self, remote: &Remote, url: Url) -> Result<(), Failure> {
         match self {
-            Self::Create(_, definition) | Self::Replace(_, definition, _) => {
+            Self::Create(_, definition)
+            | Self::Replace(_, definition, _)
+            | Self::Hidden(_, definition) => {
                 remote.send("PUT", url, Some(&serde_json::to_value(definition)?)).await?;
             }
             Self::Delete(_) => {
@@ -75,8 +89,9 @@ impl Step {
     }
 }
 
-/// What has to be done so that `there`, a list of the service's, is as wanted. What is there,
-/// begins with `prune` and is not wanted goes.
+/// Returns the changes that make `there`, a list of the service's, as wanted. Wanted schedules are
+/// in it with their bodies. Those that are there, begin with `prune` and are not wanted are
+/// deleted.
 pub(super) fn plan(
     wanted: &Wanted,
     there: &Value,
@@ -85,18 +100,24 @@ pub(super) fn plan(
     let mut found = BTreeMap::new();
     for item in there.as_array().into_iter().flatten() {
         if let Some(key) = item["key"].as_str().filter(|_| is_live(item)) {
-            found.insert(key, definition(item)?);
+            found.insert(key, item);
         }
     }
     let mut steps = Vec::new();
     for (key, wanted) in &wanted.schedules {
-        match found.get(&**key) {
-            None => steps.push(Step::Create(key.clone(), wanted.clone())),
-            Some(old) if old == wanted => {}
-            Some(old) => {
-                let differs = differences(old, wanted)?;
-                steps.push(Step::Replace(key.clone(), wanted.clone(), differs));
-            }
+        let Some(item) = found.get(&**key) else {
+            steps.push(Step::Create(key.clone(), wanted.clone()));
+            continue;
+        };
+        let (old, shown) = (definition(item)?, masked(wanted));
+        if old == *wanted {
+            continue;
+        }
+        if old == shown {
+            steps.push(Step::Hidden(key.clone(), wanted.clone()));
+        } else {
+            let differs = differences(&old, &shown)?;
+            steps.push(Step::Replace(key.clone(), wanted.clone(), differs));
         }
     }
     for key in found.keys() {
@@ -108,7 +129,12 @@ pub(super) fn plan(
     Ok(steps)
 }
 
-/// Whether it is not over.
+/// The definition as the service shows it.
+fn masked(definition: &Definition) -> Definition {
+    Definition { callback: definition.callback.masked(), ..definition.clone() }
+}
+
+/// Returns whether it is not over.
 fn is_live(item: &Value) -> bool {
     let state = item["state"].as_str().unwrap_or_default();
     !matches!(state, "succeeded" | "dead" | "skipped" | "cancelled")
@@ -151,6 +177,12 @@ pub(super) fn shown(steps: &[Step]) -> String {
     for step in steps {
         match step {
             Step::Create(key, _) => text += &format!("+ {}\n", visible(key)),
+            Step::Hidden(key, _) => {
+                text += &format!(
+                    "~ {}\n    callback.headers: a value that is not shown\n",
+                    visible(key)
+                );
+            }
             Step::Delete(key) => text += &format!("- {}\n", visible(key)),
             Step::Replace(key, _, differs) => {
                 text += &format!("~ {}\n", visible(key));

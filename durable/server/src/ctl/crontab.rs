@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::ValueEnum;
+use sha2::{Digest as _, Sha256};
 
 use super::apply::Wanted;
 use crate::model::{Callback, CronWhen, Definition, MissedPolicy, When};
 
-/// What the example's parser shows faults with.
+/// Stand-in for the module that the example's parser shows faults with.
 mod log {
     pub(super) fn visible(text: &[u8]) -> String {
         crate::ctl::show::visible(&String::from_utf8_lossy(text))
@@ -18,7 +19,7 @@ mod log {
 #[path = "../../../../examples/crontab/table.rs"]
 mod table;
 
-/// Whose file it is.
+/// Owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Whose {
     /// A user's own.
@@ -33,9 +34,27 @@ pub(super) fn local_zone() -> String {
     zone.iana_name().unwrap_or("UTC").to_owned()
 }
 
-/// Reads a crontab. Each line becomes a schedule whose key is `prefix` and the line's number, which
-/// calls `to` with the command as body, and the command's input after it. Times that were missed
-/// are skipped. `SHELL`, `PATH` and `MAILTO` say nothing to a callback and are passed over.
+/// Names a line by its time, zone, user, command and input: the first word of the command, without
+/// folders, so that people know it again, and a hash of all.
+fn name(parts: &[&str; 5]) -> String {
+    const WORD: usize = 24;
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    let command = parts[3].split_whitespace().next().unwrap_or_default();
+    let word = command.rsplit('/').next().unwrap_or_default();
+    let is_good = |sign: &char| sign.is_ascii_alphanumeric() || "-_.".contains(*sign);
+    let word: String = word.chars().filter(is_good).take(WORD).collect();
+    let word = if word.is_empty() { "line" } else { &word };
+    format!("{word}-{}", hex::encode(&hash.finalize()[..6]))
+}
+
+/// Reads a crontab. Each line becomes a schedule whose key is `prefix` and a [name](name) made of
+/// what the line says, which calls `to` with the command as body, and the command's input after it.
+/// Times that were missed are skipped. `SHELL`, `PATH` and `MAILTO` say nothing to a callback and
+/// are passed over.
 ///
 /// # Errors
 ///
@@ -68,9 +87,21 @@ pub(super) fn read(
             let _ = writeln!(faults, "{}: a callback has no variable `{name}`", job.line);
             continue;
         }
-        let key = format!("{prefix}{}", job.line);
         let line = job.line.to_string();
         let user = job.user.unwrap_or_default();
+        let input = job.input.as_deref().unwrap_or_default();
+        // However many spaces are between its fields, an expression is the same.
+        let fields = cron.expression().split_whitespace();
+        let (cron, zone) = (fields.collect::<Vec<_>>().join(" "), cron.zone().to_owned());
+        let name = name(&[&cron, &zone, &user, &job.command, input]);
+        let mut key = format!("{prefix}{name}");
+        // Lines that say the same are not told apart, but counted.
+        for count in 2.. {
+            if !schedules.contains_key(&key) {
+                break;
+            }
+            key = format!("{prefix}{name}-{count}");
+        }
         let url = to.replace("{key}", &key).replace("{line}", &line).replace("{user}", &user);
         let mut body = job.command;
         if let Some(input) = job.input {
@@ -79,10 +110,10 @@ pub(super) fn read(
         }
         // A command's braces are no names of a template.
         let body = body.replace("{{", "{{{{");
-        let (cron, zone) = (cron.expression().to_owned(), cron.zone().to_owned());
         let text = "text/plain; charset=utf-8".to_owned();
-        let headers = BTreeMap::from([("Content-Type".to_owned(), text)]);
-        let callback = Callback { method: "POST".to_owned(), url, headers, body, timeout: None };
+        let headers = BTreeMap::from([("Content-Type".to_owned(), text.into())]);
+        let method = "POST".to_owned();
+        let callback = Callback { method, url, headers, body, body_bytes: None, timeout: None };
         let definition = Definition {
             when: When::Cron(CronWhen { cron, zone }),
             callback,

@@ -16,13 +16,13 @@ use url::Url;
 use super::Failure;
 use super::show::visible;
 
-/// How long an answer may take.
+/// Longest time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How large it may be.
+/// Most bytes of an answer.
 const ANSWER_MAX: usize = 64 << 20;
 
-/// How many items one request asks for.
+/// Items that one request asks for.
 const PAGE: usize = 1_000;
 
 /// The service.

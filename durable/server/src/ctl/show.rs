@@ -11,7 +11,7 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// Whether it changes the direction of what follows.
+/// Returns whether it changes the direction of what follows.
 const fn directs(c: char) -> bool {
     let marks = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}');
     marks || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -90,7 +90,7 @@ pub(super) fn schedule(answer: &Value) -> String {
     fields(answer)
 }
 
-/// What a disable or a delete leaves running, if anything.
+/// Says what a disable or a delete leaves running, if anything.
 pub(super) fn switched(answer: &Value) -> String {
     match answer["running"].as_array() {
         Some(running) if !running.is_empty() => {
@@ -115,7 +115,7 @@ pub(super) fn runs(items: &Value) -> String {
     table(&["ID", "KEY", "SCHEDULED FOR", "STATE", "ATTEMPTS", "LAST ANSWER"], &rows(items, row))
 }
 
-/// What an attempt came to.
+/// Returns the outcome of an attempt.
 fn outcome(one: &Value) -> String {
     match (&one["status"], &one["error"]) {
         (Value::Null, error) => cell(error),
@@ -139,27 +139,32 @@ pub(super) fn run(answer: &Value) -> String {
 }
 
 pub(super) fn overview(answer: &Value) -> String {
+    let cut = answer["at_least"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let least = |name: &str| if cut.iter().any(|cut| cut == name) { "at least " } else { "" };
     let single = ["now", "overdue", "running", "enabled", "disabled"];
     let mut text = String::new();
     for name in single {
-        text += &format!("{name:10}  {}\n", cell(&answer[name]));
+        text += &format!("{name:10}  {}{}\n", least(name), cell(&answer[name]));
     }
     for name in ["outcomes", "lateness"] {
         let counts = answer[name].as_object().into_iter().flatten();
         let counts = counts.filter(|(_, value)| value.is_number());
-        let counts: Vec<_> = counts.map(|(name, value)| format!("{name} {value}")).collect();
-        text += &format!("{name:10}  {}\n", visible(&counts.join(", ")));
+        let counts = counts.map(|(part, value)| format!("{part} {}{value}", least(name)));
+        text += &format!("{name:10}  {}\n", visible(&counts.collect::<Vec<_>>().join(", ")));
     }
     let next = answer["pending_next_hour"].as_array().into_iter().flatten();
     let next: u64 = next.filter_map(Value::as_u64).sum();
-    text += &format!("{:10}  {next}\n\n", "next hour");
+    text += &format!("{:10}  {}{next}\n\n", "next hour", least("pending_next_hour"));
     text += &columns(
         &answer["nodes"],
         &["id", "beat", "expires", "clock_offset_ms"],
         &["NODE", "BEAT", "LEASE ENDS", "CLOCK OFF BY MS"],
     );
-    if answer["failing"].as_array().is_some_and(|failing| !failing.is_empty()) {
+    if let Some(failing) = answer["failing"].as_array().filter(|failing| !failing.is_empty()) {
         text += &format!("\n{}", runs(&answer["failing"]));
+        if !least("failing").is_empty() {
+            text += &format!("the last {}: there are more\n", failing.len());
+        }
     }
     text
 }

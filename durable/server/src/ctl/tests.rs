@@ -5,7 +5,7 @@ use super::apply::{Step, Wanted, plan, shown};
 use super::crontab::{self, Whose};
 use super::remote::{Remote, refusal};
 use super::{Cli, Command, show};
-use crate::model::{MissedPolicy, OverlapPolicy, When};
+use crate::model::{Definition, Header, MissedPolicy, OverlapPolicy, RetryPolicy, When};
 
 fn wanted(text: &str) -> Wanted {
     Wanted::parse(text.as_bytes(), true).unwrap()
@@ -42,15 +42,19 @@ fn the_commands_make_sense() {
 #[test]
 fn flags_make_a_definition() {
     let line = "tourbillonctl put k --cron @daily --zone Asia/Tokyo --to http://h/ --header A:b:c \
-                --missed catch-up=7 --overlap queue=2 --attempts 3 --disabled";
+                --secret-header B:ledger --missed catch-up=7 --overlap queue=2 --attempts 3 \
+                --disabled";
     let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
     let Command::Put { key, define } = cli.command else { panic!("another command") };
     let definition = define.definition().unwrap();
     assert_eq!(key, "k");
-    assert_eq!(definition.callback.headers["A"], "b:c");
+    assert_eq!(definition.callback.headers["A"], "b:c".into());
+    let named = Header::Secret { secret: "ledger".to_owned() };
+    assert_eq!(definition.callback.headers["B"], named);
     assert_eq!(definition.missed, Some(MissedPolicy::CatchUp(7)));
     assert_eq!(definition.overlap, Some(OverlapPolicy::Queue(2)));
-    assert_eq!(definition.retry.unwrap().attempts, 3);
+    let pauses = RetryPolicy::default();
+    assert_eq!(definition.retry.unwrap(), RetryPolicy { attempts: 3, ..pauses });
     assert!(!definition.enabled);
     let When::Cron(cron) = definition.when else { panic!("another time") };
     assert_eq!((&*cron.cron, &*cron.zone), ("@daily", "Asia/Tokyo"));
@@ -99,6 +103,23 @@ fn a_plan_says_what_differs() {
 }
 
 #[test]
+fn a_value_that_is_not_shown_is_not_shown_in_a_plan_either() {
+    let two = wanted(&TWO.replace("X-Who = \"me\"", "Authorization = \"hunter2\""));
+    let mut there = answered(&two);
+    there[1]["callback"]["headers"]["Authorization"] = json!("••••••••");
+    let steps = plan(&two, &there, None).unwrap();
+    assert!(matches!(&*steps, [Step::Hidden(key, _)] if key == "nightly"), "{steps:?}");
+    assert_eq!(shown(&steps), "~ nightly\n    callback.headers: a value that is not shown\n");
+    there[1]["callback"]["url"] = json!("https://example.com/other");
+    let text = shown(&plan(&two, &there, None).unwrap());
+    assert!(text.contains("callback.url: https://example.com/other ->"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+    there[1]["callback"]["headers"] = json!({});
+    let text = shown(&plan(&two, &there, None).unwrap());
+    assert!(text.contains("callback.headers.Authorization: - -> ••••••••"), "{text}");
+}
+
+#[test]
 fn what_is_over_is_not_there() {
     let two = wanted(TWO);
     let mut there = answered(&two);
@@ -116,19 +137,57 @@ fn a_file_is_refused_with_the_reason() {
     assert!(Wanted::parse(TWO.as_bytes(), false).is_err(), "it is no JSON");
 }
 
+/// Keys and definitions of a crontab, in the order of keys.
+fn imported(text: &str) -> Vec<(String, Definition)> {
+    let read = crontab::read(text.as_bytes(), Whose::User, "UTC", "tab-", "http://h/{key}");
+    read.unwrap().schedules.into_iter().collect()
+}
+
 #[test]
 fn a_crontab_becomes_schedules() {
     let text = b"MAILTO=ann\nCRON_TZ=Europe/Paris\n# all is well\n0 5 * * 1 echo {{x}} 50\\%\n\
-                 @hourly cat%one%two\n";
+                 @hourly /bin/cat%one%two\n";
     let to = "https://example.com/{user}/{line}/{key}";
     let read = crontab::read(text, Whose::User, "UTC", "tab-", to).unwrap();
-    let first = &read.schedules["tab-4"];
-    assert_eq!(first.callback.url, "https://example.com//4/tab-4");
-    assert_eq!(first.callback.body, "echo {{{{x}} 50%");
-    assert_eq!(first.missed, Some(MissedPolicy::Skip));
-    let When::Cron(cron) = &first.when else { panic!("another time") };
+    let [(second, hourly), (first, weekly)] = &*Vec::from_iter(&read.schedules) else {
+        panic!("{read:?}")
+    };
+    assert!(first.starts_with("tab-echo-") && second.starts_with("tab-cat-"), "{first} {second}");
+    assert_eq!(weekly.callback.url, format!("https://example.com//4/{first}"));
+    assert_eq!(weekly.callback.body, "echo {{{{x}} 50%");
+    assert_eq!(weekly.missed, Some(MissedPolicy::Skip));
+    let When::Cron(cron) = &weekly.when else { panic!("another time") };
     assert_eq!((&*cron.cron, &*cron.zone), ("0 5 * * 1", "Europe/Paris"));
-    assert_eq!(read.schedules["tab-5"].callback.body, "cat\none\ntwo\n");
+    assert_eq!(hourly.callback.body, "/bin/cat\none\ntwo\n");
+}
+
+#[test]
+fn a_line_keeps_its_key_wherever_it_stands() {
+    let before = imported("0 5 * * 1 backup all\n@hourly ping\n");
+    let after = imported("# more\n\n1 1 * * * first\n@hourly ping\n0  5 * * 1   backup all\n");
+    assert_eq!(after.len(), 3);
+    assert!(before.iter().all(|line| after.contains(line)), "{before:?} {after:?}");
+}
+
+#[test]
+fn a_line_that_says_something_else_has_another_key() {
+    let keys = imported(
+        "0 5 * * 1 a\n1 5 * * 1 a\n0 5 * * 1 a b\n0 5 * * 1 ab\n0 5 * * 1 /bin/a\n\
+         0 5 * * 1 a%\n0 5 * * 1 a%b\nCRON_TZ=Asia/Tokyo\n0 5 * * 1 a\n0 5 * * 1 %%\n",
+    );
+    assert_eq!(keys.len(), 9, "{keys:?}");
+    let user = |line: &str| {
+        let read = crontab::read(line.as_bytes(), Whose::System, "UTC", "", "h").unwrap();
+        read.schedules.into_keys().next().unwrap()
+    };
+    assert_ne!(user("0 5 * * 1 ann a\n"), user("0 5 * * 1 bob a\n"));
+}
+
+#[test]
+fn lines_that_say_the_same_are_counted() {
+    let keys = imported("@daily a\n@daily a\n@daily a\n");
+    let [one, two, three] = &*keys else { panic!("{keys:?}") };
+    assert_eq!((format!("{}-2", one.0), format!("{}-3", one.0)), (two.0.clone(), three.0.clone()));
 }
 
 #[test]
@@ -179,4 +238,24 @@ a             enabled   every 5s    t     u
 long\\u{202e}  disabled  @daily UTC  -     u
 ";
     assert_eq!(show::schedules(&items), expected);
+}
+
+#[test]
+fn figures_that_are_cut_are_at_least_so_many() {
+    let answer = json!({
+        "now": "t", "overdue": 20_000, "running": 3, "enabled": 5, "disabled": 0,
+        "outcomes": { "succeeded": 7, "dead": 1 }, "pending_next_hour": [5, 3],
+        "at_least": ["overdue", "pending_next_hour", "outcomes", "failing"],
+        "failing": [{ "id": "1", "key": "k", "tries": [] }], "nodes": [],
+    });
+    let shown = show::overview(&answer);
+    for line in [
+        "overdue     at least 20000",
+        "running     3",
+        "outcomes    dead at least 1, succeeded at least 7",
+        "next hour   at least 8",
+        "the last 1: there are more",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    }
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use tourbillon::{Sleep, Timer};
 
-/// What a client is cut for.
+use super::room::Standing;
+
+/// Reason for which a client is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     /// On the silence before a request: from the start of the connection, or the last byte of the
@@ -26,20 +28,20 @@ pub(crate) enum Limit {
     Linger,
 }
 
-/// How long clients may take.
+/// Limits of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// From the last byte of an answer to the first of a request.
+    /// Time from the last byte of an answer to the first of a request.
     pub idle: Duration,
-    /// From the first byte of a request's head to its last.
+    /// Time from the first byte of a request's head to its last.
     pub header: Duration,
-    /// From the end of the head to the answer, the request's body included.
+    /// Time from the end of the head to the answer, the request's body included.
     pub request: Duration,
     /// For taking a part of an answer.
     pub write: Duration,
     /// For seeing an answer that came before the body was read.
     pub linger: Duration,
-    /// How many connections may be open at a time; others wait to be accepted.
+    /// Most connections that may be open at a time; others wait to be accepted.
     pub connections: usize,
 }
 
@@ -82,11 +84,15 @@ struct State {
     blocked: Option<Instant>,
     /// Since when the connection is being closed.
     closing: Option<Instant>,
-    /// Whether a request is being answered.
+    /// True while a request is being answered.
     answers: bool,
-    /// How many bytes of the request's body are still to come.
+    /// True once a request was granted.
+    is_known: bool,
+    /// When the last request began, or the answer to it was there.
+    turn: Instant,
+    /// Bytes of the request's body that are still to come.
     body_left: u64,
-    /// Whether the line of a head that is arriving is empty so far.
+    /// True while the line of a head that is arriving is empty so far.
     line_is_empty: bool,
 }
 
@@ -106,7 +112,22 @@ impl State {
         }
     }
 
-    /// How many of `bytes` are up to the empty line that ends a head.
+    /// Returns what the client may be cut for where there is no room, and since when.
+    fn standing(&self) -> Option<(Standing, Instant)> {
+        if self.blocked.is_some() || self.closing.is_some() {
+            return Some((Standing::Unread, self.turn));
+        }
+        let is_part = self.head.is_some() || self.answers && self.body_left > 0;
+        match (is_part, self.is_known) {
+            (true, false) => Some((Standing::Begins, self.turn)),
+            (true, true) => Some((Standing::Continues, self.turn)),
+            _ if self.answers => None,
+            (false, false) => Some((Standing::Silent, self.quiet)),
+            (false, true) => Some((Standing::Idle, self.quiet)),
+        }
+    }
+
+    /// Returns how many of `bytes` are up to the empty line that ends a head.
     fn head_part(&mut self, bytes: &[u8]) -> usize {
         for (place, byte) in bytes.iter().enumerate() {
             match byte {
@@ -123,13 +144,16 @@ impl State {
 impl Watch {
     /// Begins with the connection.
     pub(super) fn new(timer: &Timer, limits: Limits) -> Self {
+        let now = timer.now();
         let state = State {
             sleep: timer.never(),
-            quiet: timer.now(),
+            quiet: now,
             head: None,
             blocked: None,
             closing: None,
             answers: false,
+            is_known: false,
+            turn: now,
             body_left: 0,
             line_is_empty: true,
         };
@@ -138,7 +162,7 @@ impl Watch {
 
     /// `bytes` have come. Returns how many of them to pass on.
     ///
-    /// Those that belong together: none after the end of a head, and none after the end of a body.
+    /// The bytes belong together: none after the end of a head, and none after the end of a body.
     /// The rest is passed on with the next call, so that what is of the next head is seen to be,
     /// even if it came in one segment with the request before.
     pub(super) fn read(&self, bytes: &[u8]) -> usize {
@@ -148,22 +172,22 @@ impl Watch {
             state.body_left -= length as u64;
             return length;
         }
-        if !bytes.is_empty() {
-            state.head.get_or_insert_with(|| self.timer.now());
+        if !bytes.is_empty() && state.head.is_none() {
+            let now = self.timer.now();
+            state.head = Some(now);
+            state.turn = now;
         }
         state.head_part(bytes)
     }
 
-    /// Some of a response was written.
-    pub(super) fn wrote(&self) {
+    /// Some of a response was written; or not, as the client has no room for it.
+    pub(super) fn writes(&self, is_written: bool) {
         let mut state = self.lock();
-        state.quiet = self.timer.now();
-        state.blocked = None;
-    }
-
-    /// The client has no room for what is to be written.
-    pub(super) fn cannot_write(&self) {
-        self.lock().blocked.get_or_insert_with(|| self.timer.now());
+        let now = self.timer.now();
+        match is_written {
+            true => (state.quiet, state.blocked) = (now, None),
+            false => state.blocked = state.blocked.or(Some(now)),
+        }
     }
 
     /// The connection is being closed. Returns whether to read on, as there is more of a body.
@@ -175,7 +199,7 @@ impl Watch {
 
     /// A head has come to its end; a body of so many bytes follows, where that is known.
     ///
-    /// Where it is not, nothing after it may be a request.
+    /// If the body was not read, nothing after it may be a request.
     pub(super) fn answer_begins(&self, body: Option<u64>) {
         let mut state = self.lock();
         state.head = None;
@@ -184,11 +208,18 @@ impl Watch {
         state.answers = true;
     }
 
-    /// The response is there, and about to be written.
-    pub(super) fn answer_ends(&self) {
+    /// The response is there, and about to be written. It grants what was asked for, or does not.
+    pub(super) fn answer_ends(&self, grants: bool) {
         let mut state = self.lock();
         state.quiet = self.timer.now();
+        state.turn = state.quiet;
         state.answers = false;
+        state.is_known |= grants;
+    }
+
+    /// Returns its standing, and since when it has that; `None` while it is being answered.
+    pub(super) fn standing(&self) -> Option<(Standing, Instant)> {
+        self.lock().standing()
     }
 
     /// Waits until a limit is over. To be polled after each poll of the connection.

@@ -11,19 +11,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::limits::Watch;
 
-/// How many bytes are read at a time.
+/// Bytes that are read at a time.
 const CHUNK: usize = 8 * 1024;
 
-/// How many bytes of a body that nobody wants are read.
+/// Most bytes that are read of a body that nobody wants.
 const UNWANTED: usize = 1 << 20;
 
 pub(super) struct Socket<S> {
     stream: S,
     watch: Arc<Watch>,
-    /// What came with the end of a head or of a body, and is passed on with the next read. Without
-    /// memory while there is nothing, as most connections are idle.
+    /// Bytes that came with the end of a head or of a body, and are passed on with the next read.
+    /// Without memory while there is nothing, as most connections are idle.
     rest: Vec<u8>,
-    /// How many more bytes are read of a body that nobody wants.
+    /// Bytes that are still read of a body that nobody wants.
     unwanted: usize,
 }
 
@@ -65,11 +65,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Write for Socket<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        match written {
-            Poll::Pending => self.watch.cannot_write(),
-            Poll::Ready(_) => self.watch.wrote(),
-        }
+        self.watch.writes(written.is_ready());
         written
+    }
+
+    /// Writes several pieces at once. So hyper keeps an answer as it is and frees it once it is
+    /// written, rather than copy it into a buffer that stays as large as the largest answer was.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.watch.writes(written.is_ready());
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

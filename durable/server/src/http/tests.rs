@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, yield_now};
 use tourbillon::{Timer, VirtualClock};
 
-use super::{Limits, connection};
+use super::{Answers, Limits, Room, Server as Served, connection};
 
 const HELLO: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -40,7 +40,11 @@ impl Server {
         let (client, stream) = tokio::io::duplex(64 * 1024);
         let (stops, stopped) = watch::channel(false);
         let serves = tokio::spawn(async move {
-            connection(stream, router, &timer, Limits::default(), stopped).await;
+            let answers = Answers::new(1 << 30);
+            let seat = Room::new(1, std::sync::Arc::clone(&answers)).seat().await;
+            let limits = Limits::default();
+            let served = Served { router, timer, limits, answers };
+            connection(stream, served, seat, None, stopped).await;
         });
         Self { clock, client, serves, stops }
     }

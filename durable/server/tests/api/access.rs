@@ -22,7 +22,7 @@ fn config() -> Config {
         ("other".to_owned(), app(vec![token("other", "write")])),
     ]);
     let admin = vec![token("see-all", "read"), token("change-all", "write")];
-    Config { apps, admin, xtimer_zone: "UTC".to_owned() }
+    Config { apps, admin, ..Config::default() }
 }
 
 async fn send(api: &Api, token: &str, method: Method, path: &str) -> Answer {
@@ -75,6 +75,7 @@ async fn a_token_is_good_for_its_app_and_its_scope() {
 #[tokio::test]
 async fn what_needs_no_token_and_what_needs_one() {
     let api = Api::with(Box::new(Memory::new(&Timer::global())), config());
+    api.ready(200).await;
     for path in ["/healthz", "/readyz", "/v1/openapi.json"] {
         send(&api, "", Method::GET, path).await.expect(200);
     }

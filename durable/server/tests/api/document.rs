@@ -94,3 +94,23 @@ fn every_reference_of_the_document_leads_somewhere() {
     }
     assert!(count > 30);
 }
+
+#[test]
+fn every_operation_has_a_name_of_its_own_and_errors_are_problems() {
+    let document = serde_json::to_value(tourbillond::api::document()).unwrap();
+    assert_eq!(document["servers"][0]["url"], "/");
+    let mut names = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let name = operation["operationId"].as_str().unwrap();
+            assert!(names.insert(name), "{method} {path}: {name}");
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let text = response["content"].to_string();
+                let is_problem = text.contains("#/components/schemas/Problem\"");
+                let says = !response["content"]["application/problem+json"].is_null();
+                assert_eq!(is_problem, says, "{method} {path} {status}: {text}");
+            }
+        }
+    }
+    assert!(names.len() > 25, "{names:?}");
+}

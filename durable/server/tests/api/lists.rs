@@ -99,7 +99,7 @@ async fn an_overview_counts_what_is_to_come() {
     api.post(&one("b/disable"), json!(null)).await.expect(200);
     let overview = api.get("/v1/overview").await.expect(200);
     assert_eq!((&overview["enabled"], &overview["disabled"]), (&json!(1), &json!(1)));
-    assert_eq!((&overview["running"], &overview["cut"]), (&json!(0), &json!(false)));
+    assert_eq!((&overview["running"], &overview["at_least"]), (&json!(0), &json!([])));
     let nodes = overview["nodes"].as_array().unwrap();
     assert!(nodes.iter().all(|node| node["this"] == true), "{nodes:?}");
     let minutes = overview["pending_next_hour"].as_array().unwrap();
@@ -143,4 +143,70 @@ async fn who_follows_gets_an_overview_and_then_runs() {
     assert!(event.starts_with("event: run\ndata: {\"id\":\"1\",\"app\":\"default\""), "{event}");
     api.service.begin_stop();
     while next().await.is_some() {}
+}
+
+/// The keys of all pages of a list that begins with `path`, and how many pages it has.
+async fn all(api: &Api, path: &str) -> (Vec<String>, usize) {
+    let (mut all, mut pages, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let page = api.get(&format!("{path}{cursor}")).await.expect(200);
+        assert!(page.to_string().len() < (1 << 20) + (64 << 10));
+        all.extend(keys(&page).into_iter().map(str::to_owned));
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return (all, pages),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_ends_by_its_bytes_and_leaves_bodies_out() {
+    let api = Api::new();
+    let at = json!({ "at": "2100-01-01T00:00:00Z" });
+    let mut made = Vec::new();
+    for number in 0..40 {
+        let key = format!("k{number:02}");
+        let when = if number % 2 == 0 { nightly() } else { at.clone() };
+        let mut large = keyed(&key, when);
+        large["callback"]["body"] = "x".repeat(47_000).into();
+        api.post(SCHEDULES, large).await.expect(201);
+        made.push(key);
+    }
+    let list = format!("{SCHEDULES}?limit=1000");
+    let first = api.get(&list).await.expect(200);
+    assert!(first.to_string().len() < 50_000, "no bodies");
+    let callback = &first["items"][0]["callback"];
+    assert_eq!((&callback["body_bytes"], callback.get("body")), (&json!(47_000), None));
+    let (found, pages) = all(&api, &list).await;
+    assert_eq!((found, pages), (made.clone(), 2));
+    let shown = api.get(&one("k00")).await.expect(200);
+    assert_eq!(shown["callback"]["body"].as_str().unwrap().len(), 47_000);
+    assert_eq!(shown["callback"].get("body_bytes"), None);
+    // What a list shows is not taken for a definition without a body.
+    let item = json!({ "when": nightly(), "callback": callback });
+    assert_eq!(api.put(&one("k00"), item).await.fields(), ["callback.body_bytes"]);
+
+    let (pending, pages) = all(&api, "/v1/apps/default/runs?limit=1000&state=pending").await;
+    let mut once: Vec<_> = made.iter().skip(1).step_by(2).cloned().collect();
+    // They are due at the same time, so in the order of their identities.
+    let sorted = |mut keys: Vec<String>| {
+        keys.sort();
+        keys
+    };
+    once = sorted(once);
+    assert_eq!((sorted(pending), pages), (once, 1));
+}
+
+#[tokio::test]
+async fn a_page_that_looked_at_many_and_lists_none_says_where_to_go_on() {
+    let api = Api::new();
+    let at = json!({ "at": "2100-01-01T00:00:00Z" });
+    for number in 0..100 {
+        api.post(SCHEDULES, keyed(&format!("k{number:03}"), at.clone())).await.expect(201);
+    }
+    api.post(&one("k099/disable"), json!(null)).await.expect(200);
+    let list = format!("{SCHEDULES}?limit=1&state=disabled");
+    assert_eq!(all(&api, &list).await.0, ["k099"]);
+    assert_eq!(all(&api, &format!("{SCHEDULES}?limit=7&state=pending")).await.0.len(), 99);
 }

@@ -3,16 +3,24 @@
 mod access;
 mod document;
 mod errors;
+mod keys;
 mod lists;
+mod operations;
+mod overview;
+mod promises;
 mod schedules;
+mod secrets;
+mod site;
 mod xtimer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::middleware::map_request;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tourbillon::Timer;
@@ -54,7 +62,14 @@ impl Answer {
 /// The configuration with one app of its own, without tokens.
 fn open() -> Config {
     let apps = BTreeMap::from([("default".to_owned(), App::default())]);
-    Config { apps, admin: Vec::new(), xtimer_zone: "UTC".to_owned() }
+    Config { apps, ..Config::default() }
+}
+
+/// The request, with a host unless it names one.
+async fn with_host(mut request: Request<Body>) -> Request<Body> {
+    let headers = request.headers_mut();
+    headers.entry("host").or_insert(HeaderValue::from_static("localhost"));
+    request
 }
 
 impl Api {
@@ -64,7 +79,7 @@ impl Api {
 
     fn with(store: Box<dyn Store>, config: Config) -> Self {
         let service = Service::start(store, config, &Timer::global()).unwrap();
-        let router = api::router(Arc::clone(&service));
+        let router = api::router(Arc::clone(&service)).layer(map_request(with_host));
         Self { service, router }
     }
 
@@ -81,6 +96,17 @@ impl Api {
         let request = Request::builder().method(method).uri(path);
         let request = request.header("content-type", "application/json");
         self.send(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+
+    /// Waits until `/readyz` is answered with this status.
+    async fn ready(&self, status: u16) -> Answer {
+        loop {
+            let answer = self.get("/readyz").await;
+            if answer.status.as_u16() == status {
+                return answer;
+            }
+            Timer::global().sleep(Duration::from_millis(20)).await;
+        }
     }
 
     async fn get(&self, path: &str) -> Answer {

@@ -46,6 +46,61 @@ async fn a_schedule_is_replaced_from_the_version_that_was_seen() {
 }
 
 #[tokio::test]
+async fn a_put_of_the_same_definition_changes_nothing() {
+    let api = Api::new();
+    let every = definition(json!({ "every": "1h" }));
+    let at = definition(json!({ "at": "2100-01-01T00:00:00Z" }));
+    for (key, definition) in [("every", every), ("once", at)] {
+        let put = async |trace: &str, definition: &serde_json::Value| {
+            let request = Request::put(one(key)).header("content-type", "application/json");
+            let request = request.header("traceparent", trace);
+            api.send(request.body(Body::from(definition.to_string())).unwrap()).await
+        };
+        let trace =
+            |digit: char| format!("00-{}-b7ad6b7169203331-01", digit.to_string().repeat(32));
+        let made = put(&trace('1'), &definition).await.expect(201);
+        let again = put(&trace('2'), &definition).await;
+        assert_eq!(again.headers["etag"], format!("\"{}\"", made["version"]).as_str());
+        assert_eq!(again.expect(200), made, "{key}");
+        assert_eq!(api.get(&one(key)).await.expect(200), made, "{key}");
+        // Another definition has another version, and was made when it was made.
+        let mut other = definition.clone();
+        other["callback"]["body"] = json!("more");
+        let changed = put(&trace('3'), &other).await.expect(200);
+        assert_ne!(changed["version"], made["version"], "{key}");
+        assert_eq!(changed["created"], made["created"], "{key}");
+        // The same definition enables what was disabled since.
+        api.post(&one(&format!("{key}/disable")), json!(null)).await.expect(200);
+        let enabled = put(&trace('4'), &other).await.expect(200);
+        assert_eq!(enabled["enabled"], true, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn the_defaults_that_are_served_are_those_that_hold() {
+    let api = Api::new();
+    let apps = api.get("/v1/apps").await.expect(200);
+    let defaults = &apps[0]["defaults"];
+    let retry = json!({ "attempts": 5, "first": "10s", "longest": "2m" });
+    assert_eq!(defaults["retry"], retry);
+    assert_eq!((&defaults["timeout"], &defaults["on_time_within"]), (&json!("10s"), &json!("1m")));
+    let mut definition = definition(nightly());
+    definition["retry"] = json!({});
+    let made = api.put(&one("a"), definition).await.expect(201);
+    assert_eq!(made["retry"], retry);
+}
+
+#[tokio::test]
+async fn a_put_of_a_delay_counts_from_each_put() {
+    let api = Api::new();
+    let after = definition(json!({ "after": "1h" }));
+    let first = api.put(&one("a"), after.clone()).await.expect(201);
+    let second = api.put(&one("a"), after).await.expect(200);
+    assert_ne!(first["next"], second["next"]);
+    assert_eq!(first["created"], second["created"]);
+}
+
+#[tokio::test]
 async fn a_schedule_is_disabled_and_enabled_and_removed() {
     let api = Api::new();
     api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
@@ -87,18 +142,17 @@ async fn a_one_shot_is_held_moved_and_taken_back() {
     api.post(&one("a/disable"), json!(null)).await.expect(200);
     assert_eq!(api.get(&one("a")).await.expect(200)["state"], "disabled");
     api.post(&one("a/enable"), json!(null)).await.expect(200);
-    assert_eq!(api.get(&one("a")).await.expect(200), made);
+    let enabled = api.get(&one("a")).await.expect(200);
+    assert_eq!((&enabled["state"], &enabled["next"]), (&made["state"], &made["next"]));
+    assert_eq!((&made["version"], &enabled["version"]), (&json!(1), &json!(3)));
     let later = definition(json!({ "at": "2101-01-01T00:00:00Z" }));
     let moved = api.put(&one("a"), later).await.expect(200);
     assert_eq!(moved["next"], json!(["2101-01-01T00:00:00Z"]));
     assert_ne!(moved["version"], made["version"]);
     api.delete(&one("a")).await.expect(200);
-    let gone = api.get(&one("a")).await.expect(200);
-    assert_eq!((&gone["state"], &gone["next"]), (&json!("cancelled"), &json!([])));
-    // A key is used once.
-    let again = api.post(SCHEDULES, keyed("a", at)).await.expect(200);
-    assert_eq!(again["state"], "cancelled");
-    api.post(SCHEDULES, keyed("a", nightly())).await.expect(409);
+    api.get(&one("a")).await.expect(404);
+    let runs = api.get("/v1/apps/default/runs?key=a").await.expect(200);
+    assert_eq!(runs["items"][0]["state"], "cancelled");
 }
 
 #[tokio::test]
@@ -136,7 +190,7 @@ async fn what_is_fired_runs_now_and_is_taken_back_with_its_schedule() {
     let shown = api.get(&one("b")).await.expect(200);
     assert!(shown["next"][0].as_str().unwrap() < "2100", "{shown}");
     api.delete(&one("b")).await.expect(200);
-    fire("b").await.expect(409);
+    fire("b").await.expect(404);
 }
 
 #[tokio::test]
@@ -176,4 +230,13 @@ async fn what_was_acknowledged_is_there_after_a_restart() {
     let api = Api::with(store(), open());
     assert_eq!(api.get(&one("a")).await.expect(200), every);
     assert_eq!(api.get(&one("b")).await.expect(200), once);
+}
+
+#[tokio::test]
+async fn a_retry_with_some_of_its_fields_is_answered_with_all() {
+    let api = Api::new();
+    let mut definition = definition(nightly());
+    definition["retry"] = json!({ "attempts": 3 });
+    let made = api.put(&one("a"), definition).await.expect(201);
+    assert_eq!(made["retry"], json!({ "attempts": 3, "first": "10s", "longest": "2m" }));
 }

@@ -116,3 +116,20 @@ async fn what_is_wrong_is_said_in_its_json() {
     assert_eq!(api.get(DEF).await.expect(400)["code"], -1);
     assert_eq!(get(&api, 7).await["code"], -1);
 }
+
+#[tokio::test]
+async fn a_page_with_too_many_bytes_is_refused_and_smaller_ones_are_whole() {
+    let api = Api::new();
+    let mut large = timer();
+    large["notifyHTTPParam"]["body"] = "x".repeat(47_000).into();
+    for _ in 0..30 {
+        create(&api, large.clone()).await;
+    }
+    let list = async |size: usize| {
+        api.get(&format!("/api/timer/v1/defs?app=default&pageSize={size}")).await
+    };
+    let refused = list(30).await.expect(400);
+    assert!(refused["msg"].as_str().unwrap().contains("pageSize"), "{refused}");
+    let whole = list(20).await.expect(200);
+    assert_eq!((whole["data"].as_array().unwrap().len(), &whole["total"]), (20, &json!(30)));
+}

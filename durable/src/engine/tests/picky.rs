@@ -80,7 +80,8 @@ impl Store for Picky {
             &mut self,
             timer: TimerId,
             to: Time,
-            payload: Option<&[u8]>
+            payload: Option<&[u8]>,
+            expect: Option<u64>
         ) -> Result<Withdrawn>;
         fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
         fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;

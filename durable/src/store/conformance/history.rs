@@ -1,4 +1,4 @@
-//! What is known of what is over.
+//! The history of occurrences that are over.
 
 use std::time::Duration;
 

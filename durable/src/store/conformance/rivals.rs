@@ -146,6 +146,23 @@ pub(super) fn rivals_insert_a_name_once(rig: &dyn Rig) {
     }
 }
 
+pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    for _ in 0..10 {
+        let id = bench.insert(LONG);
+        let to = bench.now() + LONG;
+        let answers = race(&bench, |rival, store| {
+            let payload = [rival as u8];
+            insist(|| store.reschedule(id, to, Some(&payload), Some(1)))
+        });
+        let won: Vec<_> = (0..RIVALS).filter(|n| answers[*n] == Withdrawn::Done).collect();
+        let lost = answers.iter().filter(|answer| **answer == Withdrawn::Stale).count();
+        assert_eq!((won.len(), lost), (1, RIVALS - 1), "{answers:?}");
+        let row = bench.row(id).unwrap();
+        assert_eq!((row.new.payload, row.version), (vec![won[0] as u8], 2));
+    }
+}
+
 pub(super) fn a_listener_hears_what_another_connection_tells(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let told = Shards::from_mask(1 << 63 | 5);

@@ -418,7 +418,7 @@ pub(super) fn a_queued_timer_can_be_cancelled(rig: &dyn Rig) {
     let timers = [bench.occurrence(&row, at, Time::NEVER)];
     let more = Advance { timers: &timers, ..advance(&row, at + SECOND) };
     assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
-    assert_eq!(bench.store.reschedule(timers[0].id, at, None).unwrap(), Withdrawn::Gone);
+    assert_eq!(bench.store.reschedule(timers[0].id, at, None, None).unwrap(), Withdrawn::Gone);
     assert_eq!(bench.store.cancel(timers[0].id).unwrap(), Withdrawn::Done);
     assert_eq!(bench.records().len(), 1);
 }

@@ -305,7 +305,7 @@ pub(super) fn a_running_timer_is_not_cancelled(rig: &dyn Rig) {
     let running = Withdrawn::Running { attempt: 1 };
     assert_eq!(bench.store.cancel(id).unwrap(), running);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(id, to, None).unwrap(), running);
+    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), running);
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
 }
@@ -314,42 +314,72 @@ pub(super) fn a_rescheduled_timer_keeps_to_its_new_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(id, to, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), Withdrawn::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, row.new.scheduled_for), (to, to));
     assert_eq!(bench.claim(id), None);
     assert_eq!(bench.scan(LONG / 2, None).timers, []);
 
     let (past, before) = (to - LONG * 2, bench.now());
-    assert_eq!(bench.store.reschedule(id, past, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, past, None, None).unwrap(), Withdrawn::Done);
     let row = bench.row(id).unwrap();
     assert!(row.new.due >= before && row.new.scheduled_for == past);
     assert!(bench.claim(id).is_some());
-    assert_eq!(bench.store.reschedule(TimerId::from_bits(5), to, None).unwrap(), Withdrawn::Gone);
+    assert_eq!(
+        bench.store.reschedule(TimerId::from_bits(5), to, None, None).unwrap(),
+        Withdrawn::Gone
+    );
 }
 
 pub(super) fn a_replaced_timer_has_its_new_payload(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(LONG);
     let (to, payload) = (bench.now() + LONG * 2, Some(&b"other"[..]));
-    assert_eq!(bench.store.reschedule(id, to, payload).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, payload, None).unwrap(), Withdrawn::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, &row.new.payload[..]), (to, &b"other"[..]));
-    assert_eq!(bench.store.reschedule(id, to, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), Withdrawn::Done);
     assert_eq!(bench.row(id).unwrap().new.payload, b"other");
 
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, Some(&[])).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, now, Some(&[]), None).unwrap(), Withdrawn::Done);
     assert!(bench.claim(id).unwrap().new.payload.is_empty());
     let running = Withdrawn::Running { attempt: 1 };
-    assert_eq!(bench.store.reschedule(id, to, payload).unwrap(), running);
+    assert_eq!(bench.store.reschedule(id, to, payload, None).unwrap(), running);
     assert!(bench.row(id).unwrap().new.payload.is_empty());
+}
+
+pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.insert(LONG);
+    let (to, other) = (bench.now() + LONG * 2, bench.now() + LONG * 3);
+    let version = |bench: &mut Bench<'_>| bench.row(id).unwrap().version;
+    assert_eq!(version(&mut bench), 1);
+    let payload = Some(&b"other"[..]);
+    assert_eq!(bench.store.reschedule(id, to, payload, Some(2)).unwrap(), Withdrawn::Stale);
+    assert_eq!(bench.store.reschedule(id, to, payload, Some(1)).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, other, None, Some(1)).unwrap(), Withdrawn::Stale);
+    let row = bench.row(id).unwrap();
+    assert_eq!((row.new.due, &row.new.payload[..], row.version), (to, &b"other"[..], 2));
+
+    // One that expects nothing counts too; attempts do not.
+    let now = bench.now();
+    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.claim(id).unwrap().version, 3);
+    assert_eq!(bench.store.reschedule(id, to, None, Some(2)).unwrap(), Withdrawn::Stale);
+    let running = Withdrawn::Running { attempt: 1 };
+    assert_eq!(bench.store.reschedule(id, to, None, Some(3)).unwrap(), running);
+    assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
+    assert_eq!(version(&mut bench), 3);
+    assert_eq!(bench.store.reschedule(id, to, None, Some(3)).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, None, Some(4)).unwrap(), Withdrawn::Gone);
 }
 
 pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
-    assert_eq!(bench.store.reschedule(id, Time::NEVER, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, Time::NEVER, None, None).unwrap(), Withdrawn::Done);
     let due = |row: Timer| (row.new.due, row.new.scheduled_for, row.running);
     let held = (Time::NEVER, Time::NEVER, None);
     for _ in 0..2 {
@@ -359,7 +389,7 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
         assert_eq!(bench.row(id).map(due), Some(held));
     }
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), Withdrawn::Done);
     assert_eq!(bench.claim(id).unwrap().attempt, 1);
 
     // Also from the beginning.

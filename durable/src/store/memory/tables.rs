@@ -18,7 +18,7 @@ pub(super) struct Tables {
     pub(super) timers: BTreeMap<TimerId, Timer>,
     /// All timers, running ones too.
     pub(super) by_due: BTreeSet<(Time, TimerId)>,
-    /// What ran when its schedule was stopped, and is not to run again.
+    /// Timers that ran when their schedule was stopped, and do not run again.
     pub(super) stopped: BTreeMap<TimerId, Reason>,
     /// Timers with a name and no schedule.
     pub(super) by_name: BTreeMap<String, TimerId>,
@@ -66,8 +66,9 @@ impl Tables {
             }
             (None, None) => {}
         }
-        let detail = String::new();
-        self.timers.insert(new.id, Timer { new, attempt: 0, failures: 0, detail, running: None });
+        let (id, detail) = (new.id, String::new());
+        let timer = Timer { new, attempt: 0, failures: 0, detail, running: None, version: 1 };
+        self.timers.insert(id, timer);
     }
 
     pub(super) fn take(&mut self, id: TimerId) -> Option<Timer> {
@@ -125,7 +126,7 @@ impl Tables {
         }
     }
 
-    /// Whether a timer with this id is there, or was.
+    /// Returns whether a timer with this id is there, or was.
     pub(super) fn knows(&self, id: TimerId) -> bool {
         self.timers.contains_key(&id) || self.ended.contains_key(&id)
     }
@@ -277,7 +278,7 @@ impl Filter {
             && self.timer.is_none_or(|wanted| Some(wanted) == timer)
     }
 
-    /// Whether `time` is one that is asked for.
+    /// Returns whether `time` is one that is asked for.
     pub(super) fn spans(&self, time: Time) -> bool {
         self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
     }

@@ -1,4 +1,4 @@
-//! What an address says of encryption, and of the rest what `tokio_postgres` makes of it.
+//! Addresses: what they say of encryption, and for the rest what `tokio_postgres` makes of them.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use tokio_postgres::config::SslMode;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 
-/// What is asked of the server's certificate.
+/// Demands on the server's certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// Nothing: whoever answers may read and write.
@@ -23,23 +23,23 @@ pub(super) enum Trust {
 /// Authorities.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Roots {
-    /// Those that the system trusts.
+    /// Authorities that the system trusts.
     System,
-    /// Those of a PEM file.
+    /// Authorities of a PEM file.
     File(PathBuf),
 }
 
-/// How a connection is encrypted, if it is.
+/// Encryption of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Encryption {
     pub(super) trust: Trust,
     /// PEM files of the client's certificate and its key.
     pub(super) identity: Option<(PathBuf, PathBuf)>,
-    /// Whether a connection without it, or with any server, would do.
+    /// True if a connection without it, or with any server, is accepted.
     pub(super) is_optional: bool,
 }
 
-/// What `tokio_postgres` does not know, or knows less of.
+/// Parameters that `tokio_postgres` does not know, or knows less of.
 #[derive(Default)]
 struct Own {
     mode: Option<String>,
@@ -107,7 +107,7 @@ impl Own {
         left + rest
     }
 
-    /// As libpq does, as far as that can be had.
+    /// Returns the encryption that libpq would choose, as far as that is possible.
     fn encryption(self) -> Result<(SslMode, Encryption)> {
         let invalid = |why: &str| Err(StoreError::new(StoreErrorKind::Invalid, why));
         let roots = self.roots.filter(|roots| !roots.is_empty()).map(|roots| match &*roots {

@@ -70,7 +70,8 @@ macro_rules! and_rows {
             " SELECT now(), ",
             $ended,
             ", NULL::uuid, NULL::uuid, NULL, NULL, NULL::timestamptz, NULL::timestamptz,
-                 NULL::bytea, NULL, NULL::int4, NULL::int4, NULL::uuid, NULL::int8, NULL
+                 NULL::bytea, NULL, NULL::int4, NULL::int4, NULL::uuid, NULL::int8, NULL,
+                 NULL::int4
              UNION ALL SELECT NULL, NULL, ",
             columns!(),
             " FROM claimed"
@@ -119,7 +120,7 @@ const RETURN: &str = "
     WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
     RETURNING t.id";
 
-/// What was recorded by an earlier call with the same ends.
+/// Reads what an earlier call with the same ends has recorded.
 const WAS_ENDED: &str = "
     SELECT h.timer FROM unnest($2::uuid[], $3::int4[]) AS e (timer, attempt)
     JOIN tourbillon.history AS h ON h.timer = e.timer
@@ -137,7 +138,8 @@ fn claimed(rows: &[Row]) -> Answer<Claimed> {
     Ok(Claimed { now, timers })
 }
 
-/// As [`Store::claim`](crate::Store::claim). If `is_contended`, leaves out what is locked.
+/// Claims as [`Store::claim`](crate::Store::claim) does. If `is_contended`, leaves out what is
+/// locked.
 pub(super) async fn claim(
     session: &mut Session,
     of: Lease,
@@ -198,7 +200,7 @@ fn ids(rows: Vec<Row>) -> Answer<HashSet<TimerId>> {
     rows.iter().map(|row| Ok(row.try_get::<_, Id>(0)?.into())).collect()
 }
 
-/// As [`Store::finish`](crate::Store::finish); two statements at most that write.
+/// Finishes as [`Store::finish`](crate::Store::finish) does; two statements at most that write.
 pub(super) async fn finish(
     query: &mut impl Query,
     of: Lease,
@@ -225,12 +227,12 @@ pub(super) fn is_last(end: &End) -> bool {
     matches!(end.how, How::Done(..))
 }
 
-/// Whether both kinds of ends are there, which are two statements.
+/// Returns whether both kinds of ends are there, which are two statements.
 pub(super) fn is_mixed(ends: &[End]) -> bool {
     ends.iter().any(is_last) && !ends.iter().all(is_last)
 }
 
-/// What became of `ends`, if those of `accepted` were found running.
+/// Returns what became of `ends`, if those of `accepted` were found running.
 async fn judge(
     query: &mut impl Query,
     of: Lease,

@@ -23,13 +23,13 @@ use super::values::Stamp;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 
-/// How long a call may take, whatever the network and the server do.
+/// Longest time that a call may take, whatever the network and the server do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long it may take to connect.
+/// Longest time that it may take to connect.
 pub(super) const CONNECT: Duration = Duration::from_secs(3);
 
-/// What every connection is set to.
+/// Settings of every connection.
 ///
 /// A plan is made once, when the tables may be empty, and kept while they grow: so it has no choice
 /// but the indexes. A statement waits little for a lock, as most have a better answer to one that
@@ -47,7 +47,7 @@ const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '3s'";
 
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// What can run statements: a connection, or a transaction of the caller's.
+/// Something that runs statements: a connection, or a transaction of the caller's.
 ///
 /// A statement is a text that lives as long as the program, so that it is prepared once.
 pub(super) trait Query {
@@ -58,7 +58,7 @@ pub(super) trait Query {
     async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
 }
 
-/// Why there is no answer.
+/// Reason for which there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The server's, or the connection's.
@@ -77,7 +77,7 @@ impl From<Error> for Failure {
 
 pub(super) type Answer<T> = std::result::Result<T, Failure>;
 
-/// What drives a connection.
+/// Future that drives a connection.
 pub(super) type Connection =
     tokio_postgres::Connection<Socket, <Connector as MakeTlsConnect<Socket>>::Stream>;
 
@@ -89,7 +89,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// By an address, a URL or `key=value` pairs.
+    /// Makes one from an address, a URL or `key=value` pairs.
     pub(super) fn new(address: &str) -> Result<Self> {
         let (config, encryption) = address::parse(address)?;
         Ok(Self { config: limited(config), connector: connector(&encryption)? })
@@ -177,7 +177,7 @@ pub(super) fn blocking<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resu
     })
 }
 
-/// Which of the server's processes a connection is to.
+/// The server's process behind a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backend {
     pid: i32,
@@ -192,13 +192,13 @@ const END_BACKEND: &str = "
     SELECT pg_terminate_backend(pid, 1500) FROM pg_stat_activity
     WHERE pid = $1 AND backend_start = $2";
 
-/// What a call has of a connection.
+/// Part of a connection that a call has.
 pub(super) struct Session {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// Whether a transaction is open.
+    /// True while a transaction is open.
     open: bool,
-    /// Whether this call has sent something that the server may have committed.
+    /// True once this call has sent something that the server may have committed.
     exposed: bool,
 }
 
@@ -233,7 +233,7 @@ impl Link {
         self.backend
     }
 
-    /// Whether the connection is there still, as far as is known without asking the server.
+    /// Returns whether the connection is there still, as far as is known without asking the server.
     pub(super) fn is_open(&self) -> bool {
         // Lets the connection read that it was closed: the first turn of the runtime asks the
         // operating system, and the connection runs in the next.
@@ -319,7 +319,7 @@ impl Session {
         Ok(())
     }
 
-    /// What was written so far stays, whatever becomes of the rest of the call.
+    /// Keeps what was written so far, whatever becomes of the rest of the call.
     pub(super) fn settle(&mut self) {
         self.exposed = false;
     }
@@ -349,14 +349,15 @@ impl Query for Session {
     }
 }
 
-/// Whether the server itself said that the statement failed, so that nothing of it was written.
+/// Returns whether the server itself said that the statement failed, so that nothing of it was
+/// written.
 fn is_undone(error: &Error) -> bool {
     // An end of the connection is said after a commit, too.
     error.as_db_error().is_some_and(|error| !error.code().code().starts_with("57P"))
 }
 
 impl Failure {
-    /// What a caller can do about it, and whether the connection may be used again.
+    /// Returns what a caller can do about it, and whether the connection may be used again.
     fn judge(&self, exposed: bool) -> (StoreErrorKind, bool) {
         use StoreErrorKind::{Conflict, Invalid, Schema, Unavailable, Uncertain};
         let error = match self {
@@ -382,13 +383,13 @@ impl Failure {
         (if exposed { Uncertain } else { kind }, is_good)
     }
 
-    /// As an error in a transaction that is not committed.
+    /// Converts it to an error in a transaction that is not committed.
     pub(super) fn unwritten(self) -> StoreError {
         let (kind, _) = self.judge(false);
         self.into_error(kind)
     }
 
-    /// As an error of connecting.
+    /// Converts it to an error of connecting.
     fn unconnected(self) -> StoreError {
         self.into_error(StoreErrorKind::Unavailable)
     }

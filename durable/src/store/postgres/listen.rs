@@ -13,12 +13,12 @@ use crate::id::Shards;
 use crate::store::{Heard, Result};
 use crate::trace;
 
-/// How long it waits before it connects anew.
+/// Pause before it connects anew.
 const PAUSE: Duration = Duration::from_secs(5);
 
 const LISTEN: &str = "LISTEN tourbillon";
 
-/// What is told are shards, as a hexadecimal mask; anything else stands for all of them.
+/// Notice of shards, as a hexadecimal mask; anything else stands for all of them.
 const NOTIFY: &str = "SELECT pg_notify('tourbillon', $1)";
 
 /// A thread that listens until this is dropped.

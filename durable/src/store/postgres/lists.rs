@@ -60,7 +60,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Whether a timer has a name of its own, or that of its schedule.
+/// Condition that a timer has a name of its own, or that of its schedule.
 const IS_NAMED: &str = "id = ANY(ARRAY(
     SELECT id FROM tourbillon.timer WHERE schedule IS NULL AND name = ?
     UNION ALL
@@ -278,7 +278,7 @@ const PRUNE: &str = concat!(
     RETURNING timer"
 );
 
-/// How many records one statement deletes: the server gives a statement a few seconds.
+/// Most records that one statement deletes: the server gives a statement a few seconds.
 pub(super) const PRUNED: u32 = 5_000;
 
 /// Epochs of nodes that have not been seen for two days.

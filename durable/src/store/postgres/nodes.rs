@@ -214,14 +214,15 @@ const PROMOTE: &str = "
     ))
     RETURNING id";
 
-/// How much of what is due is searched for orphans at a time.
+/// Number of due timers that are searched for orphans at a time.
 const PART: i64 = 20_000;
 
-/// How many timers are changed at a time.
+/// Most timers that are changed at a time.
 const MOST: i64 = 4_000;
 
-/// Where the search for orphans goes on: each call searches a part of what is due, as that may be
-/// millions of timers that wait. Only once a node has died, it is searched whole at once.
+/// Place at which the search for orphans continues: each call searches a part of what is due, as
+/// that may be millions of timers that wait. Only once a node has died, it is searched whole at
+/// once.
 #[derive(Debug)]
 pub(super) struct Search {
     after: (Time, TimerId),

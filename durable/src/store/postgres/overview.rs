@@ -27,7 +27,7 @@ const DUE: &str = "
         ) AS t
     ) AS d";
 
-/// What is not due yet does not run: so the index says all.
+/// Timers that are not due yet do not run, so the index suffices.
 const NEXT: &str = "
     SELECT k.place, n.minute, n.count, n.last
     FROM unnest($1::text[]) WITH ORDINALITY AS k (kind, place) CROSS JOIN LATERAL (

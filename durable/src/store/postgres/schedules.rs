@@ -124,11 +124,11 @@ const WITHDRAW: &str = concat!(
     record_cancelled!("$2::int2")
 );
 
-/// What runs does not run again, however it ends.
+/// Marks running timers: they do not run again, however they end.
 const STOP: &str =
     "UPDATE tourbillon.timer SET stopped = $2::int2 WHERE schedule = $1 AND node IS NOT NULL";
 
-/// What has neither timer nor record.
+/// Writes records for occurrences without a timer or a record.
 const SKIP: &str = "
     INSERT INTO tourbillon.history
         (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason, detail,
@@ -261,7 +261,7 @@ const MOVE_ON: &str = "
     WHERE id = $1 AND version = $2 AND next = $3 AND enabled
     RETURNING name, kind";
 
-/// As in a claim, the time is no condition for an index.
+/// Condition that a timer is busy. Like in a claim, the time is no condition for an index.
 const IS_BUSY: &str = "
     SELECT EXISTS (
         SELECT FROM tourbillon.timer WHERE schedule = $1 AND (due < 'infinity') IS TRUE

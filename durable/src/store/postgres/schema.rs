@@ -22,11 +22,12 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, oldest: 1, sql: include_str!("2.sql") },
     Migration { version: 3, oldest: 1, sql: include_str!("3.sql") },
     Migration { version: 4, oldest: 1, sql: include_str!("4.sql") },
+    Migration { version: 5, oldest: 1, sql: include_str!("5.sql") },
 ];
 
 /// The version of the tables that this build makes, and the lowest that it works with.
 ///
-/// It also works with tables of a higher version, if they say so.
+/// This build also works with tables of a higher version, if they say so.
 pub const SCHEMA: u32 = MIGRATIONS.len() as u32;
 
 /// Says only whether there is something to read from.
@@ -106,7 +107,7 @@ fn refuse(why: String) -> Failure {
     Failure::Other(StoreError::new(StoreErrorKind::Schema, why))
 }
 
-/// Whether another process made the same at the same time.
+/// Returns whether another process made the same at the same time.
 fn is_rivals(code: Option<&SqlState>) -> bool {
     code.is_some_and(|code| {
         [

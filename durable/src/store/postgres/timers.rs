@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::link::{Answer, Failure, Query, Session};
-use super::values::{Id, Span, Stamp, mask};
+use super::values::{Id, Span, Stamp, big, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::record::{Outcome, Reason};
@@ -17,7 +17,7 @@ use crate::time::Time;
 macro_rules! columns {
     () => {
         "id, schedule, name, kind, scheduled_for, due, payload, retry, attempt, failures, \
-         node, epoch, coalesce(detail, '') AS detail"
+         node, epoch, coalesce(detail, '') AS detail, coalesce(version, 1) AS version"
     };
 }
 pub(super) use columns;
@@ -46,10 +46,11 @@ pub(super) fn timer(row: &Row, at: usize) -> Answer<Timer> {
         running: node
             .zip(epoch)
             .map(|(node, epoch)| Lease { node: node.into(), epoch: epoch.unsigned_abs() }),
+        version: row.try_get::<_, i32>(at + 13)?.unsigned_abs().into(),
     })
 }
 
-/// What the parameters `$1` to `$9` are as rows, `n`.
+/// Rows `n` of the parameters `$1` to `$9`.
 macro_rules! new_timers {
     () => {
         "unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[],
@@ -128,7 +129,8 @@ impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
 const INSERT: &str =
     insert_timers!("NOT EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = n.id)");
 
-/// What stands in the way of the timers of `$1` (ids), `$2` (names), `$3` and `$4` (occurrences).
+/// Finds what stands in the way of the timers of `$1` (ids), `$2` (names), `$3` and `$4`
+/// (occurrences).
 const IN_THE_WAY: &str = "
     SELECT id, NULL::text, NULL::uuid, NULL::timestamptz FROM tourbillon.timer WHERE id = ANY($1)
     UNION ALL
@@ -141,10 +143,10 @@ const IN_THE_WAY: &str = "
     UNION ALL
     SELECT timer, NULL, NULL, NULL FROM tourbillon.history WHERE timer = ANY($1)";
 
-/// How often an insert looks again for what was in its way and is gone.
+/// Number of times that an insert looks again for what was in its way and is gone.
 const ROUNDS: u32 = 5;
 
-/// As [`Store::insert`](crate::Store::insert).
+/// Inserts as [`Store::insert`](crate::Store::insert) does.
 pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answer<Vec<Inserted>> {
     let mut answers: Vec<Option<Inserted>> = vec![None; timers.len()];
     for _ in 0..ROUNDS {
@@ -176,7 +178,7 @@ pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answe
     Err(Failure::Other(StoreError::new(StoreErrorKind::Conflict, why)))
 }
 
-/// What is there in place of timers that were not inserted.
+/// Timers and records in place of those that were not inserted.
 #[derive(Default)]
 struct Others {
     ids: HashSet<TimerId>,
@@ -287,12 +289,15 @@ const CANCEL: &str = concat!(
 
 const RESCHEDULE: &str = "
     UPDATE tourbillon.timer
-    SET scheduled_for = $2, due = greatest($2, now()), payload = coalesce($3, payload)
+    SET scheduled_for = $2, due = greatest($2, now()), payload = coalesce($3, payload),
+        version = coalesce(version, 1) + 1
     WHERE id = $1 AND node IS NULL AND schedule IS NULL
+        AND ($4::int8 IS NULL OR coalesce(version, 1) = $4)
     RETURNING id";
 
-const STATE: &str =
-    "SELECT attempt, node IS NOT NULL, schedule IS NOT NULL FROM tourbillon.timer WHERE id = $1";
+const STATE: &str = "
+    SELECT attempt, node IS NOT NULL, schedule IS NOT NULL, coalesce(version, 1)
+    FROM tourbillon.timer WHERE id = $1";
 
 // The statements above have these numbers in them.
 const _: () = {
@@ -305,7 +310,7 @@ pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<Withdra
         if !session.write(CANCEL, &[&Id::from(id)]).await?.is_empty() {
             return Ok(Withdrawn::Done);
         }
-        if let Some(withdrawn) = state(session, id, false).await? {
+        if let Some(withdrawn) = state(session, id, false, None).await? {
             return Ok(withdrawn);
         }
     }
@@ -317,23 +322,35 @@ pub(super) async fn reschedule(
     id: TimerId,
     to: Time,
     payload: Option<&[u8]>,
+    expect: Option<u64>,
 ) -> Answer<Withdrawn> {
+    let version = expect.map(big);
     for _ in 0..ROUNDS {
-        if !session.write(RESCHEDULE, &[&Id::from(id), &Stamp(to), &payload]).await?.is_empty() {
+        let values: [&(dyn ToSql + Sync); 4] = [&Id::from(id), &Stamp(to), &payload, &version];
+        if !session.write(RESCHEDULE, &values).await?.is_empty() {
             return Ok(Withdrawn::Done);
         }
-        if let Some(withdrawn) = state(session, id, true).await? {
+        if let Some(withdrawn) = state(session, id, true, expect).await? {
             return Ok(withdrawn);
         }
     }
     Err(restless())
 }
 
-/// Why a timer was not taken back; `None` if there is no reason any more.
-async fn state(session: &mut Session, id: TimerId, is_own: bool) -> Answer<Option<Withdrawn>> {
+/// Returns why a timer was not taken back; `None` if there is no reason any more.
+async fn state(
+    session: &mut Session,
+    id: TimerId,
+    is_own: bool,
+    expect: Option<u64>,
+) -> Answer<Option<Withdrawn>> {
     let rows = session.read(STATE, &[&Id::from(id)]).await?;
     let Some(row) = rows.first() else { return Ok(Some(Withdrawn::Gone)) };
     let (is_running, is_of_schedule): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
+    let version = u64::from(row.try_get::<_, i32>(3)?.unsigned_abs());
+    if expect.is_some_and(|expect| expect != version) {
+        return Ok(Some(Withdrawn::Stale));
+    }
     if is_running {
         let attempt = row.try_get::<_, i32>(0)?.unsigned_abs();
         return Ok(Some(Withdrawn::Running { attempt }));

@@ -23,7 +23,7 @@ use super::address::{Encryption, Roots, Trust};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 
-/// What a server is told that the connection is for.
+/// Protocol that the client names to the server.
 const ALPN: &[u8] = b"postgresql";
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -222,8 +222,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
     }
 }
 
-/// What a certificate is hashed by to bind a login to it: by RFC 5929, what its signature hashes
-/// by, or SHA-256 in place of what is weaker. `None` for signatures that do not say it so.
+/// Returns the hash that binds a login to a certificate: by RFC 5929, that of its signature, or
+/// SHA-256 in place of a weaker one. `None` for signatures that do not name one.
 fn hash_of(certificate: &[u8]) -> Option<&'static Algorithm> {
     let (_, certificate, _) = element(certificate)?;
     let (_, _, after_content) = element(certificate)?;

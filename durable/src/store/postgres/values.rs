@@ -9,7 +9,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 use crate::id::{NodeId, ScheduleId, Shards, TimerId};
 use crate::time::Time;
 
-/// From the Unix epoch to PostgreSQL's, which is the year 2000.
+/// Time from the Unix epoch to PostgreSQL's, which is the year 2000.
 const EPOCH: i64 = 946_684_800_000_000;
 
 /// PostgreSQL's earliest time, from its epoch: 24 November 4714 before Christ.

@@ -41,9 +41,9 @@ pub fn insert(
 
 /// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
 ///
-/// What the caller writes in that transaction takes effect once, if it is rolled back unless the
-/// answer is [`Accepted`](Finished::Accepted): an attempt that is no longer this lease's has no
-/// effect then, and no other has that of this one.
+/// The caller's writes in that transaction take effect once, provided that it is rolled back unless
+/// the answer is [`Accepted`](Finished::Accepted): then an attempt that is no longer this lease's
+/// has no effect.
 ///
 /// The transaction locks the timer's row: end it soon, and keep the [`Fire`](crate::Fire) until
 /// then. One that is dropped or completed before is an end that waits for the row, and with it all

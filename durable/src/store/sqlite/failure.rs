@@ -4,7 +4,7 @@ use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::error::{StoreError, StoreErrorKind};
 
-/// Why there is no answer.
+/// Reason for which there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// SQLite's, before a commit.
@@ -38,7 +38,7 @@ impl From<Failure> for StoreError {
 }
 
 impl Failure {
-    /// Whether another connection would come to the same.
+    /// Returns whether another connection would come to the same.
     pub(super) fn spares_the_connection(&self) -> bool {
         match self {
             Self::Sqlite(error) | Self::Commit(error) => judge(error).1,
@@ -50,8 +50,8 @@ impl Failure {
 /// Another process writes.
 const BUSY: (StoreErrorKind, bool) = (StoreErrorKind::Unavailable, true);
 
-/// What a caller can do about an error that came before a commit, and whether the connection may be
-/// used again.
+/// Returns what a caller can do about an error that came before a commit, and whether the
+/// connection may be used again.
 fn judge(error: &Error) -> (StoreErrorKind, bool) {
     use StoreErrorKind::{Conflict, Invalid, Schema, Unavailable};
     let code = match error {

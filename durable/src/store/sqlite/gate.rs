@@ -16,7 +16,7 @@ pub(super) struct Gate {
 #[derive(Debug, Default)]
 struct Line {
     next: u64,
-    /// Who is in, and those who wait behind.
+    /// The caller that is in, and those that wait behind.
     places: VecDeque<u64>,
 }
 

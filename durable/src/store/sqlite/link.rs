@@ -15,15 +15,15 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 use crate::time::Time;
 
-/// How long a call waits for other connections of this process, and then for other processes.
+/// Time for which a call waits for other connections of this process, and then for other processes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// From one try to take the file's lock to the next. A busy process leaves little room between two
-/// of its transactions: SQLite's own pauses, of up to 100 ms, miss it.
+/// Time from one try to take the file's lock to the next. A busy process leaves little room between
+/// two of its transactions: SQLite's own pauses, of up to 100 ms, miss it.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// What every connection is set to: a commit is on the disk when it returns. On macOS that takes
-/// more than its `fsync`.
+/// Settings of every connection: a commit is on the disk when it returns. On macOS that takes more
+/// than its `fsync`.
 const SETTINGS: &str = "
     PRAGMA synchronous = FULL;
     PRAGMA fullfsync = ON;
@@ -33,7 +33,7 @@ const SETTINGS: &str = "
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 
-/// How many statements each connection keeps prepared: more than there are.
+/// Number of statements that each connection keeps prepared: more than there are.
 const STATEMENTS: usize = 100;
 
 /// A file, as the connections of one process share it.

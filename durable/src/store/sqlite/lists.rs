@@ -16,7 +16,7 @@ pub(super) const PRUNE: &str = "
         WHERE recorded < ?1 ORDER BY recorded, timer LIMIT ?2
     )";
 
-/// Whether a timer has a name of its own, or that of its schedule.
+/// Condition that a timer has a name of its own, or that of its schedule.
 const IS_NAMED: &str = "id IN (
     SELECT id FROM tourbillon_timer WHERE schedule IS NULL AND name IS NOT NULL AND name = ?
     UNION ALL

@@ -12,10 +12,10 @@ use crate::record::Reason;
 use crate::store::{Beat, Tended};
 use crate::time::Time;
 
-/// How many timers one call makes pending.
+/// Most timers that one call makes pending.
 const BATCH: i64 = 2_000;
 
-/// For how long the epoch of a dead node is kept.
+/// Time for which the epoch of a dead node is kept.
 const KEPT: Duration = Duration::from_secs(2 * 86_400);
 
 pub(super) const JOIN: &str = "
@@ -54,7 +54,7 @@ pub(super) const ORPHANS: &str = "
         LIMIT ?1
     )";
 
-/// What is pending again of schedules that were stopped while it ran.
+/// Timers that are pending again of schedules that were stopped while they ran.
 pub(super) const STOPPED: &str = "
     SELECT id, stopped FROM tourbillon_timer INDEXED BY tourbillon_timer_stopped
     WHERE stopped > 0 AND node IS NULL LIMIT ?";

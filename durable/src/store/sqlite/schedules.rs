@@ -27,7 +27,7 @@ pub(super) const UPCOMING: &str = concat!(
     WHERE enabled AND next <= ? ORDER BY next, id"
 );
 
-/// What is unfinished, and what waits in the queue.
+/// Counts of what is unfinished, and of what waits in the queue.
 pub(super) const OCCUPIED: &str = "
     SELECT count(*) FILTER (WHERE due < ?2 OR node IS NOT NULL),
         count(*) FILTER (WHERE due = ?2 AND node IS NULL)
@@ -59,11 +59,11 @@ pub(super) const OF_SCHEDULE: &str = concat!(
     " FROM tourbillon_timer WHERE schedule = ? ORDER BY scheduled_for"
 );
 
-/// What runs does not run again, however it ends.
+/// Marks running timers: they do not run again, however they end.
 pub(super) const STOP: &str =
     "UPDATE tourbillon_timer SET stopped = ?2 WHERE schedule = ?1 AND node IS NOT NULL";
 
-/// Whether an occurrence is a timer or recorded.
+/// Condition that an occurrence is a timer or recorded.
 pub(super) const IS_TAKEN: &str = "
     SELECT EXISTS (SELECT 1 FROM tourbillon_timer WHERE schedule = ?1 AND scheduled_for = ?2)
         OR EXISTS (SELECT 1 FROM tourbillon_history WHERE schedule = ?1 AND scheduled_for = ?2)";

@@ -24,7 +24,7 @@ pub(super) const INSERT: &str = "
 
 pub(super) const ENDED: &str = "SELECT EXISTS (SELECT 1 FROM tourbillon_history WHERE timer = ?)";
 
-/// By the index, however many are due later; those that run are passed over.
+/// Scans by the index, however many are due later; those that run are passed over.
 pub(super) const SCAN: &str = "
     SELECT due, id, kind FROM tourbillon_timer INDEXED BY tourbillon_timer_due
     WHERE due >= ?1 AND due <= ?2 AND node IS NULL AND stopped IS NULL ORDER BY due, id";
@@ -64,7 +64,7 @@ pub(super) const POSTPONE: &str =
 
 pub(super) const HAND_BACK: &str = fenced!("UPDATE tourbillon_timer SET node = NULL, epoch = NULL");
 
-/// Whether a record is of this attempt by this node.
+/// Condition that a record is of this attempt by this node.
 pub(super) const RECORDED: &str = "
     SELECT EXISTS (
         SELECT 1 FROM tourbillon_history WHERE timer = ?1 AND node = ?2 AND attempts = ?3
@@ -79,7 +79,8 @@ pub(super) const WITHDRAW: &str = "
 pub(super) const DELETE: &str = "DELETE FROM tourbillon_timer WHERE id = ?";
 
 pub(super) const RESCHEDULE: &str = "
-    UPDATE tourbillon_timer SET scheduled_for = ?2, due = ?3, payload = coalesce(?4, payload)
+    UPDATE tourbillon_timer SET scheduled_for = ?2, due = ?3, payload = coalesce(?4, payload),
+        version = version + 1
     WHERE id = ?1";
 
 pub(super) const GET: &str =
@@ -265,8 +266,10 @@ pub(super) fn reschedule(
     id: TimerId,
     to: Time,
     payload: Option<&[u8]>,
+    expect: Option<u64>,
 ) -> Answer<Withdrawn> {
     Ok(match get(connection, id)? {
+        Some(timer) if expect.is_some_and(|expect| expect != timer.version) => Withdrawn::Stale,
         Some(Timer { running: Some(_), attempt, .. }) => Withdrawn::Running { attempt },
         Some(timer) if timer.new.schedule.is_none() => {
             let values = params![Id::from(id), Stamp(to), Stamp(to.max(now)), payload];

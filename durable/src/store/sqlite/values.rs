@@ -76,7 +76,7 @@ pub(super) fn big(number: u64) -> i64 {
 macro_rules! timer_columns {
     () => {
         "id, schedule, name, kind, scheduled_for, due, payload, retry, attempt, failures, \
-         node, epoch, detail"
+         node, epoch, detail, version"
     };
 }
 pub(super) use timer_columns;
@@ -98,7 +98,7 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
         retry: row.get(7)?,
     };
     let (attempt, failures, detail) = (row.get(8)?, row.get(9)?, row.get(12)?);
-    Ok(Timer { new, attempt, failures, detail, running })
+    Ok(Timer { new, attempt, failures, detail, running, version: count(row, 13)? })
 }
 
 /// The columns of a schedule, as [`schedule`] reads them.
@@ -156,7 +156,7 @@ pub(super) fn outcome(row: &Row<'_>, column: usize) -> Result<Outcome> {
     known(row.get(column)?, column, Outcome::from_code)
 }
 
-/// What a later build may have written does not come back as something else.
+/// Reads a code. One that a later build may have written does not come back as something else.
 fn known<T>(code: i16, column: usize, from: impl Fn(i16) -> Option<T>) -> Result<T> {
     from(code).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, code.into()))
 }

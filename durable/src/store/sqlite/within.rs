@@ -35,9 +35,9 @@ pub fn insert(transaction: &Transaction<'_>, timers: &[NewTimer]) -> Result<Vec<
 
 /// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
 ///
-/// What the caller writes in that transaction takes effect once, if it is rolled back unless the
-/// answer is [`Accepted`](Finished::Accepted): an attempt that is no longer this lease's has no
-/// effect then, and no other has that of this one.
+/// The caller's writes in that transaction take effect once, provided that it is rolled back unless
+/// the answer is [`Accepted`](Finished::Accepted): then an attempt that is no longer this lease's
+/// has no effect.
 pub fn finish(transaction: &Transaction<'_>, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
     schema::check(transaction)?;
     Ok(timers::finish(transaction, link::wall_now(), lease, ends)?)

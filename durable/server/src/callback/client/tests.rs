@@ -47,6 +47,14 @@ fn get(url: &str) -> Request<Full<Bytes>> {
     Request::get(url).body(Full::default()).unwrap()
 }
 
+/// Why a receiver is to blame for there being no answer.
+fn failure(answer: Result<Answer, Lack>) -> String {
+    match answer.unwrap_err() {
+        Lack::Failure(why) => why,
+        lack => panic!("{lack:?}"),
+    }
+}
+
 #[tokio::test]
 async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
     let (url, connections) = receiver(async |mut stream: TcpStream| {
@@ -73,7 +81,7 @@ async fn what_is_not_allowed_gets_no_connection() {
     let (url, connections) = receiver(async |_| Ok(())).await;
     let named = url.replace("127.0.0.1", "localhost");
     for url in [&url, &named] {
-        let error = client("10.0.0.0/8").send(get(url), LONG).await.unwrap_err();
+        let error = failure(client("10.0.0.0/8").send(get(url), LONG).await);
         assert!(error.contains("is loopback"), "{error}");
     }
     assert_eq!(connections.load(SeqCst), 0);
@@ -137,7 +145,7 @@ async fn is_cut(answer: &'static str, dribble: bool) {
     .await;
     let mut noticed = noticed;
     let limit = Duration::from_millis(100);
-    let error = client("127.0.0.0/8").send(get(&url), limit).await.unwrap_err();
+    let error = failure(client("127.0.0.0/8").send(get(&url), limit).await);
     assert!(error.contains("within 100ms"), "{error}");
     noticed.recv().await.unwrap();
 }
@@ -189,8 +197,33 @@ async fn an_error_names_its_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let error = client("127.0.0.0/8").send(get(&url), LONG).await.unwrap_err();
+    let error = failure(client("127.0.0.0/8").send(get(&url), LONG).await);
     assert!(error.contains("refused"), "{error}");
+}
+
+#[test]
+fn a_shortage_is_found_however_deep_it_is() {
+    use rustix::io::Errno;
+    let of = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+    for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::ADDRNOTAVAIL] {
+        let within = io::Error::other(io::Error::other(of(errno)));
+        for error in [of(errno), within] {
+            let lack = Lack::of(&error);
+            assert!(matches!(lack, Lack::Shortage(_)), "{errno:?}: {lack:?}");
+        }
+    }
+    assert!(matches!(Lack::of(&io::Error::other(Shortage("threads"))), Lack::Shortage(_)));
+    for errno in [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NETUNREACH, Errno::ACCESS] {
+        assert!(matches!(Lack::of(&of(errno)), Lack::Failure(_)), "{errno:?}");
+    }
+}
+
+#[test]
+fn an_address_that_this_host_cannot_call_from_is_no_shortage() {
+    assert!(has_source("127.0.0.1:9".parse().unwrap()));
+    // An address of documentation bound to an interface that is not there.
+    let nowhere = std::net::SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 0, u32::MAX);
+    assert!(!has_source(nowhere.into()));
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn app(concurrent: u32) -> App {
 
 fn config(apps: &[(&str, App)]) -> Config {
     let apps = apps.iter().map(|(name, app)| ((*name).to_owned(), app.clone())).collect();
-    Config { apps, admin: Vec::new(), xtimer_zone: "UTC".to_owned() }
+    Config { apps, ..Config::default() }
 }
 
 fn service(apps: &[(&str, App)]) -> Arc<Service> {
@@ -105,9 +105,9 @@ fn service(apps: &[(&str, App)]) -> Arc<Service> {
     service
 }
 
-/// Makes a one-shot that is due now, of three attempts with next to no pause.
+/// Makes a one-shot that is due now, of three attempts with the shortest pause.
 async fn once(service: &Service, app: &str, key: &str, url: &str) {
-    let policy = RetryPolicy { attempts: 3, first: "1ms".to_owned(), longest: "1ms".to_owned() };
+    let policy = RetryPolicy { attempts: 3, first: "1s".to_owned(), longest: "1s".to_owned() };
     let stored = Stored {
         key: String::new(),
         definition: Definition {
@@ -117,6 +117,7 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
                 url: url.to_owned(),
                 headers: BTreeMap::new(),
                 body: "{{key}} {{attempt}}".to_owned(),
+                body_bytes: None,
                 timeout: Some("100s".to_owned()),
             },
             missed: None,
@@ -131,7 +132,7 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         xtimer: None,
     };
-    let pause = Duration::from_millis(1);
+    let pause = Duration::from_secs(1);
     let once = service.client.once(&model::kind(app), std::time::SystemTime::now());
     let once = once.name(model::name(app, key)).payload(serde_json::to_vec(&stored).unwrap());
     let once = once.retry(Retry { attempts: 3, first: pause, longest: pause });
@@ -285,5 +286,55 @@ async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
     let records = records(&service, 2).await;
     let strange = records.iter().find(|record| record.name.as_deref() == Some("a/strange"));
     assert!(strange.unwrap().detail.contains("not understood"));
+    service.stop().await;
+}
+
+/// Set in a process of its own, which has few descriptors.
+const STARVED: &str = "TOURBILLOND_TEST_STARVED";
+
+/// Takes all descriptors that there are.
+fn take_all() -> Vec<std::fs::File> {
+    std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
+}
+
+#[test]
+fn a_shortage_of_descriptors_postpones_and_counts_no_failure() {
+    if std::env::var_os(STARVED).is_some() {
+        return starved();
+    }
+    // In a process of its own, as a limit is the whole process's.
+    let own = std::env::current_exe().unwrap();
+    let name =
+        "callback::dispatch::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
+    let mut shell = std::process::Command::new("sh");
+    let script = "ulimit -n 256; exec \"$0\" --exact --nocapture --test-threads 1 \"$1\"";
+    let output = shell.args(["-c", script]).arg(own).arg(name).env(STARVED, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn starved() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    let by_name = receiver.url(1, "200").replace("127.0.0.1", "localhost");
+    let taken = take_all();
+    once(&service, "a", "address", &receiver.url(1, "200")).await;
+    once(&service, "a", "name", &by_name).await;
+    // Each is postponed again and again, more often than it may fail.
+    let mut attempts = Vec::new();
+    while attempts.len() < 2 || attempts.iter().any(|attempt| *attempt < 5) {
+        service.timer.sleep(Duration::from_millis(5)).await;
+        let timers = service.reader.timers(Filter::default()).await.unwrap();
+        assert_eq!(timers.len(), 2, "none is over");
+        assert!(timers.iter().all(|timer| timer.failures == 0 && timer.detail.is_empty()));
+        attempts = timers.iter().map(|timer| timer.attempt).collect();
+    }
+    drop(taken);
+    for _ in 0..2 {
+        receiver.next().await;
+    }
+    let records = records(&service, 2).await;
+    let is_done = |record: &Record| record.outcome == Outcome::Succeeded && record.failures == 0;
+    assert!(records.iter().all(is_done), "{records:?}");
     service.stop().await;
 }

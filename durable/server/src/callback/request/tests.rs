@@ -9,6 +9,7 @@ fn callback() -> Callback {
         url: "https://example.com/hook?a=b#part".into(),
         headers: BTreeMap::from([("X-Team".into(), "ops".into())]),
         body: r#"["{{app}}/{{ schedule }}","{{key}}",{{attempt}},"{{scheduled_for}}"]"#.into(),
+        body_bytes: None,
         timeout: None,
     }
 }
@@ -28,7 +29,7 @@ fn attempt() -> Attempt<'static> {
 fn built(callback: &Callback, secrets: &[&str]) -> Request<Full<Bytes>> {
     let secrets = secrets.iter().map(|secret| Secret((*secret).into())).collect::<Vec<_>>();
     let now = Timestamp::from_second(1_700_000_000).unwrap();
-    build(callback, &attempt(), &secrets, now).unwrap()
+    build(callback, None, &attempt(), &App { secrets, ..App::default() }, now).unwrap()
 }
 
 fn body(request: Request<Full<Bytes>>) -> String {

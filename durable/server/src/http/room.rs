@@ -1,0 +1,247 @@
+//! [`Room`]: how many clients may be connected, and who is cut when there is no room for another.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use crate::answers::Answers;
+
+/// Standing of a connection that may be cut where there is no room, those that are cut first at the
+/// beginning. A *stranger* was granted nothing yet.
+///
+/// A connection that is being answered is not cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// A stranger that is silent.
+    Silent,
+    /// A stranger whose request is not complete.
+    Begins,
+    /// Granted something, and silent.
+    Idle,
+    /// Does not read its answer.
+    Unread,
+    /// Granted something, and its request is not complete.
+    Continues,
+}
+
+/// Number of standings.
+const STANDINGS: usize = Standing::Continues as usize + 1;
+
+/// Room for connections, and for their answers.
+pub(super) struct Room {
+    places: Arc<Semaphore>,
+    answers: Arc<Answers>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Connections that may be cut, by standing; of those with the same, the one that has it
+    /// longest is cut first. A notified connection is cut.
+    open: [BTreeMap<(Instant, u64), Arc<Notify>>; STANDINGS],
+    /// True while a client waits for a place.
+    waits: bool,
+    /// Number of clients so far.
+    count: u64,
+}
+
+/// A client's place. Dropped, there is room for another.
+pub(super) struct Seat {
+    room: Arc<Room>,
+    number: u64,
+    stands: Option<(Standing, Instant)>,
+    cut: Arc<Notify>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Room {
+    pub(super) fn new(places: usize, answers: Arc<Answers>) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(places));
+        Arc::new(Self { places, answers, state: Mutex::default() })
+    }
+
+    /// Waits for a place for a client, and has another cut if there is none.
+    ///
+    /// One client waits at a time.
+    pub(super) async fn seat(self: &Arc<Self>) -> Seat {
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                self.make_room();
+                let place = Arc::clone(&self.places).acquire_owned().await;
+                place.expect("it is never closed")
+            }
+        };
+        let mut state = self.lock();
+        state.waits = false;
+        state.count += 1;
+        let number = state.count;
+        drop(state);
+        let cut = Arc::new(Notify::new());
+        Seat { room: Arc::clone(self), number, stands: None, cut, _place: place }
+    }
+
+    /// Cuts the first that may be cut, now or once there is one.
+    pub(super) fn make_room(&self) {
+        let mut state = self.lock();
+        state.waits = !state.cut_first(0..STANDINGS);
+    }
+
+    /// Returns whether no place is left.
+    pub(super) fn is_full(&self) -> bool {
+        self.places.available_permits() == 0
+    }
+
+    /// Cuts clients that do not read for as long as memory for answers is waited for.
+    pub(super) async fn relieve(&self) {
+        loop {
+            self.answers.short().await;
+            self.free_memory();
+        }
+    }
+
+    /// Cuts who has not read for longest, if memory for answers is waited for. The next is cut once
+    /// that one has gone.
+    fn free_memory(&self) {
+        if self.answers.are_short() {
+            self.lock().cut_first(Standing::Unread as usize..Standing::Unread as usize + 1);
+        }
+    }
+
+    /// Waits until `places` clients have gone, which are all.
+    pub(super) async fn empty(&self, places: usize) {
+        let all = u32::try_from(places).unwrap_or(u32::MAX);
+        let _ = self.places.acquire_many(all).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Cuts the first of those that stand so; `false` if there is none.
+    fn cut_first(&mut self, standings: std::ops::Range<usize>) -> bool {
+        let first = self.open[standings].iter_mut().find_map(BTreeMap::pop_first);
+        first.inspect(|(_, cut)| cut.notify_one()).is_some()
+    }
+}
+
+impl Seat {
+    /// Returns what notifies that the client is to be cut.
+    pub(super) fn cut(&self) -> Arc<Notify> {
+        Arc::clone(&self.cut)
+    }
+
+    /// The client stands so, since then; `None` if it must not be cut.
+    pub(super) fn stands(&mut self, now: Option<(Standing, Instant)>) {
+        if now == self.stands {
+            return;
+        }
+        let mut state = self.room.lock();
+        if let Some((standing, since)) = self.stands.take() {
+            state.open[standing as usize].remove(&(since, self.number));
+        }
+        self.stands = now;
+        let Some((standing, since)) = now else { return };
+        state.open[standing as usize].insert((since, self.number), Arc::clone(&self.cut));
+        if state.waits {
+            state.waits = !state.cut_first(0..STANDINGS);
+        }
+        drop(state);
+        if standing == Standing::Unread {
+            self.room.free_memory();
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.stands(None);
+        self.room.free_memory();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn is_cut(seat: &Seat) -> bool {
+        pin!(seat.cut.notified()).now_or_never().is_some()
+    }
+
+    #[test]
+    fn who_was_granted_least_and_is_longest_so_is_cut_first() {
+        use Standing::{Begins, Continues, Idle, Silent, Unread};
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let order = [
+            (Silent, at(5)),
+            (Silent, at(6)),
+            (Begins, at(1)),
+            (Idle, at(2)),
+            (Idle, at(3)),
+            (Unread, at(0)),
+            (Continues, at(0)),
+        ];
+        let room = Room::new(order.len() + 1, Answers::new(1));
+        let mut seats: Vec<_> = order.iter().map(|_| room.seat().now_or_never().unwrap()).collect();
+        let mut answered = room.seat().now_or_never().unwrap();
+        answered.stands(Some((Silent, start)));
+        answered.stands(None);
+        for (seat, stands) in seats.iter_mut().zip(order).rev() {
+            seat.stands(Some(stands));
+        }
+        assert!(room.is_full());
+        for (place, stands) in order.iter().enumerate() {
+            room.make_room();
+            assert!(is_cut(&seats[place]), "{stands:?}");
+            assert!(!seats.iter().any(is_cut) && !is_cut(&answered));
+        }
+        // The next that may be cut is.
+        room.make_room();
+        answered.stands(Some((Continues, at(9))));
+        assert!(is_cut(&answered));
+    }
+
+    #[test]
+    fn who_waits_is_seated_once_another_has_gone() {
+        let room = Room::new(1, Answers::new(1));
+        let mut first = room.seat().now_or_never().unwrap();
+        let mut waits = pin!(room.seat());
+        assert!(waits.as_mut().now_or_never().is_none());
+        assert!(!is_cut(&first));
+        first.stands(Some((Standing::Silent, Instant::now())));
+        assert!(is_cut(&first));
+        drop(first);
+        let mut second = waits.now_or_never().unwrap();
+        second.stands(Some((Standing::Silent, Instant::now())));
+        assert!(!is_cut(&second), "nobody waits");
+    }
+
+    #[test]
+    fn who_does_not_read_is_cut_while_memory_is_waited_for() {
+        let answers = Answers::new(10);
+        let room = Room::new(9, Arc::clone(&answers));
+        let mut seats: Vec<_> = (0..2).map(|_| room.seat().now_or_never().unwrap()).collect();
+        let start = Instant::now();
+        let held = answers.hold(10).now_or_never().unwrap();
+        seats[0].stands(Some((Standing::Unread, start)));
+        assert!(!is_cut(&seats[0]));
+        let mut waits = pin!(answers.hold(1));
+        assert!(waits.as_mut().now_or_never().is_none());
+        seats[1].stands(Some((Standing::Unread, start + Duration::from_millis(1))));
+        assert!(is_cut(&seats[0]) && !is_cut(&seats[1]));
+        seats.remove(0);
+        assert!(is_cut(&seats[0]), "the next, as there is still no memory");
+        drop(held);
+        assert!(waits.now_or_never().is_some());
+    }
+}

@@ -1,0 +1,179 @@
+//! [`Header`]: a header of a callback, and what of it is shown.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use url::Url;
+use utoipa::ToSchema;
+
+use super::Callback;
+
+/// Text in place of a value that is not shown. It is no value itself, as that is visible ASCII.
+pub const MASK: &str = "••••••••";
+
+/// Parts of the names of headers whose values are not shown.
+const PARTS: [&str; 9] = [
+    "apikey",
+    "authorization",
+    "cookie",
+    "credential",
+    "passwd",
+    "password",
+    "secret",
+    "signature",
+    "token",
+];
+
+/// Whole words of such names, between `-`, `_` and `.`.
+const WORDS: [&str; 8] = ["auth", "bearer", "jwt", "key", "pass", "pwd", "session", "sid"];
+
+/// Value of a callback's header.
+#[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum Header {
+    /// A value that is sent as it is. Answers have `••••••••` in place of one that lets somebody
+    /// in: of `Authorization`, `Cookie`, `X-Api-Key` and what is named like them. Sent back, it
+    /// stands for the value which the same header of the same key has, as long as scheme, host
+    /// and port of the URL are the same.
+    Value(String),
+    /// The value of a secret of the app's configuration, which is put in when the request is sent.
+    Secret {
+        /// Name of the secret.
+        secret: String,
+    },
+}
+
+impl Header {
+    fn is_mask(&self) -> bool {
+        matches!(self, Self::Value(value) if value == MASK)
+    }
+}
+
+impl From<&str> for Header {
+    fn from(value: &str) -> Self {
+        Self::Value(value.to_owned())
+    }
+}
+
+impl From<String> for Header {
+    fn from(value: String) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl fmt::Debug for Header {
+    /// Without a value: only the name says whether it may be shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(_) => f.write_str("Value(..)"),
+            Self::Secret { secret } => f.debug_struct("Secret").field("secret", secret).finish(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Header {
+    /// Reads by hand, as an error of serde's own for an enum without a tag names no field.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Header;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string, or `{\"secret\": NAME}`")
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<Header, E> {
+                Ok(value.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+                let mut name = None;
+                while let Some(field) = map.next_key::<String>()? {
+                    if field != "secret" || name.is_some() {
+                        return Err(A::Error::unknown_field(&field, &["secret"]));
+                    }
+                    name = Some(map.next_value()?);
+                }
+                let secret = name.ok_or_else(|| A::Error::missing_field("secret"))?;
+                Ok(Header::Secret { secret })
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// Returns whether the value of a header with this name is not shown.
+pub fn is_sensitive(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    PARTS.iter().any(|part| name.contains(part))
+        || name.split(['-', '_', '.']).any(|word| WORDS.contains(&word))
+}
+
+impl Callback {
+    /// Returns it as it is shown: with [`MASK`] in place of each value that lets somebody in.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let mut shown = self.clone();
+        for (name, value) in &mut shown.headers {
+            if is_sensitive(name) && matches!(value, Header::Value(_)) {
+                *value = MASK.into();
+            }
+        }
+        shown
+    }
+
+    /// Puts the values of `old` in place of masks.
+    ///
+    /// # Errors
+    ///
+    /// Each header that `old` does not have, or has for another scheme, host or port: a value that
+    /// somebody may not see is not sent elsewhere by them.
+    pub(crate) fn keep(&mut self, old: Option<&Self>) -> Result<(), Vec<(String, String)>> {
+        let origin = |callback: &Self| Url::parse(&callback.url).ok().map(|url| url.origin());
+        let is_same = old.is_some_and(|old| origin(old) == origin(self));
+        let none = BTreeMap::new();
+        let there = old.map_or(&none, |old| &old.headers);
+        let mut faults = Vec::new();
+        for (name, value) in self.headers.iter_mut().filter(|(_, value)| value.is_mask()) {
+            let mut found = there.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+            let why = match found.next() {
+                Some((_, old)) if is_same => {
+                    *value = old.clone();
+                    continue;
+                }
+                Some(_) => {
+                    "is kept only for the scheme, host and port that it was given for: give it anew"
+                }
+                None => "has no value yet that could be kept: give one",
+            };
+            faults.push((format!("callback.headers.{name}"), why.to_owned()));
+        }
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_a_string_or_names_a_secret() {
+        let read = |text: &str| serde_json::from_str::<Header>(text).map_err(|e| e.to_string());
+        assert_eq!(read("\"a {{b}}\""), Ok("a {{b}}".into()));
+        let named = Header::Secret { secret: "a".to_owned() };
+        assert_eq!(read(r#"{"secret": "a"}"#), Ok(named.clone()));
+        assert_eq!(serde_json::to_string(&named).unwrap(), r#"{"secret":"a"}"#);
+        for wrong in ["{}", "7", "null", r#"{"secret": 7}"#, r#"{"secret": "a", "b": "c"}"#] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn debugging_shows_no_value() {
+        assert_eq!(format!("{:?}", Header::from("hunter2")), "Value(..)");
+    }
+}

@@ -1,0 +1,304 @@
+//! Requests that name another host, or come from another site's page.
+
+use std::net::IpAddr;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use serde_json::{Value, json};
+use tourbillon::Timer;
+use tourbillon_durable::store::Memory;
+use tourbillond::api::Reached;
+use tourbillond::config::Config;
+use tower::ServiceExt as _;
+
+use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one, open};
+
+/// A service that is known by `hosts` too.
+fn known_by(hosts: &[&str]) -> Api {
+    let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
+    Api::with(Box::new(Memory::new(&Timer::global())), Config { hosts, ..open() })
+}
+
+/// Sends a request with these headers, that came to this address.
+async fn ask(api: &Api, method: &Method, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Body::empty()).unwrap();
+    request.extensions_mut().insert(Reached("10.1.2.3".parse::<IpAddr>().unwrap()));
+    api.send(request).await
+}
+
+async fn get(api: &Api, path: &str, headers: &[(&str, &str)]) -> u16 {
+    ask(api, &Method::GET, path, headers).await.status.as_u16()
+}
+
+async fn post(api: &Api, path: &str, headers: &[(&str, &str)]) -> u16 {
+    ask(api, &Method::POST, path, headers).await.status.as_u16()
+}
+
+/// Every kind of path: the page, its files, the API, XTimer's, what machines ask for, and none.
+const PATHS: [&str; 9] = [
+    "/",
+    "/assets/app.js",
+    "/v1/openapi.json",
+    "/v1/apps",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/api/timer/v1/defs?app=default",
+    "/nothing",
+];
+
+#[tokio::test]
+async fn only_requests_that_name_this_service_are_answered() {
+    let api = known_by(&["timers.example.com", "*.corp.example", "other.example:8443"]);
+    for host in [
+        "localhost",
+        "localhost:8321",
+        "LocalHost.:1",
+        "127.0.0.1",
+        "127.0.0.1:9",
+        "127.9.9.9",
+        "[::1]:8321",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0:8321",
+        "10.1.2.3:8321",
+        "[::ffff:10.1.2.3]:8321",
+        "timers.example.com",
+        "Timers.Example.Com.:8321",
+        "one.corp.example",
+        "a.b.corp.example:80",
+        "other.example:8443",
+    ] {
+        assert_eq!(get(&api, "/v1/apps", &[("host", host)]).await, 200, "{host}");
+    }
+    for host in [
+        "rebound.example",
+        "rebound.example:8321",
+        "localhost.example",
+        "127.0.0.1.example",
+        "evil-timers.example.com",
+        "timers.example.com.evil.example",
+        "corp.example",
+        "other.example",
+        "10.1.2.4",
+        "128.0.0.1",
+        "[::2]",
+        "user@localhost",
+        "localhost/",
+        "localhost#",
+        "localhost\\evil.example",
+        "loc\talhost",
+        "localhost:port",
+        "[::1",
+        ":8321",
+        "",
+    ] {
+        for path in PATHS {
+            assert_eq!(get(&api, path, &[("host", host)]).await, 421, "{host} {path}");
+        }
+        assert_eq!(post(&api, &one("a/fire"), &[("host", host)]).await, 421, "{host}");
+    }
+    let refused = ask(&api, &Method::GET, "/v1/apps", &[("host", "rebound.example")]).await;
+    assert!(refused.expect(421)["detail"].as_str().unwrap().contains("`hosts`"));
+}
+
+#[tokio::test]
+async fn the_target_of_a_request_counts_as_much_as_its_host() {
+    let api = Api::new();
+    let host = [("host", "localhost")];
+    assert_eq!(get(&api, "http://127.0.0.1:8321/v1/apps", &host).await, 200);
+    assert_eq!(get(&api, "http://rebound.example/v1/apps", &host).await, 421);
+}
+
+#[tokio::test]
+async fn a_request_has_one_host() {
+    let api = Api::new();
+    let routes = tourbillond::api::router(api.service.clone());
+    for path in PATHS {
+        let none = Request::get(path).body(Body::empty()).unwrap();
+        assert_eq!(routes.clone().oneshot(none).await.unwrap().status(), 400, "{path}");
+        for other in ["localhost", "rebound.example"] {
+            let two = [("host", "localhost"), ("host", other)];
+            assert_eq!(get(&api, path, &two).await, 400, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn hosts_are_read_again_with_the_rest() {
+    let api = Api::new();
+    let host = [("host", "timers.example.com")];
+    assert_eq!(get(&api, "/v1/apps", &host).await, 421);
+    let hosts = vec!["timers.example.com".parse().unwrap()];
+    api.service.reload(Config { hosts, ..open() });
+    assert_eq!(get(&api, "/v1/apps", &host).await, 200);
+}
+
+#[tokio::test]
+async fn a_foreign_page_gets_nothing_but_public_files() {
+    let api = known_by(&["timers.example.com", "proxy.example:8443"]);
+    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
+    let own: [&[(&str, &str)]; 9] = [
+        &[],
+        &[("sec-fetch-site", "none")],
+        &[("sec-fetch-site", "same-origin"), ("origin", "http://localhost:8321")],
+        &[("origin", "http://localhost:8321")],
+        &[("origin", "HTTP://LOCALHOST:8321")],
+        &[("origin", "http://timers.example.com")],
+        &[("origin", "https://timers.example.com")],
+        &[("origin", "https://timers.example.com:443")],
+        &[("origin", "https://proxy.example:8443")],
+    ];
+    let foreign: [&[(&str, &str)]; 13] = [
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[("sec-fetch-site", "anything")],
+        &[("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-origin"), ("origin", "http://evil.example")],
+        &[("origin", "http://localhost:8321"), ("origin", "http://evil.example")],
+        &[("origin", "http://evil.example")],
+        &[("origin", "null")],
+        &[("origin", "")],
+        &[("origin", "http://localhost:3000")],
+        &[("origin", "http://127.0.0.1:8321")],
+        &[("origin", "http://timers.example.com:3000")],
+        &[("origin", "https://proxy.example")],
+    ];
+    let host = [("host", "localhost:8321")];
+    let disable = one("a/disable");
+    for headers in own {
+        let headers = [&host, headers].concat();
+        assert_eq!(get(&api, "/v1/apps", &headers).await, 200, "{headers:?}");
+        assert_eq!(post(&api, &disable, &headers).await, 200, "{headers:?}");
+    }
+    for headers in foreign {
+        let headers = [&host, headers].concat();
+        for path in PATHS {
+            let is_public = matches!(path, "/" | "/assets/app.js" | "/v1/openapi.json");
+            let status = if is_public { 200 } else { 403 };
+            assert_eq!(get(&api, path, &headers).await, status, "{path} {headers:?}");
+        }
+        for verb in ["enable", "disable", "fire"] {
+            assert_eq!(post(&api, &one(&format!("a/{verb}")), &headers).await, 403, "{headers:?}");
+        }
+        for (method, path) in [
+            (Method::POST, "/"),
+            (Method::POST, "/v1/openapi.json"),
+            (Method::OPTIONS, SCHEDULES),
+            (Method::DELETE, &one("a")),
+            (Method::POST, "/v1/apps/default/runs/7/retry"),
+            (Method::POST, "/api/timer/v1/def"),
+            (Method::POST, "/api/timer/v1/enable"),
+        ] {
+            let answer = ask(&api, &method, path, &headers).await;
+            let is_xtimer = path.starts_with("/api/");
+            assert_eq!(answer.body["code"] == -1, is_xtimer, "{}", answer.body);
+            assert_eq!(answer.status, 403, "{method} {path} {headers:?}");
+        }
+    }
+    assert_eq!(api.get(&one("a")).await.expect(200)["state"], "disabled");
+}
+
+#[tokio::test]
+async fn the_page_is_own_on_the_default_port_too() {
+    let api = Api::new();
+    for (origin, status) in [
+        ("http://localhost", 200),
+        ("https://localhost", 200),
+        ("http://localhost:80", 200),
+        ("http://localhost:8321", 403),
+    ] {
+        let headers = [("host", "localhost"), ("origin", origin)];
+        assert_eq!(get(&api, "/v1/apps", &headers).await, status, "{origin}");
+    }
+}
+
+/// What a form of any page can say that its body is.
+const FORMS: [&str; 3] =
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"];
+
+#[tokio::test]
+async fn what_a_form_can_send_is_refused_on_every_route() {
+    let api = Api::new();
+    api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
+    let timer = json!({
+        "app": "default", "name": "a", "creator": "b", "status": 2, "cron": "* * * * *",
+        "notifyHTTPParam": { "method": "POST", "url": "https://hooks.example.com/x" }
+    });
+    let id = json!({ "id": 7 });
+    let body = definition(nightly());
+    for (path, body) in [
+        (SCHEDULES, body.to_string()),
+        ("/v1/preview", json!({ "when": nightly() }).to_string()),
+        ("/api/timer/v1/def", timer.to_string()),
+        ("/api/timer/v1/enable", id.to_string()),
+        ("/api/timer/v1/unable", id.to_string()),
+        (&one("a/enable"), String::new()),
+        (&one("a/disable"), String::new()),
+        (&one("a/fire"), String::new()),
+        (&one("a/fire"), "x=".to_owned()),
+        ("/v1/apps/default/runs/7/retry", String::new()),
+    ] {
+        for kind in FORMS {
+            let request = Request::post(path).header("content-type", kind);
+            let request = request.body(Body::from(body.clone())).unwrap();
+            assert_eq!(api.send(request).await.status, 415, "{path} {kind}");
+        }
+        if !body.is_empty() && !path.starts_with("/api/") {
+            let request = Request::post(path).body(Body::from(body)).unwrap();
+            assert_eq!(api.send(request).await.status, 415, "{path} without a type");
+        }
+    }
+    assert_eq!(api.get(&one("a")).await.expect(200)["state"], "enabled");
+    let xtimers = api.get("/api/timer/v1/defs?app=default").await.expect(200);
+    assert_eq!(xtimers["total"], 0);
+}
+
+#[tokio::test]
+async fn xtimers_client_says_nothing_of_its_body_and_no_page_can_do_as_it_does() {
+    let api = Api::new();
+    let timer = json!({
+        "app": "default", "name": "a", "creator": "b", "status": 1, "cron": "* * * * *",
+        "notifyHTTPParam": { "method": "POST", "url": "https://hooks.example.com/x" }
+    });
+    let send = async |method: &Method, path: &str, body: &Value, headers: &[(&str, &str)]| {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        api.send(request.body(Body::from(body.to_string())).unwrap()).await
+    };
+    let def = "/api/timer/v1/def";
+    let id = send(&Method::POST, def, &timer, &[]).await.expect(200)["id"].clone();
+    let by_id = json!({ "id": id });
+    for (method, path, body) in [
+        (Method::POST, def, &timer),
+        (Method::PATCH, def, &by_id),
+        (Method::DELETE, def, &by_id),
+        (Method::POST, "/api/timer/v1/enable", &by_id),
+        (Method::POST, "/api/timer/v1/unable", &by_id),
+    ] {
+        for foreign in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            let answer = send(&method, path, body, &[foreign]).await;
+            assert_eq!(answer.expect(403)["code"], -1, "{method} {path} {foreign:?}");
+        }
+        let answer = send(&method, path, body, &[("host", "rebound.example")]).await;
+        assert_eq!(answer.expect(421)["code"], -1, "{method} {path}");
+        for kind in FORMS.into_iter().chain(["", "application/octet-stream"]) {
+            let answer = send(&method, path, body, &[("content-type", kind)]).await;
+            assert_eq!(answer.expect(415)["code"], -1, "{method} {path} {kind}");
+        }
+    }
+    let all = api.get("/api/timer/v1/defs?app=default").await.expect(200);
+    assert_eq!((&all["total"], &all["data"][0]["status"]), (&json!(1), &json!(1)), "{all}");
+    let enabled = send(&Method::POST, "/api/timer/v1/enable", &by_id, &[]).await;
+    assert_eq!(enabled.expect(200)["code"], 0);
+}
