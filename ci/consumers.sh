@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs crates that nobody here wrote over our timers, and executors whose loop turns them by hand;
-# see consumers/. Prints which versions were run. With the name of a package there, that one.
+# see integration/. Prints which versions were run. With the name of a package there, that one.
 . "$(dirname "$0")/lib.sh"
 limit_runs 300
-cd consumers
+cd integration
 
 for consumer in ${1:-hyper quinn tower executors}; do
     say "$consumer"

@@ -276,11 +276,11 @@ pub mod design {
     //! The design: how the crate works, and why to trust it.
     #[doc = include_str!("../ARCHITECTURE.md")]
     pub mod architecture {}
-    #[doc = include_str!("../HAZARDS.md")]
+    #[doc = include_str!("../docs/HAZARDS.md")]
     pub mod hazards {}
-    #[doc = include_str!("../PLATFORMS.md")]
+    #[doc = include_str!("../docs/PLATFORMS.md")]
     pub mod platforms {}
-    #[doc = include_str!("../PROOF.md")]
+    #[doc = include_str!("../docs/PROOF.md")]
     pub mod proof {}
     #[doc = include_str!("driver/PROTOCOL.md")]
     pub mod protocol {}

@@ -213,7 +213,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillon-durable",
-        folder: "durable/src/",
+        folder: "crates/durable/src/",
         roots: &["lib.rs"],
         layers: &[],
         upward: &[],
@@ -227,7 +227,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillond",
-        folder: "durable/server/src/",
+        folder: "crates/tourbillond/src/",
         roots: &["lib.rs", "main.rs", "bin/tourbillonctl.rs"],
         layers: &[],
         upward: &[],
@@ -237,7 +237,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillon-durable-harness",
-        folder: "durable/harness/src/",
+        folder: "crates/durable-harness/src/",
         roots: &["lib.rs", "main.rs"],
         layers: &[],
         upward: &[],
