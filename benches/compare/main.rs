@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p tourbillon-benches --bench compare` measures every row, `-- PART` those whose
 //! names contain `PART`, `-- --svg FILE` draws the ratios as well, and `-- --growth FILE` how costs
-//! grow. `-- --quick` measures smaller masses, and processes of their own once. It reads `/proc`, so
-//! it needs Linux.
+//! grow. `-- --quick` measures smaller masses, and processes of their own once. It reads `/proc`,
+//! so it needs Linux.
 
 #[path = "../common/mod.rs"]
 mod common;
