@@ -277,7 +277,8 @@ fn own_timer() -> io::Result<tourbillon::Timer> {
         let name = "tourbillon-durable-timer";
         tourbillon::Timer::builder().thread_name(name).shards(1).clock(clock).build()
     };
-    builder(tourbillon::ClockKind::Boottime).or_else(|_| builder(tourbillon::ClockKind::Monotonic))
+    builder(tourbillon::timer::ClockKind::Boottime)
+        .or_else(|_| builder(tourbillon::timer::ClockKind::Monotonic))
 }
 
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {

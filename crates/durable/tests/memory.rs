@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::Store;
 use tourbillon_durable::store::Memory;
 use tourbillon_durable::store::conformance::Rig;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use backon::{ConstantBuilder, ExponentialBuilder, FuturesTimerSleeper, Retryable, Sleeper};
 use pollster::block_on;
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 const DELAY: Duration = Duration::from_millis(20);
 

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use compio::net::UdpSocket;
 use compio::runtime::Runtime;
-use tourbillon::{Driver, Timer};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
 
 /// Runs `future`; returns how many timers the wheels fired meanwhile as well.
 fn block_on<F: Future>(runtime: &Runtime, driver: &mut Driver, future: F) -> (F::Output, usize) {

@@ -11,7 +11,8 @@ use std::{io, thread};
 
 use async_executor::LocalExecutor;
 use polling::{Event, Events, Poller};
-use tourbillon::{Driver, Timer};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
 
 /// Ends the poller's wait.
 struct Notify(Arc<Poller>);

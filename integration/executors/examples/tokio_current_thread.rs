@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
-use tourbillon::{Driver, Timer};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
 
 /// Turns for ever, and counts what that fires.
 async fn turn(driver: &mut Driver, unpark: &Notify, fired: &Cell<usize>) {

@@ -17,7 +17,8 @@ use hyper::{Request, Response, client, server};
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::{TcpListener, TcpStream};
 use smol_hyper::rt::{FuturesIo, SmolExecutor};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 const LIMIT: Duration = Duration::from_millis(100);
 const HOUR: Duration = Duration::from_secs(3600);

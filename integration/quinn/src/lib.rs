@@ -21,8 +21,9 @@ use quinn::{
     AsyncTimer, AsyncUdpSocket, ClientConfig, Connection, ConnectionError, Endpoint,
     EndpointConfig, Runtime, ServerConfig, SmolRuntime, TransportConfig, UdpPoller,
 };
+use tourbillon::Timer;
 use tourbillon::quinn_0_11::WithTimer;
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 /// Which datagrams are lost: none at 0, all at 1, every third at 3.
 #[derive(Debug, Default)]

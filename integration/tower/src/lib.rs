@@ -12,7 +12,8 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tourbillon::tower_service_0_3::{TimeoutLayer, TimeoutOrElseLayer};
-use tourbillon::{Elapsed, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Elapsed, Timer};
 use tower::retry::Policy;
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 

@@ -20,8 +20,10 @@ use cortex_m_rt::entry;
 use critical_section::Mutex;
 use embedded_hal_async::delay::DelayNs as _;
 use futures_util::{StreamExt as _, stream};
+use tourbillon::driver::Driver;
+use tourbillon::queue::DelayQueue;
 use tourbillon::time::Instant;
-use tourbillon::{DelayQueue, Driver, Sleep, StreamExt as _, Timer};
+use tourbillon::{Sleep, StreamExt as _, Timer};
 
 use board::{HEAP, print};
 
@@ -235,8 +237,8 @@ fn ticks_of_others_are_exchanged(_: &mut Driver) {
 
 #[cfg(target_has_atomic = "ptr")]
 fn callbacks_are_called_by_the_loop_until_they_are_cancelled(driver: &mut Driver) {
-    let every = tourbillon::call_every(ms(2), || add_one(&CALLS));
-    let once = tourbillon::call_after(ms(3), || add_one(&CALLS));
+    let every = tourbillon::interval_at(now() + ms(2), ms(2)).call(|| add_one(&CALLS));
+    let once = tourbillon::sleep(ms(3)).call(|| add_one(&CALLS));
     run(driver, tourbillon::sleep(ms(9)));
     assert_eq!(read(&CALLS), 4 + 1);
     assert!(!once.cancel() && every.cancel_and_wait());

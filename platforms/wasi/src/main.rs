@@ -18,7 +18,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::future::join;
-use tourbillon::{Driver, Timer};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
 
 const STDIN: wasi::Fd = 0;
 const SILENCE: Duration = Duration::from_millis(300);

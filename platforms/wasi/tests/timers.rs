@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use tourbillon::Timer;
 use tourbillon::time::{Duration, Instant};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

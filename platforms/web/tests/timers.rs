@@ -12,10 +12,11 @@ use aws_smithy_async::time::TimeSource;
 use futures_util::future::{self, Either};
 use futures_util::stream::{self, StreamExt as _};
 use tourbillon::cron::{Cron, Schedule as _};
+use tourbillon::queue::DelayQueue;
 use tourbillon::time::{Duration, Instant, SystemTime};
-use tourbillon::{
-    ClockKind, DelayQueue, FutureExt as _, Sleep, StreamExt as _, Timer, VirtualClock,
-};
+use tourbillon::timer::ClockKind;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{FutureExt as _, Sleep, StreamExt as _, Timer};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::wasm_bindgen_test;
@@ -208,7 +209,7 @@ async fn timeouts_intervals_queues_and_streams_work() {
     assert_eq!(throttled, [0, 1, 2]);
 
     let target = SystemTime::now() + ms(5);
-    tourbillon::sleep_until_wall(target).await;
+    tourbillon::wall::sleep_until_wall(target).await;
     assert!(SystemTime::now() >= target);
     assert!(Timer::builder().clock(ClockKind::Boottime).build().is_err());
 }
@@ -232,7 +233,7 @@ async fn schedules_and_the_timers_of_other_crates_work() {
 async fn calls_are_made_from_the_event_loop() {
     let called = Arc::new(AtomicBool::new(false));
     let call = Arc::clone(&called);
-    tourbillon::call_after(ms(2), move || call.store(true, Ordering::Relaxed)).detach();
+    tourbillon::sleep(ms(2)).call(move || call.store(true, Ordering::Relaxed)).detach();
     while !called.load(Ordering::Relaxed) {
         js_sleep(1).await;
     }
@@ -271,7 +272,7 @@ async fn a_call_that_traps_ends_no_other_timer_and_is_counted() {
                 _ => {}
             }
         };
-        timer.call_after(ms(5), call).detach();
+        timer.sleep(ms(5)).call(call).detach();
     }
     let mut hour = timer.sleep(HOUR);
     assert!(is_pending(&mut hour).await);

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_core::Stream as _;
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 use super::{Keeper, NOTICE, Next, Options, Shared, Stopping, begin, call};
 use crate::client::{self, Ran, Wanted};

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream as _;
-use tourbillon::VirtualClock;
+use tourbillon::virtual_time::VirtualClock;
 
 use super::faulty::{Fault, Faulty, bury, nobody_is_dead};
 use super::model::Model;

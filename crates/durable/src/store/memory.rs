@@ -33,7 +33,8 @@ impl Memory {
     /// # Examples
     ///
     /// ```
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     /// use tourbillon_durable::store::{Memory, Store};
     ///
     /// let clock = VirtualClock::new();

@@ -7,7 +7,8 @@ mod processes;
 use std::time::Duration;
 
 use folder::Folder;
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::Store;
 use tourbillon_durable::store::Sqlite;
 use tourbillon_durable::store::conformance::Rig;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::store::{
     Advance, End, How, Memory, NewTimer, Scan, Sqlite, Store, Timer as Row,
 };

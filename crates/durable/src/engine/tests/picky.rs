@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tourbillon::VirtualClock;
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
