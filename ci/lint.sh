@@ -14,6 +14,7 @@ cargo clippy --quiet --package xtask --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings
+cargo clippy --quiet --all-targets --manifest-path crates/futures-timer/Cargo.toml -- -D warnings
 cargo clippy --quiet --all-targets --package tourbillon-benches --package 'consumer-*' -- \
     -D warnings
 # With the profile `test`, the library as its tests have it, and none of the other tests.
