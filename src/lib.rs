@@ -188,6 +188,8 @@ mod handle;
 mod interval;
 #[cfg(feature = "metrics-0_24")]
 pub mod metrics_0_24;
+#[cfg(all(test, tourbillon_model))]
+mod models;
 pub mod queue;
 // Nothing but documentation.
 #[cfg(doc)]
