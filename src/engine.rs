@@ -5,12 +5,7 @@ mod alarm;
 mod calls;
 mod driven_by;
 mod entry;
-#[cfg(all(test, tourbillon_model))]
-#[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules use part of it"))]
-pub(crate) mod harness;
 mod histogram;
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
-mod models;
 mod occupancy;
 #[cfg_attr(
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
@@ -18,8 +13,6 @@ mod occupancy;
 )]
 #[cfg(not(target_os = "none"))]
 mod parker;
-#[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
-mod schedules;
 mod self_wait;
 mod shard;
 mod stats;
@@ -478,6 +471,12 @@ impl Engine {
         occupied.filter_map(|index| self.shards[index].lock().exact_earliest()).min()
     }
 
+    /// Holds a shard's lock until the result is dropped.
+    #[cfg(all(test, tourbillon_model))]
+    pub(crate) fn hold(&self, shard: usize) -> impl Sized + '_ {
+        self.shards[shard].lock()
+    }
+
     /// Counts a park that has ended.
     pub(crate) fn count_wakeup(&self) {
         // ORDERING: Relaxed; a statistic.
@@ -532,8 +531,8 @@ impl Engine {
     pub(crate) fn announce(&self, deadline: Tick, earliest: Earliest) -> Remaining {
         let notify = match earliest {
             Earliest::First | Earliest::Lowered => self.alarm.pull_forward(deadline),
-            // Another insert lowered the shard's earliest deadline at least this far, and told
-            // the driver or is about to; unless there is none to be told.
+            // Another insert lowered the shard's earliest deadline at least this far, and has
+            // notified the driver or is about to, if there is one.
             Earliest::Kept => self.alarm.start_if_absent(),
         };
         self.act_on(notify)

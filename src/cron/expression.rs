@@ -44,7 +44,7 @@ const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
 
 /// A [`Schedule`] from a cron expression and the name of a time zone.
 ///
-/// The expression has five fields, as in crontab(5), or six, of which the first is the second:
+/// The expression has five fields, as in crontab(5), or six, the first being the second:
 ///
 /// | field | values |
 /// |---|---|
@@ -62,8 +62,8 @@ const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
 ///
 /// `@every 90s`, or `@every 1h30m`, is Go cron's: it occurs that long after the time that is asked
 /// about, rounded down to a whole second. So a stream counts from when it was made, and then from
-/// one occurrence to the next, whatever the clock of the zone shows. To go on where another process
-/// stopped, [restart](super::Ticks::restart) it from the last run.
+/// one occurrence to the next, whatever the clock of the zone shows. To continue where another
+/// process stopped, [restart](super::Ticks::restart) it from the last run.
 ///
 /// If both fields for days are restricted, a day must match one of them. If one of them begins with
 /// `*`, as `*/2` does, a day must match both. That too is as in crontab(5).

@@ -97,6 +97,7 @@ pub const CRATES: &[Crate] = &[
         roots: &["lib.rs"],
         layers: &[
             "lib",
+            "models",
             "compat",
             "metrics_0_24",
             "traits",

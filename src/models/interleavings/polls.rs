@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use loom::sync::Arc;
 
-use super::super::harness::{Harness, Signal, at, callback, poll, poll_with};
 use super::check;
+use crate::models::harness::{Harness, Signal, at, callback, poll, poll_with};
 use crate::sync::refuse_threads;
 
 /// It is not in the wheel, though its waker is the same and a driver is parked for another timer,

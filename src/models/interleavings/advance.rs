@@ -6,8 +6,8 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::harness::{Signal, at, block_on, callback, poll, poll_with};
 use super::check;
+use crate::models::harness::{Signal, at, block_on, callback, poll, poll_with};
 use crate::sleep::Sleep;
 use crate::sync::set_thread_index;
 use crate::timer::Builder;

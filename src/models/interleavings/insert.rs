@@ -1,13 +1,12 @@
 //! An insert, or a reset to earlier, and a driver that is about to park, or is not there yet.
 
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
 use loom::thread;
 
-use super::super::harness::{Harness, Signal, at, block_on, poll};
 use super::{check, clock, sleeper};
+use crate::models::harness::{Harness, Signal, at, block_on, poll};
 use crate::sync::set_thread_index;
 use crate::timer::Tolerance;
 
@@ -44,10 +43,9 @@ fn two_inserts(harness: &Harness, shards: [usize; 2], deadlines: [u64; 2]) {
     assert_eq!(poll(&mut mine, &signal), Poll::Ready(()));
     assert_eq!(poll(&mut theirs, &their_signal), Poll::Ready(()));
     assert_eq!((signal.wakes(), their_signal.wakes()), (1, 1));
-    let counters = &harness.timer.engine().counters;
-    // ORDERING: outside the model. One park is ended by the clock, and one by each unpark.
-    let wakeups = counters.wakeups.load(Ordering::SeqCst);
-    assert!(wakeups <= counters.unparks.load(Ordering::SeqCst) + 1, "woken needlessly");
+    // One park is ended by the clock, and one by each unpark.
+    let stats = harness.timer.stats();
+    assert!(stats.driver_wakeups <= stats.unparks + 1, "woken needlessly");
 }
 
 /// The first insert of all starts the driver; a later deadline in the same shard leaves that to

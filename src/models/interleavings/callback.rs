@@ -6,10 +6,10 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::harness::{Harness, Signal, at};
 use super::{check, clock};
 use crate::MissedTickBehavior;
 use crate::callback::Callback;
+use crate::models::harness::{Harness, Signal, at};
 use crate::sync::StdArc;
 use crate::timer::Builder;
 use crate::timer::Timer;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
-use super::{DrivenBy, DriverThread, Engine, Shard};
 use crate::clock::{Clock, VirtualTime};
+use crate::engine::{DrivenBy, DriverThread, Engine};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
-use crate::sync::{Arc, Condvar, LockGuard, Mutex, StdArc, lock, wait};
+use crate::sync::{Arc, Condvar, Mutex, StdArc, lock, wait};
 use crate::tick::Tick;
 use crate::timer::Timer;
 use crate::tolerance::Tolerance;
@@ -70,8 +70,8 @@ impl Harness {
     }
 
     /// See [`ClockMover::hold`].
-    pub(crate) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
-        self.timer.engine().shards[shard].lock()
+    pub(crate) fn hold(&self, shard: usize) -> impl Sized + '_ {
+        self.timer.engine().hold(shard)
     }
 
     /// Suspends the machine until that time: the clock runs on, but no park ends by it.
@@ -95,8 +95,8 @@ pub(crate) struct ClockMover {
 impl ClockMover {
     /// Holds the lock of a shard until dropped. Nobody finds a lock taken whose holder does not
     /// wait for anything under it: loom does not switch threads as a lock is released.
-    pub(crate) fn hold(&self, shard: usize) -> LockGuard<'_, Shard> {
-        self.engine.shards[shard].lock()
+    pub(crate) fn hold(&self, shard: usize) -> impl Sized + '_ {
+        self.engine.hold(shard)
     }
 
     pub(crate) fn advance(&self, nanos: u64) {

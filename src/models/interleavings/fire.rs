@@ -5,9 +5,9 @@ use std::task::Poll;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::harness::{Harness, Signal, at, block_on, callback, poll, poll_with};
 use super::{check, check_with, clock};
 use crate::handle::EngineRef;
+use crate::models::harness::{Harness, Signal, at, block_on, callback, poll, poll_with};
 use crate::sleep::Sleep;
 use crate::sync::naps;
 
@@ -207,7 +207,7 @@ fn a_turn_in_parts_races_the_end_of_a_block() {
     });
 }
 
-/// A slot is emptied of which little is due, and more is to be filed again than a turn may, so the
+/// A slot is emptied, with little due in it and more to be filed again than a turn may, so the
 /// lock is released in the middle: there a timer of that slot goes and another comes. Oracle: the
 /// others are woken exactly once, and not before their time; deadlock.
 #[test]

@@ -10,9 +10,9 @@ use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::sync::{Arc, Mutex};
 use shuttle::thread;
 
-use super::harness::{Harness, Signal, at, block_on, poll};
 use crate::clock::VirtualTime;
 use crate::handle::EngineRef;
+use crate::models::harness::{Harness, Signal, at, block_on, poll};
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, set_thread_index};
 

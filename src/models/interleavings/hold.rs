@@ -7,9 +7,9 @@ use std::time::Duration;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::super::harness::{Signal, at, block_on};
 use super::advance::virtual_timer;
 use super::check;
+use crate::models::harness::{Signal, at, block_on};
 
 /// Opened once, by another thread.
 #[derive(Default)]

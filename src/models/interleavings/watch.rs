@@ -6,9 +6,9 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::harness::{Harness, Signal, at, callback, poll, waker};
 use super::check;
 use crate::clock::{Need, Registration, Steps, Watch};
+use crate::models::harness::{Harness, Signal, at, callback, poll, waker};
 use crate::sync::{StdArc, refuse_threads};
 
 /// Either the waker is in before the step and is woken, or it comes later and sees the clock after
@@ -33,7 +33,7 @@ fn a_step_races_a_new_waiter() {
     });
 }
 
-/// There will be no more notices. Oracle: deadlock, of one who was said to be told.
+/// There will be no more notices. Oracle: deadlock, of a waiter that counts on a notice.
 #[test]
 fn the_end_of_notices_races_a_new_waiter() {
     check(|| {

@@ -1,4 +1,4 @@
-//! Loom models of the engine: every interleaving of a few operations, up to a number of
+//! Loom models: every interleaving of a few operations, up to a number of
 //! preemptions.
 //!
 //! The bound of each is two, or what `LOOM_MAX_PREEMPTIONS` says, or none (`ci/loom.sh`); of those
@@ -16,13 +16,59 @@
 //!
 //! Which model has which two operations meet. What a sleep does, and what drives it:
 //!
-//! | | a turn fires | the driver parks | it starts | the last handle goes, it ends | a turn by hand | a virtual clock moves |
-//! |---|---|---|---|---|---|---|
-//! | arm | `slot_reuse_wakes_the_new_tenant_only`, `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm`, `a_turn_that_files_again_in_parts_races_drop_and_arm` | `insert_races_park`, `a_rearm_from_another_shard_races_park`, `insert_races_park_beside_a_far_shard`, `an_insert_into_an_idle_shard_races_park`, `an_insert_races_the_last_fire_of_its_shard`, `an_insert_relies_on_a_shard_left_by_a_cancel`, `an_insert_that_finds_its_shard_taken_goes_next_door` | `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver` | `arm_races_close`, `arm_races_close_on_two_shards`, `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`, `rearm_after_cancel_beside_a_close`, `rearm_after_cancel_and_a_close_in_the_middle_of_a_scan` | `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`, `turn_races_an_earlier_remote_insert_on_two_shards`, `turns_cut_short_race_remote_insert`, `turns_cut_short_begin_with_another_shard`, `a_turn_that_sets_the_bell_races_remote_insert` | `advance_races_arm`, `advance_races_arm_on_two_shards`, `advance_races_two_arms`, `advance_races_rearm_from_another_shard`, `advances_race_arm`, `jump_races_arm_and_turn`, `advance_races_turn` |
-//! | poll again | `new_waker_races_fire`, `second_poll_races_fire`, `chunks_are_freed_beside_a_sleep_that_is_polled` | the same | `a_driver_that_could_not_be_started_is_tried_for_again` | (1) | (2) | `advance_races_new_waker` |
-//! | reset to later | `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline` | (3) | (1) | (1) | (2) | `advance_races_reset_to_later` |
-//! | reset to earlier | `fire_races_reset_to_earlier` | `reset_to_earlier_races_park`, `reset_to_earlier_races_park_beside_a_far_shard`, `less_tolerance_races_park`, `a_smaller_share_races_park` | (1) | `reset_to_earlier_races_close` | `turn_races_a_remote_reset_to_earlier` | `advance_races_reset` |
-//! | drop | `fire_races_drop`, `fire_races_cancel`, `a_turn_in_parts_races_drop_and_arm`, `a_turn_in_parts_races_the_end_of_a_block` | (3), except for the last | (3) | `last_cancel_races_close`, `last_cancel_calls_the_hook_beside_a_close` | (2) | `advance_races_drop` |
+//! - **arm**
+//!   - a turn fires: `slot_reuse_wakes_the_new_tenant_only`,
+//!     `a_batch_is_woken_while_its_entries_are_reused`, `a_turn_in_parts_races_drop_and_arm`,
+//!     `a_turn_that_files_again_in_parts_races_drop_and_arm`
+//!   - the driver parks: `insert_races_park`, `a_rearm_from_another_shard_races_park`,
+//!     `insert_races_park_beside_a_far_shard`, `an_insert_into_an_idle_shard_races_park`,
+//!     `an_insert_races_the_last_fire_of_its_shard`,
+//!     `an_insert_relies_on_a_shard_left_by_a_cancel`,
+//!     `an_insert_that_finds_its_shard_taken_goes_next_door`
+//!   - it starts: `first_inserts_start_the_driver`, `first_inserts_of_two_shards_start_the_driver`
+//!   - the last handle goes, it ends: `arm_races_close`, `arm_races_close_on_two_shards`,
+//!     `rearm_after_cancel_races_close`, `rearm_after_cancel_races_close_on_two_shards`,
+//!     `rearm_after_cancel_beside_a_close`,
+//!     `rearm_after_cancel_and_a_close_in_the_middle_of_a_scan`
+//!   - a turn by hand: `turn_races_remote_insert`, `turn_races_an_earlier_remote_insert`,
+//!     `turn_races_an_earlier_remote_insert_on_two_shards`, `turns_cut_short_race_remote_insert`,
+//!     `turns_cut_short_begin_with_another_shard`, `a_turn_that_sets_the_bell_races_remote_insert`
+//!   - a virtual clock moves: `advance_races_arm`, `advance_races_arm_on_two_shards`,
+//!     `advance_races_two_arms`, `advance_races_rearm_from_another_shard`, `advances_race_arm`,
+//!     `jump_races_arm_and_turn`, `advance_races_turn`
+//! - **poll again**
+//!   - a turn fires: `new_waker_races_fire`, `second_poll_races_fire`,
+//!     `chunks_are_freed_beside_a_sleep_that_is_polled`
+//!   - the driver parks: the same
+//!   - it starts: `a_driver_that_could_not_be_started_is_tried_for_again`
+//!   - the last handle goes, it ends: (1)
+//!   - a turn by hand: (2)
+//!   - a virtual clock moves: `advance_races_new_waker`
+//! - **reset to later**
+//!   - a turn fires: `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline`
+//!   - the driver parks: (3)
+//!   - it starts: (1)
+//!   - the last handle goes, it ends: (1)
+//!   - a turn by hand: (2)
+//!   - a virtual clock moves: `advance_races_reset_to_later`
+//! - **reset to earlier**
+//!   - a turn fires: `fire_races_reset_to_earlier`
+//!   - the driver parks: `reset_to_earlier_races_park`,
+//!     `reset_to_earlier_races_park_beside_a_far_shard`, `less_tolerance_races_park`,
+//!     `a_smaller_share_races_park`
+//!   - it starts: (1)
+//!   - the last handle goes, it ends: `reset_to_earlier_races_close`
+//!   - a turn by hand: `turn_races_a_remote_reset_to_earlier`
+//!   - a virtual clock moves: `advance_races_reset`
+//! - **drop**
+//!   - a turn fires: `fire_races_drop`, `fire_races_cancel`, `a_turn_in_parts_races_drop_and_arm`,
+//!     `a_turn_in_parts_races_the_end_of_a_block`
+//!   - the driver parks: (3), except for the last
+//!   - it starts: (3)
+//!   - the last handle goes, it ends: `last_cancel_races_close`,
+//!     `last_cancel_calls_the_hook_beside_a_close`
+//!   - a turn by hand: (2)
+//!   - a virtual clock moves: `advance_races_drop`
 //!
 //! 1. An entry is queued all the while, so the driver runs and does not end; what closing and
 //!    starting touch, this does not. That it is so for a reset, `reset_to_earlier_races_close` has.
@@ -44,9 +90,9 @@
 //! clocks by each other's wakers in `wakers_of_two_clocks_advance_each_other`; a jump and a turn in
 //! `jump_races_arm_and_turn`, a jump and an advance in `jump_races_advance`; a turn and a clock
 //! that moves, which fires as well, in `advance_races_turn`. The wall goes with the clock:
-//! `suspends_add_up`. What moves a clock by itself, and what holds it, is in `models/hold.rs`; no
-//! wait there has a limit, so loom has all of it. Other turns do not meet: a driver thread is one,
-//! and a [`Driver`](crate::driver::Driver) is borrowed for it.
+//! `suspends_add_up`. What moves a clock by itself, and what holds it, is in
+//! `interleavings/hold.rs`; no wait there has a limit, so loom has all of it. Other turns do
+//! not meet: a driver thread is one, and a [`Driver`](crate::driver::Driver) is borrowed for it.
 //!
 //! A driver does more than scan and park: it naps where passes crowd
 //! (`a_driver_whose_passes_crowd_naps`), and has itself called at a resume (`resumes_race_park`).
@@ -59,7 +105,7 @@
 //! and `advance_races_call`.
 //!
 //! A poll that follows on other changes of the same sleep races nobody, but relies on what the
-//! entry carries from one to the next: `models/polls.rs`, and
+//! entry carries from one to the next: `interleavings/polls.rs`, and
 //! `a_loop_that_does_not_turn_is_not_trusted`.
 //!
 //! Two timers share wakers and threads, and nothing of the engine:
@@ -84,7 +130,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
-use super::harness::{Harness, Signal, at, block_on};
+use crate::models::harness::{Harness, Signal, at, block_on};
 use crate::sync::set_thread_index;
 
 /// Explores a model, to the bound that the environment says, and says how many executions it took.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::super::Engine;
-use super::super::harness::{Signal, at, block_on, poll};
 use super::check;
 use crate::clock::{Clock, VirtualTime};
 use crate::driver::{Budget, Driver};
+use crate::engine::Engine;
 use crate::handle::EngineRef;
+use crate::models::harness::{Signal, at, block_on, poll};
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, set_thread_index, times_given_way};
 use crate::timer::Builder;

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use loom::thread;
 
-use super::super::harness::{Harness, Signal, at, block_on, poll};
 use super::{check, check_with, clock, sleeper};
+use crate::models::harness::{Harness, Signal, at, block_on, poll};
 use crate::sync::set_thread_index;
 
 /// The driver ends with the last armed sleep of a timer without handles. Oracle: deadlock.
