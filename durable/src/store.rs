@@ -56,6 +56,8 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod memory;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod migration;
 mod overview;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use tourbillon_durable::store::postgres::SCHEMA;
-use tourbillon_durable::store::{Filter, Postgres, Store};
+use tourbillon_durable::store::{Postgres, Store};
 use tourbillon_durable::{StoreError, StoreErrorKind};
 
 use crate::cluster::Database;
@@ -60,41 +60,4 @@ fn a_further_connection_makes_no_tables() {
     let store = database.connect();
     database.client().batch_execute("DROP SCHEMA tourbillon CASCADE").unwrap();
     assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
-}
-
-/// What a build writes that knows the first version only.
-const OLD: &str = "
-    INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard, payload, retry, attempt)
-    VALUES (gen_random_uuid(), 'mail', now(), now(), 0, 'a', '3,0,0', 1);
-    INSERT INTO tourbillon.history
-        (timer, kind, scheduled_for, attempts, failures, outcome, reason, detail, recorded)
-    VALUES (gen_random_uuid(), 'mail', now(), 1, 1, 2, 1, 'rain', now())";
-
-#[test]
-fn tables_of_the_first_version_are_taken_forward_and_an_old_build_goes_on() {
-    let database = Database::new();
-    let mut client = database.client();
-    let found = "CREATE SCHEMA tourbillon;
-        CREATE TABLE tourbillon.version (
-            the boolean PRIMARY KEY DEFAULT true CHECK (the),
-            version integer NOT NULL,
-            oldest integer NOT NULL
-        );
-        INSERT INTO tourbillon.version (version, oldest) VALUES (1, 1)";
-    client.batch_execute(found).unwrap();
-    client.batch_execute(include_str!("../../src/store/postgres/1.sql")).unwrap();
-    client.batch_execute(OLD).unwrap();
-    let mut store = database.connect();
-    client.batch_execute(OLD).unwrap();
-
-    let lease = crate::join(&mut store);
-    let timers = store.timers(&Filter::default()).unwrap();
-    let mut ids: Vec<_> = timers.iter().map(|timer| timer.new.id).collect();
-    ids.sort();
-    let claimed = store.claim(lease, &ids).unwrap().timers;
-    assert_eq!(claimed.len(), 2);
-    assert!(claimed.iter().all(|timer| timer.attempt == 2 && timer.detail.is_empty()));
-    let records = store.records(&Filter::default()).unwrap();
-    assert_eq!(records.len(), 2);
-    assert!(records.iter().all(|record| record.detail == "rain" && record.payload.is_none()));
 }

@@ -139,39 +139,3 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     transaction.commit().unwrap();
     assert_eq!(store.records(&Filter::default()).unwrap().len(), 1);
 }
-
-/// What a build writes that knows the first version only.
-const OLD: &str = "
-    INSERT INTO tourbillon_timer (id, kind, scheduled_for, due, payload, retry, attempt)
-    VALUES (randomblob(16), 'mail', 1, 1, x'01', '3,0,0', 1);
-    INSERT INTO tourbillon_history
-        (recorded, timer, kind, scheduled_for, attempts, failures, outcome, reason, detail)
-    VALUES (1, randomblob(16), 'mail', 1, 1, 1, 2, 1, 'rain')";
-
-#[test]
-fn tables_of_the_first_version_are_taken_forward_and_an_old_build_goes_on() {
-    let folder = Folder::new();
-    let db = Connection::open(folder.file()).unwrap();
-    let found = "CREATE TABLE tourbillon_schema (
-            the INTEGER PRIMARY KEY CHECK (the = 1),
-            version INTEGER NOT NULL,
-            oldest INTEGER NOT NULL
-        ) STRICT;
-        INSERT INTO tourbillon_schema VALUES (1, 1, 1)";
-    db.execute_batch(found).unwrap();
-    db.execute_batch(include_str!("../../src/store/sqlite/1.sql")).unwrap();
-    db.execute_batch(OLD).unwrap();
-    let mut store = Sqlite::open(folder.file()).unwrap();
-    db.execute_batch(OLD).unwrap();
-
-    let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
-    let timers = store.timers(&Filter::default()).unwrap();
-    let mut ids: Vec<TimerId> = timers.iter().map(|timer| timer.new.id).collect();
-    ids.sort();
-    let claimed = store.claim(lease, &ids).unwrap().timers;
-    assert_eq!(claimed.len(), 2);
-    assert!(claimed.iter().all(|timer| timer.attempt == 2 && timer.detail.is_empty()));
-    let records = store.records(&Filter::default()).unwrap();
-    assert_eq!(records.len(), 2);
-    assert!(records.iter().all(|record| record.detail == "rain" && record.payload.is_none()));
-}
