@@ -4,9 +4,10 @@ use std::time::Duration;
 
 /// The policy for missed occurrences.
 ///
-/// A poll of [`Ticks`](super::Ticks) finds an occurrence *missed* if the next one is due too, or if it is more
-/// than a minute late (see [`Ticks::on_time_within`](super::Ticks::on_time_within)). That happens if the task was busy, the
-/// machine was suspended, or the wall clock was set forward.
+/// A poll of [`Ticks`](super::Ticks) finds an occurrence *missed* if the next one is due too, or
+/// if it is more than a minute late (see
+/// [`Ticks::on_time_within`](super::Ticks::on_time_within)). That happens if the task was busy,
+/// the machine was suspended, or the wall clock was set forward.
 ///
 /// # Examples
 ///
@@ -58,9 +59,9 @@ impl Missed {
     /// Returns whether an occurrence runs that is due and that `later` others follow which were
     /// found due with it.
     ///
-    /// `age` is the time since it was due. `is_newest_on_time` says whether the newest of those that
-    /// were found is late by no more than the span that counts as on time: that one was not missed,
-    /// and runs with every policy.
+    /// `age` is the time since it was due. `is_newest_on_time` says whether the newest of those
+    /// that were found is late by no more than the span that counts as on time: that one was not
+    /// missed, and runs with every policy.
     ///
     /// [`Ticks`](super::Ticks) asks this for each occurrence. A program that keeps its occurrences
     /// elsewhere can ask it too, and gets the same rule.

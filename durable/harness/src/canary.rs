@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tourbillon_durable::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Scan, ScheduleRow, Store,
-    Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
+    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, RecordQuery, Scan, ScheduleQuery,
+    ScheduleRow, Store, Tended, Timer, TimerQuery, Upcoming, Waiting, Window, Withdrawn,
 };
 use tourbillon_durable::{Lease, Record, Shards, StoreError, Time, TimerId};
 
@@ -132,8 +132,7 @@ impl Tap {
 
     /// Ends the attempt that runs, without a check of the fence.
     fn finish_any(&mut self, lease: Lease, end: &End) -> Result<Finished> {
-        let filter = Filter { timer: Some(end.timer), ..Filter::default() };
-        let running = self.store().timers(&filter)?.pop();
+        let running = self.store().timers(&TimerQuery::new().timer(end.timer))?.pop();
         let running = running.and_then(|timer| Some((timer.running?, timer.attempt)));
         let (lease, attempt) = running.unwrap_or((lease, end.attempt));
         let end = End { attempt, ..end.clone() };
@@ -176,7 +175,7 @@ impl Store for Tap {
         }
         *unnoticed += 1;
         let now = self.store.now()?;
-        Ok(Some(Beat { lease, now, nodes: vec![(lease.node, now)] }))
+        Ok(Some(Beat::new(lease, now, vec![(lease.node, now)])))
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
@@ -268,16 +267,16 @@ impl Store for Tap {
         self.store().find(name)
     }
 
-    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
-        self.store().timers(filter)
+    fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>> {
+        self.store().timers(query)
     }
 
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
         self.store().schedule(name)
     }
 
-    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.store().schedules(filter)
+    fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>> {
+        self.store().schedules(query)
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
@@ -296,8 +295,8 @@ impl Store for Tap {
         self.store().occur(occur)
     }
 
-    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
-        self.store().records(filter)
+    fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {
+        self.store().records(query)
     }
 
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {

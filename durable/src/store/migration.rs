@@ -10,7 +10,7 @@ use crate::error::{StoreError, StoreErrorKind};
 pub(super) struct Migration {
     /// Version of the tables after the step, from 1.
     pub(super) version: u32,
-    /// Version of the oldest build that works with them.
+    /// Version of the oldest build that works with the tables after the step.
     pub(super) oldest: u32,
     /// Statements of the step.
     pub(super) sql: &'static str,

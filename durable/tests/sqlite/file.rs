@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, TransactionBehavior};
 use tourbillon_durable::store::sqlite::{finish, insert};
-use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, NewTimer, Sqlite, Store};
+use tourbillon_durable::store::{
+    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery,
+};
 use tourbillon_durable::{Lease, NodeId, Outcome, StoreErrorKind, TimerId};
 
 use super::folder::Folder;
@@ -15,16 +17,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// A timer that is due at once.
 pub(crate) fn timer() -> NewTimer {
     let now = SystemTime::now().into();
-    NewTimer {
-        id: TimerId::new(now),
-        schedule: None,
-        name: None,
-        kind: "mail".to_owned(),
-        scheduled_for: now,
-        due: now,
-        payload: Vec::new(),
-        retry: String::new(),
-    }
+    NewTimer::new(TimerId::new(now), "mail", now)
 }
 
 fn kind<T: std::fmt::Debug>(answer: Result<T, tourbillon_durable::StoreError>) -> StoreErrorKind {
@@ -43,7 +36,7 @@ fn tables_of_a_later_version_are_refused_if_they_say_so() {
     assert_eq!(kind(Sqlite::open(folder.file())), StoreErrorKind::Schema);
     assert_eq!(kind(store.connect().map(drop)), StoreErrorKind::Schema);
     assert_eq!(kind(store.insert(&[timer()])), StoreErrorKind::Schema);
-    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
     assert_eq!(db.query_row("SELECT version FROM tourbillon_schema", (), |row| row.get(0)), Ok(9));
 }
 
@@ -87,7 +80,7 @@ fn a_reader_waits_for_no_writer() {
     let mut other = Connection::open(folder.file()).unwrap();
     let held = other.transaction_with_behavior(TransactionBehavior::Exclusive).unwrap();
     held.execute("DELETE FROM tourbillon_timer", ()).unwrap();
-    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
 }
 
 #[test]
@@ -105,7 +98,7 @@ fn a_timer_is_made_with_the_callers_transaction_or_not_at_all() {
         } else {
             transaction.rollback().unwrap();
         }
-        assert_eq!(store.timers(&Filter::default()).unwrap().len(), expected);
+        assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), expected);
     }
 }
 
@@ -137,5 +130,5 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     let ends = ends.map(|end| End { attempt: 2, ..end });
     assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
     transaction.commit().unwrap();
-    assert_eq!(store.records(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use metrics::{counter, histogram};
 use tourbillon::Timer;
 use tourbillon_durable::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan,
-    ScheduleRow, Tended, Timer as TimerRow, Upcoming, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
+    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan,
+    ScheduleQuery, ScheduleRow, Tended, Timer as TimerRow, TimerQuery, Upcoming, Window, Withdrawn,
 };
 use tourbillon_durable::{Lease, Record, Shards, Store, Time, TimerId};
 
@@ -73,14 +73,14 @@ impl Store for Timed {
             expect: Option<u64>
         ) -> Withdrawn;
         fn find(name: &str) -> Option<TimerRow>;
-        fn timers(filter: &Filter) -> Vec<TimerRow>;
+        fn timers(query: &TimerQuery) -> Vec<TimerRow>;
         fn schedule(name: &str) -> (Time, Option<ScheduleRow>);
-        fn schedules(filter: &Filter) -> Vec<ScheduleRow>;
+        fn schedules(query: &ScheduleQuery) -> Vec<ScheduleRow>;
         fn upcoming(ahead: Duration, shards: Shards, limit: u32) -> Upcoming;
         fn change(change: &Change<'_>) -> Changed;
         fn advance(advance: &Advance<'_>) -> Advanced;
         fn occur(occur: &Occur<'_>) -> Occurred;
-        fn records(filter: &Filter) -> Vec<Record>;
+        fn records(query: &RecordQuery) -> Vec<Record>;
         fn overview(of: &OverviewOf) -> Overview;
         fn prune(before: Time, limit: u32) -> u64;
     }

@@ -9,9 +9,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Memory,
-    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan, ScheduleRow, Store,
-    Tended, Timer, Upcoming, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Memory, NewTimer,
+    NodeInfo, Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan, ScheduleQuery,
+    ScheduleRow, Store, Tended, Timer, TimerQuery, Upcoming, Window, Withdrawn,
 };
 use crate::time::Time;
 
@@ -86,13 +86,13 @@ impl Store for Picky {
         fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
         fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
         fn find(&mut self, name: &str) -> Result<Option<Timer>>;
-        fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
+        fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>>;
         fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;
-        fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>>;
+        fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>>;
         fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming>;
         fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
         fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
-        fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
+        fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>>;
         fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
     }
 }

@@ -16,8 +16,11 @@ CREATE TABLE tourbillon.timer (
     kind text NOT NULL,
     scheduled_for timestamptz NOT NULL,
     shard smallint NOT NULL,
-    retry text NOT NULL,
-    payload bytea NOT NULL,
+    retry_attempts integer NOT NULL DEFAULT 10 CHECK (retry_attempts >= 0),
+    retry_first interval NOT NULL DEFAULT '1 second' CHECK (retry_first >= '0'),
+    retry_longest interval NOT NULL DEFAULT '5 minutes' CHECK (retry_longest >= '0'),
+    has_queue boolean NOT NULL DEFAULT false,
+    payload bytea NOT NULL DEFAULT '',
     due timestamptz NOT NULL,
     failures integer NOT NULL DEFAULT 0,
     attempt integer NOT NULL DEFAULT 0,
@@ -77,8 +80,8 @@ CREATE TABLE tourbillon.identity (
     seen timestamptz NOT NULL
 );
 
--- One record a timer, and one an occurrence, by constraint. Of a dead timer `payload` and `retry` are
--- kept: it takes them to run it again.
+-- One record a timer, and one an occurrence, by constraint. Of a dead timer `payload` and
+-- `retry_...` are kept: it takes them to run it again.
 CREATE TABLE tourbillon.history (
     timer uuid PRIMARY KEY,
     schedule uuid,
@@ -93,7 +96,9 @@ CREATE TABLE tourbillon.history (
     node uuid,
     recorded timestamptz NOT NULL,
     payload bytea,
-    retry text
+    retry_attempts integer,
+    retry_first interval,
+    retry_longest interval
 ) WITH (
     fillfactor = 100,
     autovacuum_vacuum_scale_factor = 0.02,

@@ -14,8 +14,12 @@ CREATE TABLE tourbillon_timer (
     failures INTEGER NOT NULL DEFAULT 0,
     node BLOB,
     epoch INTEGER,
-    retry TEXT NOT NULL,
-    payload BLOB NOT NULL,
+    -- Of its policy for failed attempts the spans are in microseconds.
+    retry_attempts INTEGER NOT NULL DEFAULT 10 CHECK (retry_attempts BETWEEN 0 AND 2147483647),
+    retry_first INTEGER NOT NULL DEFAULT 1000000 CHECK (retry_first >= 0),
+    retry_longest INTEGER NOT NULL DEFAULT 300000000 CHECK (retry_longest >= 0),
+    has_queue INTEGER NOT NULL DEFAULT 0 CHECK (has_queue IN (0, 1)),
+    payload BLOB NOT NULL DEFAULT x'',
     detail TEXT NOT NULL DEFAULT '',
     stopped INTEGER,
     version INTEGER NOT NULL DEFAULT 1
@@ -60,7 +64,7 @@ CREATE TABLE tourbillon_node (
 ) STRICT, WITHOUT ROWID;
 
 -- In the order of its lists, so that what is new comes at the end and what is old goes in one piece.
--- Of a dead timer `payload` and `retry` are kept: it takes them to run it again.
+-- Of a dead timer `payload` and `retry_...` are kept: it takes them to run it again.
 CREATE TABLE tourbillon_history (
     recorded INTEGER NOT NULL,
     timer BLOB NOT NULL,
@@ -75,7 +79,9 @@ CREATE TABLE tourbillon_history (
     detail TEXT NOT NULL,
     node BLOB,
     payload BLOB,
-    retry TEXT,
+    retry_attempts INTEGER,
+    retry_first INTEGER,
+    retry_longest INTEGER,
     PRIMARY KEY (recorded, timer)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tourbillon_history_timer ON tourbillon_history (timer);

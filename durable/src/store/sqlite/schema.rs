@@ -85,8 +85,8 @@ mod tests {
     const NEXT: Migration = Migration { version: BUILD + 1, oldest: BUILD, sql: OTHER };
 
     const TIMER: &str = "
-        INSERT INTO tourbillon_timer (id, kind, scheduled_for, due, payload, retry)
-        VALUES (randomblob(16), 'mail', 1, 1, x'01', '')";
+        INSERT INTO tourbillon_timer (id, kind, scheduled_for, due, payload)
+        VALUES (randomblob(16), 'mail', 1, 1, x'01')";
 
     fn made() -> Connection {
         let connection = Connection::open_in_memory().unwrap();

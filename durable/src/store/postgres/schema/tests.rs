@@ -19,8 +19,8 @@ const OTHER: &str = "ALTER TABLE tourbillon.timer ADD COLUMN weight integer DEFA
 const NEXT: Migration = Migration { version: SCHEMA + 1, oldest: SCHEMA, sql: OTHER };
 
 const TIMER: &str = "
-    INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard, retry, payload)
-    VALUES (gen_random_uuid(), 'mail', now(), now(), 0, '', '')";
+    INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard)
+    VALUES (gen_random_uuid(), 'mail', now(), now(), 0)";
 
 /// A database with this build's tables and a timer.
 fn made() -> cluster::Database {
