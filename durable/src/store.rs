@@ -55,6 +55,7 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod forward;
 mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod migration;
