@@ -17,7 +17,8 @@ use std::time::Duration;
 /// use std::time::{Duration, SystemTime};
 ///
 /// use tourbillon::cron::{Cron, Missed, Schedule as _};
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let minutes = |count: u64| Duration::from_secs(60 * count);
 /// for (policy, expected) in [

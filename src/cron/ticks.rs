@@ -82,7 +82,8 @@ impl Tick {
 /// use std::time::{Duration, SystemTime};
 ///
 /// use tourbillon::cron::{Cron, Schedule as _};
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// clock.set_wall(SystemTime::UNIX_EPOCH);
@@ -194,7 +195,8 @@ impl<S: Schedule> Ticks<S> {
     /// use std::time::{Duration, SystemTime};
     ///
     /// use tourbillon::cron::{Cron, Schedule as _};
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 86_400 + 5));
@@ -225,7 +227,8 @@ impl<S: Schedule> Ticks<S> {
     /// use std::time::{Duration, SystemTime};
     ///
     /// use tourbillon::cron::{Cron, Schedule as _};
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;

@@ -1,0 +1,96 @@
+//! How the tables come to be.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use tourbillon_durable::store::postgres::SCHEMA;
+use tourbillon_durable::store::{Postgres, Store};
+use tourbillon_durable::{Retry, StoreError, StoreErrorKind};
+
+use crate::cluster::Database;
+
+#[test]
+fn processes_that_start_at_once_make_the_tables_once() {
+    let database = Database::new();
+    let start = Barrier::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                start.wait();
+                database.connect().now().unwrap();
+            });
+        }
+    });
+    let found = database.client().query("SELECT version FROM tourbillon.version", &[]).unwrap();
+    let versions: Vec<i32> = found.iter().map(|row| row.get(0)).collect();
+    assert_eq!(versions, [SCHEMA as i32]);
+}
+
+fn refusal(database: &Database) -> StoreError {
+    Postgres::connect(&database.address()).map(drop).unwrap_err()
+}
+
+#[test]
+fn a_build_works_with_newer_tables_that_say_so_and_refuses_others() {
+    let database = Database::new();
+    let store = database.connect();
+    let set = |version: i32, oldest: i32| {
+        let set = "UPDATE tourbillon.version SET version = $1, oldest = $2";
+        database.client().execute(set, &[&version, &oldest]).unwrap();
+    };
+    set(7, 1);
+    database.connect().now().unwrap();
+
+    set(8, SCHEMA as i32 + 1);
+    let error = refusal(&database);
+    assert_eq!(error.kind(), StoreErrorKind::Schema);
+    let expected = format!(
+        "the database's tables are of another version: they have version 8, which works with \
+         builds from version {} on; this build has {SCHEMA}",
+        SCHEMA + 1
+    );
+    assert_eq!(error.to_string(), expected);
+    // Neither do connections made later by a store that was there before.
+    assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
+}
+
+#[test]
+fn a_further_connection_makes_no_tables() {
+    let database = Database::new();
+    let store = database.connect();
+    database.client().batch_execute("DROP SCHEMA tourbillon CASCADE").unwrap();
+    assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
+}
+
+#[test]
+fn a_timer_is_inserted_from_another_language_as_the_document_says() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let mut client = database.client();
+    let (_, sql) = include_str!("../../docs/POSTGRES.md").split_once("```sql\n").unwrap();
+    let (sql, _) = sql.split_once("```").unwrap();
+    client.batch_execute(sql).unwrap();
+
+    let timer = store.find("invoice-42").unwrap().unwrap();
+    let (first, longest) = (Duration::from_secs(30), Duration::from_secs(300));
+    assert_eq!(timer.new.retry, Retry::new(5, first, longest));
+    assert_eq!((timer.new.payload, timer.new.has_queue), (Vec::new(), false));
+    let shard: i16 = client.query_one("SELECT shard FROM tourbillon.timer", &[]).unwrap().get(0);
+    assert_eq!(shard, i16::from(timer.new.id.shard()));
+
+    for column in ["retry_attempts = -1", "retry_first = '-1 s'", "retry_longest = '-1 s'"] {
+        let set = format!("UPDATE tourbillon.timer SET {column}");
+        client.batch_execute(&set).unwrap_err();
+    }
+}
+
+#[test]
+fn a_timer_without_more_has_the_usual_retries() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let insert = "INSERT INTO tourbillon.timer (id, name, kind, scheduled_for, due, shard)
+        VALUES (gen_random_uuid(), 'one', 'mail', now(), now(), 0)";
+    database.client().batch_execute(insert).unwrap();
+    assert_eq!(store.find("one").unwrap().unwrap().new.retry, Retry::default());
+}
