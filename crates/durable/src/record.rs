@@ -1,6 +1,8 @@
 //! [`Record`]: what became of an occurrence.
 
 use crate::id::{NodeId, ScheduleId, TimerId};
+use crate::policy::Retry;
+use crate::store::Timer;
 use crate::time::Time;
 
 macro_rules! named {
@@ -81,6 +83,7 @@ named! {
 
 /// Record of an occurrence: a row of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Record {
     /// The timer. An occurrence that was skipped never was one; it has an identity all the same.
     pub timer: TimerId,
@@ -102,13 +105,39 @@ pub struct Record {
     pub reason: Option<Reason>,
     /// Detail that its last attempt left, or for a cancelled one the last that failed.
     pub detail: String,
-    /// Payload for the handler, if the outcome is [`Dead`](Outcome::Dead); `None` of one that was
-    /// recorded before records kept it.
+    /// Payload for the handler, if the outcome is [`Dead`](Outcome::Dead).
     pub payload: Option<Vec<u8>>,
-    /// A [`Retry`](crate::Retry) as text, if there is a payload. No matter to the store.
-    pub retry: Option<String>,
+    /// Policy for its attempts that failed, if there is a payload.
+    pub retry: Option<Retry>,
     /// Node that ran the last attempt, if the outcome is an attempt's.
     pub node: Option<NodeId>,
     /// When this was recorded, by the database's clock.
     pub recorded: Time,
+}
+
+impl Record {
+    /// Makes the record of a timer that ends at `recorded`, with this outcome.
+    ///
+    /// It has no reason, the timer's own detail, and no node. Of a [dead](Outcome::Dead) one it
+    /// keeps the payload and the retries.
+    pub fn new(timer: Timer, outcome: Outcome, recorded: Time) -> Self {
+        let Timer { new, attempt, failures, detail, .. } = timer;
+        let is_dead = outcome == Outcome::Dead;
+        Self {
+            timer: new.id,
+            schedule: new.schedule,
+            name: new.name,
+            kind: new.kind,
+            scheduled_for: new.scheduled_for,
+            attempts: attempt,
+            failures,
+            outcome,
+            reason: None,
+            detail,
+            payload: is_dead.then_some(new.payload),
+            retry: is_dead.then_some(new.retry),
+            node: None,
+            recorded,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use tourbillon_durable::store::Filter;
+use tourbillon_durable::store::{ScheduleQuery, TimerQuery};
 
 use crate::api::Problem;
 use crate::{Service, model};
@@ -82,22 +82,24 @@ impl Quota {
 
 /// Counts, up to the limit.
 async fn count(service: &Service, app: &str, limit: u32) -> Result<u32, Problem> {
-    let mut all = Filter { prefix: Some(model::name(app, "")), limit: PAGE, ..Filter::default() };
+    let prefix = model::name(app, "");
+    let mut schedules = ScheduleQuery::new().prefix(&*prefix).limit(PAGE);
     let mut count = 0;
     while count < limit {
-        let rows = service.reader.schedules(all.clone()).await?;
+        let rows = service.reader.schedules(schedules.clone()).await?;
         count += rows.len() as u32;
         match rows.last() {
-            Some(last) if rows.len() == PAGE as usize => all.after_name = Some(last.name.clone()),
+            Some(last) if rows.len() == PAGE as usize => schedules.after = Some(last.name.clone()),
             _ => break,
         }
     }
-    all.after_name = None;
+    let mut after = None;
     while count < limit {
-        let timers = service.reader.timers(all.clone()).await?;
+        let names = TimerQuery::new().by_name(&*prefix, after).limit(PAGE);
+        let timers = service.reader.timers(names).await?;
         count += timers.len() as u32;
         match timers.last() {
-            Some(last) if timers.len() == PAGE as usize => all.after_name = last.new.name.clone(),
+            Some(last) if timers.len() == PAGE as usize => after = last.new.name.clone(),
             _ => break,
         }
     }

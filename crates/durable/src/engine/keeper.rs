@@ -9,8 +9,7 @@ use super::shared::{Ending, Shared, Stopping, Vital};
 use crate::canary::{Bug, seeded};
 use crate::id::{Lease, Shards, TimerId};
 use crate::plan::{Rows, Step, plan};
-use crate::policy::Policies;
-use crate::schedule::Schedule;
+use crate::rule::Rule;
 use crate::store::{Advanced, Beat, End, How, Occupied, Result, Scan, ScheduleRow, Store};
 use crate::time::Time;
 use crate::trace;
@@ -395,8 +394,7 @@ impl Keeper {
         mut occupied: Occupied,
         now: Time,
     ) -> Result<bool> {
-        let (spec, policies) = (row.spec.parse::<Schedule>(), row.policies.parse::<Policies>());
-        let (Ok(schedule), Ok(policies)) = (spec, policies) else {
+        let Ok(Rule { schedule, policies }) = row.rule.clone() else {
             // Written by a later version. It waits for a node of that version.
             self.shared.counters.not_understood.add(1);
             trace::not_understood(&row.name);

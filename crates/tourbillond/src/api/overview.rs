@@ -15,8 +15,8 @@ use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, broadcast};
-use tourbillon_durable::store::{Filter, NodeInfo, OverviewOf};
-use tourbillon_durable::{Outcome, Schedule, Time};
+use tourbillon_durable::store::{NodeInfo, OverviewOf, RecordQuery, ScheduleQuery};
+use tourbillon_durable::{Outcome, Rule, Time, Unreadable};
 use utoipa::IntoParams;
 
 use super::access::Access;
@@ -128,7 +128,7 @@ pub(super) async fn overview(service: &Service, apps: &[String]) -> Result<Arc<O
 
 async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> {
     let kinds = apps.iter().map(|app| model::kind(app)).collect();
-    let found = service.reader.overview(&OverviewOf { kinds, most: COUNTED }).await?;
+    let found = service.reader.overview(&OverviewOf::new(kinds, COUNTED)).await?;
     let now = found.now;
     let mut is_hour_cut = found.next_hour_until < now + HOUR;
     let mut minutes = found.next_hour;
@@ -138,16 +138,10 @@ async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> 
         let planned = planned(service, app, now).await?;
         minutes.iter_mut().zip(&planned.minutes).for_each(|(sum, minute)| *sum += minute);
         is_hour_cut |= planned.cut;
-        let dead = Filter {
-            kind: Some(model::kind(app)),
-            outcome: Some(Outcome::Dead),
-            since: Some(now - HOUR),
-            newest_first: true,
-            // One more says whether there are more.
-            limit: FAILING as u32 + 1,
-            ..Filter::default()
-        };
-        failing.extend(service.reader.records(dead).await?);
+        let dead = RecordQuery::new().kind(model::kind(app)).outcome(Outcome::Dead);
+        // One more says whether there are more.
+        let newest = dead.since(now - HOUR).newest_first().limit(FAILING as u32 + 1);
+        failing.extend(service.reader.records(newest).await?);
     }
     failing.sort_by_key(|record| std::cmp::Reverse(record.recorded));
     let ended = |wanted| {
@@ -192,19 +186,14 @@ async fn planned(service: &Service, app: &str, now: Time) -> Result<Arc<Planned>
     if let Some((_, planned)) = known.get(app) {
         return Ok(Arc::clone(planned));
     }
-    let mut enabled = Filter {
-        kind: Some(model::kind(app)),
-        enabled: Some(true),
-        limit: ROWS,
-        ..Filter::default()
-    };
+    let mut enabled = ScheduleQuery::new().kind(model::kind(app)).enabled(true).limit(ROWS);
     let (mut found, mut is_last) = (Vec::new(), false);
     while !is_last && found.len() <= PLANNED {
         let rows = service.reader.schedules(enabled.clone()).await?;
         is_last = rows.len() < ROWS as usize;
-        enabled.after_name = rows.last().map(|row| row.name.clone());
+        enabled.after = rows.last().map(|row| row.name.clone());
         // Without their payloads, which can be large.
-        found.extend(rows.into_iter().map(|row| (row.spec, row.next)));
+        found.extend(rows.into_iter().map(|row| (row.rule, row.next)));
     }
     // Not on a thread of the runtime: a schedule can have 3,600 occurrences in the hour.
     let planned = tokio::task::spawn_blocking(move || plan(&found, now)).await;
@@ -217,14 +206,17 @@ async fn planned(service: &Service, app: &str, now: Time) -> Result<Arc<Planned>
     Ok(planned)
 }
 
+/// Rule of a schedule, and its next time.
+type Planning = (Result<Rule, Unreadable>, Option<Time>);
+
 /// Counts occurrences within the hour, up to [`OCCURRENCES`], of up to [`PLANNED`] schedules and
 /// their next times.
-fn plan(schedules: &[(String, Option<Time>)], now: Time) -> Planned {
+fn plan(schedules: &[Planning], now: Time) -> Planned {
     let mut planned = Planned { minutes: vec![0; 60], cut: schedules.len() > PLANNED };
     let mut left = OCCURRENCES;
-    for (spec, next) in schedules.iter().take(PLANNED) {
-        let Ok(schedule) = spec.parse::<Schedule>() else { continue };
-        let times = std::iter::successors(*next, |last| schedule.next_after(*last));
+    for (rule, next) in schedules.iter().take(PLANNED) {
+        let Ok(rule) = rule else { continue };
+        let times = std::iter::successors(*next, |last| rule.schedule.next_after(*last));
         for time in times.take_while(|time| *time < now + HOUR) {
             if left == 0 {
                 planned.cut = true;

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use tourbillon_durable::store::{Filter, ScheduleRow, Timer};
+use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, Timer, TimerOrder, TimerQuery};
 
 use super::problem::Problem;
 use super::schedules::Found;
@@ -70,44 +70,50 @@ impl Left {
 /// Schedules and one-shots that are not over, in the order of their names.
 pub(super) struct Live<'a> {
     service: &'a Service,
-    schedules: Option<Part<ScheduleRow>>,
-    timers: Option<Part<Timer>>,
+    schedules: Option<Part<ScheduleRow, ScheduleQuery>>,
+    timers: Option<Part<Timer, TimerQuery>>,
 }
 
 /// Rows of one table that were read, and what comes after them.
-struct Part<T> {
-    /// Filter that is read next; `None` if nothing is.
-    next: Option<Filter>,
+struct Part<T, Q> {
+    /// Query that is made next; `None` if none is.
+    next: Option<Q>,
     rows: VecDeque<T>,
 }
 
-impl<T> Part<T> {
-    fn new(filter: Filter) -> Self {
-        Self { next: Some(filter), rows: VecDeque::new() }
+impl<T, Q: Clone> Part<T, Q> {
+    fn new(query: Q) -> Self {
+        Self { next: Some(query), rows: VecDeque::new() }
     }
 
-    /// Returns what to read now, if anything: so many rows.
-    fn wanted(&self, limit: u32) -> Option<Filter> {
-        let next = self.next.as_ref().filter(|_| self.rows.is_empty())?;
-        Some(Filter { limit, ..next.clone() })
+    /// Returns the query to make now, if any.
+    fn wanted(&self) -> Option<Q> {
+        self.next.clone().filter(|_| self.rows.is_empty())
     }
 
-    /// Takes what was read of so many rows.
-    fn read(&mut self, limit: u32, rows: Vec<T>, name: impl Fn(&T) -> Option<String>) {
+    /// Takes what was read of so many rows. `after` makes the query of what follows a row.
+    fn read(&mut self, limit: u32, rows: Vec<T>, after: impl Fn(Q, &T) -> Q) {
         let is_last = rows.len() < limit as usize;
-        let next = self.next.take().filter(|_| !is_last);
-        let last = rows.last().and_then(name);
-        self.next = next.map(|next| Filter { after_name: last, ..next });
+        let next = self.next.take().filter(|_| !is_last).zip(rows.last());
+        self.next = next.map(|(query, last)| after(query, last));
         self.rows = rows.into();
     }
 }
 
+/// Returns the query of timers by name that follow one.
+fn after(mut query: TimerQuery, last: &Timer) -> TimerQuery {
+    if let TimerOrder::Name { after, .. } = &mut query.order {
+        after.clone_from(&last.new.name);
+    }
+    query
+}
+
 impl<'a> Live<'a> {
-    /// Makes one of those of each that a filter has.
+    /// Makes one of the rows of each query; that of timers is in the order of names.
     pub(super) fn new(
         service: &'a Service,
-        schedules: Option<Filter>,
-        timers: Option<Filter>,
+        schedules: Option<ScheduleQuery>,
+        timers: Option<TimerQuery>,
     ) -> Self {
         Self { service, schedules: schedules.map(Part::new), timers: timers.map(Part::new) }
     }
@@ -116,15 +122,15 @@ impl<'a> Live<'a> {
     pub(super) async fn next(&mut self, rows: u32) -> Result<Option<(String, Found)>, Problem> {
         let reader = &self.service.reader;
         if let Some(part) = &mut self.schedules {
-            if let Some(filter) = part.wanted(rows) {
-                let read = reader.schedules(filter).await?;
-                part.read(rows, read, |row| Some(row.name.clone()));
+            if let Some(query) = part.wanted() {
+                let read = reader.schedules(query.limit(rows)).await?;
+                part.read(rows, read, |query, last| query.after(&*last.name));
             }
         }
         if let Some(part) = &mut self.timers {
-            if let Some(filter) = part.wanted(rows) {
-                let read = reader.timers(filter).await?;
-                part.read(rows, read, |timer| timer.new.name.clone());
+            if let Some(query) = part.wanted() {
+                let read = reader.timers(query.limit(rows)).await?;
+                part.read(rows, read, after);
             }
         }
         let schedules = self.schedules.as_mut().map(|part| &mut part.rows);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
-use tourbillon_durable::store::{Filter, State as Stands, Timer};
+use tourbillon_durable::store::{RecordQuery, State as Stands, Timer, TimerOrder, TimerQuery};
 use tourbillon_durable::{Outcome, Record, Revived, Time, TimerId};
 use utoipa::{IntoParams, ToSchema};
 
@@ -81,37 +81,38 @@ pub(super) async fn list(
         Some(RunState::Running) => Some(Stands::Running),
         _ => None,
     };
-    let mut filter = Filter {
-        kind: Some(model::kind(&app)),
-        name: listed.key.map(|key| model::name(&app, &key)),
-        since: time("since", listed.since)?,
-        until: time("until", listed.until)?,
-        newest_first: listed.order.unwrap_or_default() == Order::Newest,
-        state: unfinished,
-        outcome: listed.state.and_then(outcome_of),
-        ..Filter::default()
-    };
+    let name = listed.key.map(|key| model::name(&app, &key));
+    let (since, until) = (time("since", listed.since)?, time("until", listed.until)?);
+    let mut timers = TimerQuery::new().kind(model::kind(&app));
+    (timers.name, timers.since, timers.until) = (name.clone(), since, until);
+    timers.state = unfinished;
+    let mut records = RecordQuery::new().kind(model::kind(&app));
+    (records.name, records.since, records.until) = (name, since, until);
+    records.newest_first = listed.order.unwrap_or_default() == Order::Newest;
+    records.outcome = listed.state.and_then(outcome_of);
     let mut left = Left::new(limit as usize);
     let (mut items, mut last) = (Vec::new(), cursor);
     loop {
-        filter.limit = left.rows();
+        let limit = left.rows();
         // Where each run is in the list, how much is stored of it, and how it is shown.
         let rows: Vec<((Time, TimerId), usize, Run)> = if unfinished.is_some() {
-            filter.after_timer = last;
+            let mut page = timers.clone().limit(limit);
+            page.order = TimerOrder::Due { after: last };
             let row = |timer: &Timer| {
                 let stored = timer.new.payload.len() + timer.detail.len();
                 ((timer.new.due, timer.new.id), stored, of_timer(timer))
             };
-            service.reader.timers(filter.clone()).await?.iter().map(row).collect()
+            service.reader.timers(page).await?.iter().map(row).collect()
         } else {
-            filter.after_record = last;
+            let mut page = records.clone().limit(limit);
+            page.after = last;
             let row = |record: &Record| {
                 let stored = record.payload.as_ref().map_or(0, Vec::len) + record.detail.len();
                 ((record.recorded, record.timer), stored, of_record(record))
             };
-            service.reader.records(filter.clone()).await?.iter().map(row).collect()
+            service.reader.records(page).await?.iter().map(row).collect()
         };
-        let is_last = rows.len() < filter.limit as usize;
+        let is_last = rows.len() < limit as usize;
         for (place, stored, run) in rows {
             if left.is_none() {
                 let next = last.map(|(time, id)| format!("{}.{id}", time.as_micros()));
@@ -209,10 +210,11 @@ pub(crate) fn of_record(record: &Record) -> Run {
 async fn find(service: &Service, app: &str, id: &str) -> Result<Run, Problem> {
     let not_found = || Problem::not_found("run");
     let timer = id.parse().map_err(|_| not_found())?;
-    let filter = Filter { timer: Some(timer), limit: 1, ..Filter::default() };
-    let run = match service.client.timers(filter.clone()).await?.first() {
+    let run = match service.client.timers(TimerQuery::new().timer(timer)).await?.first() {
         Some(timer) => Some(of_timer(timer)),
-        None => service.client.records(filter).await?.first().map(of_record),
+        None => {
+            service.client.records(RecordQuery::new().timer(timer)).await?.first().map(of_record)
+        }
     };
     run.filter(|run| run.app == app).ok_or_else(not_found)
 }
@@ -276,8 +278,7 @@ pub(super) async fn retry(
     };
     // It may have been made before, and be over; or a DELETE came first, which made it to free the
     // key.
-    let by_id = Filter { timer: Some(id), limit: 1, ..Filter::default() };
-    let record = service.client.records(by_id).await?.pop();
+    let record = service.client.records(RecordQuery::new().timer(id)).await?.pop();
     if record.is_some_and(|record| record.outcome == Outcome::Cancelled) {
         let why = format!("run {id} was made of it and taken back, or its key was deleted");
         return Err(Problem::conflict(why));

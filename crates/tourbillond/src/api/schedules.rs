@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tourbillon_durable::store::{Filter, ScheduleRow, State as TimerState, Timer, Withdrawn};
+use tourbillon_durable::store::{
+    RecordQuery, ScheduleQuery, ScheduleRow, State as TimerState, Timer, TimerQuery, Withdrawn,
+};
 use tourbillon_durable::{
     Created, Outcome, Ran, Record, Replacement, Switched, Time, TimerId, Upserted,
 };
@@ -60,26 +62,24 @@ enum Slot {
 /// nothing that is over already.
 async fn look(service: &Service, app: &str, key: &str) -> Result<Slot, Problem> {
     let name = model::name(app, key);
-    let by_name = Filter { name: Some(name.clone()), limit: 1, ..Filter::default() };
-    if let Some(row) = service.client.schedules(by_name.clone()).await?.pop() {
+    if let Some(row) = service.client.schedules(ScheduleQuery::new().name(&*name)).await?.pop() {
         return Ok(Slot::Taken(Found::Repeated(row)));
     }
     // By its name: one that was made again has another id.
     if let Some(timer) = service.client.find(&name).await? {
         return Ok(Slot::Taken(Found::Once(timer)));
     }
-    let newest = Filter { newest_first: true, ..by_name };
-    let mut last = service.client.records(newest.clone()).await?.pop();
+    let newest = || RecordQuery::new().name(&*name).newest_first();
+    let mut last = service.client.records(newest().limit(1)).await?.pop();
     if last.as_ref().is_some_and(|record| record.schedule.is_some()) {
-        let more = service.client.records(Filter { limit: LOOKED, ..newest }).await?;
+        let more = service.client.records(newest().limit(LOOKED)).await?;
         last = more.into_iter().find(|record| record.schedule.is_none());
     }
     let Some(mut last) = last else { return Ok(Slot::Free(model::once_id(&name))) };
     // Those of one moment are in no order of time.
     let next = loop {
         let next = TimerId::of_revival(last.timer);
-        let by_id = Filter { timer: Some(next), limit: 1, ..Filter::default() };
-        match service.client.records(by_id).await?.pop() {
+        match service.client.records(RecordQuery::new().timer(next)).await?.pop() {
             Some(record) => last = record,
             None => break next,
         }
@@ -156,11 +156,8 @@ impl Found {
 
     fn next(&self, now: Time) -> Vec<Time> {
         match self {
-            Self::Repeated(row) if row.enabled => match row.spec.parse() {
-                Ok(schedule) => {
-                    let schedule: tourbillon_durable::Schedule = schedule;
-                    schedule.occurrences(now).take(NEXT).collect()
-                }
+            Self::Repeated(row) if row.enabled => match &row.rule {
+                Ok(rule) => rule.schedule.occurrences(now).take(NEXT).collect(),
                 Err(_) => Vec::new(),
             },
             Self::Once(timer) if timer.new.due != Time::NEVER => vec![timer.new.due],
@@ -314,7 +311,7 @@ impl<'a> Wanted<'a> {
                 return Ok(false);
             }
             // A schedule may be made at the same time: who finds the other there steps back.
-            let rivals = Filter { name: Some(name), limit: 1, ..Filter::default() };
+            let rivals = ScheduleQuery::new().name(name);
             let is_alone = client.schedules(rivals).await?.is_empty();
             return Ok(is_alone || client.cancel(id).await? != Withdrawn::Done);
         };
@@ -428,7 +425,7 @@ impl<'a> Wanted<'a> {
         timer: &Timer,
         stored: &Stored,
     ) -> Result<bool, Problem> {
-        if timer.new.retry.parse().ok() != Some(self.plan.retry) {
+        if timer.new.retry != self.plan.retry {
             let why = "a one-shot keeps the policy that it was made with";
             return Err(Problem::field("retry", why));
         }
@@ -552,7 +549,6 @@ pub(super) async fn list(
     let draft = service.answers.draft().await;
     let prefix = model::name(&app, listed.prefix.as_deref().unwrap_or(""));
     let after = listed.cursor.as_ref().map(|key| model::name(&app, key));
-    let all = Filter { prefix: Some(prefix), after_name: after, ..Filter::default() };
     let enabled = match listed.state {
         Some(Stands::Enabled) => Some(true),
         Some(Stands::Disabled) => Some(false),
@@ -566,8 +562,11 @@ pub(super) async fn list(
     let is_any = listed.state.is_none();
     let repeats = listed.kind != Some(ListedKind::Once) && (is_any || enabled.is_some());
     let happens = listed.kind != Some(ListedKind::Repeated) && (is_any || state.is_some());
-    let schedules = repeats.then_some(Filter { enabled, ..all.clone() });
-    let timers = happens.then_some(Filter { state, ..all });
+    let mut schedules = ScheduleQuery::new().prefix(&*prefix);
+    (schedules.enabled, schedules.after) = (enabled, after.clone());
+    let mut timers = TimerQuery::new().by_name(prefix, after);
+    timers.state = state;
+    let (schedules, timers) = (repeats.then_some(schedules), happens.then_some(timers));
     let now = service.reader.now().await?;
     let mut live = Live::new(&service, schedules, timers);
     let mut left = Left::new(limit as usize);

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tourbillon_durable::store::Filter;
+use tourbillon_durable::store::{RecordQuery, ScheduleQuery, TimerQuery};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
@@ -439,7 +439,7 @@ pub(super) async fn list(
     let draft = service.answers.draft().await;
     let mut all = Vec::new();
     for (home, app) in homes {
-        let every = Filter { prefix: Some(model::name(home, XTIMER)), ..Filter::default() };
+        let every = ScheduleQuery::new().prefix(model::name(home, XTIMER));
         let mut rows = Live::new(&service, Some(every), None);
         while let Some((name, found)) = rows.next(ROWS).await? {
             let Found::Repeated(row) = &found else { continue };
@@ -457,7 +457,7 @@ pub(super) async fn list(
     for (_, home, name) in all.into_iter().skip(offset).take(size) {
         let id = model::app_and_key(&name).and_then(|(_, key)| key.strip_prefix(XTIMER));
         let id = id.and_then(|id| id.parse().ok()).unwrap_or(0);
-        let by_name = Filter { name: Some(name), limit: 1, ..Filter::default() };
+        let by_name = ScheduleQuery::new().name(name);
         // What was removed meanwhile is left out.
         let row = service.reader.schedules(by_name).await?.pop();
         let Some(its) = row.and_then(|row| Its::new(home, Found::Repeated(row))) else { continue };
@@ -536,15 +536,16 @@ pub(super) async fn records(
         access.to(home, Scope::Read)?;
         let its = find(&service, home, &key(id)).await?.and_then(|found| Its::new(home, found));
         let app = its.and_then(|its| its.xtimer.app);
-        let name = Some(model::name(home, &key(id)));
-        let mut filter = Filter { name, newest_first: true, limit: ROWS, ..Filter::default() };
-        let waiting = service.reader.timers(filter.clone()).await?;
+        let name = model::name(home, &key(id));
+        let waiting = TimerQuery::new().name(&*name).limit(ROWS);
+        let waiting = service.reader.timers(waiting).await?;
         waiting.iter().rev().for_each(|timer| add(runs::of_timer(timer), &app));
+        let mut newest = RecordQuery::new().name(name).newest_first().limit(ROWS);
         let mut counted = 0;
         loop {
-            let records = service.reader.records(filter.clone()).await?;
+            let records = service.reader.records(newest.clone()).await?;
             let is_last = records.len() < ROWS as usize;
-            filter.after_record = records.last().map(|record| (record.recorded, record.timer));
+            newest.after = records.last().map(|record| (record.recorded, record.timer));
             counted += records.len();
             records.iter().for_each(|record| add(runs::of_record(record), &app));
             if is_last || counted >= COUNTED {

@@ -49,7 +49,7 @@ pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
     }
     match pauses {
         Some((first, longest)) if faults.is_empty() => {
-            Ok(Retry { attempts: policy.attempts, first, longest })
+            Ok(Retry::new(policy.attempts, first, longest))
         }
         _ => Err(faults),
     }
@@ -151,7 +151,7 @@ mod tests {
             first: first.into(),
             longest: longest.into(),
         };
-        let good = Retry { attempts: 3, first: SECOND, longest: 60 * SECOND };
+        let good = Retry::new(3, SECOND, 60 * SECOND);
         assert_eq!(retry(Some(&policy(3, "1s", "1m"))), Ok(good));
         for (wrong, field) in [
             (policy(0, "1s", "1m"), "retry.attempts"),
@@ -178,7 +178,7 @@ mod tests {
     fn each_field_of_a_policy_has_a_default() {
         let read = |text: &str| retry(Some(&serde_json::from_str(text).unwrap()));
         let of = |attempts, first: u32, longest: u32| {
-            Ok(Retry { attempts, first: SECOND * first, longest: SECOND * longest })
+            Ok(Retry::new(attempts, SECOND * first, SECOND * longest))
         };
         assert_eq!(retry(None), of(5, 10, 120));
         for (text, expected) in [

@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tourbillon::Timer;
-use tourbillon_durable::store::{Filter, Memory};
+use tourbillon_durable::store::{Memory, RecordQuery, TimerQuery};
 use tourbillon_durable::{Outcome, Reason, Record, Retry};
 
 use super::*;
@@ -135,14 +135,14 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
     let pause = Duration::from_secs(1);
     let once = service.client.once(&model::kind(app), std::time::SystemTime::now());
     let once = once.name(model::name(app, key)).payload(serde_json::to_vec(&stored).unwrap());
-    let once = once.retry(Retry { attempts: 3, first: pause, longest: pause });
+    let once = once.retry(Retry::new(3, pause, pause));
     once.create().await.unwrap();
 }
 
 /// The records, once there are so many.
 async fn records(service: &Service, count: usize) -> Vec<Record> {
     loop {
-        let records = service.reader.records(Filter::default()).await.unwrap();
+        let records = service.reader.records(RecordQuery::new()).await.unwrap();
         if records.len() >= count {
             return records;
         }
@@ -162,7 +162,7 @@ async fn what_is_due_is_called_and_what_was_answered_is_kept() {
     assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
     let run = runs.recv().await.unwrap();
     // A client that gets the event finds the record.
-    let records = service.reader.records(Filter::default()).await.unwrap();
+    let records = service.reader.records(RecordQuery::new()).await.unwrap();
     assert_eq!(records[0].outcome, Outcome::Succeeded);
     let tries = tries::read(&records[0].detail);
     assert_eq!((tries.len(), tries[0].status, &*tries[0].answer), (1, Some(201), "this is 201"));
@@ -268,10 +268,10 @@ async fn a_stop_waits_for_what_runs_and_hands_back_what_waits() {
     assert!(!stopping.is_finished());
     receiver.go.send_replace(true);
     stopping.await.unwrap();
-    let records = service.reader.records(Filter::default()).await.unwrap();
+    let records = service.reader.records(RecordQuery::new()).await.unwrap();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].name.as_deref(), Some("a/runs"));
-    let pending = service.reader.timers(Filter::default()).await.unwrap();
+    let pending = service.reader.timers(TimerQuery::new()).await.unwrap();
     assert_eq!(pending.len(), 1);
     assert!(pending[0].running.is_none());
 }
@@ -324,7 +324,7 @@ async fn starved() {
     let mut attempts = Vec::new();
     while attempts.len() < 2 || attempts.iter().any(|attempt| *attempt < 5) {
         service.timer.sleep(Duration::from_millis(5)).await;
-        let timers = service.reader.timers(Filter::default()).await.unwrap();
+        let timers = service.reader.timers(TimerQuery::new()).await.unwrap();
         assert_eq!(timers.len(), 2, "none is over");
         assert!(timers.iter().all(|timer| timer.failures == 0 && timer.detail.is_empty()));
         attempts = timers.iter().map(|timer| timer.attempt).collect();
