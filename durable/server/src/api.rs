@@ -36,7 +36,7 @@ pub use site::Reached;
 
 use crate::config::Scope;
 use crate::model::{AppView, Defaults, Run};
-use crate::{Service, callback, page};
+use crate::{Service, page};
 use access::Access;
 
 #[derive(OpenApi)]
@@ -96,7 +96,7 @@ pub fn router(service: Arc<Service>) -> Router {
         })
         .layer(from_fn_with_state(Arc::clone(&service), site::admit))
         // Outermost: what is refused is counted too.
-        .layer(from_fn_with_state(Arc::clone(&service), crate::metrics::count))
+        .layer(from_fn_with_state(service.timer.clone(), crate::metrics::count))
         .with_state(service)
 }
 
@@ -200,5 +200,5 @@ async fn metrics(
         crate::metrics::found(found.enabled, found.disabled, found.overdue);
     }
     let text = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, text)], callback::metrics(&service)))
+    Ok(([(header::CONTENT_TYPE, text)], crate::metrics::text()))
 }

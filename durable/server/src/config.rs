@@ -5,19 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-use utoipa::ToSchema;
 
-use crate::callback::Destination;
-use crate::model;
+use crate::model::{self, Limits};
+use crate::net::{Destination, Network};
 use crate::private::{self, OTHERS};
 
 /// Address on which the service listens by default.
@@ -199,26 +198,6 @@ pub struct App {
     pub header_secrets: BTreeMap<String, HeaderSecret>,
 }
 
-/// Limits of an app.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Most schedules and one-shots that are not over.
-    pub schedules: u32,
-    /// Most callbacks that each node starts in a second.
-    pub due_per_second: u32,
-    /// Most callbacks that run at a time on each node.
-    pub concurrent: u32,
-    /// Most of those that go to one host.
-    pub per_host: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { schedules: 10_000, due_per_second: 1_000, concurrent: 256, per_host: 64 }
-    }
-}
-
 /// A token, as it is configured: by its hash.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -332,59 +311,6 @@ pub struct Secret(pub String);
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
-    }
-}
-
-/// Addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Network {
-    address: IpAddr,
-    bits: u8,
-}
-
-impl Network {
-    /// Returns whether `address` is one of its own. One of IPv4 that is written as IPv6 counts as
-    /// IPv4.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let differs = |one: u128, other: u128, len: u8| {
-            let low = u32::from(len - self.bits);
-            (one ^ other).checked_shr(low).unwrap_or(0) != 0
-        };
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                !differs(u32::from(own).into(), u32::from(other).into(), 32)
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => !differs(own.into(), other.into(), 128),
-            _ => false,
-        }
-    }
-}
-
-impl FromStr for Network {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is not a network such as `10.1.0.0/16`");
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| wrong()))?;
-        if bits > most {
-            return Err(wrong());
-        }
-        Ok(Self { address, bits })
-    }
-}
-
-impl TryFrom<String> for Network {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tourbillon::Timer;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
-use tourbillond::{Service, api, callback, descriptors, http, open};
+use tourbillond::{Service, api, descriptors, dispatch, http, open};
 
 /// Calls back over HTTP, at a time or by cron, from one node or many.
 ///
@@ -137,7 +137,7 @@ async fn serve(
     let listener = TcpListener::bind(settings.listen).await?;
     let store = open(&settings.store)?;
     let service = Service::start(store, config, &timer)?;
-    callback::start(&service);
+    dispatch::start(&service);
     tokio::spawn(reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service)));
     let (keeper, keep) = (Arc::clone(&service), settings.keep);
     tokio::spawn(async move { keeper.forget(keep).await });

@@ -17,7 +17,6 @@ use sha2::{Digest as _, Sha256};
 use tourbillon_durable::{Time, TimerId};
 use utoipa::ToSchema;
 
-use crate::config::Limits;
 pub use header::{Header, MASK, is_sensitive};
 
 /// Time that one attempt may take if its definition does not say.
@@ -448,6 +447,26 @@ pub enum Note {
     Gap,
     /// The clock shows this time twice.
     Fold,
+}
+
+/// Limits of an app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Most schedules and one-shots that are not over.
+    pub schedules: u32,
+    /// Most callbacks that each node starts in a second.
+    pub due_per_second: u32,
+    /// Most callbacks that run at a time on each node.
+    pub concurrent: u32,
+    /// Most of those that go to one host.
+    pub per_host: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { schedules: 10_000, due_per_second: 1_000, concurrent: 256, per_host: 64 }
+    }
 }
 
 /// App, as a token may see it.

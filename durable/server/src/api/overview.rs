@@ -26,7 +26,7 @@ use super::request::Params;
 use super::runs;
 use crate::config::Scope;
 use crate::model::{self, Figure, Node, Outcomes, Overview, Run};
-use crate::{Service, callback};
+use crate::{Service, metrics};
 
 /// Age up to which an overview is served again.
 const FRESH: Duration = Duration::from_millis(900);
@@ -179,7 +179,7 @@ async fn count(service: &Service, apps: &[String]) -> Result<Overview, Problem> 
             skipped: ended(Outcome::Skipped),
             cancelled: ended(Outcome::Cancelled),
         },
-        lateness: callback::lateness(service),
+        lateness: metrics::lateness(),
         nodes: nodes(service, now).await?,
     })
 }

@@ -31,8 +31,8 @@ use super::problem::Problem;
 use super::request::is_json;
 use super::xtimer::Failure;
 use crate::Service;
-use crate::callback::Destination;
 use crate::model::shown;
+use crate::net::Destination;
 
 /// The address that a client has connected to; an extension of each of its requests.
 #[derive(Clone, Copy, Debug)]
