@@ -39,8 +39,9 @@ use room::{Room, Seat};
 use socket::Socket;
 
 use crate::answers::{Answers, Counted};
-use crate::api::{Problem, Reached};
+use crate::api::Problem;
 use crate::descriptors;
+use crate::routes::Reached;
 
 /// The longest head of a request, in bytes; hyper's least is 8 KiB.
 const HEAD_MAX: usize = 64 * 1024;

@@ -20,6 +20,7 @@
 mod answers;
 pub mod api;
 pub mod callback;
+mod catalog;
 pub mod config;
 pub mod ctl;
 pub mod descriptors;
@@ -30,8 +31,9 @@ pub mod model;
 pub mod net;
 pub mod page;
 mod private;
-mod quota;
+pub mod routes;
 pub mod service;
+mod xtimer;
 
 pub use answers::Answers;
 pub use service::{Service, open};

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tourbillon::Timer;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
-use tourbillond::{Service, api, descriptors, dispatch, http, open};
+use tourbillond::{Service, descriptors, dispatch, http, open, routes};
 
 /// Calls back over HTTP, at a time or by cron, from one node or many.
 ///
@@ -153,7 +153,7 @@ async fn serve(
         tracing::info!("stopping");
         service.begin_stop();
     };
-    let (router, answers) = (api::router(Arc::clone(&service)), Arc::clone(&service.answers));
+    let (router, answers) = (routes::router(Arc::clone(&service)), Arc::clone(&service.answers));
     http::serve(listener, router, &timer, limits, answers, stop).await;
     service.stop().await;
     tracing::info!("stopped");

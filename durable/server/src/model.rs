@@ -333,6 +333,16 @@ impl XTimer {
     }
 }
 
+/// Kind of schedule: repeating or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleKind {
+    /// Happens again and again.
+    Repeated,
+    /// Happens once.
+    Once,
+}
+
 /// The state of a schedule or of a one-shot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -170,6 +170,22 @@ fn an_import_that_points_up_is_found_in_every_form() {
 }
 
 #[test]
+fn an_import_of_the_service_that_points_up_is_found() {
+    let mut garden = Garden::new();
+    let rule = "imports that point up";
+    let at = |file: &str| format!("durable/server/src/{file}");
+    garden.plant(rule, &at("net.rs"), "use crate::config::App;");
+    garden.plant(rule, &at("model.rs"), "use crate::{config::App, net::Network};");
+    garden.plant(rule, &at("catalog/write.rs"), "fn f() { crate::api::Problem::not_found(); }");
+    garden.plant(rule, &at("callback/guard.rs"), "use super::super::service::Service;");
+    let rule = "requests and answers of the service's own stop above the catalog";
+    garden.plant(rule, &at("catalog/found.rs"), "use axum::http::{StatusCode, HeaderMap};");
+    let rule = "rows of the store are read by the catalog alone";
+    garden.plant(rule, &at("api/runs.rs"), "use tourbillon_durable::store::Filter;");
+    garden.harvest();
+}
+
+#[test]
 fn a_module_that_nobody_has_ordered_is_found() {
     let mut tree = CLEAN.clone();
     tree.put("src/lib.rs", format!("{}mod planted;\n", CLEAN.get("src/lib.rs").unwrap()));

@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 
 use super::problem::Problem;
-use crate::Service;
 use crate::config::{App, Config, Scope, Token, hash};
+use crate::service::Service;
 
 /// Permissions of a request's token.
 #[derive(Clone, Debug)]

@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use tourbillon_durable::{StoreError, StoreErrorKind};
 use utoipa::ToSchema;
 
+use crate::catalog::Error;
+
 /// The content type of a problem.
-pub(super) const PROBLEM: &str = "application/problem+json";
+pub(crate) const PROBLEM: &str = "application/problem+json";
 
 /// After how many seconds a request may be repeated that found the database away.
 pub(super) const RETRY_S: u32 = 2;
@@ -72,6 +74,26 @@ impl Problem {
 
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
+    }
+}
+
+impl From<Error> for Problem {
+    /// Gives each error of the catalog its status.
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::Missing(_) => StatusCode::NOT_FOUND,
+            Error::Conflict(_) => StatusCode::CONFLICT,
+            Error::Stale => StatusCode::PRECONDITION_FAILED,
+            Error::Full(_) => StatusCode::TOO_MANY_REQUESTS,
+            Error::Crowded(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Error::Broken(_) | Error::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,
+            Error::Invalid(_) | Error::Store(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        match error {
+            Error::Invalid(faults) => Self::fields(faults),
+            Error::Store(error) => error.into(),
+            error => Self::new(status, error.to_string()),
+        }
     }
 }
 

@@ -31,7 +31,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 }
 
 /// Fails unless the headers say that the body is JSON.
-pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     if kind == "application/json" || kind.starts_with("application/") && kind.ends_with("+json") {
@@ -157,6 +157,11 @@ impl<'de> Deserialize<'de> for Once {
         }
         deserializer.deserialize_any(Any).map(Self)
     }
+}
+
+/// Returns the header `traceparent`, if it is text.
+pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
+    headers.get("traceparent").and_then(|trace| trace.to_str().ok())
 }
 
 /// The query, which has nothing that is not known.

@@ -84,7 +84,7 @@ async fn the_document_has_what_was_promised() {
 
 #[test]
 fn every_reference_of_the_document_leads_somewhere() {
-    let document = serde_json::to_value(tourbillond::api::document()).unwrap();
+    let document = serde_json::to_value(tourbillond::routes::document()).unwrap();
     let text = document.to_string();
     let references = text.split("\"$ref\":\"#").skip(1);
     let mut count = 0;
@@ -97,7 +97,7 @@ fn every_reference_of_the_document_leads_somewhere() {
 
 #[test]
 fn every_operation_has_a_name_of_its_own_and_errors_are_problems() {
-    let document = serde_json::to_value(tourbillond::api::document()).unwrap();
+    let document = serde_json::to_value(tourbillond::routes::document()).unwrap();
     assert_eq!(document["servers"][0]["url"], "/");
     let mut names = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
