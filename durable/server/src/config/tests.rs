@@ -82,7 +82,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     assert!(refused("store = 'mysql://x'").contains("mysql"));
     assert!(refused("keep = 'long'").contains("keep"));
     assert!(refused("xtimer_zone = 'Mars/Olympus'").contains("Mars/Olympus"));
-    assert!(refused("xtimer_app = 'nothing'").contains("no app `nothing`"));
+    assert!(refused("xtimer_app = 'nothing'").contains("no app `nothing`: add it"));
 }
 
 #[test]
