@@ -14,6 +14,5 @@ pub(crate) mod schedules;
 mod wording;
 
 pub(crate) use access::Access;
-pub(crate) use problem::PROBLEM;
 pub use problem::{FieldError, Problem};
 pub(crate) use request::{BODY_MAX, convert, is_json, traceparent};

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 pub use site::Reached;
 
-use crate::api::{PROBLEM, Problem, about, overview, preview, runs, schedules};
+use crate::api::{Problem, about, overview, preview, runs, schedules};
 use crate::model::Run;
 use crate::service::Service;
 use crate::{metrics, page, xtimer};
@@ -25,7 +25,7 @@ use crate::{metrics, page, xtimer};
 #[derive(OpenApi)]
 #[openapi(
     info(title = "tourbillond", description = "Calls back over HTTP, at a time or by cron."),
-    servers((url = "/", description = "The service that this document comes from")),
+    servers((url = "/", description = "The service that this document comes from.")),
     security(("token" = [])),
     components(schemas(Run, Problem)),
     modifiers(&Token),
@@ -85,31 +85,16 @@ pub fn router(service: Arc<Service>) -> Router {
 
 /// Returns the OpenAPI document of the API, without the page.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let mut document = routed().into_openapi();
-    let operations = document.paths.paths.values_mut().flat_map(|item| {
-        [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete]
-    });
-    let responses = operations.flatten().flat_map(|one| one.responses.responses.values_mut());
-    for response in responses {
-        let utoipa::openapi::RefOr::T(response) = response else { continue };
-        let is_problem = |content: &utoipa::openapi::Content| match &content.schema {
-            Some(utoipa::openapi::RefOr::Ref(schema)) => schema.ref_location.ends_with("/Problem"),
-            _ => false,
-        };
-        // As it is answered.
-        let problem = response.content.get("application/json").is_some_and(is_problem);
-        if let Some(content) = problem.then(|| response.content.swap_remove("application/json")) {
-            response.content.extend(content.map(|content| (PROBLEM.to_owned(), content)));
-        }
-    }
-    document
+    routed().into_openapi()
 }
 
-/// Shows this document. It needs no token.
+/// Returns this document. Needs no token.
 #[utoipa::path(
     get, path = "/v1/openapi.json", tag = "about", operation_id = "describe",
     security(()),
-    responses((status = 200, description = "The document", content_type = "application/json")),
+    responses(
+        (status = 200, content_type = "application/json", description = "The OpenAPI document."),
+    ),
 )]
 async fn described() -> impl IntoResponse {
     axum::Json(document())

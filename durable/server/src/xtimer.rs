@@ -36,12 +36,12 @@ fn done<T>(answer: Answer<T>) -> Answered<T> {
     Ok(axum::Json(answer))
 }
 
-/// Makes a timer.
+/// Creates a timer.
 #[utoipa::path(
     post, path = "/api/timer/v1/def", tag = "xtimer",
     operation_id = "xtimer_create",
     request_body = TimerDef,
-    responses((status = 200, body = Answer<u64>, description = "Its number")),
+    responses((status = 200, body = Answer<u64>, description = "The number of the timer.")),
 )]
 pub(crate) async fn create(
     State(service): State<Arc<Service>>,
@@ -65,12 +65,12 @@ pub(crate) async fn create(
     }
 }
 
-/// Shows a timer.
+/// Returns a timer by its number.
 #[utoipa::path(
     get, path = "/api/timer/v1/def", tag = "xtimer",
     operation_id = "xtimer_get",
     params(ById),
-    responses((status = 200, body = Answer<TimerDef>, description = "It")),
+    responses((status = 200, body = Answer<TimerDef>, description = "The timer as it is now.")),
 )]
 pub(crate) async fn get(
     State(service): State<Arc<Service>>,
@@ -81,12 +81,12 @@ pub(crate) async fn get(
     done(Answer { data, ..Answer::default() })
 }
 
-/// Changes a timer. What is not given stays. XTimer answers this, and does nothing.
+/// Changes a timer; fields that are missing stay. XTimer itself answers, and changes nothing.
 #[utoipa::path(
     patch, path = "/api/timer/v1/def", tag = "xtimer",
     operation_id = "xtimer_update",
     request_body = TimerDef,
-    responses((status = 200, body = Answer<u64>, description = "It is changed")),
+    responses((status = 200, body = Answer<u64>, description = "The timer was changed.")),
 )]
 pub(crate) async fn update(
     State(service): State<Arc<Service>>,
@@ -114,12 +114,15 @@ pub(crate) async fn update(
     Err(Error::from(Conflict::Contended).into())
 }
 
-/// Removes a timer.
+/// Deletes a timer by its number.
 #[utoipa::path(
     delete, path = "/api/timer/v1/def", tag = "xtimer",
     operation_id = "xtimer_delete",
     request_body = ById,
-    responses((status = 200, body = Answer<u64>, description = "It is gone")),
+    responses(
+        (status = 200, body = Answer<u64>,
+            description = "The timer was deleted, or did not exist."),
+    ),
 )]
 pub(crate) async fn delete(
     State(service): State<Arc<Service>>,
@@ -139,12 +142,12 @@ pub(crate) async fn delete(
     }
 }
 
-/// Lists an app's timers that were made by these routes, the newest first.
+/// Lists the timers of an app that these routes created, newest first.
 #[utoipa::path(
     get, path = "/api/timer/v1/defs", tag = "xtimer",
     operation_id = "xtimer_list",
     params(ByApp),
-    responses((status = 200, body = Answer<Vec<TimerDef>>, description = "A page")),
+    responses((status = 200, body = Answer<Vec<TimerDef>>, description = "One page of timers.")),
 )]
 pub(crate) async fn list(
     State(service): State<Arc<Service>>,
@@ -194,12 +197,12 @@ pub(crate) async fn list(
     Ok(draft.answer(&Answer { data: Some(data), total, ..Answer::default() }))
 }
 
-/// Enables a timer that is not.
+/// Enables a timer that is disabled.
 #[utoipa::path(
     post, path = "/api/timer/v1/enable", tag = "xtimer",
     operation_id = "xtimer_enable",
     request_body = ById,
-    responses((status = 200, body = Answer<u64>, description = "It is enabled")),
+    responses((status = 200, body = Answer<u64>, description = "The timer is enabled.")),
 )]
 pub(crate) async fn enable(
     State(service): State<Arc<Service>>,
@@ -209,12 +212,12 @@ pub(crate) async fn enable(
     turn(&service, &access, id, true).await
 }
 
-/// Disables a timer that is enabled. Once this is answered, no callback starts.
+/// Disables a timer that is enabled. After the answer, no callback of it starts.
 #[utoipa::path(
     post, path = "/api/timer/v1/unable", tag = "xtimer",
     operation_id = "xtimer_disable",
     request_body = ById,
-    responses((status = 200, body = Answer<u64>, description = "It is disabled")),
+    responses((status = 200, body = Answer<u64>, description = "The timer is disabled.")),
 )]
 pub(crate) async fn unable(
     State(service): State<Arc<Service>>,
@@ -234,12 +237,12 @@ async fn turn(service: &Service, access: &Access, id: u64, on: bool) -> Answered
     done(Answer::default())
 }
 
-/// Lists what becomes of a timer's runs, the newest first, also once the timer is deleted.
+/// Lists the runs of a timer, newest first, also after the timer was deleted.
 #[utoipa::path(
     get, path = "/api/task/v1/records", tag = "xtimer",
     operation_id = "xtimer_records",
     params(ByTimer),
-    responses((status = 200, body = Answer<Vec<Task>>, description = "A page")),
+    responses((status = 200, body = Answer<Vec<Task>>, description = "One page of runs.")),
 )]
 pub(crate) async fn records(
     State(service): State<Arc<Service>>,

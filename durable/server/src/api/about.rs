@@ -7,19 +7,16 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::access::Access;
-use super::problem::{Problem, RETRY_S};
+use super::problem::{Failure, Problem, RETRY_S};
 use crate::config::{App, Scope};
 use crate::metrics;
 use crate::model::{AppView, Defaults};
 use crate::service::Service;
 
-/// Lists the apps that the token may see.
+/// Lists the apps that the token may read.
 #[utoipa::path(
     get, path = "/v1/apps", tag = "apps", operation_id = "list_apps",
-    responses(
-        (status = 200, body = Vec<AppView>, description = "They"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
-    ),
+    responses((status = 200, body = Vec<AppView>, description = "The apps, by name."), Failure),
 )]
 pub(crate) async fn apps(access: Access) -> axum::Json<Vec<AppView>> {
     let view = |(name, app): (&String, &App)| AppView {
@@ -32,24 +29,25 @@ pub(crate) async fn apps(access: Access) -> axum::Json<Vec<AppView>> {
     axum::Json(access.seen().map(view).collect())
 }
 
-/// Says that the process lives. It needs no token.
+/// Reports that the process is alive. Needs no token.
 #[utoipa::path(
     get, path = "/healthz", tag = "about", operation_id = "is_alive",
     security(()),
-    responses((status = 200, body = String, description = "It does")),
+    responses((status = 200, body = String, description = "The process is alive.")),
 )]
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Says whether the node can work: the database answers, and has taken a write within the last
-/// seconds. It needs no token.
+/// Reports whether the node is ready: the database answers, and took a write within the last
+/// seconds. Needs no token.
 #[utoipa::path(
     get, path = "/readyz", tag = "about", operation_id = "is_ready",
     security(()),
     responses(
-        (status = 200, body = String, description = "It can"),
-        (status = 503, body = String, description = "It cannot, and why"),
+        (status = 200, body = String, description = "The node is ready."),
+        (status = 503, body = String,
+            description = "The node is not ready; the body has the reason."),
     ),
 )]
 pub(crate) async fn readyz(State(service): State<Arc<Service>>) -> Response {
@@ -62,12 +60,13 @@ pub(crate) async fn readyz(State(service): State<Arc<Service>>) -> Response {
     }
 }
 
-/// Shows what was measured, as Prometheus reads it. It needs a token for all apps.
+/// Returns metrics in the text format of Prometheus. Needs a token for all apps.
 #[utoipa::path(
     get, path = "/metrics", tag = "about", operation_id = "read_metrics",
     responses(
-        (status = 200, body = String, content_type = "text/plain", description = "It"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = String, content_type = "text/plain",
+            description = "The metrics of this node."),
+        Failure,
     ),
 )]
 pub(crate) async fn read_metrics(

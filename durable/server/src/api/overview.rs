@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use utoipa::IntoParams;
 
 use super::access::Access;
-use super::problem::Problem;
+use super::problem::{Failure, Problem};
 use super::request::Params;
 use crate::config::Scope;
 use crate::model::{Overview, Run};
@@ -32,7 +32,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Asked {
-    /// App to count; by default all that the token may see.
+    /// App to count; by default all apps that the token may read.
     app: Option<String>,
 }
 
@@ -46,14 +46,16 @@ impl Access {
     }
 }
 
-/// Shows how the service stands. Figures that `at_least` names are the least there is.
+/// Returns the state of the service.
+///
+/// Figures that `at_least` names are lower bounds: counting stopped at a limit.
 #[utoipa::path(
     get, path = "/v1/overview", tag = "overview",
     operation_id = "get_overview",
     params(Asked),
     responses(
-        (status = 200, body = Overview, description = "It"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = Overview, description = "The overview of this moment."),
+        Failure,
     ),
 )]
 pub(crate) async fn get(
@@ -66,15 +68,19 @@ pub(crate) async fn get(
     Ok(axum::Json(Overview::clone(&overview)))
 }
 
-/// Follows how the service stands, by server-sent events: `overview` each second, and `run` for
-/// each attempt that ends on this node. Who reads too slowly misses runs, and is cut in the end.
+/// Streams the state of the service, as server-sent events.
+///
+/// Events are `overview` each second, and `run` for each attempt that ends on this node. A client
+/// that reads too slowly gets `missed` with the number of runs that it missed, and is disconnected
+/// in the end.
 #[utoipa::path(
     get, path = "/v1/live", tag = "overview",
     operation_id = "follow",
     params(Asked),
     responses(
-        (status = 200, body = String, content_type = "text/event-stream", description = "Events"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = String, content_type = "text/event-stream",
+            description = "The events, until the service stops."),
+        Failure,
     ),
 )]
 pub(crate) async fn live(
@@ -84,7 +90,8 @@ pub(crate) async fn live(
 ) -> Result<Response, Problem> {
     let apps = access.asked(asked.app)?;
     let Ok(permit) = Arc::clone(&service.live).try_acquire_owned() else {
-        let why = format!("{LIVE} clients follow this node already");
+        let why =
+            format!("{LIVE} clients follow this node, which is its limit; follow another node");
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
     };
     let live = Live {

@@ -8,8 +8,8 @@ use tourbillon_durable::Time;
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
-use super::problem::Problem;
-use super::request::{Json, Params, Path};
+use super::problem::{Failure, Problem};
+use super::request::{Json, OfSchedule, Params, Path};
 use crate::config::Scope;
 use crate::model::{self, Occurrence, When};
 use crate::service::Service;
@@ -25,41 +25,40 @@ const COUNT: u32 = 10;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Asked {
-    /// Number of occurrences; 10 by default, 1000 at most.
+    /// Number of occurrences: 10 by default, 1000 at most.
     count: Option<u32>,
-    /// After when, RFC 3339; now by default.
+    /// Time after which occurrences are listed, RFC 3339; now by default.
     from: Option<String>,
 }
 
-/// A `when` that is not kept.
+/// Times to preview, without a schedule.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Preview {
-    /// When.
+    /// Times to preview, as in a definition.
     when: When,
-    /// Number of occurrences; 10 by default, 1000 at most.
+    /// Number of occurrences: 10 by default, 1000 at most.
     count: Option<u32>,
-    /// After when, RFC 3339; now by default.
+    /// Start of the preview, RFC 3339; now by default.
     from: Option<String>,
 }
 
-/// Shows the next occurrences of a schedule, whether or not it is enabled.
+/// Returns the next occurrences of a schedule, whether or not it is enabled.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules/{key}/preview", tag = "schedules",
     operation_id = "preview_schedule",
     params(
-        ("app" = String, Path, description = "The app"),
-        ("key" = String, Path, description = "The key"),
+        OfSchedule,
         Asked,
     ),
     responses(
-        (status = 200, body = Vec<Occurrence>, description = "They"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = Vec<Occurrence>, description = "The occurrences, in order."),
+        Failure,
     ),
 )]
 pub(crate) async fn kept(
     State(service): State<Arc<Service>>,
-    Path((app, key)): Path<(String, String)>,
+    Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
     Params(asked): Params<Asked>,
 ) -> Result<axum::Json<Vec<Occurrence>>, Problem> {
@@ -68,14 +67,14 @@ pub(crate) async fn kept(
     Ok(axum::Json(service.catalog.preview(&app, &key, count, from).await?))
 }
 
-/// Shows the next occurrences of a `when` that is not kept.
+/// Returns the next occurrences of times that belong to no schedule.
 #[utoipa::path(
     post, path = "/v1/preview", tag = "schedules",
     operation_id = "preview",
     request_body = Preview,
     responses(
-        (status = 200, body = Vec<Occurrence>, description = "They"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = Vec<Occurrence>, description = "The occurrences, in order."),
+        Failure,
     ),
 )]
 pub(crate) async fn free(

@@ -1,10 +1,13 @@
 //! [`Problem`]: an error, as RFC 9457 has it.
 
+use std::collections::BTreeMap;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tourbillon_durable::{StoreError, StoreErrorKind};
-use utoipa::ToSchema;
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::catalog::Error;
 
@@ -22,11 +25,11 @@ pub struct Problem {
     pub kind: String,
     /// The status, in words.
     pub title: String,
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// Explanation of this error.
+    /// Explanation of this error: what is wrong, and what to do.
     pub detail: String,
-    /// Errors by field.
+    /// Errors of single fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
 }
@@ -34,10 +37,23 @@ pub struct Problem {
 /// Error of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
-    /// Its path, such as `when.cron`.
+    /// Path of the field, such as `when.cron`.
     pub field: String,
     /// Explanation of the error.
     pub detail: String,
+}
+
+/// Errors of an operation, in the OpenAPI document.
+pub(crate) struct Failure;
+
+impl IntoResponses for Failure {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+        let response = ResponseBuilder::new()
+            .description("Any error, as a problem of RFC 9457.")
+            .content(PROBLEM, problem);
+        BTreeMap::from([("default".to_owned(), response.build().into())])
+    }
 }
 
 impl Problem {
@@ -58,7 +74,7 @@ impl Problem {
         let errors: Vec<_> = errors.collect();
         let detail = match &errors[..] {
             [one] => format!("`{}`: {}", one.field, one.detail),
-            more => format!("{} fields are wrong", more.len()),
+            more => format!("{} fields are wrong; `errors` lists them", more.len()),
         };
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }
@@ -102,14 +118,17 @@ impl From<StoreError> for Problem {
         tracing::warn!(%error, "the store did not answer a request");
         let detail = match error.kind() {
             StoreErrorKind::Uncertain => {
-                "the database's answer was lost: the request may have been carried out"
+                "the answer of the database was lost, and the request may have been carried out; \
+                 read before you repeat it"
             }
             StoreErrorKind::Invalid => {
-                let why = "the database refused what it was given";
+                let why = "the database refused the request; the log of the node says why";
                 return Self::new(StatusCode::UNPROCESSABLE_ENTITY, why);
             }
-            StoreErrorKind::Schema => "the database's tables are of another version",
-            _ => "the database is not available, and nothing was done",
+            StoreErrorKind::Schema => {
+                "the tables of the database have another version; upgrade this node"
+            }
+            _ => "the database is not available, and nothing was changed; try again",
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }

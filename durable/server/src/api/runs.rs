@@ -8,8 +8,8 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
-use super::problem::Problem;
-use super::request::{Params, Path, limit};
+use super::problem::{Failure, PROBLEM, Problem};
+use super::request::{OfApp, OfRun, Params, Path, limit};
 use crate::catalog::RunQuery;
 use crate::config::Scope;
 use crate::model::{self, Made, Page, Run, RunState};
@@ -22,22 +22,23 @@ use crate::service::Service;
 pub(crate) struct Listed {
     /// Only runs of this schedule or one-shot.
     key: Option<String>,
-    /// Only runs in this state; by default those that are over.
+    /// Only runs in this state; by default only runs that are over.
     state: Option<RunState>,
     /// Only runs that were recorded, or are due, at this time or later; RFC 3339.
     since: Option<String>,
     /// Only runs that were recorded, or are due, before this time; RFC 3339.
     until: Option<String>,
-    /// `newest` first, the default, or `oldest`. What is not over comes as it is due.
+    /// Order of runs that are over: `newest` first, the default, or `oldest` first. Other runs come
+    /// in the order in which they are due.
     #[param(inline)]
     order: Option<Order>,
-    /// Number of items; 100 by default, 1000 at most.
+    /// Maximum number of items: 100 by default, 1000 at most.
     limit: Option<u32>,
-    /// `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
 }
 
-/// In which order runs are listed.
+/// Order of a list of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Order {
@@ -46,22 +47,18 @@ enum Order {
     Oldest,
 }
 
-/// Lists runs.
+/// Lists the runs of an app.
 ///
-/// A page may have fewer items than its `limit` although there are more: it has a `next` as long as
-/// there are.
+/// A page may end before its `limit`: continue as long as there is a `next`.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/runs", tag = "runs",
     operation_id = "list_runs",
-    params(("app" = String, Path, description = "The app"), Listed),
-    responses(
-        (status = 200, body = Page<Run>, description = "A page"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
-    ),
+    params(OfApp, Listed),
+    responses((status = 200, body = Page<Run>, description = "One page of runs."), Failure),
 )]
 pub(crate) async fn list(
     State(service): State<Arc<Service>>,
-    Path(app): Path<String>,
+    Path(OfApp { app }): Path<OfApp>,
     access: Access,
     Params(listed): Params<Listed>,
 ) -> Result<Response, Problem> {
@@ -84,48 +81,40 @@ pub(crate) async fn list(
     Ok(draft.answer(&service.catalog.runs(&app, query).await?))
 }
 
-/// Shows a run.
+/// Returns a run with its attempts.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/runs/{id}", tag = "runs",
     operation_id = "get_run",
-    params(
-        ("app" = String, Path, description = "The app"),
-        ("id" = String, Path, description = "The run"),
-    ),
-    responses(
-        (status = 200, body = Run, description = "It"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
-    ),
+    params(OfRun),
+    responses((status = 200, body = Run, description = "The run with its attempts."), Failure),
 )]
 pub(crate) async fn get(
     State(service): State<Arc<Service>>,
-    Path((app, id)): Path<(String, String)>,
+    Path(OfRun { app, id }): Path<OfRun>,
     access: Access,
 ) -> Result<axum::Json<Run>, Problem> {
     access.to(&app, Scope::Read)?;
     Ok(axum::Json(service.catalog.run(&app, &id).await?))
 }
 
-/// Makes a new run of one that is dead, once.
+/// Retries a dead run, as a new run.
 ///
-/// A repeat makes nothing, and names the same run.
+/// A second request creates nothing, and returns the same run.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/runs/{id}/retry", tag = "runs",
     operation_id = "retry_run",
-    params(
-        ("app" = String, Path, description = "The app"),
-        ("id" = String, Path, description = "The run"),
-    ),
+    params(OfRun),
     responses(
-        (status = 200, body = Made, description = "The new run"),
-        (status = 409, body = Problem, description = "It is not dead, or its schedule is disabled \
-            or deleted, or the run that was made of it before was taken back"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = Made, description = "The run that was created."),
+        (status = 409, body = Problem, content_type = PROBLEM, description = "The \
+            run is not dead, its schedule is disabled or deleted, or the run that retried it was \
+            cancelled."),
+        Failure,
     ),
 )]
 pub(crate) async fn retry(
     State(service): State<Arc<Service>>,
-    Path((app, id)): Path<(String, String)>,
+    Path(OfRun { app, id }): Path<OfRun>,
     access: Access,
 ) -> Result<axum::Json<Made>, Problem> {
     access.to(&app, Scope::Write)?;

@@ -10,8 +10,8 @@ use tourbillon_durable::{Time, TimerId};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
-use super::problem::Problem;
-use super::request::{Json, Params, Path, convert, limit, traceparent};
+use super::problem::{Failure, PROBLEM, Problem};
+use super::request::{Json, OfApp, OfSchedule, Params, Path, convert, limit, traceparent};
 use crate::catalog::{Query, Written};
 use crate::config::Scope;
 use crate::model::{Definition, Made, Page, Schedule, ScheduleKind, State as Stands, Stopped};
@@ -40,30 +40,31 @@ async fn show(
 /// Body of a request for a new schedule or one-shot.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NewSchedule {
-    /// Drawn if it is missing.
+    /// Key of the schedule; the service generates one if it is missing.
     key: Option<String>,
     #[serde(flatten)]
     definition: Definition,
 }
 
-/// Makes a schedule or a one-shot.
+/// Creates a schedule or one-shot.
 ///
-/// Repeated, it makes nothing: with a key it can be sent again until it is answered.
+/// A request with a key can be sent again until it is answered: it creates one schedule.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules", tag = "schedules",
     operation_id = "create_schedule",
-    params(("app" = String, Path, description = "The app")),
+    params(OfApp),
     request_body = NewSchedule,
     responses(
-        (status = 201, body = Schedule, description = "It is made"),
-        (status = 200, body = Schedule, description = "It is there already"),
-        (status = 409, body = Problem, description = "The key is used for something else"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 201, body = Schedule, description = "The schedule was created."),
+        (status = 200, body = Schedule, description = "The same schedule exists already."),
+        (status = 409, body = Problem, content_type = PROBLEM,
+            description = "The key has another definition."),
+        Failure,
     ),
 )]
 pub(crate) async fn create(
     State(service): State<Arc<Service>>,
-    Path(app): Path<String>,
+    Path(OfApp { app }): Path<OfApp>,
     access: Access,
     headers: HeaderMap,
     Json(mut body): Json<serde_json::Map<String, serde_json::Value>>,
@@ -72,7 +73,9 @@ pub(crate) async fn create(
     let key = match body.remove("key") {
         None | Some(serde_json::Value::Null) => TimerId::new(Time::default()).to_string(),
         Some(serde_json::Value::String(key)) => key,
-        Some(_) => return Err(Problem::field("key", "it is not a string")),
+        Some(_) => {
+            return Err(Problem::field("key", "it is not a string; send a string, or no key"));
+        }
     };
     let definition = convert(serde_json::Value::Object(body))?;
     let trace = traceparent(&headers);
@@ -86,36 +89,36 @@ pub(crate) async fn create(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listed {
-    /// Only keys with this prefix.
+    /// Only schedules whose key has this prefix.
     prefix: Option<String>,
     /// Only schedules in this state: `enabled`, `disabled`, `pending` or `running`.
     state: Option<Stands>,
-    /// `repeated` or `once`.
+    /// Only schedules of this kind: `repeated` or `once`.
     #[param(inline)]
     kind: Option<ScheduleKind>,
-    /// Number of items; 100 by default, 1000 at most.
+    /// Maximum number of items: 100 by default, 1000 at most.
     limit: Option<u32>,
-    /// `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
 }
 
 /// Lists schedules, and one-shots that are not over, by key.
 ///
-/// A list leaves out the bodies of callbacks and says how long they are; showing one has its body.
-/// A page may have fewer items than its `limit`, or none, although there are more: it has a `next`
-/// as long as there are.
+/// A list has the length of each callback's body in place of the body; get a schedule to see it.
+/// A page may have fewer items than `limit`, or none, although more follow: continue as long as
+/// there is a `next`.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules", tag = "schedules",
     operation_id = "list_schedules",
-    params(("app" = String, Path, description = "The app"), Listed),
+    params(OfApp, Listed),
     responses(
-        (status = 200, body = Page<Schedule>, description = "A page"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = Page<Schedule>, description = "One page of schedules."),
+        Failure,
     ),
 )]
 pub(crate) async fn list(
     State(service): State<Arc<Service>>,
-    Path(app): Path<String>,
+    Path(OfApp { app }): Path<OfApp>,
     access: Access,
     Params(listed): Params<Listed>,
 ) -> Result<Response, Problem> {
@@ -132,50 +135,45 @@ pub(crate) async fn list(
     Ok(draft.answer(&service.catalog.list(&app, query).await?))
 }
 
-/// Shows a schedule or a one-shot.
+/// Returns a schedule or one-shot.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
     operation_id = "get_schedule",
-    params(
-        ("app" = String, Path, description = "The app"),
-        ("key" = String, Path, description = "The key"),
-    ),
-    responses(
-        (status = 200, body = Schedule, description = "It"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
-    ),
+    params(OfSchedule),
+    responses((status = 200, body = Schedule, description = "The schedule as it is now."), Failure),
 )]
 pub(crate) async fn get(
     State(service): State<Arc<Service>>,
-    Path((app, key)): Path<(String, String)>,
+    Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
 ) -> Result<Response, Problem> {
     access.to(&app, Scope::Read)?;
     show(&service, &app, &key, StatusCode::OK).await
 }
 
-/// Makes a schedule or a one-shot, or puts it in place of what is there.
+/// Creates or replaces a schedule or one-shot.
 ///
-/// With `If-Match`, only in place of that version.
+/// With `If-Match`, it replaces that version only.
 #[utoipa::path(
     put, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
     operation_id = "put_schedule",
     params(
-        ("app" = String, Path, description = "The app"),
-        ("key" = String, Path, description = "The key"),
-        ("If-Match" = Option<String>, Header, description = "The version that is replaced"),
+        OfSchedule,
+        ("If-Match" = Option<String>, Header,
+            description = "Version to replace, as `ETag` has it."),
     ),
     request_body = Definition,
     responses(
-        (status = 200, body = Schedule, description = "It is replaced"),
-        (status = 201, body = Schedule, description = "It is made"),
-        (status = 412, body = Problem, description = "It has another version"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = Schedule, description = "The schedule was replaced."),
+        (status = 201, body = Schedule, description = "The schedule was created."),
+        (status = 412, body = Problem, content_type = PROBLEM,
+            description = "The schedule has another version, or does not exist."),
+        Failure,
     ),
 )]
 pub(crate) async fn put(
     State(service): State<Arc<Service>>,
-    Path((app, key)): Path<(String, String)>,
+    Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
     headers: HeaderMap,
     Json(definition): Json<Definition>,
@@ -184,7 +182,8 @@ pub(crate) async fn put(
     let expect = headers.get(header::IF_MATCH).map(|tag| {
         let tag = tag.to_str().unwrap_or("").trim().trim_matches('"');
         tag.parse().map_err(|_| {
-            Problem::new(StatusCode::BAD_REQUEST, "`If-Match` is not a version, as `ETag` has it")
+            let why = "`If-Match` is not a version; send the `ETag` of the schedule";
+            Problem::new(StatusCode::BAD_REQUEST, why)
         })
     });
     let trace = traceparent(&headers);
@@ -193,24 +192,19 @@ pub(crate) async fn put(
     show(&service, &app, &key, status_of(written)).await
 }
 
-/// Removes a schedule, or takes a one-shot back. What became of its runs stays.
+/// Deletes a schedule, or cancels a one-shot. Records of its runs are kept.
 ///
-/// Once this is answered, no callback starts, on any node. What runs still is named.
+/// After the answer, no callback of it starts on any node. The answer names attempts that are
+/// still running.
 #[utoipa::path(
     delete, path = "/v1/apps/{app}/schedules/{key}", tag = "schedules",
     operation_id = "delete_schedule",
-    params(
-        ("app" = String, Path, description = "The app"),
-        ("key" = String, Path, description = "The key"),
-    ),
-    responses(
-        (status = 200, body = Stopped, description = "It is gone"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
-    ),
+    params(OfSchedule),
+    responses((status = 200, body = Stopped, description = "The schedule was deleted."), Failure),
 )]
 pub(crate) async fn delete(
     State(service): State<Arc<Service>>,
-    Path((app, key)): Path<(String, String)>,
+    Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
 ) -> Result<axum::Json<Stopped>, Problem> {
     access.to(&app, Scope::Write)?;
@@ -218,72 +212,59 @@ pub(crate) async fn delete(
     Ok(axum::Json(stopped))
 }
 
-/// Enables a schedule from now, or a one-shot at its time; at once if that is past.
+/// Enables a schedule from now on, or a one-shot at its time; at once if that is past.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/enable", tag = "schedules",
     operation_id = "enable_schedule",
-    params(
-        ("app" = String, Path, description = "The app"),
-        ("key" = String, Path, description = "The key"),
-    ),
-    responses(
-        (status = 200, body = Stopped, description = "It is enabled"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
-    ),
+    params(OfSchedule),
+    responses((status = 200, body = Stopped, description = "The schedule is enabled."), Failure),
 )]
 pub(crate) async fn enable(
     State(service): State<Arc<Service>>,
-    Path((app, key)): Path<(String, String)>,
+    Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
 ) -> Result<axum::Json<Stopped>, Problem> {
     access.to(&app, Scope::Write)?;
     Ok(axum::Json(service.catalog.switch(&app, &key, true).await?))
 }
 
-/// Disables a schedule or a one-shot until it is enabled.
+/// Disables a schedule or one-shot until it is enabled again.
 ///
-/// After the answer no callback starts, on any node. The answer names runs under way.
+/// No callback of it starts on any node once this is answered. Attempts that are still running are
+/// in the answer.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/disable", tag = "schedules",
     operation_id = "disable_schedule",
-    params(
-        ("app" = String, Path, description = "The app"),
-        ("key" = String, Path, description = "The key"),
-    ),
-    responses(
-        (status = 200, body = Stopped, description = "It is disabled"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
-    ),
+    params(OfSchedule),
+    responses((status = 200, body = Stopped, description = "The schedule is disabled."), Failure),
 )]
 pub(crate) async fn disable(
     State(service): State<Arc<Service>>,
-    Path((app, key)): Path<(String, String)>,
+    Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
 ) -> Result<axum::Json<Stopped>, Problem> {
     access.to(&app, Scope::Write)?;
     Ok(axum::Json(service.catalog.switch(&app, &key, false).await?))
 }
 
-/// Calls now: what repeats beside its times, and a one-shot instead of at its time.
+/// Calls back now: beside the times of a repeating schedule, in place of the time of a one-shot.
 ///
-/// Disabled or removed later, it is taken back, or named as running.
+/// To disable or delete the schedule cancels the run, unless an attempt of it is running.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/fire", tag = "schedules",
     operation_id = "fire_schedule",
-    params(
-        ("app" = String, Path, description = "The app"),
-        ("key" = String, Path, description = "The key"),
-    ),
+    params(OfSchedule),
     responses(
-        (status = 200, body = Made, description = "The run"),
-        (status = 409, body = Problem, description = "It is disabled or over, or another run of it \
-            is unfinished and its `overlap` allows no further one"),
-        (status = "default", body = Problem, description = "Error, as application/problem+json"),
+        (status = 200, body = Made, description = "The run that was created."),
+        (status = 409, body = Problem, content_type = PROBLEM, description = "The \
+            schedule is disabled or over, or another run is unfinished and `overlap` allows no \
+            second."),
+        Failure,
     ),
 )]
 pub(crate) async fn fire(
     State(service): State<Arc<Service>>,
-    Path((app, key)): Path<(String, String)>,
+    Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,
 ) -> Result<axum::Json<Made>, Problem> {
     access.to(&app, Scope::Write)?;

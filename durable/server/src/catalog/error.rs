@@ -160,7 +160,8 @@ impl fmt::Display for Conflict {
             Self::Cancelled(run) => {
                 return write!(
                     f,
-                    "the run was retried as {run}, which was cancelled; create the schedule again"
+                    "the run was retried as {run}, which was cancelled, or its key was deleted; \
+                     create the schedule again"
                 );
             }
         })

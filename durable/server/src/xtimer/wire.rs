@@ -16,7 +16,7 @@ use crate::model::{Run, RunState};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub(crate) struct TimerDef {
-    /// Its number; not of a new one.
+    /// Number of the timer; missing in a new one.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) id: u64,
     /// App of the timer.
@@ -25,9 +25,10 @@ pub(crate) struct TimerDef {
     pub(super) name: String,
     /// Creator of the timer.
     pub(super) creator: String,
-    /// 1: it is not enabled; 2: it is.
+    /// State of the timer: 1 if disabled, 2 if enabled.
     pub(super) status: u8,
-    /// Five fields; or six, the last being the year; or seven, the first being the second.
+    /// Cron expression of five fields; or six, the last being the year; or seven, the first being
+    /// the second.
     pub(super) cron: String,
     /// Callback of the timer.
     #[serde(rename = "notifyHTTPParam")]
@@ -42,10 +43,14 @@ fn is_zero(id: &u64) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub(crate) struct NotifyHttpParam {
+    /// HTTP method of the callback.
     pub(super) method: String,
+    /// URL to call back.
     pub(super) url: String,
+    /// Headers of the callback, each with its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) header: Option<BTreeMap<String, Vec<String>>>,
+    /// Body of the callback.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) body: String,
 }
@@ -53,43 +58,50 @@ pub(crate) struct NotifyHttpParam {
 /// Run, as XTimer has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Task {
+    /// Number of the run.
     pub(super) id: u64,
+    /// App of the timer.
     pub(super) app: String,
+    /// Number of the timer.
     #[serde(rename = "timerID")]
     pub(super) timer_id: u64,
     /// Answer of the last attempt, or the reason of its failure.
     pub(super) output: String,
-    /// When it was to run.
+    /// Time for which it is scheduled, RFC 3339.
     #[serde(rename = "runTimer")]
     pub(super) run_timer: String,
     /// Time that the last attempt took, in milliseconds.
     #[serde(rename = "costTime")]
     pub(super) cost_time: u64,
-    /// 0: it did not run; 1: it runs; 2: it succeeded; 3: it failed.
+    /// State of the run: 0 before, 1 while running, 2 after success, 3 after failure.
     pub(super) status: u8,
 }
 
 /// Any of XTimer's answers.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub(crate) struct Answer<T> {
-    /// 0, or -1 for an error.
+    /// Code of the answer: 0, or -1 for an error.
     pub(super) code: i32,
     /// Explanation of the error.
     pub(super) msg: String,
-    /// `null`, or something for an error.
+    /// An empty object for an error, and otherwise `null`.
     pub(super) err: Option<BTreeMap<String, String>>,
+    /// Number of the timer that was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<u64>,
+    /// Timer or items that were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<T>,
+    /// Number of items on all pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) total: Option<u64>,
 }
 
-/// A timer's number.
+/// The number of a timer.
 #[derive(Debug, Deserialize, IntoParams, ToSchema)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ById {
+    /// Number of the timer.
     pub(super) id: u64,
 }
 
@@ -97,11 +109,12 @@ pub(crate) struct ById {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ByApp {
+    /// Name of the app.
     pub(super) app: String,
     /// Number of the page, from 1.
     #[serde(rename = "pageIndex", default)]
     pub(super) page_index: i64,
-    /// 10 by default, 100 at most.
+    /// Length of the page: 10 by default, 100 at most.
     #[serde(rename = "pageSize", default)]
     pub(super) page_size: i64,
 }
@@ -110,12 +123,13 @@ pub(crate) struct ByApp {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ByTimer {
+    /// Number of the timer.
     #[serde(rename = "timerID")]
     pub(super) timer_id: u64,
     /// Number of the page, from 1.
     #[serde(rename = "pageIndex", default)]
     pub(super) page_index: i64,
-    /// 10 by default, 100 at most.
+    /// Length of the page: 10 by default, 100 at most.
     #[serde(rename = "pageSize", default)]
     pub(super) page_size: i64,
 }

@@ -304,8 +304,7 @@ fn a_shortage_of_descriptors_postpones_and_counts_no_failure() {
     }
     // In a process of its own, as a limit is the whole process's.
     let own = std::env::current_exe().unwrap();
-    let name =
-        "dispatch::app::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
+    let name = "dispatch::app::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
     let mut shell = std::process::Command::new("sh");
     let script = "ulimit -n 256; exec \"$0\" --exact --nocapture --test-threads 1 \"$1\"";
     let output = shell.args(["-c", script]).arg(own).arg(name).env(STARVED, "1").output().unwrap();
