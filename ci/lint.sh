@@ -10,7 +10,7 @@ for workspace in durable shim consumers fuzz miri web wasi bare; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
-cargo clippy --quiet --package xtask --all-targets -- -D warnings
+cargo clippy --quiet --package xtask --package tourbillon-http-limits --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --workspace --manifest-path shim/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings

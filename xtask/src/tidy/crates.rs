@@ -291,6 +291,16 @@ pub const CRATES: &[Crate] = &[
         unsafe_files: &[],
     },
     Crate {
+        name: "tourbillon-http-limits",
+        folder: "crates/http-limits/src/",
+        roots: &["lib.rs"],
+        layers: &["lib", "socket", "watch", "limits"],
+        upward: &[],
+        clauses: 20,
+        reserved: &[],
+        unsafe_files: &[],
+    },
+    Crate {
         name: "xtask",
         folder: "xtask/src/",
         roots: &["main.rs"],
