@@ -136,9 +136,11 @@ fn unsafe_code_is_found_in_every_crate() {
     garden.plant(rule, "src/wall.rs", "unsafe fn f() {}");
     garden.plant(rule, "src/wall.rs", "unsafe impl Send for X {}");
     garden.plant(rule, "src/wall.rs", "fn f() { x!(unsafe { g() }) }");
-    for file in
-        ["durable/src/plan.rs", "durable/server/src/quota.rs", "durable/harness/src/load.rs"]
-    {
+    for file in [
+        "durable/src/plan.rs",
+        "durable/server/src/catalog/quota.rs",
+        "durable/harness/src/load.rs",
+    ] {
         garden.plant(rule, file, "fn f() { unsafe { g() } }");
     }
     garden.harvest();
@@ -202,7 +204,7 @@ fn an_ordering_without_its_reason_is_found_in_every_crate() {
     for file in [
         "src/wall.rs",
         "durable/src/plan.rs",
-        "durable/server/src/quota.rs",
+        "durable/server/src/catalog/quota.rs",
         "durable/harness/src/load.rs",
     ] {
         garden.plant("an ordering without its reason", file, text);
@@ -245,7 +247,7 @@ fn a_sentence_that_stands_twice_is_found() {
     let text =
         "// It is said here\n// and more. It is\n// said here; and less.\n// It is said here.";
     garden.plant(rule, "src/wall.rs", text);
-    garden.plant(rule, "durable/server/src/quota.rs", text);
+    garden.plant(rule, "durable/server/src/catalog/quota.rs", text);
     garden.harvest();
 }
 
@@ -254,7 +256,7 @@ fn a_paragraph_that_opens_with_a_clause_is_counted() {
     let text =
         "/// What it is.\nstruct X;\n/// Which.\nstruct Y;\n/// Of those\n/// who.\nstruct Z;\n";
     let mut garden = Garden::new();
-    let files = ["src/wall.rs", "durable/src/plan.rs", "durable/server/src/quota.rs"];
+    let files = ["src/wall.rs", "durable/src/plan.rs", "durable/server/src/catalog/quota.rs"];
     for file in files {
         garden.plant(None, file, &text.repeat(100));
     }
@@ -281,7 +283,7 @@ fn lines_too_long_and_what_is_left_open_are_found() {
     let mut garden = Garden::new();
     let long = format!("// {}", "x".repeat(98));
     garden.plant("lines of more than 100 columns", "src/wall.rs", &long);
-    garden.plant("lines of more than 100 columns", "durable/server/src/quota.rs", &long);
+    garden.plant("lines of more than 100 columns", "durable/server/src/catalog/quota.rs", &long);
     let open = format!("// TO{} the rest", "DO:");
     garden.plant("left open", "src/tick.rs", &open);
     garden.plant("left open", "durable/README.md", &open);
