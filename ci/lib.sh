@@ -71,6 +71,8 @@ pub(crate) fn is(number: u32) -> bool {
 }
 END
     sed -i '0,/^mod /s//mod mutant;\n&/' "$1/src/lib.rs"
+    # The library alone, since the others depend on its version.
+    sed -i '/^members = \[/,/^\]/d' "$1/Cargo.toml"
     # Of another version, so that cargo keeps the builds apart, and those of dependencies together.
     sed -i '0,/^version = .*/s//version = "0.0.0-faulty"/' "$1/Cargo.toml"
 }

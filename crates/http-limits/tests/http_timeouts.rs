@@ -15,7 +15,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use smol::io::{AsyncRead, AsyncWrite};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 use limits::Limit;
 use server::{Counters, LARGE};

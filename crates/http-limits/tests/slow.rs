@@ -14,7 +14,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon_http_limits::{Limit, Limits, Socket, Standing, Watch};
 
 const HELLO: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";

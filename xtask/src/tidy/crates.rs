@@ -111,7 +111,9 @@ pub const CRATES: &[Crate] = &[
             "timeout",
             "sleep",
             "handle",
+            "virtual_time",
             "driver",
+            "stats",
             "engine",
             "wheel",
             "clock",
@@ -213,7 +215,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillon-durable",
-        folder: "durable/src/",
+        folder: "crates/durable/src/",
         roots: &["lib.rs"],
         layers: &[],
         upward: &[],
@@ -227,7 +229,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillond",
-        folder: "durable/server/src/",
+        folder: "crates/tourbillond/src/",
         roots: &["lib.rs", "main.rs", "bin/tourbillonctl.rs"],
         layers: &[
             "main",
@@ -282,7 +284,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillon-durable-harness",
-        folder: "durable/harness/src/",
+        folder: "crates/durable-harness/src/",
         roots: &["lib.rs", "main.rs"],
         layers: &[],
         upward: &[],
