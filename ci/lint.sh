@@ -10,7 +10,7 @@ for workspace in . fuzz platforms integration/dependents; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
-cargo clippy --quiet --package xtask --all-targets -- -D warnings
+cargo clippy --quiet --package xtask --package tourbillon-http-limits --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings

@@ -17,10 +17,11 @@
 //!   meanwhile changes nothing.
 //!
 //! The third is a timeout around the handler ([`server`]). The others are one sleep for each
-//! connection, which is moved to later by all that happens on it ([`limits`]): the cheapest thing
-//! that can be done to a timer. hyper has a limit on heads of its own, which would need no code but
-//! the feature `hyper` and `builder.timer(Timer::global())`; but it counts from the end of the
-//! response before, so the wait for a request is a part of it.
+//! connection, which is moved to later by all that happens on it: the cheapest thing that can be
+//! done to a timer. The crate `tourbillon-http-limits` keeps it, for a server of yours too. hyper
+//! has a limit on heads of its own, which would need no code but the feature `hyper` and
+//! `builder.timer(Timer::global())`; but it counts from the end of the response before, so the wait
+//! for a request is a part of it.
 //!
 //! Not limited is a client that is slow but steady: one that takes a few bytes of a response each
 //! second stays as long as there are bytes left. A server may want a limit on the whole as well.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use hyper::StatusCode;
 use tourbillon_durable::Retry;
 
-use super::client::Answer;
 use super::request::Fault;
 use crate::model::{self, RetryPolicy};
 
@@ -55,9 +54,19 @@ pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
     }
 }
 
+/// Answer of a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    /// Time for which the receiver asks to be left alone.
+    pub(crate) retry_after: Option<Duration>,
+    /// The beginning of the body.
+    pub(crate) body: Vec<u8>,
+}
+
 /// Decision on an occurrence after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Succeeded,
     /// Due again after the pause, unless this was the last attempt.
     Failed(String, Duration),
@@ -71,7 +80,7 @@ pub(super) enum Verdict {
 /// An answer of 2xx is success, and 410 (gone) ends the occurrence; any other is a failure, also a
 /// redirect. The pause is between half of what the policy says and all of it, so that what failed
 /// together does not come back together, and at least what the receiver asks for.
-pub(super) fn judge(
+pub(crate) fn judge(
     answer: &Result<Answer, String>,
     retry: &Retry,
     failures: u32,
@@ -91,7 +100,7 @@ pub(super) fn judge(
 }
 
 /// A part of a span, by any number.
-pub(super) fn share(span: Duration, random: u64) -> Duration {
+pub(crate) fn share(span: Duration, random: u64) -> Duration {
     span.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
 }
 

@@ -27,12 +27,11 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::Body as _;
 use url::{Host, Url};
 
-use super::problem::Problem;
-use super::request::is_json;
-use super::xtimer::Failure;
-use crate::Service;
-use crate::callback::Destination;
+use crate::api::{Problem, is_json};
 use crate::model::shown;
+use crate::net::Destination;
+use crate::service::Service;
+use crate::xtimer::Failure;
 
 /// The address that a client has connected to; an extension of each of its requests.
 #[derive(Clone, Copy, Debug)]

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
 use tourbillon_durable::store::{ScheduleQuery, TimerQuery};
 
-use crate::api::Problem;
-use crate::{Service, model};
+use super::Catalog;
+use super::error::{Error, Result};
+use crate::model;
 
 /// Time for which a count is believed, with what this node makes itself added.
 const FRESH: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ const PAGE: u32 = 64;
 
 /// Number of schedules of each app, as counted a while ago.
 #[derive(Debug, Default)]
-pub(crate) struct Quota {
+pub(super) struct Quota {
     counts: Mutex<HashMap<String, (Instant, u32)>>,
     /// Held while an app is counted: others wait for that count, and make none of their own.
     counting: tokio::sync::Mutex<()>,
@@ -29,15 +29,10 @@ impl Quota {
     ///
     /// Schedules that other nodes make are seen within half a minute, so several nodes may let in
     /// more.
-    pub(crate) async fn check(
-        &self,
-        service: &Service,
-        app: &str,
-        limit: u32,
-    ) -> Result<(), Problem> {
+    pub(super) async fn check(&self, catalog: &Catalog, app: &str, limit: u32) -> Result<()> {
         let known = || {
             let (at, count) = *self.lock().get(app)?;
-            (service.timer.now().duration_since(at) < FRESH).then_some(count)
+            (catalog.timer.now().duration_since(at) < FRESH).then_some(count)
         };
         let count = match known() {
             Some(count) => count,
@@ -46,8 +41,8 @@ impl Quota {
                 match known() {
                     Some(count) => count,
                     None => {
-                        let now = service.timer.now();
-                        let count = count(service, app, limit).await?;
+                        let now = catalog.timer.now();
+                        let count = count(catalog, app, limit).await?;
                         self.lock().insert(app.to_owned(), (now, count));
                         count
                     }
@@ -57,19 +52,18 @@ impl Quota {
         if count < limit {
             return Ok(());
         }
-        let why = format!("the app has {limit} schedules, which is its limit");
-        Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, why))
+        Err(Error::Full(limit))
     }
 
     /// One was made.
-    pub(crate) fn count(&self, app: &str) {
+    pub(super) fn count(&self, app: &str) {
         if let Some((_, count)) = self.lock().get_mut(app) {
             *count += 1;
         }
     }
 
     /// One was removed.
-    pub(crate) fn forget(&self, app: &str) {
+    pub(super) fn forget(&self, app: &str) {
         if let Some((_, count)) = self.lock().get_mut(app) {
             *count = count.saturating_sub(1);
         }
@@ -81,12 +75,12 @@ impl Quota {
 }
 
 /// Counts, up to the limit.
-async fn count(service: &Service, app: &str, limit: u32) -> Result<u32, Problem> {
+async fn count(catalog: &Catalog, app: &str, limit: u32) -> Result<u32> {
     let prefix = model::name(app, "");
     let mut schedules = ScheduleQuery::new().prefix(&*prefix).limit(PAGE);
     let mut count = 0;
     while count < limit {
-        let rows = service.reader.schedules(schedules.clone()).await?;
+        let rows = catalog.reader.schedules(schedules.clone()).await?;
         count += rows.len() as u32;
         match rows.last() {
             Some(last) if rows.len() == PAGE as usize => schedules.after = Some(last.name.clone()),
@@ -96,7 +90,7 @@ async fn count(service: &Service, app: &str, limit: u32) -> Result<u32, Problem>
     let mut after = None;
     while count < limit {
         let names = TimerQuery::new().by_name(&*prefix, after).limit(PAGE);
-        let timers = service.reader.timers(names).await?;
+        let timers = catalog.reader.timers(names).await?;
         count += timers.len() as u32;
         match timers.last() {
             Some(last) if timers.len() == PAGE as usize => after = last.new.name.clone(),

@@ -10,16 +10,15 @@ use tokio::task::{Id, JoinSet};
 use tourbillon_durable::{Ended, Fire, Retry, Worker};
 use tracing::{debug, error, info, warn};
 
-use super::client::{Answer, Client, Lack};
+use super::client::{Client, Lack};
 use super::gate::{Full, Gate, Limits, Offered};
-use super::outcome::{Verdict, judge, retry, share};
-use super::redact::Redact;
-use super::request::{self, Attempt, Trace};
-use super::tries;
-use crate::Service;
+use crate::callback::{
+    self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_tries, retry, share,
+};
 use crate::config::App;
 use crate::metrics::Meters;
 use crate::model::{self, Run, RunState, Stored, Try};
+use crate::service::Service;
 
 /// Attempts that wait for each that may run.
 const WAITING: usize = 4;
@@ -148,7 +147,7 @@ fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
         // What was made again may have no name.
         let key = fire.name().and_then(model::app_and_key).map_or(&*stored.key, |(_, key)| key);
         let key = key.to_owned();
-        let url = request::target(&stored.definition.callback.url)?;
+        let url = callback::target(&stored.definition.callback.url)?;
         let host = url.host_str().unwrap_or_default().into();
         let retry = retry(stored.definition.retry.as_ref()).map_err(|_| "the retry is none")?;
         Ok::<_, String>((key, host, stored, retry))
@@ -167,7 +166,7 @@ fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
                 error: Some(format!("not understood: {why}")),
                 answer: String::new(),
             };
-            let detail = tries::append(fire.detail(), &ended);
+            let detail = callback::append(fire.detail(), &ended);
             fire.fail(detail);
             None
         }
@@ -182,7 +181,7 @@ fn postpone(shared: &Shared, job: Job, pause: Duration, full: Full) {
     let (app, key, attempt) = (&shared.app, &job.key, job.fire.attempt());
     debug!(app, key, attempt, host = &*job.host, ?pause, limit = ?full, "postponed");
     // What was postponed together does not come back together.
-    job.fire.postpone(pause + share(pause / 4, super::random()));
+    job.fire.postpone(pause + share(pause / 4, random()));
 }
 
 /// The calls that run.
@@ -239,11 +238,11 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
             shared.meters.postponed_by_shortage.increment(1);
             let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
             info!(app, key, attempt, why, "postponed: this host is short of something");
-            fire.postpone(SHORTAGE + share(SHORTAGE, super::random()));
+            fire.postpone(SHORTAGE + share(SHORTAGE, random()));
             return;
         }
     };
-    let verdict = judge(&answer, &retry, fire.failures(), super::random());
+    let verdict = judge(&answer, &retry, fire.failures(), random());
     let error = match &verdict {
         Verdict::Succeeded => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
@@ -254,9 +253,9 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         status: answer.as_ref().ok().map(|answer| answer.status.as_u16()),
         error,
-        answer: answer.map(|answer| redact.text(tries::shown(&answer.body))).unwrap_or_default(),
+        answer: answer.map(|answer| redact.text(callback::shown(&answer.body))).unwrap_or_default(),
     };
-    let detail = tries::append(fire.detail(), &ended);
+    let detail = callback::append(fire.detail(), &ended);
     let is_last = fire.failures() + 1 >= retry.attempts;
     let (state, reason) = match &verdict {
         Verdict::Succeeded => (RunState::Succeeded, None),
@@ -272,7 +271,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
             meters.succeeded.increment(1);
             match fire.schedule() {
                 Some(_) => fire.complete_with(&detail),
-                None => fire.complete_with(tries::ended(&detail, &stored.definition)),
+                None => fire.complete_with(callback::ended(&detail, &stored.definition)),
             }
         }
         Verdict::Failed(_, pause) => {
@@ -308,8 +307,8 @@ async fn send(
         trace,
     };
     let xtimer = job.stored.xtimer.as_ref();
-    let request = request::build(callback, xtimer, &attempt, &shared.config, now)?;
-    let limit = request::limit(callback).map_err(|why| format!("the timeout {why}"))?;
+    let request = callback::build(callback, xtimer, &attempt, &shared.config, now)?;
+    let limit = callback::limit(callback).map_err(|why| format!("the timeout {why}"))?;
     shared.client.send(request, limit).await
 }
 
@@ -346,7 +345,7 @@ fn watched(
         attempts: fire.attempt(),
         failures: fire.failures() + u32::from(state != RunState::Succeeded),
         node: Some(shared.service.node().to_string()),
-        tries: tries::read(detail),
+        tries: read_tries(detail),
         can_retry: state == RunState::Dead,
     })
 }

@@ -1,15 +1,15 @@
-//! A connection as hyper wants it, which tells its [`Watch`] what happens on it.
+//! [`Socket`]: a stream whose bytes a [`Watch`] sees.
 
+use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use hyper::rt::{Read, ReadBufCursor, Write};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-use super::limits::Watch;
+use crate::watch::Watch;
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 8 * 1024;
@@ -17,7 +17,8 @@ const CHUNK: usize = 8 * 1024;
 /// Most bytes that are read of a body that nobody wants.
 const UNWANTED: usize = 1 << 20;
 
-pub(super) struct Socket<S> {
+/// Stream of a connection, for hyper to read and write.
+pub struct Socket<S> {
     stream: S,
     watch: Arc<Watch>,
     /// Bytes that came with the end of a head or of a body, and are passed on with the next read.
@@ -28,12 +29,19 @@ pub(super) struct Socket<S> {
 }
 
 impl<S> Socket<S> {
-    pub(super) fn new(stream: S, watch: Arc<Watch>) -> Self {
+    /// Creates the socket of the connection that `watch` is over.
+    pub fn new(stream: S, watch: Arc<Watch>) -> Self {
         Self { stream, watch, rest: Vec::new(), unwanted: UNWANTED }
     }
 }
 
-impl<S: AsyncRead + Unpin> Read for Socket<S> {
+impl<S> fmt::Debug for Socket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socket").field("watch", &self.watch).finish_non_exhaustive()
+    }
+}
+
+impl<S: Read + Unpin> Read for Socket<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -43,7 +51,7 @@ impl<S: AsyncRead + Unpin> Read for Socket<S> {
         if rest.is_empty() {
             let mut chunk = [MaybeUninit::uninit(); CHUNK];
             let mut bytes = ReadBuf::uninit(&mut chunk);
-            ready!(Pin::new(stream).poll_read(cx, &mut bytes))?;
+            ready!(Pin::new(stream).poll_read(cx, bytes.unfilled()))?;
             let bytes = bytes.filled();
             let taken = watch.read(&bytes[..bytes.len().min(buffer.remaining())]);
             buffer.put_slice(&bytes[..taken]);
@@ -58,7 +66,7 @@ impl<S: AsyncRead + Unpin> Read for Socket<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Write for Socket<S> {
+impl<S: Read + Write + Unpin> Write for Socket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -100,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Write for Socket<S> {
         let mut chunk = [MaybeUninit::uninit(); CHUNK];
         while *unwanted > 0 {
             let mut bytes = ReadBuf::uninit(&mut chunk);
-            ready!(Pin::new(&mut *stream).poll_read(cx, &mut bytes))?;
+            ready!(Pin::new(&mut *stream).poll_read(cx, bytes.unfilled()))?;
             if bytes.filled().is_empty() {
                 break;
             }

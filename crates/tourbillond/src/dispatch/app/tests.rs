@@ -13,8 +13,8 @@ use tourbillon_durable::store::{Memory, RecordQuery, TimerQuery};
 use tourbillon_durable::{Outcome, Reason, Record, Retry};
 
 use super::*;
-use crate::callback::start;
-use crate::config::{Config, Limits};
+use crate::config::Config;
+use crate::dispatch::start;
 use crate::model::{AtWhen, Callback, Definition, RetryPolicy, When};
 
 /// A call as it came in.
@@ -87,7 +87,7 @@ async fn answer(
 }
 
 fn app(concurrent: u32) -> App {
-    let limits = Limits { concurrent, per_host: concurrent, ..Limits::default() };
+    let limits = model::Limits { concurrent, per_host: concurrent, ..model::Limits::default() };
     let networks = vec!["127.0.0.0/8".parse().unwrap()];
     App { limits, networks, ..App::default() }
 }
@@ -164,7 +164,7 @@ async fn what_is_due_is_called_and_what_was_answered_is_kept() {
     // A client that gets the event finds the record.
     let records = service.reader.records(RecordQuery::new()).await.unwrap();
     assert_eq!(records[0].outcome, Outcome::Succeeded);
-    let tries = tries::read(&records[0].detail);
+    let tries = read_tries(&records[0].detail);
     assert_eq!((tries.len(), tries[0].status, &*tries[0].answer), (1, Some(201), "this is 201"));
     assert_eq!((&*run.app, &*run.key, run.state), ("a", "one", RunState::Succeeded));
     assert_eq!(run.tries, tries);
@@ -186,7 +186,7 @@ async fn what_fails_is_tried_again_and_dead_in_the_end_with_all_tries() {
     let record = &records[0];
     assert_eq!((record.outcome, record.reason), (Outcome::Dead, Some(Reason::Failed)));
     assert_eq!(record.failures, 3);
-    let tries = tries::read(&record.detail);
+    let tries = read_tries(&record.detail);
     assert_eq!(tries.iter().map(|tried| tried.attempt).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(tries.iter().all(|tried| tried.status == Some(503) && tried.error.is_some()));
     service.stop().await;
@@ -199,7 +199,7 @@ async fn a_receiver_that_is_gone_is_not_asked_again() {
     receiver.next().await;
     let records = records(&service, 1).await;
     assert_eq!(records[0].reason, Some(Reason::GivenUp));
-    assert_eq!(tries::read(&records[0].detail)[0].status, Some(410));
+    assert_eq!(read_tries(&records[0].detail)[0].status, Some(410));
     service.stop().await;
 }
 
@@ -304,8 +304,7 @@ fn a_shortage_of_descriptors_postpones_and_counts_no_failure() {
     }
     // In a process of its own, as a limit is the whole process's.
     let own = std::env::current_exe().unwrap();
-    let name =
-        "callback::dispatch::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
+    let name = "dispatch::app::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
     let mut shell = std::process::Command::new("sh");
     let script = "ulimit -n 256; exec \"$0\" --exact --nocapture --test-threads 1 \"$1\"";
     let output = shell.args(["-c", script]).arg(own).arg(name).env(STARVED, "1").output().unwrap();

@@ -5,17 +5,20 @@
 
 use std::collections::VecDeque;
 
-use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, Timer, TimerOrder, TimerQuery};
+use tourbillon_durable::store::{
+    ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery,
+};
 
-use super::problem::Problem;
-use super::schedules::Found;
-use crate::Service;
+use super::Catalog;
+use super::error::Result;
+use super::found::Found;
+use crate::model::{self, Page, Schedule, ScheduleKind, State as Stands};
 
 /// Most bytes that are read for a page, and that it has, but for the last item.
-pub(super) const PAGE: usize = 1 << 20;
+pub(crate) const PAGE: usize = 1 << 20;
 
 /// Most rows that are read at a time.
-pub(super) const ROWS: u32 = 64;
+pub(crate) const ROWS: u32 = 64;
 
 /// Most bytes of a row.
 const ROW: usize = 64 << 10;
@@ -28,7 +31,7 @@ const PASSED: usize = 64;
 
 /// Budget that a page has left.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(crate) struct Left {
     items: usize,
     bytes: usize,
     /// Items that were taken, and their bytes.
@@ -37,17 +40,17 @@ pub(super) struct Left {
 
 impl Left {
     /// A page of so many items at most.
-    pub(super) fn new(items: usize) -> Self {
+    pub(crate) fn new(items: usize) -> Self {
         Self { items, bytes: PAGE, taken: (0, 0) }
     }
 
     /// Returns whether nothing more is to be read.
-    pub(super) fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.items == 0 || self.bytes == 0
     }
 
     /// Takes an item, of which so many bytes are stored.
-    pub(super) fn take(&mut self, stored: usize) {
+    pub(crate) fn take(&mut self, stored: usize) {
         self.items -= 1;
         self.bytes = self.bytes.saturating_sub(stored + ITEM);
         self.taken = (self.taken.0 + 1, self.taken.1 + stored + ITEM);
@@ -55,21 +58,21 @@ impl Left {
 
     /// Returns how many rows to read next: as many as the page may still have, if they are like
     /// those before, and one that says whether there is more.
-    pub(super) fn rows(&self) -> u32 {
+    pub(crate) fn rows(&self) -> u32 {
         let each = self.taken.1.checked_div(self.taken.0).unwrap_or(ROW);
         let rows = (self.bytes / each).min(self.items).saturating_add(1);
         u32::try_from(rows).unwrap_or(ROWS).min(ROWS)
     }
 
     /// Passes a row that is not listed.
-    pub(super) fn pass(&mut self) {
+    pub(crate) fn pass(&mut self) {
         self.bytes = self.bytes.saturating_sub(PASSED);
     }
 }
 
 /// Schedules and one-shots that are not over, in the order of their names.
-pub(super) struct Live<'a> {
-    service: &'a Service,
+pub(crate) struct Live<'a> {
+    catalog: &'a Catalog,
     schedules: Option<Part<ScheduleRow, ScheduleQuery>>,
     timers: Option<Part<Timer, TimerQuery>>,
 }
@@ -110,17 +113,17 @@ fn after(mut query: TimerQuery, last: &Timer) -> TimerQuery {
 
 impl<'a> Live<'a> {
     /// Makes one of the rows of each query; that of timers is in the order of names.
-    pub(super) fn new(
-        service: &'a Service,
+    pub(crate) fn new(
+        catalog: &'a Catalog,
         schedules: Option<ScheduleQuery>,
         timers: Option<TimerQuery>,
     ) -> Self {
-        Self { service, schedules: schedules.map(Part::new), timers: timers.map(Part::new) }
+        Self { catalog, schedules: schedules.map(Part::new), timers: timers.map(Part::new) }
     }
 
     /// The next, and its name. What is not read yet is read by so many `rows`.
-    pub(super) async fn next(&mut self, rows: u32) -> Result<Option<(String, Found)>, Problem> {
-        let reader = &self.service.reader;
+    pub(crate) async fn next(&mut self, rows: u32) -> Result<Option<(String, Found)>> {
+        let reader = &self.catalog.reader;
         if let Some(part) = &mut self.schedules {
             if let Some(query) = part.wanted() {
                 let read = reader.schedules(query.limit(rows)).await?;
@@ -152,6 +155,81 @@ impl<'a> Live<'a> {
             row.map(|row| (row.name.clone(), Found::Repeated(row)))
         })
     }
+}
+
+/// Query of a list of schedules.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    /// Prefix of the keys.
+    pub(crate) prefix: Option<String>,
+    /// State of the schedules.
+    pub(crate) state: Option<Stands>,
+    /// Kind of the schedules.
+    pub(crate) kind: Option<ScheduleKind>,
+    /// Most schedules of the page.
+    pub(crate) limit: u32,
+    /// Key that the page comes after.
+    pub(crate) cursor: Option<String>,
+}
+
+impl Catalog {
+    /// Reads the repeating schedules of an app whose keys have a prefix, by key.
+    pub(crate) fn repeating(&self, app: &str, prefix: &str) -> Live<'_> {
+        Live::new(self, Some(ScheduleQuery::new().prefix(model::name(app, prefix))), None)
+    }
+
+    /// Lists schedules, and one-shots that are not over, by key.
+    pub(crate) async fn list(&self, app: &str, query: Query) -> Result<Page<Schedule>> {
+        let prefix = model::name(app, query.prefix.as_deref().unwrap_or(""));
+        let after = query.cursor.as_ref().map(|key| model::name(app, key));
+        let enabled = match query.state {
+            Some(Stands::Enabled) => Some(true),
+            Some(Stands::Disabled) => Some(false),
+            _ => None,
+        };
+        let state = match query.state {
+            Some(Stands::Running) => Some(State::Running),
+            Some(Stands::Pending | Stands::Disabled) => Some(State::Pending),
+            _ => None,
+        };
+        let is_any = query.state.is_none();
+        let repeats = query.kind != Some(ScheduleKind::Once) && (is_any || enabled.is_some());
+        let happens = query.kind != Some(ScheduleKind::Repeated) && (is_any || state.is_some());
+        let mut schedules = ScheduleQuery::new().prefix(&*prefix);
+        (schedules.enabled, schedules.after) = (enabled, after.clone());
+        let mut timers = TimerQuery::new().by_name(prefix, after);
+        timers.state = state;
+        let (schedules, timers) = (repeats.then_some(schedules), happens.then_some(timers));
+        let now = self.reader.now().await?;
+        let mut live = Live::new(self, schedules, timers);
+        let mut left = Left::new(query.limit as usize);
+        let (mut items, mut next, mut last) = (Vec::new(), None, None);
+        while let Some((name, found)) = live.next(left.rows()).await? {
+            if left.is_none() {
+                next = last;
+                break;
+            }
+            last = model::app_and_key(&name).map(|(_, key)| key.to_owned());
+            let fits = query.state.is_none_or(|state| found.state() == state);
+            match last.as_ref().filter(|_| fits).and_then(|key| found.view(app, key, now)) {
+                Some(view) => {
+                    left.take(found.size());
+                    items.push(without_body(view));
+                }
+                None => left.pass(),
+            }
+        }
+        Ok(Page { items, next })
+    }
+}
+
+/// A schedule as lists show it.
+fn without_body(mut schedule: Schedule) -> Schedule {
+    if let Some(callback) = schedule.callback.as_mut().filter(|callback| !callback.body.is_empty())
+    {
+        callback.body_bytes = Some(std::mem::take(&mut callback.body).len());
+    }
+    schedule
 }
 
 #[cfg(test)]

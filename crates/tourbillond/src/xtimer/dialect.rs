@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{NotifyHttpParam, TimerDef};
-use crate::api::problem::Problem;
+use crate::api::Problem;
 use crate::model::{Callback, CronWhen, Definition, Header, MASK, When, XTimer, is_sensitive};
 
 const DAYS: [&str; 7] =
@@ -198,6 +198,43 @@ fn notify(callback: &Callback, xtimer: &XTimer) -> NotifyHttpParam {
         header: Some(header).filter(|header| !header.is_empty()),
         body,
     }
+}
+
+/// Reads a new timer: its definition, and what is kept beside it.
+pub(super) fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Problem> {
+    let required = [
+        ("app", def.app.is_empty()),
+        ("name", def.name.is_empty()),
+        ("creator", def.creator.is_empty()),
+        ("cron", def.cron.is_empty()),
+        ("notifyHTTPParam", def.notify_http_param.is_none()),
+    ];
+    let missing = required.iter().filter(|(_, is_missing)| *is_missing);
+    let missing: Vec<_> =
+        missing.map(|(field, _)| ((*field).to_owned(), "it is missing".to_owned())).collect();
+    if !missing.is_empty() {
+        return Err(Problem::fields(missing));
+    }
+    let mut definition = Definition {
+        when: When::Cron(CronWhen { cron: String::new(), zone: zone.to_owned() }),
+        callback: Callback {
+            method: String::new(),
+            url: String::new(),
+            headers: BTreeMap::new(),
+            body: String::new(),
+            body_bytes: None,
+            timeout: None,
+        },
+        missed: None,
+        on_time_within: None,
+        overlap: None,
+        jitter: None,
+        retry: None,
+        enabled: false,
+    };
+    let mut xtimer = XTimer::default();
+    def.apply(&mut definition, &mut xtimer, zone)?;
+    Ok((definition, xtimer))
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tourbillon_durable::{Every, Missed, Overlap, Retry, Schedule, Time};
 
-use super::problem::Problem;
+use super::error::{Error, Result};
 use crate::callback;
 use crate::config::App;
 use crate::model::{self, Definition, MissedPolicy, OverlapPolicy, Stored, When};
 
 /// The largest definition, with all that is kept beside it, in bytes.
-pub(crate) const STORED_MAX: usize = 48 * 1024;
+pub(super) const STORED_MAX: usize = 48 * 1024;
 
 /// The longest key, in bytes.
 const KEY_MAX: usize = 120;
@@ -26,7 +26,7 @@ const COUNT_MAX: u32 = 10_000;
 
 /// When something is to happen, once the texts are read.
 #[derive(Clone, Debug)]
-pub(crate) enum Times {
+pub(super) enum Times {
     /// Again and again.
     Repeated(Schedule),
     /// Once, then.
@@ -37,9 +37,9 @@ pub(crate) enum Times {
 
 /// A definition that makes sense.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) times: Times,
-    pub(crate) retry: Retry,
+pub(super) struct Plan {
+    pub(super) times: Times,
+    pub(super) retry: Retry,
     missed: Missed,
     on_time_within: Duration,
     overlap: Overlap,
@@ -56,7 +56,7 @@ impl Faults {
     }
 
     /// The value, or a fault in its place.
-    fn take<T>(&mut self, field: &str, value: Result<T, String>) -> Option<T> {
+    fn take<T>(&mut self, field: &str, value: std::result::Result<T, String>) -> Option<T> {
         value.map_err(|why| self.add(field, why)).ok()
     }
 
@@ -79,7 +79,7 @@ impl Plan {
     /// # Errors
     ///
     /// Each field that is wrong.
-    pub(crate) fn new(app: &App, definition: &Definition) -> Result<Self, Problem> {
+    pub(super) fn new(app: &App, definition: &Definition) -> Result<Self> {
         let mut faults = Faults::default();
         let times = times(&mut faults, &definition.when);
         if !matches!(times, None | Some(Times::Repeated(_))) {
@@ -127,12 +127,12 @@ impl Plan {
             (Some(times), Some(retry)) if faults.0.is_empty() => {
                 Ok(Self { times, retry, missed, on_time_within, overlap, jitter })
             }
-            _ => Err(Problem::fields(faults.0)),
+            _ => Err(Error::Invalid(faults.0)),
         }
     }
 
     /// Gives a schedule its policies.
-    pub(crate) fn policies(&self, every: Every) -> Every {
+    pub(super) fn policies(&self, every: Every) -> Every {
         every
             .missed(self.missed)
             .on_time_within(self.on_time_within)
@@ -147,9 +147,9 @@ impl Plan {
 /// # Errors
 ///
 /// The field that is wrong.
-pub(crate) fn read_times(when: &When) -> Result<Times, Problem> {
+pub(super) fn read_times(when: &When) -> Result<Times> {
     let mut faults = Faults::default();
-    times(&mut faults, when).ok_or_else(|| Problem::fields(faults.0))
+    times(&mut faults, when).ok_or_else(|| Error::Invalid(faults.0))
 }
 
 fn times(faults: &mut Faults, when: &When) -> Option<Times> {
@@ -185,20 +185,20 @@ fn times(faults: &mut Faults, when: &When) -> Option<Times> {
 ///
 /// All characters are of ASCII, so that no two keys look alike by Unicode's forms; and `.` and `..`
 /// are no keys, as clients take them out of a path.
-pub(crate) fn check_key(key: &str) -> Result<(), Problem> {
+pub(super) fn check_key(key: &str) -> Result<()> {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@+~".contains(&byte);
     if matches!(key, "." | "..") {
-        return Err(Problem::field("key", "`.` and `..` are no keys, as a path cannot have them"));
+        return Err(Error::field("key", "`.` and `..` are no keys, as a path cannot have them"));
     }
     if !key.is_empty() && key.len() <= KEY_MAX && key.bytes().all(is_good) {
         return Ok(());
     }
     let why = format!("a key has 1 to {KEY_MAX} characters of `A-Z a-z 0-9 - _ . : @ + ~`");
-    Err(Problem::field("key", why))
+    Err(Error::field("key", why))
 }
 
 /// Returns what is kept, as the store is given it.
-pub(crate) fn payload(stored: &Stored) -> Result<Vec<u8>, Problem> {
+pub(super) fn payload(stored: &Stored) -> Result<Vec<u8>> {
     let payload = serde_json::to_vec(stored).expect("a definition is JSON");
     if payload.len() <= STORED_MAX {
         return Ok(payload);
@@ -207,5 +207,5 @@ pub(crate) fn payload(stored: &Stored) -> Result<Vec<u8>, Problem> {
         "the definition has {} bytes with it, and {STORED_MAX} are the most",
         payload.len()
     );
-    Err(Problem::field("callback.body", why))
+    Err(Error::field("callback.body", why))
 }

@@ -1,72 +1,21 @@
-//! The limits on a client, and which of them a connection is under.
-//!
-//! A [`Watch`] is told of what happens on a connection. From that follows at each moment which
-//! limit counts, and since when; one sleep, moved to where that limit ends, keeps all of them.
+//! [`Watch`]: which limit a connection is under.
 
+use std::fmt;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tourbillon::{Sleep, Timer};
 
-use super::room::Standing;
+use crate::limits::{Limit, Limits, Standing};
 
-/// Reason for which a client is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
-    /// On the silence before a request: from the start of the connection, or the last byte of the
-    /// response before, to the first byte of the request.
-    Idle,
-    /// On the head of a request: from its first byte to its last.
-    Header,
-    /// On a response: the time in which the client takes not a byte of it.
-    Write,
-    /// On a connection that is closed before all of a body was read: for that long it is read on,
-    /// so that the client sees the answer, and not a reset.
-    Linger,
-}
-
-/// Limits of clients.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Time from the last byte of an answer to the first of a request.
-    pub idle: Duration,
-    /// Time from the first byte of a request's head to its last.
-    pub header: Duration,
-    /// Time from the end of the head to the answer, the request's body included.
-    pub request: Duration,
-    /// For taking a part of an answer.
-    pub write: Duration,
-    /// For seeing an answer that came before the body was read.
-    pub linger: Duration,
-    /// Most connections that may be open at a time; others wait to be accepted.
-    pub connections: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let [idle, header, request, write, linger] = [75, 10, 30, 30, 2].map(Duration::from_secs);
-        Self { idle, header, request, write, linger, connections: 20_000 }
-    }
-}
-
-impl Limits {
-    fn span(&self, limit: Limit) -> Duration {
-        match limit {
-            Limit::Idle => self.idle,
-            Limit::Header => self.header,
-            Limit::Write => self.write,
-            Limit::Linger => self.linger,
-        }
-    }
-}
-
-/// Sees a connection's bytes go by, and says when the client is to be cut.
+/// Watch over one connection: which limit counts now, and when it ends.
 ///
-/// Only the connection's task uses it, so its lock is always free.
-pub(super) struct Watch {
+/// A [`Socket`](crate::Socket) shows it the bytes, and the server says where a request and its
+/// answer begin. Only the connection's task uses it, so its lock is always free.
+pub struct Watch {
     timer: Timer,
     limits: Limits,
     state: Mutex<State>,
@@ -142,8 +91,8 @@ impl State {
 }
 
 impl Watch {
-    /// Begins with the connection.
-    pub(super) fn new(timer: &Timer, limits: Limits) -> Self {
+    /// Creates a watch over a connection that begins now. It waits by `timer`.
+    pub fn new(timer: &Timer, limits: Limits) -> Self {
         let now = timer.now();
         let state = State {
             sleep: timer.never(),
@@ -160,12 +109,12 @@ impl Watch {
         Self { timer: timer.clone(), limits, state: Mutex::new(state) }
     }
 
-    /// `bytes` have come. Returns how many of them to pass on.
+    /// Takes note of `bytes` that have come. Returns how many of them to pass on.
     ///
     /// The bytes belong together: none after the end of a head, and none after the end of a body.
     /// The rest is passed on with the next call, so that what is of the next head is seen to be,
     /// even if it came in one segment with the request before.
-    pub(super) fn read(&self, bytes: &[u8]) -> usize {
+    pub(crate) fn read(&self, bytes: &[u8]) -> usize {
         let mut state = self.lock();
         if state.body_left > 0 {
             let length = bytes.len().min(usize::try_from(state.body_left).unwrap_or(usize::MAX));
@@ -180,8 +129,8 @@ impl Watch {
         state.head_part(bytes)
     }
 
-    /// Some of a response was written; or not, as the client has no room for it.
-    pub(super) fn writes(&self, is_written: bool) {
+    /// Takes note that some of a response was written; or not, as the client has no room for it.
+    pub(crate) fn writes(&self, is_written: bool) {
         let mut state = self.lock();
         let now = self.timer.now();
         match is_written {
@@ -190,17 +139,21 @@ impl Watch {
         }
     }
 
-    /// The connection is being closed. Returns whether to read on, as there is more of a body.
-    pub(super) fn closes(&self) -> bool {
+    /// Takes note that the connection is being closed. Returns whether to read on, as there is more
+    /// of a body.
+    pub(crate) fn closes(&self) -> bool {
         let mut state = self.lock();
         state.closing.get_or_insert_with(|| self.timer.now());
         state.body_left > 0
     }
 
-    /// A head has come to its end; a body of so many bytes follows, where that is known.
+    /// Takes note that a head has come to its end, and that a body of so many bytes follows; `None`
+    /// for a body in chunks.
     ///
-    /// If the body was not read, nothing after it may be a request.
-    pub(super) fn answer_begins(&self, body: Option<u64>) {
+    /// Only hyper knows where a body in chunks ends: answer it with `Connection: close`. Call this
+    /// when hyper calls the service, and not when its future is first polled: bytes that come in
+    /// between belong to the next head.
+    pub fn request_begins(&self, body: Option<u64>) {
         let mut state = self.lock();
         state.head = None;
         state.line_is_empty = true;
@@ -208,22 +161,31 @@ impl Watch {
         state.answers = true;
     }
 
-    /// The response is there, and about to be written. It grants what was asked for, or does not.
-    pub(super) fn answer_ends(&self, grants: bool) {
+    /// Takes note that the response is there, and about to be written. `granted` is `false` for an
+    /// error: a client that was granted nothing is a stranger to [`standing`](Self::standing).
+    pub fn response_begins(&self, granted: bool) {
         let mut state = self.lock();
         state.quiet = self.timer.now();
         state.turn = state.quiet;
         state.answers = false;
-        state.is_known |= grants;
+        state.is_known |= granted;
     }
 
-    /// Returns its standing, and since when it has that; `None` while it is being answered.
-    pub(super) fn standing(&self) -> Option<(Standing, Instant)> {
+    /// Returns the client's standing, and since when it has that; `None` while it is being
+    /// answered.
+    pub fn standing(&self) -> Option<(Standing, Instant)> {
         self.lock().standing()
     }
 
-    /// Waits until a limit is over. To be polled after each poll of the connection.
-    pub(super) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<Limit> {
+    /// Waits until a limit is over, and returns it: the connection is then to be dropped.
+    ///
+    /// Poll it after each poll of the connection, by the same task: bytes that the connection read
+    /// or wrote may have moved the limit.
+    ///
+    /// # Cancel safety
+    ///
+    /// A watch keeps its limit when it is not polled; a later poll reports it.
+    pub fn poll_limit(&self, cx: &mut Context<'_>) -> Poll<Limit> {
         let mut state = self.lock();
         let Some((limit, since)) = state.limit() else { return Poll::Pending };
         state.sleep.reset(since + self.limits.span(limit));
@@ -232,5 +194,11 @@ impl Watch {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("limit", &self.lock().limit()).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,10 @@
 //! The example's server: its connections under virtual time.
 
-#[path = "../../examples/http_timeouts/limits.rs"]
+#[path = "../../../examples/http_timeouts/limits.rs"]
 mod limits;
-#[path = "../../examples/http_timeouts/server.rs"]
+#[path = "../../../examples/http_timeouts/server.rs"]
 mod server;
-#[path = "../../examples/http_timeouts/socket.rs"]
+#[path = "../../../examples/http_timeouts/socket.rs"]
 mod socket;
 
 use std::future::pending;
@@ -16,10 +16,14 @@ use std::time::Duration;
 
 use smol::io::{AsyncRead, AsyncWrite};
 use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
-use crate::support::*;
 use limits::Limit;
 use server::{Counters, LARGE};
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
 
 const HELLO: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 const PART: &str = "GET / HTTP/1.1\r\nho";
@@ -112,7 +116,8 @@ impl AsyncWrite for Wire {
 /// Serves a client that does what `script` says. Returns the limit that it was cut for, how long
 /// after it came, and the wire.
 fn cut(script: impl AsyncFnOnce(&Wire, &Timer)) -> (Option<Limit>, Duration, Wire) {
-    let (timer, clock) = virtual_timer();
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
     let (wire, counters) = (Wire::default(), Counters::default());
     let start = clock.now();
     let limit = clock.block_on(async {

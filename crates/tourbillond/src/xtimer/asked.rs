@@ -10,8 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{ByApp, ById, ByTimer, Failure, TimerDef};
-use crate::api::problem::Problem;
-use crate::api::request::{BODY_MAX, convert};
+use crate::api::{BODY_MAX, Problem, convert};
 
 /// The most that a page has, whatever is asked for.
 const PAGE_MAX: i64 = 100;

@@ -15,7 +15,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper::{Request, StatusCode, Uri};
+use hyper::{Request, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -25,7 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tourbillon::{Timer, timeout};
 use tower::Service;
 
-use super::guard::{Guard, Refused};
+use crate::callback::{Answer, Guard, Refused};
 use crate::descriptors;
 
 /// Longest time to connect: a name's resolution, every address tried, and TLS.
@@ -45,16 +45,6 @@ const BODY_KEPT: usize = 512;
 
 /// Time for which a connection waits for the next request.
 const IDLE: Duration = Duration::from_secs(30);
-
-/// Answer of a receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    /// Time for which the receiver asks to be left alone.
-    pub(super) retry_after: Option<Duration>,
-    /// The beginning of the body.
-    pub(super) body: Vec<u8>,
-}
 
 /// Reason for which there is no whole answer, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
