@@ -74,7 +74,9 @@ mod imp {
     pub(crate) use crate::sync::whole::AtomicU64;
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering, fence,
+    };
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::thread::{available_parallelism, sleep};
 
@@ -118,7 +120,7 @@ mod imp {
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod imp {
     pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
     };
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use loom::thread::ThreadId;
@@ -179,7 +181,7 @@ mod imp {
 #[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
 mod imp {
     pub(crate) use shuttle::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
     };
     pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use shuttle::thread::ThreadId;

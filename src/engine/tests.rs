@@ -75,6 +75,51 @@ fn a_pass_locks_no_shard_that_is_idle() {
     assert_eq!(pass_beside(&|_| true), Tick::NEVER);
 }
 
+#[test]
+fn a_pass_locks_no_shard_in_which_nothing_is_due() {
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(2);
+    let (timer, _driver) = builder.build_manual(|| {}).expect("the options are valid");
+    let engine = timer.engine();
+    let mut sleeps = [5, 3].map(|nanos| timer.sleep(Duration::from_nanos(nanos)));
+    let home = thread_index() % 2;
+    assert!(poll(&mut sleeps[0]).is_pending());
+    {
+        let _held = engine.shards[home].lock();
+        assert!(poll(&mut sleeps[1]).is_pending());
+    }
+    let pass_beside = |held: usize| {
+        let _held = engine.shards[held].lock();
+        let pass = engine.pass(engine.clock().now(), &mut WakeBatch::new());
+        (pass.fired, pass.next)
+    };
+    assert_eq!(pass_beside(home), (0, sleeps[1].deadline_tick()));
+    clock.jump(Duration::from_nanos(4));
+    assert_eq!(pass_beside(home), (1, sleeps[0].deadline_tick()));
+    clock.jump(Duration::from_nanos(1));
+    assert_eq!(pass_beside(1 - home), (1, Tick::NEVER));
+}
+
+#[test]
+fn a_clock_finds_the_next_deadline_beside_shards_that_cancels_left_low() {
+    for first in [0, 1] {
+        let clock = VirtualClock::new();
+        let builder = Builder::default().virtual_clock(&clock).shards(2);
+        let timer = builder.build().expect("the options are valid");
+        let arm_in = |index: usize, nanos| {
+            let home = thread_index() % 2;
+            let _held = (home != index).then(|| timer.engine().shards[home].lock());
+            let mut sleep = timer.sleep(Duration::from_nanos(nanos));
+            assert!(poll(&mut sleep).is_pending());
+            sleep
+        };
+        let next = arm_in(first, 5);
+        let _later = arm_in(1 - first, 10);
+        drop(arm_in(1 - first, 3));
+        assert_eq!(clock.next_deadline(), Some(next.deadline()));
+    }
+}
+
 /// The first shard has nothing that is due, and the next one has.
 #[test]
 fn a_turn_until_an_instant_that_is_past_fires_a_batch_wherever_it_is() {

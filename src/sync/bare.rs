@@ -7,7 +7,7 @@ use core::convert::Infallible;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
 use critical_section::RestoreState;
 
