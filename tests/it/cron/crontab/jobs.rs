@@ -138,8 +138,9 @@ fn a_job_has_ended_when_its_shell_has_and_what_it_leaves_behind_prints_on() {
 
 #[test]
 fn at_the_end_the_whole_of_each_job_is_asked_to_end_and_killed_if_that_is_urgent() {
-    // The shells wait for children, which have to end as well.
-    let ready = "HOME=/\n@daily trap 'echo asked; exit 3' TERM; echo up; sleep 1000 & wait";
+    // The shells wait for children, which have to end as well. The first is up when its child is: a
+    // child that is made after the signal is not asked.
+    let ready = "HOME=/\n@daily trap 'echo asked; exit 3' TERM; (echo up; exec sleep 1000) & wait";
     let deaf = "HOME=/\n@daily trap '' TERM; echo up; sleep 1000; echo never";
     for (job, expected) in [(ready, "asked"), (deaf, "killed")] {
         let (entry, log, lines) = only(job, Format::User);
