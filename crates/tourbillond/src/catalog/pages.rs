@@ -5,9 +5,7 @@
 
 use std::collections::VecDeque;
 
-use tourbillon_durable::store::{
-    ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery,
-};
+use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery};
 
 use super::Catalog;
 use super::error::Result;
