@@ -149,15 +149,23 @@ impl Store for Tap {
 
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
         let told = self.marks.is_told.clone();
-        self.store.listen(Arc::new(move |shards| {
+        self.store.listen(Arc::new(move |notice| {
             // ORDERING: Relaxed; what was told of is in the database.
             told.store(true, Ordering::Relaxed);
-            heard(shards);
+            heard(notice);
         }))
     }
 
     fn notify(&mut self, shards: Shards) -> Result<bool> {
         self.store().notify(shards)
+    }
+
+    fn confirm(&mut self) -> Result<()> {
+        self.store().confirm()
+    }
+
+    fn disconnect(&mut self) {
+        self.store().disconnect();
     }
 
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan,
+    Listening, NewTimer, NodeInfo, Notice, Occur, Occurred, Overview, OverviewOf, Result, Scan,
     ScheduleRow, State, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
 };
 use crate::canary::{Bug, seeded};
@@ -80,12 +80,17 @@ impl Store for Memory {
         tables.listeners.retain(|heard| heard.strong_count() > 0);
         let listeners: Vec<_> = tables.listeners.iter().filter_map(Weak::upgrade).collect();
         drop(tables);
-        listeners.iter().for_each(|heard| heard(shards));
+        listeners.iter().for_each(|heard| heard(Notice::Due(shards)));
         Ok(true)
     }
 
     fn now(&mut self) -> Result<Time> {
         Ok(self.begin().0)
+    }
+
+    fn confirm(&mut self) -> Result<()> {
+        // What it has lasts as long as the process.
+        Ok(())
     }
 
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {

@@ -3,6 +3,8 @@
 mod cluster;
 mod faults;
 mod plans;
+mod replica;
+mod replication;
 mod runtimes;
 mod schema;
 mod smoke;

@@ -50,6 +50,10 @@ impl Store for Timed {
         self.store.listen(heard)
     }
 
+    fn disconnect(&mut self) {
+        self.store.disconnect();
+    }
+
     timed! {
         fn notify(shards: Shards) -> bool;
         fn now() -> Time;
@@ -72,6 +76,7 @@ impl Store for Timed {
             payload: Option<&[u8]>,
             expect: Option<u64>
         ) -> Withdrawn;
+        fn confirm() -> ();
         fn find(name: &str) -> Option<TimerRow>;
         fn timers(filter: &Filter) -> Vec<TimerRow>;
         fn schedule(name: &str) -> (Time, Option<ScheduleRow>);

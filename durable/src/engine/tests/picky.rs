@@ -85,6 +85,7 @@ impl Store for Picky {
         ) -> Result<Withdrawn>;
         fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
         fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
+        fn confirm(&mut self) -> Result<()>;
         fn find(&mut self, name: &str) -> Result<Option<Timer>>;
         fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
         fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;
