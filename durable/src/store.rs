@@ -111,8 +111,8 @@ pub trait Store: Send {
     /// A further connection to the same database.
     fn connect(&self) -> Result<Box<dyn Store>>;
 
-    /// Closes the connection until the next call needs one. A store that is kept only to make others
-    /// by [`connect`](Self::connect) then holds none.
+    /// Closes the connection until the next call needs one. A store that is kept only to make
+    /// others by [`connect`](Self::connect) then holds none.
     fn disconnect(&mut self) {}
 
     /// Calls `heard` when another connection calls [`notify`](Self::notify), until the guard is
@@ -262,10 +262,10 @@ pub trait Store: Send {
 
     /// Returns once everything that this store has answered so far is as durable as what it writes.
     ///
-    /// A store may read what another transaction wrote and nobody has waited for: a commit that was
-    /// given up while it waited for a standby. The other calls wait by themselves before they answer
-    /// that something is as it was to be; a caller that concludes it from what it read calls this
-    /// first.
+    /// A store may read what another transaction wrote and nobody has waited for: a commit that
+    /// was given up while it waited for a standby. The other calls wait by themselves before they
+    /// answer that something is as it was to be; a caller that concludes it from what it read
+    /// calls this first.
     ///
     /// # Errors
     ///

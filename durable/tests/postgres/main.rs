@@ -2,7 +2,10 @@
 
 mod cluster;
 mod faults;
+mod hosts;
+mod listening;
 mod plans;
+mod pooler;
 mod replica;
 mod replication;
 mod runtimes;

@@ -62,6 +62,11 @@ impl Pair {
         self.standby.address()
     }
 
+    /// Ports of the primary and the standby.
+    pub(crate) fn ports(&self) -> (u16, u16) {
+        (self.primary.port, self.standby.port)
+    }
+
     /// Cuts the standby off: from here on no commit of the primary reaches it.
     pub(crate) fn cut(&self) {
         self.standby.set("primary_conninfo", "");
@@ -79,6 +84,24 @@ impl Pair {
         assert!(
             self.standby.client().query_one("SELECT pg_promote()", &[]).unwrap().get::<_, bool>(0)
         );
+    }
+
+    /// Has the primary encrypt, under a certificate of version 1.
+    #[cfg(feature = "tls")]
+    pub(crate) fn encrypt(&self) {
+        let data = path(&self.primary.data);
+        let (key, request, certificate) = (
+            format!("{data}/server.key"),
+            format!("{data}/server.csr"),
+            format!("{data}/server.crt"),
+        );
+        let new = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=old", "-keyout", &key];
+        run(Command::new("openssl"), &[&new[..], &["-out", &request]].concat());
+        // Without extensions it is of version 1.
+        let sign = ["x509", "-req", "-days", "2", "-in", &request, "-signkey", &key];
+        run(Command::new("openssl"), &[&sign[..], &["-out", &certificate]].concat());
+        self.primary.set("ssl", "on");
+        self.primary.wait_until("SELECT current_setting('ssl') = 'on'");
     }
 
     /// A client of the primary that is nobody's store.
@@ -148,16 +171,19 @@ fn program(name: &str) -> Command {
     Command::new(Path::new(&folder).join(name))
 }
 
-/// Runs `command`; for root as the user `postgres`, as the server refuses to run as root.
+/// A command as a user that may run a server: for root the user `postgres`.
+pub(crate) fn as_server(command: Command) -> Command {
+    if Command::new("id").arg("-u").output().unwrap().stdout != b"0\n" {
+        return command;
+    }
+    let mut aside = Command::new("setpriv");
+    aside.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]);
+    aside.arg(command.get_program()).args(command.get_args());
+    aside
+}
+
 fn run(command: Command, arguments: &[&str]) {
-    let user = Command::new("id").arg("-u").output().unwrap().stdout;
-    let mut command = if user == b"0\n" {
-        let mut aside = Command::new("runuser");
-        aside.args(["-u", "postgres", "--"]).arg(command.get_program());
-        aside
-    } else {
-        command
-    };
+    let mut command = as_server(command);
     // The server goes on with the streams that it is given.
     let (silent, at) = (process::Stdio::null, std::env::temp_dir());
     command.stdin(silent()).stdout(silent()).stderr(silent()).current_dir(at);
