@@ -85,7 +85,18 @@ export TOURBILLON_POSTGRES="postgres://tourbillon:$password@127.0.0.1:$port/post
 export TOURBILLON_POSTGRES_BIN=$bin TOURBILLON_POSTGRES_DATA=$folder/data
 # The authority that has signed its certificate, for `localhost`, and another.
 export TOURBILLON_POSTGRES_CA=$folder/ca.crt TOURBILLON_POSTGRES_OTHER_CA=$folder/other-ca.crt
+# A pooler, and its libraries; empty if there is none.
+TOURBILLON_PGBOUNCER=$(command -v pgbouncer || true)
+if [ -z "$TOURBILLON_PGBOUNCER" ] && unpack pgbouncer pgbouncer libevent-2.1-7 libc-ares2; then
+    TOURBILLON_PGBOUNCER=$folder/pgbouncer
+    printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
+        "$(echo "$debian"/pgbouncer/usr/lib/*-linux-gnu)" "$debian/pgbouncer/usr/sbin/pgbouncer" \
+        >"$TOURBILLON_PGBOUNCER"
+    chmod 755 "$TOURBILLON_PGBOUNCER"
+fi
+export TOURBILLON_PGBOUNCER
 if [ $# = 0 ]; then
+    [ -n "$TOURBILLON_PGBOUNCER" ] || not_checked "PgBouncer" "there is no package of it here"
     some_tests cargo test --locked --package tourbillon-durable --features tls --test postgres
 else
     "${@//\{\}/$TOURBILLON_POSTGRES}"

@@ -154,11 +154,15 @@ impl Store for Tap {
 
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
         let told = self.marks.is_told.clone();
-        self.store.listen(Arc::new(move |shards| {
+        self.store.listen(Arc::new(move |notice| {
             // ORDERING: Relaxed; what was told of is in the database.
             told.store(true, Ordering::Relaxed);
-            heard(shards);
+            heard(notice);
         }))
+    }
+
+    fn disconnect(&mut self) {
+        self.store().disconnect();
     }
 
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
@@ -220,7 +224,7 @@ impl Store for Tap {
     }
 
     tourbillon_durable::forward! { self.pass;
-        notify now leave tend insert held claim cancel reschedule nodes overview find timers
+        notify now leave tend insert held claim cancel reschedule nodes overview confirm find timers
         schedule schedules upcoming change advance occur records prune
     }
 }

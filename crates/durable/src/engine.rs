@@ -235,7 +235,7 @@ impl Builder {
     ///
     /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter
     /// than three beats), the store has no further connection, or a thread cannot be started.
-    pub fn start(self, store: Box<dyn Store>) -> Result<Engine, StoreError> {
+    pub fn start(self, mut store: Box<dyn Store>) -> Result<Engine, StoreError> {
         let invalid = |why| StoreError::new(StoreErrorKind::Invalid, why);
         self.options.check().map_err(invalid)?;
         let timer = match self.timer {
@@ -252,8 +252,10 @@ impl Builder {
             connections.push(store.connect()?);
         }
         let of = Arc::downgrade(&shared);
-        let heard = move |shards| of.upgrade().map_or((), |shared| shared.hear(shards));
+        let heard = move |notice| of.upgrade().map_or((), |shared| shared.hear(notice));
         let _listening = store.listen(Arc::new(heard))?;
+        // It only makes others from here on.
+        store.disconnect();
         // From here on its drop ends what was started.
         let store = std::sync::Mutex::new(store);
         let engine = Engine { shared: shared.clone(), store, ended, _listening };

@@ -93,6 +93,8 @@ counters! {
     orphans,
     /// Times that this node lost its lease.
     leases_lost,
+    /// Times that the connection for notices was lost or refused; it is tried again each second.
+    deaf,
     /// Reads of what is due.
     scans,
     /// Calls that claimed, ended attempts, or both.

@@ -88,8 +88,19 @@ pub use types::{
     Window, Withdrawn,
 };
 
-/// Called with the shards of timers that others have put there, and that are due soon.
-pub type Heard = Arc<dyn Fn(Shards) + Send + Sync>;
+/// Message to a [listener](Store::listen).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// Others have put timers into these shards that are due soon.
+    Due(Shards),
+    /// The connection that listens is lost or refused. The store connects anew; until then no
+    /// notice arrives.
+    Deaf,
+}
+
+/// Function that a store calls with each notice.
+pub type Heard = Arc<dyn Fn(Notice) + Send + Sync>;
 
 /// Guard of a [subscription](Store::listen). Dropped, it ends.
 pub type Listening = Box<dyn Send + Sync>;
@@ -104,6 +115,10 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 pub trait Store: Send {
     /// A further connection to the same database.
     fn connect(&self) -> Result<Box<dyn Store>>;
+
+    /// Closes the connection until the next call needs one. A store that is kept only to make
+    /// others by [`connect`](Self::connect) then holds none.
+    fn disconnect(&mut self) {}
 
     /// Calls `heard` when another connection calls [`notify`](Self::notify), until the guard is
     /// dropped; `None` if the store has no such thing.
@@ -249,6 +264,18 @@ pub trait Store: Send {
 
     /// The timer without a schedule that has this name.
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;
+
+    /// Returns once everything that this store has answered so far is as durable as what it writes.
+    ///
+    /// A store may read what another transaction wrote and nobody has waited for: a commit that
+    /// was given up while it waited for a standby. The other calls wait by themselves before they
+    /// answer that something is as it was to be; a caller that concludes it from what it read
+    /// calls this first.
+    ///
+    /// # Errors
+    ///
+    /// [`Uncertain`](crate::StoreErrorKind::Uncertain) if it may be lost still.
+    fn confirm(&mut self) -> Result<()>;
 
     /// Lists timers, in the query's [order](TimerQuery::order).
     fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>>;

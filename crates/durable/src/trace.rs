@@ -27,11 +27,12 @@ pub(crate) fn claimed(count: usize, lateness_max: Duration) {
     let _ = (count, lateness_max);
 }
 
-/// The server does not let anybody listen: what other processes insert is found by scans.
+/// The connection that listens is lost or refused: until the next try, what other processes insert
+/// is found by scans.
 #[cfg(feature = "postgres")]
-pub(crate) fn deaf(error: &tokio_postgres::Error) {
+pub(crate) fn deaf(error: &StoreError) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(target: "tourbillon_durable", %error, "listening refused");
+    tracing::warn!(target: "tourbillon_durable", %error, "not listening");
     let _ = error;
 }
 

@@ -243,12 +243,18 @@ pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result
     }
 }
 
+/// Answers by what was read, which is as durable then as what is written.
+fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
+    store.confirm()?;
+    Ok(Tried::Done(answer))
+}
+
 pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
     let mut expect = wanted.expect;
     attempt(|| {
         let (now, old) = store.schedule(&wanted.name)?;
         if expect.is_some_and(|expect| expect != old.as_ref().map(|old| old.version)) {
-            return Ok(Tried::Done(Upserted::Stale));
+            return seen(store, Upserted::Stale);
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let mut row = ScheduleRow {
@@ -273,7 +279,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             row.next = old.next;
         }
         if row == old {
-            return Ok(Tried::Done(Upserted::Unchanged));
+            return seen(store, Upserted::Unchanged);
         }
         let reason = match enabled {
             false => Some(Reason::Disabled),
@@ -291,9 +297,9 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
 pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return Ok(Tried::Done(Switched::Gone)) };
+        let Some(old) = old else { return seen(store, Switched::Gone) };
         if old.enabled {
-            return Ok(Tried::Done(Switched::Unchanged));
+            return seen(store, Switched::Unchanged);
         }
         let next = old.rule()?.schedule.next_after(now);
         let row = ScheduleRow { enabled: true, next, ..old.clone() };
@@ -305,10 +311,10 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
 pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<Switched> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return Ok(Tried::Done(Switched::Gone)) };
+        let Some(old) = old else { return seen(store, Switched::Gone) };
         let is_removal = reason == Reason::Removed;
         if !old.enabled && !is_removal {
-            return Ok(Tried::Done(Switched::Unchanged));
+            return seen(store, Switched::Unchanged);
         }
         let row = ScheduleRow { enabled: false, next: None, ..old.clone() };
         let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;

@@ -15,7 +15,7 @@ use super::options::Options;
 use crate::fire::{EndError, Fire};
 use crate::id::{Lease, Shards, TimerId};
 use crate::stats::Counters;
-use crate::store::End;
+use crate::store::{End, Notice};
 use crate::time::Time;
 
 /// A node.
@@ -205,8 +205,12 @@ impl Shared {
         false
     }
 
-    /// Takes note of what others have put into `shards`.
-    pub(crate) fn hear(&self, shards: Shards) {
+    /// Takes note of what others have put into shards, or that nothing is heard of it.
+    pub(crate) fn hear(&self, notice: Notice) {
+        let shards = match notice {
+            Notice::Due(shards) => shards,
+            Notice::Deaf => return self.counters.deaf.add(1),
+        };
         self.ask(|asks| asks.told = Shards::from_mask(asks.told.mask() | shards.mask()));
     }
 

@@ -20,7 +20,7 @@ use crate::fire::{EndError, Fire};
 use crate::id::{Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
-use crate::store::{Memory, NewTimer, Store as _, TimerQuery};
+use crate::store::{Memory, NewTimer, Notice, Store as _, TimerQuery};
 use crate::worker::Worker;
 use picky::Picky;
 
@@ -329,7 +329,7 @@ fn what_is_told_is_read_at_once() {
     let inserted = insert(&mut store, "mail", 3);
     node.step();
     assert_eq!(complete_all(&mut mails), []);
-    node.shared.hear(Shards::ALL);
+    node.shared.hear(Notice::Due(Shards::ALL));
     node.step();
     assert_eq!(complete_all(&mut mails).into_iter().collect::<BTreeSet<_>>(), inserted);
 }
@@ -337,7 +337,7 @@ fn what_is_told_is_read_at_once() {
 #[test]
 fn a_notice_is_good_for_what_comes_a_little_later() {
     let (clock, mut store, mut node, mut mails) = told();
-    node.shared.hear(Shards::ALL);
+    node.shared.hear(Notice::Due(Shards::ALL));
     node.step();
     clock.advance(NOTICE / 2);
     let inserted = insert(&mut store, "mail", 1);
@@ -353,7 +353,7 @@ fn what_is_told_of_other_shards_is_left_to_others() {
     let (_clock, mut store, mut node, mut mails) = told();
     let before = node.shared.counters.snapshot().scans;
     insert(&mut store, "mail", 1);
-    node.shared.hear(Shards::NONE);
+    node.shared.hear(Notice::Due(Shards::NONE));
     node.step();
     assert_eq!((complete_all(&mut mails), node.shared.counters.snapshot().scans), (vec![], before));
 }
@@ -363,7 +363,7 @@ fn a_flood_of_notices_makes_few_scans() {
     let (clock, _store, mut node, _mails) = told();
     let before = node.shared.counters.snapshot().scans;
     for _ in 0..1_000 {
-        node.shared.hear(Shards::ALL);
+        node.shared.hear(Notice::Due(Shards::ALL));
         node.step();
         clock.advance(Duration::from_millis(1));
     }

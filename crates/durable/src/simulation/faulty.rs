@@ -113,6 +113,10 @@ impl Store for Faulty {
         self.call(|db| db.now())
     }
 
+    fn confirm(&mut self) -> Result<()> {
+        self.call(|db| db.confirm())
+    }
+
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         self.call(move |db| db.join(lease, span))
     }

@@ -15,7 +15,7 @@ use super::model::Model;
 use crate::engine::{Keeper, Next, Options, Shared, begin, call};
 use crate::fire::Fire;
 use crate::id::{NodeId, Shards};
-use crate::store::{Memory, Store, TimerQuery};
+use crate::store::{Memory, Notice, Store, TimerQuery};
 use crate::worker::Worker;
 
 /// How many nodes there are at a time.
@@ -267,7 +267,10 @@ impl World {
     pub(super) fn tell(&self) {
         let shards = Shards::from_mask(self.below(u64::MAX) | self.below(u64::MAX));
         let nodes = self.nodes.borrow();
-        nodes.iter().filter(|_| self.chance(600)).for_each(|node| node.shared.hear(shards));
+        nodes
+            .iter()
+            .filter(|_| self.chance(600))
+            .for_each(|node| node.shared.hear(Notice::Due(shards)));
     }
 
     fn claim(&self) {

@@ -38,7 +38,7 @@
 ///     }
 ///
 ///     tourbillon_durable::forward! { self.pass;
-///         now join beat leave tend nodes insert scan held claim finish cancel reschedule find
+///         now join beat leave tend nodes insert scan held claim finish cancel reschedule confirm find
 ///         timers schedule schedules upcoming change advance occur records overview
 ///     }
 /// }
@@ -113,6 +113,9 @@ macro_rules! forward {
                 payload: ::std::option::Option<&[u8]>,
                 expect: ::std::option::Option<u64>)
             -> $crate::store::Withdrawn);
+    };
+    (@ confirm $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass confirm() -> ());
     };
     (@ find $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass find(name: &str)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan,
+    NewTimer, NodeInfo, Notice, Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan,
     ScheduleQuery, ScheduleRow, Store, Tended, Timer, TimerOrder, TimerQuery, Upcoming, Waiting,
     Window, Withdrawn,
 };
@@ -82,12 +82,17 @@ impl Store for Memory {
         tables.listeners.retain(|heard| heard.strong_count() > 0);
         let listeners: Vec<_> = tables.listeners.iter().filter_map(Weak::upgrade).collect();
         drop(tables);
-        listeners.iter().for_each(|heard| heard(shards));
+        listeners.iter().for_each(|heard| heard(Notice::Due(shards)));
         Ok(true)
     }
 
     fn now(&mut self) -> Result<Time> {
         Ok(self.begin().0)
+    }
+
+    fn confirm(&mut self) -> Result<()> {
+        // What it has lasts as long as the process.
+        Ok(())
     }
 
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {

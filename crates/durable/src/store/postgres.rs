@@ -21,6 +21,7 @@ mod overview;
 mod plain;
 mod schedules;
 mod schema;
+mod server;
 mod timers;
 #[cfg(feature = "tls")]
 mod tls;
@@ -32,8 +33,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::link::{Answer, Backend, Link, PATIENCE, Server, Session, blocking};
+use self::link::{Answer, Link, PATIENCE, Query, Session, blocking};
 pub use self::schema::SCHEMA;
+use self::server::{Backend, Server};
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
@@ -71,7 +73,7 @@ const MIGRATION: Duration = Duration::from_secs(600);
 pub struct Postgres {
     server: Server,
     link: Option<Link>,
-    /// Whom the last connection was to, if it was lost.
+    /// Process that the last connection was to, if that was lost.
     lost: Option<Backend>,
     search: nodes::Search,
 }
@@ -155,7 +157,7 @@ impl Postgres {
         let link = match &mut self.link {
             Some(link) => link,
             none => {
-                let link = Link::connect(&self.server, deadline, self.lost)?;
+                let link = Link::connect(&self.server, deadline, self.lost.as_ref())?;
                 self.lost = None;
                 none.insert(link)
             }
@@ -174,7 +176,7 @@ impl Postgres {
             self.lose();
         }
         if self.link.is_none() {
-            let mut link = Link::connect(&self.server, deadline, self.lost)?;
+            let mut link = Link::connect(&self.server, deadline, self.lost.as_ref())?;
             self.lost = None;
             let checked = link.call(deadline, async |session| schema::check(session).await);
             checked.map_err(|(error, _)| error)?;
@@ -184,7 +186,7 @@ impl Postgres {
     }
 
     fn lose(&mut self) {
-        self.lost = self.link.take().map(|link| link.backend());
+        self.lost = self.link.take().map(Link::into_backend);
     }
 }
 
@@ -203,6 +205,10 @@ impl Store for Postgres {
         let mut store = Self { server, link: None, lost: None, search };
         blocking(|| store.ready(Instant::now() + PATIENCE))?;
         Ok(Box::new(store))
+    }
+
+    fn disconnect(&mut self) {
+        self.link = None;
     }
 
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
@@ -299,6 +305,10 @@ impl Store for Postgres {
         }
         let finished = self.finish(lease, ends)?;
         Ok((finished, self.claim(lease, timers)?))
+    }
+
+    fn confirm(&mut self) -> Result<()> {
+        self.call(async |session, _| session.confirm().await)
     }
 
     fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {

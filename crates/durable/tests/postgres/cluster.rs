@@ -33,6 +33,10 @@ impl Database {
         Self { name }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its address: that of the cluster, whose path is replaced. Not encrypted.
     pub(crate) fn address(&self) -> String {
         let cluster = cluster();

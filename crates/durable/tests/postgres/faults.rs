@@ -15,8 +15,8 @@ use crate::cluster::Database;
 use crate::{join, timer};
 
 /// A link to the server that can swallow what it is to carry, each way, or hold requests back.
-struct Proxy {
-    address: SocketAddr,
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
     state: Arc<State>,
 }
 
@@ -28,11 +28,11 @@ struct State {
     connections: AtomicUsize,
 }
 
-const REQUESTS: usize = 0;
-const ANSWERS: usize = 1;
+pub(crate) const REQUESTS: usize = 0;
+pub(crate) const ANSWERS: usize = 1;
 
 impl Proxy {
-    fn new(server: SocketAddr) -> Self {
+    pub(crate) fn new(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
@@ -52,7 +52,7 @@ impl Proxy {
         Self { address, state }
     }
 
-    fn swallow(&self, way: usize, swallows: bool) {
+    pub(crate) fn swallow(&self, way: usize, swallows: bool) {
         self.state.swallows[way].store(swallows, Ordering::SeqCst);
     }
 

@@ -2,7 +2,12 @@
 
 mod cluster;
 mod faults;
+mod hosts;
+mod listening;
 mod plans;
+mod pooler;
+mod replica;
+mod replication;
 mod runtimes;
 mod schema;
 mod smoke;

@@ -8,6 +8,7 @@ use tourbillon_durable::store::{Postgres, Store};
 use tourbillon_durable::{StoreError, StoreErrorKind};
 
 use crate::cluster::Database;
+use crate::replica::Pair;
 
 /// The host that the server's certificate is for.
 fn localhost(database: &Database) -> String {
@@ -191,4 +192,14 @@ fn a_server_without_tls_is_taken_if_it_is_preferred() {
     let (address, serving) = without_tls(database.server());
     connect(&database, &address.to_string(), "sslmode=prefer").unwrap();
     assert_ne!(serving.join().unwrap(), 0);
+}
+
+#[test]
+fn a_certificate_of_version_1_is_taken_where_none_is_verified() {
+    let pair = Pair::new();
+    pair.encrypt();
+    for mode in ["prefer", "require"] {
+        let address = pair.primary().replace("sslmode=disable", &format!("sslmode={mode}"));
+        drop(Postgres::connect(&address).unwrap());
+    }
 }

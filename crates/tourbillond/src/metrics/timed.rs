@@ -44,9 +44,13 @@ impl Store for Timed {
         self.store.listen(heard)
     }
 
+    fn disconnect(&mut self) {
+        self.store.disconnect();
+    }
+
     tourbillon_durable::forward! { self.call;
         notify now join beat leave tend nodes insert scan held claim finish finish_and_claim cancel
-        reschedule find timers schedule schedules upcoming change advance occur records overview
+        reschedule confirm find timers schedule schedules upcoming change advance occur records overview
         prune
     }
 }

@@ -64,7 +64,7 @@ impl Store for Picky {
     }
 
     crate::forward! { self.pass;
-        now join beat leave nodes insert scan held cancel reschedule find timers schedule schedules
-        upcoming change advance records overview prune
+        now join beat leave nodes insert scan held cancel reschedule confirm find timers
+        schedule schedules upcoming change advance records overview prune
     }
 }

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
 
 use crate::canary::{Bug, seeded};
-use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
+use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
-use crate::store::{End, Finished, How, NewTimer, Occupied, Overview, ScheduleRow, Skip, Timer};
+use crate::store::{
+    End, Finished, How, NewTimer, Notice, Occupied, Overview, ScheduleRow, Skip, Timer,
+};
 use crate::time::Time;
 
 #[derive(Default)]
@@ -28,7 +30,7 @@ pub(super) struct Tables {
     pub(super) recorded: HashSet<(ScheduleId, Time)>,
     /// The timers in `records`, and where.
     pub(super) ended: HashMap<TimerId, Time>,
-    pub(super) listeners: Vec<Weak<dyn Fn(Shards) + Send + Sync>>,
+    pub(super) listeners: Vec<Weak<dyn Fn(Notice) + Send + Sync>>,
 }
 
 pub(super) struct Node {

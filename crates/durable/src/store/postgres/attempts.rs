@@ -246,7 +246,11 @@ async fn judge(
         lost.map(|end| (Id::from(end.timer), int(end.attempt))).unzip();
     if !timers.is_empty() {
         let node = Id::from(of.node);
-        accepted.extend(ids(query.read(WAS_ENDED, &[&node, &timers, &attempts]).await?)?);
+        let recorded = ids(query.read(WAS_ENDED, &[&node, &timers, &attempts]).await?)?;
+        if !recorded.is_empty() {
+            query.confirm().await?;
+            accepted.extend(recorded);
+        }
     }
     let became = |end: &End| match accepted.contains(&end.timer) {
         true => Finished::Accepted,

@@ -1,47 +1,25 @@
-//! [`Link`]: one connection, the runtime that drives it, and what a lost one means.
+//! [`Link`]: one connection, the runtime that drives it, and the meaning of a lost one.
 
 use std::collections::HashMap;
 use std::error::Error as _;
-use std::fmt;
 use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Error, Row, Socket, Statement};
+use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::address;
-#[cfg(not(feature = "tls"))]
-use super::plain::{Connector, connector};
-#[cfg(feature = "tls")]
-use super::tls::{Connector, connector};
-use super::values::Stamp;
+use super::server::{Backend, Opened, Server};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 
 /// Longest time that a call may take, whatever the network and the server do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Longest time that it may take to connect.
-pub(super) const CONNECT: Duration = Duration::from_secs(3);
-
-/// Settings of every connection.
-///
-/// A plan is made once, when the tables may be empty, and kept while they grow: so it has no choice
-/// but the indexes. A statement waits little for a lock, as most have a better answer to one that
-/// is taken; a transaction waits longer, by [`BEGIN`]. The server gives up before the client does.
-const SETTINGS: &str = "
-    SET plan_cache_mode = force_generic_plan; SET jit = off;
-    SET enable_seqscan = off; SET enable_bitmapscan = off;
-    SET enable_hashjoin = off; SET enable_mergejoin = off;
-    SET lock_timeout = '50ms'; SET statement_timeout = '4s';
-    SET idle_in_transaction_session_timeout = '4s';
-    SET default_transaction_isolation = 'read committed';
-    SET search_path = ''";
 
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '3s'";
 
@@ -56,6 +34,12 @@ pub(super) trait Query {
 
     /// Runs what may write.
     async fn write(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
+
+    /// Has what was read so far survive all that a write survives, once the transaction that this
+    /// is in has committed.
+    async fn confirm(&mut self) -> Answer<()> {
+        self.write(CONFIRM, &[]).await.map(drop)
+    }
 }
 
 /// Reason for which there is no answer.
@@ -65,6 +49,8 @@ pub(super) enum Failure {
     Postgres(Error),
     /// The call took too long.
     Late,
+    /// The server committed without the standby that it was to wait for.
+    Unreplicated,
     /// Nothing to do with the database.
     Other(StoreError),
 }
@@ -82,62 +68,6 @@ impl From<StoreError> for Failure {
 }
 
 pub(super) type Answer<T> = std::result::Result<T, Failure>;
-
-/// Future that drives a connection.
-pub(super) type Connection =
-    tokio_postgres::Connection<Socket, <Connector as MakeTlsConnect<Socket>>::Stream>;
-
-/// Whom to connect to, and how.
-#[derive(Clone)]
-pub(super) struct Server {
-    config: Config,
-    connector: Connector,
-}
-
-impl Server {
-    /// Makes one from an address, a URL or `key=value` pairs.
-    pub(super) fn new(address: &str) -> Result<Self> {
-        let (config, encryption) = address::parse(address)?;
-        Ok(Self { config: limited(config), connector: connector(&encryption)? })
-    }
-
-    /// Connects, and leaves it to the caller to drive the connection.
-    pub(super) async fn begin(&self) -> Answer<(Client, Connection)> {
-        Ok(self.config.connect(Connector::clone(&self.connector)).await?)
-    }
-
-    /// Connects, on the runtime that is to drive the connection.
-    async fn connect(&self) -> Answer<Client> {
-        let (client, connection) = self.begin().await?;
-        // It ends with the runtime, or with the connection, which the client then shows.
-        tokio::spawn(connection);
-        Ok(client)
-    }
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It leaves the password out.
-        self.config.fmt(f)
-    }
-}
-
-/// The configuration with limits to how long a dead network goes unnoticed, where it has none.
-fn limited(mut config: Config) -> Config {
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(2));
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(PATIENCE);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("tourbillon");
-    }
-    config.keepalives_idle(Duration::from_secs(10));
-    config.keepalives_interval(Duration::from_secs(2));
-    config.keepalives_retries(2);
-    config
-}
 
 /// One connection. While no call runs, nothing does.
 pub(super) struct Link {
@@ -183,20 +113,21 @@ pub(super) fn blocking<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resu
     })
 }
 
-/// The server's process behind a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Backend {
-    pid: i32,
-    start: Stamp,
-}
-
-const BACKEND: &str = "
-    SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()";
-
-/// Says whether it ended in time; nothing if it is gone.
+/// Ends the process of a connection that was lost, unless it waits for a standby: ended, it would
+/// commit without. Says whether it ended in time, and nothing of one that waits; no row if it is
+/// gone, or a pooler has given it to others, or to this connection.
 const END_BACKEND: &str = "
-    SELECT pg_terminate_backend(pid, 1500) FROM pg_stat_activity
-    WHERE pid = $1 AND backend_start = $2";
+    SELECT CASE WHEN wait_event = 'SyncRep' THEN NULL ELSE pg_terminate_backend(pid, 1500) END
+    FROM pg_stat_activity
+    WHERE pid = $1 AND extract(epoch FROM backend_start)::text = $2 AND application_name = $3
+        AND pid <> pg_backend_pid()";
+
+/// Pause before a process that waits for a standby is looked at again.
+const STANDBY: Duration = Duration::from_millis(50);
+
+/// A write that changes nothing, so that its commit waits for what all earlier ones wait for: the
+/// disk, and the standbys that `synchronous_commit` asks for.
+const CONFIRM: &str = "SELECT pg_logical_emit_message(true, 'tourbillon', ''::text)";
 
 /// Part of a connection that a call has.
 pub(super) struct Session {
@@ -206,27 +137,31 @@ pub(super) struct Session {
     open: bool,
     /// True once this call has sent something that the server may have committed.
     exposed: bool,
+    /// True once the server has said that it gave up waiting for a standby.
+    is_unreplicated: Arc<AtomicBool>,
 }
 
-fn unavailable(source: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
+pub(super) fn unavailable(source: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, source)
 }
 
 impl Link {
-    /// Connects, by `deadline` and not for long. What was sent by way of `lost` is done before, or
-    /// never is: it may be at work still, or on its way.
+    /// Connects, by `deadline`. What was sent by way of `lost` is done before, or never is: it may
+    /// be at work still, or on its way.
     pub(super) fn connect(
         server: &Server,
         deadline: Instant,
-        lost: Option<Backend>,
+        lost: Option<&Backend>,
     ) -> Result<Self> {
         let runtime = Driver::new()?;
-        let deadline = deadline.min(Instant::now() + CONNECT);
-        let begun = runtime.block_on(async { timeout_at(deadline, begin(server, lost)).await });
+        let deadline = deadline.min(Instant::now() + PATIENCE);
+        let begun =
+            runtime.block_on(async { timeout_at(deadline, begin(server, deadline, lost)).await });
         match begun {
-            Ok(Ok((client, backend))) => {
+            Ok(Ok(Opened { client, backend, is_unreplicated, .. })) => {
                 let statements = HashMap::new();
-                let session = Session { client, statements, open: false, exposed: false };
+                let (open, exposed) = (false, false);
+                let session = Session { client, statements, open, exposed, is_unreplicated };
                 Ok(Self { runtime, session, backend })
             }
             Ok(Err(failure)) => Err(failure.unconnected()),
@@ -234,8 +169,8 @@ impl Link {
         }
     }
 
-    /// Whom it is to.
-    pub(super) fn backend(&self) -> Backend {
+    /// Converts it to the process that it was to.
+    pub(super) fn into_backend(self) -> Backend {
         self.backend
     }
 
@@ -266,7 +201,10 @@ impl Link {
                 // What goes wrong here shows when the connection is next used.
                 let _ = timeout_at(deadline, session.rollback()).await;
             }
-            done
+            done.and_then(|answer| match session.is_replicated() {
+                true => Ok(answer),
+                false => Err(Failure::Unreplicated),
+            })
         });
         let is_usable = !session.open && !session.client.is_closed();
         answer.map_err(|failure| {
@@ -277,19 +215,31 @@ impl Link {
 }
 
 /// On the runtime that is to drive it.
-async fn begin(server: &Server, lost: Option<Backend>) -> Answer<(Client, Backend)> {
-    let client = server.connect().await?;
-    client.batch_execute(SETTINGS).await?;
-    let own = client.query_one(BACKEND, &[]).await?;
-    if let Some(Backend { pid, start }) = lost {
-        for row in client.query(END_BACKEND, &[&pid, &start]).await? {
-            if !row.try_get(0)? {
-                let why = "the process of a connection that was lost does not end";
-                return Err(Failure::Other(unavailable(why.into())));
-            }
-        }
+async fn begin(server: &Server, deadline: Instant, lost: Option<&Backend>) -> Answer<Opened> {
+    let opened = server.open(deadline, None).await?;
+    if let Some(lost) = lost {
+        end(&opened.client, lost, deadline).await?;
     }
-    Ok((client, Backend { pid: own.try_get(0)?, start: own.try_get(1)? }))
+    Ok(opened)
+}
+
+/// Returns once the process of a lost connection is gone.
+async fn end(client: &Client, lost: &Backend, deadline: Instant) -> Answer<()> {
+    let statement = client.prepare(END_BACKEND).await?;
+    loop {
+        let rows = client.query(&statement, &[&lost.pid, &lost.start, &lost.name]).await?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let why = match row.try_get(0)? {
+            Some(true) => return Ok(()),
+            Some(false) => "the process of a connection that was lost does not end",
+            None if Instant::now() + STANDBY * 2 < deadline => {
+                tokio::time::sleep(STANDBY).await;
+                continue;
+            }
+            None => "a write of a connection that was lost waits for a standby",
+        };
+        return Err(Failure::Other(unavailable(why.into())));
+    }
 }
 
 impl Session {
@@ -330,6 +280,12 @@ impl Session {
         self.exposed = false;
     }
 
+    /// Returns whether every commit so far was waited for; asked again, only of what follows.
+    fn is_replicated(&self) -> bool {
+        // ORDERING: Relaxed; the task that writes it has sent the answer since, by a channel.
+        !self.is_unreplicated.swap(false, Ordering::Relaxed)
+    }
+
     pub(super) async fn rollback(&mut self) -> Answer<()> {
         self.batch("ROLLBACK").await?;
         self.open = false;
@@ -362,6 +318,14 @@ fn is_undone(error: &Error) -> bool {
     error.as_db_error().is_some_and(|error| !error.code().code().starts_with("57P"))
 }
 
+/// Errors of tables that are of another version.
+const MISSING: [SqlState; 4] = [
+    SqlState::UNDEFINED_TABLE,
+    SqlState::UNDEFINED_COLUMN,
+    SqlState::UNDEFINED_FUNCTION,
+    SqlState::INVALID_SCHEMA_NAME,
+];
+
 impl Failure {
     /// Returns what a caller can do about it, and whether the connection may be used again.
     fn judge(&self, exposed: bool) -> (StoreErrorKind, bool) {
@@ -370,6 +334,7 @@ impl Failure {
             Self::Postgres(error) => error,
             Self::Late if exposed => return (Uncertain, false),
             Self::Late => return (Unavailable, false),
+            Self::Unreplicated => return (Uncertain, true),
             Self::Other(error) => return (error.kind(), true),
         };
         let Some(code) = error.code() else {
@@ -379,9 +344,12 @@ impl Failure {
             _ if *code == SqlState::LOCK_NOT_AVAILABLE => (Conflict, true),
             "40" => (Conflict, true),
             _ if *code == SqlState::QUERY_CANCELED => (Unavailable, true),
-            // No such table, column or schema; none that this role may use.
-            "3F" | "42" => (Schema, true),
-            "22" | "23" | "54" => (Invalid, true),
+            // A statement that another session has prepared: the session is not what it was.
+            _ if *code == SqlState::DUPLICATE_PSTATEMENT => (Unavailable, false),
+            // No such table, column, function or schema.
+            _ if MISSING.contains(code) => (Schema, true),
+            // Permission, syntax, values, constraints, limits.
+            "22" | "23" | "3F" | "42" | "54" => (Invalid, true),
             // Shutting down, out of something, a standby, a statement forgotten: another connection
             // may do.
             _ => (Unavailable, false),
@@ -409,6 +377,10 @@ impl Failure {
                 (None, None) => StoreError::new(kind, error),
             },
             Self::Late => StoreError::new(kind, format!("no answer within {PATIENCE:?}")),
+            Self::Unreplicated => {
+                let why = "the server committed without the standby that it was to wait for";
+                StoreError::new(kind, why)
+            }
             Self::Other(error) => error,
         }
     }

@@ -1,20 +1,20 @@
 //! [`Listening`]: a connection that hears what other connections tell.
 
-use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_channel::{Receiver, Sender};
-use tokio::time::timeout;
-use tokio_postgres::AsyncMessage;
+use tokio::time::Instant;
 
-use super::link::{Answer, CONNECT, Driver, Failure, Query, Server, Session};
+use super::link::{Answer, Driver, PATIENCE, Query, Session, unavailable};
+use super::server::{Notified, Opened, Server};
 use crate::engine::spawn;
 use crate::id::Shards;
-use crate::store::{Heard, Result};
+use crate::store::{Heard, Notice, Result};
 use crate::trace;
 
 /// Pause before it connects anew.
-const PAUSE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_secs(1);
 
 const LISTEN: &str = "LISTEN tourbillon";
 
@@ -52,37 +52,33 @@ pub(super) async fn notify(session: &mut Session, shards: Shards) -> Answer<()> 
     session.read(NOTIFY, &[&format!("{:016x}", shards.mask())]).await.map(drop)
 }
 
-/// Listens, and connects anew when the connection is lost; not if the server refuses.
+/// Listens, and connects anew when the connection is lost or refused: a server that has no room, is
+/// starting or is a standby may let it in later.
 async fn listen(server: Server, heard: Heard) {
+    let of = heard.clone();
+    let notified: Notified = Arc::new(move |payload| of(Notice::Due(shards(payload))));
     loop {
-        if let Err(Failure::Postgres(error)) = hear(&server, &heard).await {
-            if error.as_db_error().is_some_and(|error| !error.code().code().starts_with("57P")) {
-                trace::deaf(&error);
-                return;
-            }
-        }
+        let error = match hear(&server, &notified, &heard).await {
+            Ok(()) => unavailable("the connection has ended".into()),
+            Err(failure) => failure.unwritten(),
+        };
+        trace::deaf(&error);
+        heard(Notice::Deaf);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(server: &Server, heard: &Heard) -> Answer<()> {
-    let begun = timeout(CONNECT, server.begin()).await;
-    let (client, mut connection) = begun.map_err(|_| Failure::Late)??;
-    // The connection ends with the client, which is kept with the answer.
-    let listening = tokio::spawn(async move {
-        client.batch_execute(LISTEN).await?;
-        Ok(client)
-    });
-    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-        if let AsyncMessage::Notification(notice) = message {
-            heard(shards(notice.payload()));
-        }
-    }
-    match listening.await {
-        Ok(Err(error)) => Err(Failure::Postgres(error)),
-        _ => Ok(()),
-    }
+async fn hear(server: &Server, notified: &Notified, heard: &Heard) -> Answer<()> {
+    let Opened { client, driver, .. } =
+        server.open(Instant::now() + PATIENCE, Some(notified)).await?;
+    client.batch_execute(LISTEN).await?;
+    // Nobody has heard what came before.
+    heard(Notice::Due(Shards::ALL));
+    // It ends with the connection, which lasts as long as the client.
+    let _ = driver.await;
+    drop(client);
+    Ok(())
 }
 
 fn shards(told: &str) -> Shards {

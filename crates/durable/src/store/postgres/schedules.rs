@@ -343,7 +343,11 @@ pub(super) async fn occur(session: &mut Session, occur: &Occur<'_>) -> Answer<Oc
     let occurred = occur_within(session, occur).await?;
     match occurred {
         Occurred::Done { .. } => session.commit().await?,
-        Occurred::Exists | Occurred::Stale | Occurred::Busy => session.rollback().await?,
+        Occurred::Exists => {
+            session.rollback().await?;
+            session.confirm().await?;
+        }
+        Occurred::Stale | Occurred::Busy => session.rollback().await?,
     }
     Ok(occurred)
 }

@@ -189,8 +189,13 @@ pub(super) async fn insert(query: &mut impl Query, timers: &[NewTimer]) -> Answe
             return Ok(answers.into_iter().flatten().collect());
         }
         let others = Others::find(query, left.iter().map(|(new, _)| *new)).await?;
+        let mut is_found = false;
         for (new, answer) in left {
             *answer = others.of(new).map(Inserted::Exists);
+            is_found |= answer.is_some();
+        }
+        if is_found {
+            query.confirm().await?;
         }
         // Without an answer still: what was in its way is gone.
     }
@@ -331,6 +336,7 @@ pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<Withdra
             return Ok(Withdrawn::Done);
         }
         if let Some(withdrawn) = state(session, id, false, None).await? {
+            session.confirm().await?;
             return Ok(withdrawn);
         }
     }
@@ -351,6 +357,7 @@ pub(super) async fn reschedule(
             return Ok(Withdrawn::Done);
         }
         if let Some(withdrawn) = state(session, id, true, expect).await? {
+            session.confirm().await?;
             return Ok(withdrawn);
         }
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::link::{Link, Server};
+use super::super::link::Link;
+use super::super::server::Server;
 use super::{Answer, MIGRATIONS, Migration, SCHEMA, Session, check, migrate, migrate_by};
 use crate::error::{StoreError, StoreErrorKind};
 

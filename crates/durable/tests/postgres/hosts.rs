@@ -1,0 +1,120 @@
+//! Addresses of several hosts, of which one takes writes.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tourbillon_durable::StoreErrorKind;
+use tourbillon_durable::store::{Postgres, Store};
+
+use crate::faults::{ANSWERS, Proxy, REQUESTS};
+use crate::replica::Pair;
+
+/// A host that takes connections and is of no use.
+struct Fake {
+    port: u16,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    /// One that does `answer` with each connection.
+    fn new(answer: fn(TcpStream)) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = connections.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                count.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || answer(stream.unwrap()));
+            }
+        });
+        Self { port, connections }
+    }
+}
+
+/// Takes all and answers nothing.
+fn hang(mut stream: TcpStream) {
+    let _ = std::io::copy(&mut stream, &mut std::io::sink());
+}
+
+/// Lets everybody in, and says of itself that it takes no writes.
+fn read_only(mut stream: TcpStream) {
+    // Messages: a tag, a length that counts itself, a content.
+    let welcome = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x01Z\0\0\0\x05I";
+    let on = b"T\0\0\0\x1b\0\x01r\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0\
+               D\0\0\0\x0c\0\x01\0\0\0\x02onC\0\0\0\x09SHOW\0Z\0\0\0\x05I";
+    let mut buffer = [0; 4096];
+    let mut answers = [&welcome[..], &on[..]].into_iter();
+    while let (Ok(1..), Some(answer)) = (stream.read(&mut buffer), answers.next()) {
+        stream.write_all(answer).unwrap();
+    }
+}
+
+/// A port that nobody listens on.
+fn dead() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn address(ports: &[u16]) -> String {
+    let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    format!(
+        "postgres://tourbillon@{}/postgres?sslmode=disable&target_session_attrs=read-write",
+        hosts.join(",")
+    )
+}
+
+#[test]
+fn a_host_that_takes_writes_is_found_in_every_place() {
+    let pair = Pair::new();
+    let live = pair.ports().0;
+    Postgres::connect(&address(&[live])).unwrap();
+    let of_no_use = [dead(), Fake::new(hang).port, pair.ports().1, Fake::new(read_only).port];
+    thread::scope(|scope| {
+        for one in of_no_use {
+            for other in of_no_use {
+                for hosts in [[live, one, other], [one, live, other], [one, other, live]] {
+                    scope.spawn(move || {
+                        let store = Postgres::connect(&address(&hosts));
+                        assert!(store.is_ok(), "{hosts:?}, live {live}: {store:?}");
+                    });
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_address_without_a_host_that_takes_writes_names_each() {
+    let pair = Pair::new();
+    let hosts = [dead(), pair.ports().1];
+    let error = Postgres::connect(&address(&hosts)).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    for host in hosts {
+        assert!(error.to_string().contains(&format!("127.0.0.1:{host}: ")), "{error}");
+    }
+}
+
+#[test]
+fn the_host_that_answered_last_is_tried_first() {
+    let pair = Pair::new();
+    let hung = Fake::new(hang);
+    let store = Postgres::connect(&address(&[hung.port, pair.ports().0])).unwrap();
+    assert_eq!(hung.connections.load(Ordering::SeqCst), 1);
+    store.connect().unwrap();
+    assert_eq!(hung.connections.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_primary_that_hangs_is_left() {
+    let pair = Pair::new();
+    let live = pair.ports().0;
+    let proxy = Proxy::new(([127, 0, 0, 1], live).into());
+    let mut store = Postgres::connect(&address(&[proxy.address.port(), live])).unwrap();
+    proxy.swallow(REQUESTS, true);
+    proxy.swallow(ANSWERS, true);
+    assert_eq!(store.now().unwrap_err().kind(), StoreErrorKind::Unavailable);
+    store.now().unwrap();
+}

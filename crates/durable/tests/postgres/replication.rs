@@ -1,0 +1,247 @@
+//! Synchronous replication keeps its meaning: what a store acknowledges is on the standby.
+
+use std::slice::from_ref;
+use std::thread;
+use std::time::Duration;
+
+use pollster::block_on;
+use tourbillon_durable::store::{
+    End, Finished, How, Inserted, Occur, Occurred, RecordQuery, TimerQuery, Withdrawn,
+};
+use tourbillon_durable::store::{NewTimer, Postgres, Store};
+use tourbillon_durable::{Client, Lease, Outcome, Schedule, StoreError, StoreErrorKind};
+
+use crate::replica::Pair;
+use crate::{join, timer};
+
+/// Number of times that a call is repeated while the standby is away.
+const REPEATS: usize = 2;
+
+/// A call that can answer yes without writing, if it was carried out before.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Create,
+    Complete,
+    Cancel,
+    Replace,
+    Upsert,
+    Disable,
+    Remove,
+    RunNow,
+}
+
+const WISHES: [Wish; 8] = [
+    Wish::Create,
+    Wish::Complete,
+    Wish::Cancel,
+    Wish::Replace,
+    Wish::Upsert,
+    Wish::Disable,
+    Wish::Remove,
+    Wish::RunNow,
+];
+
+/// What a wish is about, prepared on the primary and its standby.
+struct Scene {
+    wish: Wish,
+    store: Postgres,
+    client: Client,
+    lease: Lease,
+    timer: NewTimer,
+    name: String,
+}
+
+impl Scene {
+    fn new(wish: Wish, address: &str) -> Self {
+        let mut store = Postgres::connect(address).unwrap();
+        let lease = join(&mut store);
+        let now = store.now().unwrap();
+        let mut timer = timer(now);
+        let name = format!("{wish:?}");
+        let client = Client::new(store.connect().unwrap()).unwrap();
+        match wish {
+            Wish::Create | Wish::Upsert => {}
+            Wish::Complete => {
+                store.insert(from_ref(&timer)).unwrap();
+                assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
+            }
+            Wish::Cancel | Wish::Replace => {
+                assert_eq!(store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
+            }
+            Wish::Disable | Wish::Remove | Wish::RunNow => {
+                let every = client.every(&name, daily()).kind("mail");
+                block_on(every.upsert()).unwrap();
+            }
+        }
+        if let Wish::RunNow = wish {
+            timer.schedule = Some(store.schedule(&name).unwrap().1.unwrap().id);
+            timer.name = Some(name.clone());
+        }
+        Self { wish, store, client, lease, timer, name }
+    }
+
+    /// Makes the call once. Says whether it was acknowledged.
+    fn try_once(&mut self) -> Result<bool, StoreError> {
+        let Self { store, client, timer, name, .. } = self;
+        Ok(match self.wish {
+            Wish::Create => {
+                let inserted = store.insert(from_ref(timer))?;
+                inserted == [Inserted::Created] || inserted == [Inserted::Exists(timer.id)]
+            }
+            Wish::Complete => {
+                let how = How::Done(Outcome::Succeeded, None, String::new());
+                let end = End { timer: timer.id, attempt: 1, how };
+                store.finish(self.lease, &[end])? == [Finished::Accepted]
+            }
+            Wish::Cancel => {
+                matches!(store.cancel(timer.id)?, Withdrawn::Done | Withdrawn::Gone)
+            }
+            Wish::Replace => {
+                let to = timer.due + Duration::from_secs(3_600);
+                let replaced = store.reschedule(timer.id, to, None, Some(1))?;
+                matches!(replaced, Withdrawn::Done | Withdrawn::Stale)
+            }
+            Wish::Upsert => {
+                block_on(client.every(name, daily()).kind("mail").upsert())?;
+                true
+            }
+            Wish::Disable => {
+                block_on(client.disable(name))?;
+                true
+            }
+            Wish::Remove => {
+                block_on(client.remove(name))?;
+                true
+            }
+            Wish::RunNow => {
+                let occur = Occur { timer, version: 1, queue: None };
+                matches!(store.occur(&occur)?, Occurred::Done { .. } | Occurred::Exists)
+            }
+        })
+    }
+
+    /// Returns whether the wish has come true in `store`.
+    fn is_true(&self, store: &mut Postgres) -> bool {
+        let id = self.timer.id;
+        let mut timers = store.timers(&TimerQuery::new().timer(id)).unwrap();
+        let schedule = store.schedule(&self.name).unwrap().1;
+        match self.wish {
+            Wish::Create | Wish::RunNow => timers.len() == 1,
+            Wish::Complete => store.records(&RecordQuery::new().timer(id)).unwrap().len() == 1,
+            Wish::Cancel => timers.is_empty(),
+            Wish::Replace => timers.pop().unwrap().version == 2,
+            Wish::Upsert => schedule.is_some(),
+            Wish::Disable => !schedule.unwrap().enabled,
+            Wish::Remove => schedule.is_none(),
+        }
+    }
+}
+
+fn daily() -> Schedule {
+    Schedule::every(Duration::from_secs(86_400))
+}
+
+/// Ends the processes that wait for the standby, as an administrator does, or one who repairs a
+/// server that hangs: what they have written is committed without the standby, and seen by all.
+const END_WAITING: &str = "
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'";
+
+/// Has every wish given up while the standby is away, repeats it, and makes the standby the
+/// primary.
+fn acknowledged_is_kept(is_ended: bool) {
+    let pair = Pair::new();
+    let scenes = WISHES.map(|wish| Scene::new(wish, &pair.primary()));
+    pair.cut();
+    let given_up = thread::scope(|scope| {
+        scenes
+            .map(|mut scene| {
+                scope.spawn(move || {
+                    let error = scene.try_once().unwrap_err();
+                    assert_eq!(
+                        error.kind(),
+                        StoreErrorKind::Uncertain,
+                        "{:?}: {error}",
+                        scene.wish
+                    );
+                    scene
+                })
+            })
+            .map(|thread| thread.join().unwrap())
+    });
+    if is_ended {
+        assert!(!pair.client().query(END_WAITING, &[]).unwrap().is_empty());
+    }
+    let repeated = thread::scope(|scope| {
+        given_up
+            .map(|mut scene| {
+                scope.spawn(move || {
+                    let is_acknowledged =
+                        (0..REPEATS).any(|_| scene.try_once().is_ok_and(|yes| yes));
+                    (scene, is_acknowledged)
+                })
+            })
+            .map(|thread| thread.join().unwrap())
+    });
+    pair.promote();
+    let mut standby = Postgres::connect(&pair.standby()).unwrap();
+    let lost = repeated
+        .iter()
+        .filter(|(scene, is_acknowledged)| *is_acknowledged && !scene.is_true(&mut standby));
+    let lost: Vec<_> = lost.map(|(scene, _)| scene.wish).collect();
+    assert!(lost.is_empty(), "acknowledged, and gone with the primary: {lost:?}");
+}
+
+#[test]
+fn what_is_acknowledged_survives_the_primary() {
+    acknowledged_is_kept(false);
+}
+
+#[test]
+fn what_is_acknowledged_survives_the_primary_if_waiting_processes_are_ended() {
+    acknowledged_is_kept(true);
+}
+
+/// Has the server give up waiting for the standby, and answer as if all were well.
+const CANCEL_WAITING: &str = "
+    SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+    WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'";
+
+#[test]
+fn a_commit_whose_wait_is_cancelled_is_uncertain() {
+    let pair = Pair::new();
+    let mut scene = Scene::new(Wish::Create, &pair.primary());
+    pair.cut();
+    let mut client = pair.client();
+    let answer = thread::scope(|scope| {
+        let call = scope.spawn(|| scene.try_once());
+        while client.query(CANCEL_WAITING, &[]).unwrap().is_empty() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        call.join().unwrap()
+    });
+    assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::Uncertain);
+    pair.mend();
+    assert!(scene.try_once().unwrap());
+}
+
+#[test]
+fn what_was_given_up_is_acknowledged_once_the_standby_is_back() {
+    let pair = Pair::new();
+    let mut scenes = WISHES.map(|wish| Scene::new(wish, &pair.primary()));
+    pair.cut();
+    thread::scope(|scope| {
+        for scene in &mut scenes {
+            scope.spawn(|| scene.try_once().unwrap_err());
+        }
+    });
+    pair.mend();
+    for scene in &mut scenes {
+        assert!(scene.try_once().unwrap(), "{:?}", scene.wish);
+    }
+    pair.promote();
+    let mut standby = Postgres::connect(&pair.standby()).unwrap();
+    for scene in &scenes {
+        assert!(scene.is_true(&mut standby), "{:?}", scene.wish);
+    }
+}
