@@ -26,14 +26,15 @@ pub use schedules::{Every, Switched, Upserted};
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
 use self::notices::Notices;
-use crate::engine::{Shared, spawn};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
+use crate::node::Shared;
 use crate::record::Record;
 use crate::store::{
     Filter, Inserted, NewTimer, NodeInfo, Overview, OverviewOf, Result, ScheduleRow, Store, Timer,
     Withdrawn,
 };
+use crate::threads::spawn;
 use crate::time::Time;
 
 /// Inserts in one statement.

@@ -1,45 +1,18 @@
 //! [`Engine`]: a node.
 
-mod bell;
-mod cache;
-mod claimer;
-mod clock;
-mod keeper;
-mod options;
-mod shards;
-mod shared;
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use async_channel::Receiver;
 
-pub(crate) use clock::DbClock;
-pub(crate) use keeper::NOTICE;
-pub(crate) use shared::{Ending, Kind, Shared};
-#[cfg(test)]
-pub(crate) use {
-    claimer::{Next, begin, call},
-    keeper::Keeper,
-    options::Options,
-};
-
 use crate::client::Client;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::NodeId;
-use crate::stats::Stats;
+use crate::node::{Keeper, Options, Shared, Stats, Stopping, Worker, run_claimer};
 use crate::store::{Listening, Store};
-use crate::worker::Worker;
-#[cfg(not(test))]
-use keeper::Keeper;
-#[cfg(not(test))]
-use options::Options;
-use shared::Stopping;
+use crate::threads::{spawn, unavailable};
 
 /// A node: reads what is due soon, claims what is due, and hands it to workers.
 ///
@@ -259,7 +232,7 @@ impl Builder {
         let engine = Engine { shared: shared.clone(), store, ended, _listening };
         for (number, connection) in connections.into_iter().enumerate() {
             let of = shared.clone();
-            if let Err(error) = spawn("claim", move || claimer::run(&of, number, connection)) {
+            if let Err(error) = spawn("claim", move || run_claimer(&of, number, connection)) {
                 shared.lock().claiming = number;
                 return Err(error);
             }
@@ -278,13 +251,4 @@ fn own_timer() -> io::Result<tourbillon::Timer> {
         tourbillon::Timer::builder().thread_name(name).shards(1).clock(clock).build()
     };
     builder(tourbillon::ClockKind::Boottime).or_else(|_| builder(tourbillon::ClockKind::Monotonic))
-}
-
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
-    let builder = thread::Builder::new().name(format!("durable-{name}"));
-    builder.spawn(work).map(drop).map_err(unavailable)
-}
-
-fn unavailable(error: io::Error) -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, error)
 }

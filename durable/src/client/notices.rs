@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{DbClock, NOTICE};
 use crate::id::{Shards, TimerId};
+use crate::node::{DbClock, NOTICE};
 use crate::store::{Result, Store};
 use crate::time::Time;
 use crate::trace;

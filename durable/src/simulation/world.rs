@@ -12,11 +12,9 @@ use tourbillon::VirtualClock;
 
 use super::faulty::{Fault, Faulty, bury, nobody_is_dead};
 use super::model::Model;
-use crate::engine::{Keeper, Next, Options, Shared, begin, call};
-use crate::fire::Fire;
 use crate::id::{NodeId, Shards};
+use crate::node::{Fire, Keeper, Next, Options, Shared, Worker, begin, call};
 use crate::store::{Filter, Memory, Store};
-use crate::worker::Worker;
 
 /// How many nodes there are at a time.
 const NODES: usize = 3;

@@ -8,9 +8,9 @@ use tokio::time::timeout;
 use tokio_postgres::AsyncMessage;
 
 use super::link::{Answer, CONNECT, Driver, Failure, Query, Server, Session};
-use crate::engine::spawn;
 use crate::id::Shards;
 use crate::store::{Heard, Result};
+use crate::threads::spawn;
 use crate::trace;
 
 /// Pause before it connects anew.

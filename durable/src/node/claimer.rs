@@ -4,10 +4,10 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::fire::{EndError, Fire};
 use super::shared::{Ending, Shared, State, Stopping, Vital, guarded};
 use crate::canary::{Bug, seeded};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::fire::{EndError, Fire};
 use crate::id::{Lease, TimerId};
 use crate::store::{Claimed, End, Finished, How, Store};
 use crate::time::Time;

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use async_channel::Receiver;
 use futures_core::Stream;
 
+use super::fire::Fire;
+use super::shared::{Kind, Shared};
 use crate::canary::{Bug, seeded};
-use crate::engine::{Kind, Shared};
-use crate::fire::Fire;
 
 /// A stream of what is due, of one kind; see [`Engine::worker`](crate::Engine::worker).
 ///

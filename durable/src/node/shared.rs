@@ -11,10 +11,10 @@ use async_channel::{Receiver, Sender};
 use super::bell::Bell;
 use super::cache::{Cache, Reach};
 use super::clock::DbClock;
+use super::fire::{EndError, Fire};
 use super::options::Options;
-use crate::fire::{EndError, Fire};
+use super::stats::Counters;
 use crate::id::{Lease, Shards, TimerId};
-use crate::stats::Counters;
 use crate::store::End;
 use crate::time::Time;
 

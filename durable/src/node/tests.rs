@@ -12,15 +12,13 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use tourbillon::{Timer, VirtualClock};
 
-use super::{Keeper, NOTICE, Next, Options, Shared, Stopping, begin, call};
+use super::{EndError, Fire, Keeper, NOTICE, Next, Options, Shared, Stopping, Worker, begin, call};
 use crate::client::{self, Ran, Wanted};
 use crate::error::StoreErrorKind;
-use crate::fire::{EndError, Fire};
 use crate::id::{Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
 use crate::store::{Filter, Memory, NewTimer, Store as _};
-use crate::worker::Worker;
 use picky::Picky;
 
 const TICK: Duration = Duration::from_millis(100);

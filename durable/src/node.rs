@@ -1,0 +1,28 @@
+//! A node: its threads, what they share, and the attempts that it hands out.
+
+mod bell;
+mod cache;
+mod claimer;
+mod clock;
+mod fire;
+mod keeper;
+mod options;
+mod shards;
+mod shared;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub(crate) use claimer::run as run_claimer;
+#[cfg(test)]
+pub(crate) use claimer::{Next, begin, call};
+pub(crate) use clock::DbClock;
+pub use fire::{EndError, Ended, Fire, Key};
+pub(crate) use keeper::{Keeper, NOTICE};
+pub(crate) use options::Options;
+pub(crate) use shared::{Shared, Stopping};
+#[cfg(feature = "metrics-0_24")]
+pub(crate) use stats::METADATA;
+pub use stats::Stats;
+pub use worker::Worker;
