@@ -30,6 +30,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::node::Shared;
 use crate::record::Record;
+use crate::schedule::Schedule;
 use crate::store::{
     Filter, Inserted, NewTimer, NodeInfo, Overview, OverviewOf, Result, ScheduleRow, Store, Timer,
     Withdrawn,
@@ -94,7 +95,7 @@ impl Client {
     }
 
     /// A schedule of this name, to be made or changed with [`upsert`](Every::upsert).
-    pub fn every(&self, name: &str, schedule: impl Into<crate::Schedule>) -> Every {
+    pub fn every(&self, name: &str, schedule: impl Into<Schedule>) -> Every {
         Every::new(self, name, schedule.into())
     }
 

@@ -247,7 +247,7 @@ impl Keeper {
             let shared = &self.shared;
             shared.counters.orphans.add(tended.orphans);
             if tended.orphans + tended.promoted > 0 {
-                trace::tended(&tended);
+                trace::maintained(tended.nodes, tended.orphans, tended.promoted);
                 shared.lock().asks.scan_all = true;
             }
             if !tended.more {

@@ -12,6 +12,8 @@ pub struct Crate {
     /// Modules at its root, from the top: each may import from those behind it. Empty if it has no
     /// order yet.
     pub layers: &'static [&'static str],
+    /// Document that draws the layers, if one does.
+    pub drawn_in: Option<&'static str>,
     /// Pairs that may import upward all the same.
     pub upward: &'static [(&'static str, &'static str)],
     /// Most paragraphs of documentation, in a thousand, that may open with a clause.
@@ -125,6 +127,7 @@ pub const CRATES: &[Crate] = &[
             "sync",
             "time",
         ],
+        drawn_in: Some("ARCHITECTURE.md"),
         // A driver that is turned by hand holds its timer.
         upward: &[("driver", "timer")],
         clauses: 20,
@@ -215,7 +218,25 @@ pub const CRATES: &[Crate] = &[
         name: "tourbillon-durable",
         folder: "durable/src/",
         roots: &["lib.rs"],
-        layers: &[],
+        layers: &[
+            "lib",
+            "metrics_0_24",
+            "engine",
+            "client",
+            "node",
+            "plan",
+            "store",
+            "canary",
+            "trace",
+            "threads",
+            "policy",
+            "schedule",
+            "record",
+            "error",
+            "id",
+            "time",
+        ],
+        drawn_in: Some("durable/ARCHITECTURE.md"),
         upward: &[],
         clauses: 20,
         reserved: &[Reserved {
@@ -230,6 +251,7 @@ pub const CRATES: &[Crate] = &[
         folder: "durable/server/src/",
         roots: &["lib.rs", "main.rs", "bin/tourbillonctl.rs"],
         layers: &[],
+        drawn_in: None,
         upward: &[],
         clauses: 20,
         reserved: &[],
@@ -240,6 +262,7 @@ pub const CRATES: &[Crate] = &[
         folder: "durable/harness/src/",
         roots: &["lib.rs", "main.rs"],
         layers: &[],
+        drawn_in: None,
         upward: &[],
         clauses: 20,
         reserved: &[],
@@ -250,6 +273,7 @@ pub const CRATES: &[Crate] = &[
         folder: "xtask/src/",
         roots: &["main.rs"],
         layers: &["main", "tidy", "checks", "figures", "tree"],
+        drawn_in: None,
         upward: &[],
         clauses: 20,
         reserved: &[],

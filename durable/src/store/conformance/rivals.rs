@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Bench, LONG, MOMENT, Rig, join};
+use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
 use crate::store::{Advance, Advanced, Inserted, NewTimer, Occur, Occurred, Store, Withdrawn};
 
@@ -31,7 +32,7 @@ fn race<T: Send>(bench: &Bench<'_>, work: impl Fn(usize, &mut dyn Store) -> T + 
 fn insist<T>(mut call: impl FnMut() -> crate::store::Result<T>) -> T {
     loop {
         match call() {
-            Err(error) if error.kind() == crate::StoreErrorKind::Conflict => {}
+            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
             answer => return answer.unwrap(),
         }
     }
