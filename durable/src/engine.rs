@@ -10,7 +10,7 @@ use async_channel::Receiver;
 use crate::client::Client;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::NodeId;
-use crate::node::{Keeper, Options, Shared, Stats, Stopping, Worker, run_claimer};
+use crate::node::{MainLoop, Options, Shared, Stats, Stopping, Worker, run_claimer};
 use crate::store::{Listening, Store};
 use crate::threads::{spawn, unavailable};
 
@@ -47,7 +47,7 @@ pub struct Engine {
     shared: Arc<Shared>,
     /// For clients.
     store: std::sync::Mutex<Box<dyn Store>>,
-    /// Closed when the keeper has ended.
+    /// Closed when the main loop has ended.
     ended: Receiver<()>,
     /// Subscription to inserts of other processes, if the store has notices.
     _listening: Option<Listening>,
@@ -131,57 +131,59 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets for how long the node lives without a beat; 15 s by default. Then others take its
-    /// attempts over.
+    /// Sets the time for which the node lives without a heartbeat; 15 s by default. Then others
+    /// take its attempts over.
     pub fn lease(mut self, span: Duration) -> Self {
         self.options.lease = span;
         self
     }
 
-    /// Sets the period of its beat; 1 s by default. A node that misses a beat is suspected: others
-    /// read what was its part too.
-    pub fn beat(mut self, period: Duration) -> Self {
-        self.options.beat = period;
+    /// Sets the period in which the node renews its lease; 1 s by default. A node that misses a
+    /// heartbeat is suspected: others read its shards too.
+    pub fn heartbeat(mut self, period: Duration) -> Self {
+        self.options.heartbeat = period;
         self
     }
 
-    /// Sets how far ahead it reads; 1 s by default.
-    pub fn window(mut self, span: Duration) -> Self {
-        self.options.window = span;
+    /// Sets how far ahead of now the node reads; 1 s by default.
+    pub fn look_ahead(mut self, span: Duration) -> Self {
+        self.options.look_ahead = span;
         self
     }
 
-    /// Sets the period of its reads; 0.5 s by default. What another process has inserted to be due
-    /// at once is attempted this late at most, and much sooner if the store can tell.
+    /// Sets the period in which the node reads what is due; 0.5 s by default. A timer that another
+    /// process inserts to be due at once is attempted this late at most, and much sooner if the
+    /// store has notices.
     pub fn scan(mut self, period: Duration) -> Self {
         self.options.scan = period;
         self
     }
 
-    /// Sets the period of its looks at the schedules; 1 s by default.
-    pub fn look(mut self, period: Duration) -> Self {
-        self.options.look = period;
+    /// Sets the period in which the node turns what schedules have next into timers; 1 s by
+    /// default.
+    pub fn schedule_interval(mut self, period: Duration) -> Self {
+        self.options.schedule_interval = period;
         self
     }
 
-    /// Sets the period of looking after the orphans of dead nodes, and after queues; 2 s by
+    /// Sets the period in which timers of dead nodes are rescued and queues are advanced; 2 s by
     /// default. All nodes but one do it a third as often.
-    pub fn tend(mut self, period: Duration) -> Self {
-        self.options.tend = period;
+    pub fn maintenance_interval(mut self, period: Duration) -> Self {
+        self.options.maintenance_interval = period;
         self
     }
 
-    /// Sets how long an attempt's end waits to share a transaction with the next claim; 5 ms by
+    /// Sets how long a finished attempt waits to share a transaction with the next claim; 5 ms by
     /// default. The longer, the fewer transactions.
-    pub fn ride(mut self, span: Duration) -> Self {
-        self.options.ride = span;
+    pub fn finish_linger(mut self, span: Duration) -> Self {
+        self.options.finish_linger = span;
         self
     }
 
-    /// About how many timers it knows of at a time; 50,000 by default. Of these, each kind has an
-    /// equal part for certain. The rest of a backlog is read when most of what is known is claimed.
-    pub fn known(mut self, count: usize) -> Self {
-        self.options.known = count.max(2);
+    /// Sets about how many timers the node caches; 50,000 by default. Each kind is certain of an
+    /// equal part. The rest of a backlog is read when most of what is cached is claimed.
+    pub fn cache_capacity(mut self, count: usize) -> Self {
+        self.options.cache_capacity = count.max(2);
         self
     }
 
@@ -207,7 +209,7 @@ impl Builder {
     /// # Errors
     ///
     /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter
-    /// than three beats), the store has no further connection, or a thread cannot be started.
+    /// than three periods of the heartbeat), the store has no further connection, or a thread cannot be started.
     pub fn start(self, store: Box<dyn Store>) -> Result<Engine, StoreError> {
         let invalid = |why| StoreError::new(StoreErrorKind::Invalid, why);
         self.options.check().map_err(invalid)?;
@@ -218,7 +220,7 @@ impl Builder {
         timer.start().map_err(unavailable)?;
         let shared = Shared::new(self.options, timer);
         let (alive, ended) = async_channel::bounded(1);
-        let keeper = Keeper::new(&shared);
+        let main_loop = MainLoop::new(&shared);
         let connection = store.connect()?;
         let mut connections = Vec::new();
         for _ in 0..shared.options.connections {
@@ -237,8 +239,8 @@ impl Builder {
                 return Err(error);
             }
         }
-        spawn("keep", move || {
-            keeper.run(connection);
+        spawn("node", move || {
+            main_loop.run(connection);
             drop(alive);
         })?;
         Ok(engine)

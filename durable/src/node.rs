@@ -1,12 +1,17 @@
 //! A node: its threads, what they share, and the attempts that it hands out.
 
-mod bell;
+mod auditor;
 mod cache;
 mod claimer;
 mod clock;
 mod fire;
-mod keeper;
+mod heartbeat;
+mod main_loop;
+mod notifier;
 mod options;
+mod planner;
+mod rescuer;
+mod scanner;
 mod shards;
 mod shared;
 mod stats;
@@ -19,8 +24,9 @@ pub(crate) use claimer::run as run_claimer;
 pub(crate) use claimer::{Next, begin, call};
 pub(crate) use clock::DbClock;
 pub use fire::{EndError, Ended, Fire, Key};
-pub(crate) use keeper::{Keeper, NOTICE};
+pub(crate) use main_loop::MainLoop;
 pub(crate) use options::Options;
+pub(crate) use scanner::NOTICE;
 pub(crate) use shared::{Shared, Stopping};
 #[cfg(feature = "metrics-0_24")]
 pub(crate) use stats::METADATA;

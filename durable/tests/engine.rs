@@ -15,7 +15,11 @@ fn memory() -> Memory {
 
 fn start(store: &Memory) -> Engine {
     let fast = Duration::from_millis(20);
-    let builder = Engine::builder().scan(fast).look(fast).tend(fast).beat(fast);
+    let builder = Engine::builder()
+        .scan(fast)
+        .schedule_interval(fast)
+        .maintenance_interval(fast)
+        .heartbeat(fast);
     builder.start(Box::new(store.clone())).unwrap()
 }
 

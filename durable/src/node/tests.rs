@@ -12,7 +12,9 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use tourbillon::{Timer, VirtualClock};
 
-use super::{EndError, Fire, Keeper, NOTICE, Next, Options, Shared, Stopping, Worker, begin, call};
+use super::{
+    EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stopping, Worker, begin, call,
+};
 use crate::client::{self, Ran, Wanted};
 use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
@@ -25,7 +27,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 struct Node {
     shared: Arc<Shared>,
-    keeper: Keeper,
+    main_loop: MainLoop,
     store: Picky,
 }
 
@@ -38,11 +40,11 @@ impl Node {
         let shared = Shared::new(options, timer.clone());
         let memory = store.clone();
         let store = Picky { memory, refused: None, tending: None, lost: 0, panics: false };
-        Self { keeper: Keeper::new(&shared), shared, store }
+        Self { main_loop: MainLoop::new(&shared), shared, store }
     }
 
     fn step(&mut self) {
-        self.keeper.step(&mut self.store);
+        self.main_loop.step(&mut self.store);
         while let Next::Call(job) = begin(&self.shared) {
             call(&self.shared, job, &mut self.store);
         }
@@ -120,7 +122,7 @@ fn nodes_of_different_kinds_leave_nothing_to_each_other() {
 /// Knows of few, and reads seldom.
 fn small() -> Options {
     let scan = Duration::from_secs(60);
-    Options { known: 100, batch: 10, scan, lease: scan * 10, ..Options::default() }
+    Options { cache_capacity: 100, batch: 10, scan, lease: scan * 10, ..Options::default() }
 }
 
 #[test]
@@ -144,6 +146,66 @@ fn a_backlog_is_read_as_soon_as_there_is_room() {
     node.shared.stop(Stopping::Now);
 }
 
+/// Claims one batch at a time and reads in short periods while a backlog is drained.
+fn drain(options: Options, claims_in_a_period: u32) {
+    let (clock, timer, mut store) = world();
+    let count = 2_000;
+    insert(&mut store, "mail", count);
+    clock.advance(Duration::from_secs(100));
+    let (batch, period) = (options.batch, options.scan);
+    let mut node = Node::with(options, &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", count);
+    let mut left = count;
+    while left > 0 {
+        node.main_loop.step(&mut node.store);
+        let Next::Call(job) = begin(&node.shared) else {
+            panic!("nothing is claimed, and {left} timers are due")
+        };
+        call(&node.shared, job, &mut node.store);
+        let claimed = complete_all(&mut mails).len();
+        assert_eq!(claimed, batch.min(left));
+        left -= claimed;
+        clock.advance(period / claims_in_a_period);
+    }
+    // It reads half a share at a time, and the rest of it in each period.
+    let scans = node.shared.counters.snapshot().scans as usize;
+    let periods = count.div_ceil(batch * claims_in_a_period as usize);
+    assert!(scans <= count / 25 + periods * 2 + 10, "{scans} scans in {periods} periods");
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_period_that_ends_within_a_backlog_does_not_interrupt_it() {
+    for claims_in_a_period in 1..=7 {
+        drain(Options { scan: TICK, ..small() }, claims_in_a_period);
+    }
+}
+
+#[test]
+fn a_scan_that_finds_only_what_waits_is_repeated_when_that_is_claimed() {
+    let (clock, timer, mut store) = world();
+    insert(&mut store, "mail", 200);
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(Options { scan: TICK, ..small() }, &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 50);
+    let scans = |node: &Node| node.shared.counters.snapshot().scans;
+    let mut step = |node: &mut Node| node.main_loop.step(&mut node.store);
+    step(&mut node);
+    // In the next period there is room for half a share, and nothing but what waits is found.
+    clock.advance(TICK);
+    let before = scans(&node);
+    (0..10).for_each(|_| _ = step(&mut node));
+    assert_eq!(scans(&node), before + 1);
+    while let Next::Call(job) = begin(&node.shared) {
+        call(&node.shared, job, &mut node.store);
+    }
+    complete_all(&mut mails);
+    assert_eq!(node.shared.lock().kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), 0);
+    step(&mut node);
+    assert!(scans(&node) > before + 1);
+    node.shared.stop(Stopping::Now);
+}
+
 #[test]
 fn a_backlog_in_the_shards_of_others_is_read_as_soon_as_there_is_room() {
     let (clock, timer, mut store) = world();
@@ -159,7 +221,7 @@ fn a_backlog_in_the_shards_of_others_is_read_as_soon_as_there_is_room() {
     }
     let mut left = insert(&mut store, "mail", 2_000);
     clock.advance(Duration::from_secs(100));
-    node.shared.ask(|asks| asks.scan_all = true);
+    node.shared.request(|requests| requests.scan_all = true);
     for _ in 0..100 {
         node.step();
         other.step();
@@ -222,9 +284,9 @@ fn a_node_beats_between_two_calls_that_look_after_orphans() {
     clock.advance(TICK * 3);
     for _ in 0..100 {
         let before = clock.now();
-        node.shared.ask(|asks| asks.tend = true);
+        node.shared.request(|requests| requests.maintain = true);
         node.step();
-        assert!(clock.now() - before <= Options::default().beat + TICK);
+        assert!(clock.now() - before <= Options::default().heartbeat + TICK);
         clock.advance(TICK);
     }
     assert_eq!(node.shared.counters.snapshot().leases_lost, 0);
@@ -293,7 +355,7 @@ fn a_store_that_panics_ends_its_node() {
     let mut node = Node::new(&timer, &store);
     let mut mails = Worker::new(&node.shared, "mail", 1);
     insert(&mut store, "mail", 1);
-    node.keeper.step(&mut node.store);
+    node.main_loop.step(&mut node.store);
     node.store.panics = true;
     let (shared, store) = (node.shared.clone(), node.store);
     let claimer = move || super::claimer::run(&shared, 0, Box::new(store));
@@ -310,7 +372,7 @@ fn a_node_expects_no_more_than_it_may_know_of() {
     let _mails = Worker::new(&node.shared, "mail", 1);
     node.step();
     let now = store.now().unwrap();
-    let known = Options::default().known;
+    let known = Options::default().cache_capacity;
     for _ in 0..known + 10 {
         node.shared.expect(TimerId::new(now), "mail", now);
     }

@@ -46,11 +46,11 @@ impl Worker {
             let (name, cache, room) = (kind.to_owned(), Default::default(), prefetch.max(1));
             let waiting = fires.clone();
             state.kinds.insert(number, Kind { name, cache, room, fires: sender, waiting });
-            state.asks.scan_all = true;
+            state.requests.scan_all = true;
         }
         drop(state);
         assert!(!is_taken, "the engine has a worker for `{kind}` already");
-        shared.keeper.ring();
+        shared.main.notify();
         Self { shared: shared.clone(), number, fires: Box::pin(fires) }
     }
 
