@@ -15,13 +15,13 @@ use async_channel::{Receiver, Sender};
 
 pub use once::{Created, Once};
 pub use replacement::Replacement;
-pub use revive::Revived;
+pub use revive::Revival;
 #[cfg(test)]
 pub(crate) use revive::revive;
-pub use run_now::Ran;
+pub use run_now::RunNow;
 #[cfg(test)]
 pub(crate) use run_now::run_now;
-pub use schedules::{Every, Switched, Upserted};
+pub use schedules::{Every, ScheduleUpdate, Upsert};
 #[cfg(test)]
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
@@ -33,7 +33,7 @@ use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::store::{
     Filter, Inserted, NewTimer, NodeInfo, Overview, OverviewOf, Result, ScheduleRow, Store, Timer,
-    Withdrawn,
+    TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
@@ -100,41 +100,41 @@ impl Client {
     }
 
     /// Takes a timer back that no attempt runs of. Once this says
-    /// [`Withdrawn::Done`], no attempt can start.
+    /// [`TimerUpdate::Done`], no attempt can start.
     ///
     /// # Errors
     ///
     /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
-    pub async fn cancel(&self, timer: TimerId) -> Result<Withdrawn> {
+    pub async fn cancel(&self, timer: TimerId) -> Result<TimerUpdate> {
         self.call(move |store| repeat(|| store.cancel(timer))).await
     }
 
     /// Gives a timer that no attempt runs of, and that belongs to no schedule, another time. Once
-    /// this says [`Withdrawn::Done`], no attempt can start for the old one.
+    /// this says [`TimerUpdate::Done`], no attempt can start for the old one.
     ///
     /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time.
-    pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<Withdrawn> {
+    pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<TimerUpdate> {
         self.replace(timer, Replacement::at(to)).await
     }
 
     /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and with it what else
     /// the replacement has: an attempt sees all as it was, or all as it is now.
     ///
-    /// With [`Replacement::expect`] it is [`Withdrawn::Stale`] if another change came first: of two
+    /// With [`Replacement::expect`] it is [`TimerUpdate::Stale`] if another change came first: of two
     /// that expect one version, one is made.
     ///
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be changed.
-    pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<Withdrawn> {
+    pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<TimerUpdate> {
         let Replacement { to, payload, expect } = replacement;
         payload.as_deref().map_or(Ok(()), once::check_payload)?;
         let move_to = move |store: &mut dyn Store| {
             repeat(|| store.reschedule(timer, to, payload.as_deref(), expect))
         };
         let done = self.call(move_to).await?;
-        if done == Withdrawn::Done {
+        if done == TimerUpdate::Done {
             self.send(Request::Due(timer, to));
         }
         Ok(done)

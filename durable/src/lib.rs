@@ -19,7 +19,9 @@ mod threads;
 mod time;
 mod trace;
 
-pub use client::{Client, Created, Every, Once, Ran, Replacement, Revived, Switched, Upserted};
+pub use client::{
+    Client, Created, Every, Once, Replacement, Revival, RunNow, ScheduleUpdate, Upsert,
+};
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
 pub use id::{Fence, Lease, NodeId, SHARDS, ScheduleId, Shards, TimerId};

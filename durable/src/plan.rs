@@ -10,7 +10,7 @@ use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
-use crate::store::{Advance, NewTimer, Occupied, ScheduleRow, Skip};
+use crate::store::{Advance, NewTimer, ScheduleRow, Skip, Unfinished};
 use crate::time::Time;
 
 /// Most occurrences of one transaction.
@@ -52,7 +52,7 @@ pub(crate) fn plan(
     policies: &Policies,
     id: ScheduleId,
     next: Time,
-    occupied: Occupied,
+    occupied: Unfinished,
     now: Time,
     ahead: Duration,
 ) -> Step {
@@ -117,7 +117,7 @@ struct Line<'a> {
     policies: &'a Policies,
     id: ScheduleId,
     /// Occurrences in the database, and those that the plan adds.
-    occupied: Occupied,
+    occupied: Unfinished,
 }
 
 impl Line<'_> {

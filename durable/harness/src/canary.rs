@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tourbillon_durable::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Scan, ScheduleRow, Store,
-    Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+    Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Scan,
+    ScheduleRow, Store, Timer, TimerUpdate, Upcoming, Waiting, Window,
 };
 use tourbillon_durable::{Lease, Record, Shards, StoreError, Time, TimerId};
 
@@ -226,7 +226,7 @@ impl Store for Tap {
         self.store().leave(lease)
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         self.store().tend()
     }
 
@@ -242,7 +242,7 @@ impl Store for Tap {
         self.store().claim(lease, timers)
     }
 
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         self.store().cancel(timer)
     }
 
@@ -252,7 +252,7 @@ impl Store for Tap {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn> {
+    ) -> Result<TimerUpdate> {
         self.store().reschedule(timer, to, payload, expect)
     }
 
@@ -292,7 +292,7 @@ impl Store for Tap {
         self.store().advance(advance)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         self.store().occur(occur)
     }
 

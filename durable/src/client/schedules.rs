@@ -43,7 +43,7 @@ pub(crate) struct Wanted {
 
 /// Result of an [`Every`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upserted {
+pub enum Upsert {
     /// There was none of its name.
     Created,
     /// There was one, and it was as wanted.
@@ -57,7 +57,7 @@ pub enum Upserted {
 
 /// Result of enabling, disabling or removing a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Switched {
+pub enum ScheduleUpdate {
     /// The schedule was switched or removed.
     Done {
         /// Attempts that run still, each with its number: they are not interrupted.
@@ -178,7 +178,7 @@ impl Every {
     ///
     /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be
     /// repeated.
-    pub async fn upsert(self) -> Result<Upserted> {
+    pub async fn upsert(self) -> Result<Upsert> {
         let Self { client, wanted } = self;
         check(&wanted.kind, Some(&wanted.name), &wanted.payload)?;
         client.call(move |store| upsert(store, &wanted)).await
@@ -187,21 +187,21 @@ impl Every {
 
 impl Client {
     /// Enables a schedule, from now.
-    pub async fn enable(&self, name: &str) -> Result<Switched> {
+    pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| enable(store, &name)).await
     }
 
     /// Disables a schedule. Pending occurrences are taken back: once this returns
-    /// [`Switched::Done`], no attempt starts, except those that are named as running. Occurrences
+    /// [`ScheduleUpdate::Done`], no attempt starts, except those that are named as running. Occurrences
     /// that were due and did not run are recorded as [disabled](Reason::Disabled).
-    pub async fn disable(&self, name: &str) -> Result<Switched> {
+    pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Disabled)).await
     }
 
     /// Removes a schedule, as [`disable`](Self::disable) stops it. Its records stay.
-    pub async fn remove(&self, name: &str) -> Result<Switched> {
+    pub async fn remove(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Removed)).await
     }
@@ -246,12 +246,12 @@ pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result
     }
 }
 
-pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
+pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     let mut expect = wanted.expect;
     attempt(|| {
         let (now, old) = store.schedule(&wanted.name)?;
         if expect.is_some_and(|expect| expect != old.as_ref().map(|old| old.version)) {
-            return Ok(Tried::Done(Upserted::Stale));
+            return Ok(Tried::Done(Upsert::Stale));
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let mut row = ScheduleRow {
@@ -267,7 +267,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
-            return Ok(make(store, &change)?.map(|_| Upserted::Created));
+            return Ok(make(store, &change)?.map(|_| Upsert::Created));
         };
         // What is pending is of the old kind, whose workers may be gone.
         let goes_on = old.spec == row.spec && old.kind == row.kind;
@@ -276,7 +276,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             row.next = old.next;
         }
         if row == old {
-            return Ok(Tried::Done(Upserted::Unchanged));
+            return Ok(Tried::Done(Upsert::Unchanged));
         }
         let reason = match enabled {
             false => Some(Reason::Disabled),
@@ -287,35 +287,35 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             // A part of the backlog is recorded, which counts as a change.
             expect = expect.map(|version| version.map(|version| version + 1));
         }
-        Ok(made.map(|_| Upserted::Changed))
+        Ok(made.map(|_| Upsert::Changed))
     })
 }
 
-pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
+pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return Ok(Tried::Done(Switched::Gone)) };
+        let Some(old) = old else { return Ok(Tried::Done(ScheduleUpdate::Gone)) };
         if old.enabled {
-            return Ok(Tried::Done(Switched::Unchanged));
+            return Ok(Tried::Done(ScheduleUpdate::Unchanged));
         }
         let next = parse(&old)?.next_after(now);
         let row = ScheduleRow { enabled: true, next, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
-        Ok(made.map(|running| Switched::Done { running }))
+        Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
 }
 
-pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<Switched> {
+pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<ScheduleUpdate> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return Ok(Tried::Done(Switched::Gone)) };
+        let Some(old) = old else { return Ok(Tried::Done(ScheduleUpdate::Gone)) };
         let is_removal = reason == Reason::Removed;
         if !old.enabled && !is_removal {
-            return Ok(Tried::Done(Switched::Unchanged));
+            return Ok(Tried::Done(ScheduleUpdate::Unchanged));
         }
         let row = ScheduleRow { enabled: false, next: None, ..old.clone() };
         let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;
-        Ok(made.map(|running| Switched::Done { running }))
+        Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
 }
 

@@ -7,7 +7,7 @@ use crate::id::Shards;
 use crate::plan::{Rows, Step, plan};
 use crate::policy::Policies;
 use crate::schedule::Schedule;
-use crate::store::{Advanced, Occupied, Result, ScheduleRow, Store};
+use crate::store::{Advanced, Result, ScheduleRow, Store, Unfinished};
 use crate::time::Time;
 use crate::trace;
 
@@ -74,7 +74,7 @@ impl Planner {
         node: &Shared,
         store: &mut dyn Store,
         mut row: ScheduleRow,
-        mut occupied: Occupied,
+        mut occupied: Unfinished,
         now: Time,
         until: Instant,
     ) -> Result<bool> {
@@ -121,7 +121,7 @@ impl Planner {
 }
 
 /// Counts the timers that were inserted, and caches those of the node's shards.
-fn note_timers(node: &Shared, rows: &Rows, occupied: &mut Occupied) {
+fn note_timers(node: &Shared, rows: &Rows, occupied: &mut Unfinished) {
     let shards = node.lock().shards;
     for timer in rows.timers() {
         if timer.due == Time::NEVER {

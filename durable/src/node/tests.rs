@@ -15,7 +15,7 @@ use tourbillon::{Timer, VirtualClock};
 use super::{
     EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stopping, Worker, begin, call,
 };
-use crate::client::{self, Ran, Wanted};
+use crate::client::{self, RunNow, Wanted};
 use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
 use crate::policy::{Policies, Retry};
@@ -465,7 +465,7 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     store.lost = 2;
     let (ran, _) = client::run_now(&mut store, "t").unwrap();
     let timers = store.timers(&Filter::default()).unwrap();
-    assert_eq!((timers.len(), ran), (1, Ran::Done(timers[0].new.id)));
+    assert_eq!((timers.len(), ran), (1, RunNow::Done(timers[0].new.id)));
     // One may be made when all are lost.
     store.lost = u32::MAX;
     let error = client::run_now(&mut store, "t").unwrap_err();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan,
-    ScheduleRow, State, Store, Tended, Timer, Upcoming, Waiting, Window, Withdrawn,
+    Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result,
+    Scan, ScheduleRow, State, Store, Timer, TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, Shards, TimerId};
@@ -116,9 +116,9 @@ impl Store for Memory {
         Ok(())
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         let (now, mut tables) = self.begin();
-        let mut tended = Tended::default();
+        let mut tended = Maintained::default();
         for node in tables.nodes.values_mut() {
             if node.life.as_ref().is_some_and(|life| life.expires < now) {
                 node.life = None;
@@ -219,16 +219,16 @@ impl Store for Memory {
         Ok(ends.iter().map(|end| tables.finish(lease, end, now)).collect())
     }
 
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         let (now, mut tables) = self.begin();
         match tables.timers.get(&timer) {
-            None => Ok(Withdrawn::Gone),
+            None => Ok(TimerUpdate::Gone),
             Some(Timer { running: Some(_), attempt, .. }) => {
-                Ok(Withdrawn::Running { attempt: *attempt })
+                Ok(TimerUpdate::Running { attempt: *attempt })
             }
             Some(_) => {
                 tables.withdraw(timer, Reason::Cancelled, now);
-                Ok(Withdrawn::Done)
+                Ok(TimerUpdate::Done)
             }
         }
     }
@@ -239,12 +239,14 @@ impl Store for Memory {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn> {
+    ) -> Result<TimerUpdate> {
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
-            Some(row) if expect.is_some_and(|expect| expect != row.version) => Ok(Withdrawn::Stale),
+            Some(row) if expect.is_some_and(|expect| expect != row.version) => {
+                Ok(TimerUpdate::Stale)
+            }
             Some(Timer { running: Some(_), attempt, .. }) => {
-                Ok(Withdrawn::Running { attempt: *attempt })
+                Ok(TimerUpdate::Running { attempt: *attempt })
             }
             Some(row) if row.new.schedule.is_none() => {
                 row.version += 1;
@@ -253,9 +255,9 @@ impl Store for Memory {
                     row.new.payload = payload.to_vec();
                 }
                 tables.free(timer, Some(to.max(now)));
-                Ok(Withdrawn::Done)
+                Ok(TimerUpdate::Done)
             }
-            _ => Ok(Withdrawn::Gone),
+            _ => Ok(TimerUpdate::Gone),
         }
     }
 
@@ -382,26 +384,26 @@ impl Store for Memory {
         Ok(Advanced::Done)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         let (now, mut tables) = self.begin();
         if tables.knows(occur.timer.id) {
-            return Ok(Occurred::Exists);
+            return Ok(ManualRun::Exists);
         }
         let is_as_read = |row: &&ScheduleRow| {
             Some(row.id) == occur.timer.schedule && row.enabled && row.version == occur.version
         };
         let Some(schedule) = tables.schedules.values().find(is_as_read).map(|row| row.id) else {
-            return Ok(Occurred::Stale);
+            return Ok(ManualRun::Stale);
         };
         let Some(due) = occur.due(tables.occupied(schedule), now) else {
-            return Ok(Occurred::Busy);
+            return Ok(ManualRun::Busy);
         };
         let mut scheduled_for = now;
         while tables.has(schedule, scheduled_for) {
             scheduled_for = scheduled_for - Duration::from_micros(1);
         }
         tables.add(NewTimer { scheduled_for, due, ..occur.timer.clone() });
-        Ok(Occurred::Done { due })
+        Ok(ManualRun::Done { due })
     }
 
     fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {

@@ -27,9 +27,9 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, NewTimer,
-    NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan, ScheduleRow, Store, Tended,
-    Timer, Upcoming, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Maintained,
+    ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result, Scan, ScheduleRow, Store,
+    Timer, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -144,7 +144,7 @@ impl Store for Sqlite {
         self.link.write(|file, now| nodes::leave(file, now, lease))
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         self.link.write(nodes::tend)
     }
 
@@ -184,7 +184,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         self.link.write(|file, now| timers::cancel(file, now, timer))
     }
 
@@ -194,7 +194,7 @@ impl Store for Sqlite {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn> {
+    ) -> Result<TimerUpdate> {
         self.link.write(|file, now| timers::reschedule(file, now, timer, to, payload, expect))
     }
 
@@ -226,7 +226,7 @@ impl Store for Sqlite {
         self.link.write(|file, now| schedules::advance(file, now, advance))
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         self.link.write(|file, now| schedules::occur(file, now, occur))
     }
 

@@ -32,7 +32,7 @@ pub struct NodeInfo {
 
 /// The answer to [`Store::tend`](super::Store::tend).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tended {
+pub struct Maintained {
     /// Nodes whose life ended.
     pub nodes: u64,
     /// Timers of dead nodes that are pending again.
@@ -176,7 +176,7 @@ pub enum Finished {
 
 /// Result of a cancel, a reschedule or a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Withdrawn {
+pub enum TimerUpdate {
     /// The timer was pending, and it is done.
     Done,
     /// The timer is running; nothing was changed.
@@ -302,12 +302,12 @@ pub struct Upcoming {
     /// The database's clock.
     pub now: Time,
     /// The schedules.
-    pub schedules: Vec<(ScheduleRow, Occupied)>,
+    pub schedules: Vec<(ScheduleRow, Unfinished)>,
 }
 
 /// Timers that a schedule has in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Occupied {
+pub struct Unfinished {
     /// Number of its timers that are unfinished.
     pub unfinished: u32,
     /// Number of them that wait in its queue.
@@ -400,9 +400,9 @@ pub struct Occur<'a> {
 
 impl Occur<'_> {
     /// When the timer is due, beside what is there of its schedule; `None` if it may not be made.
-    pub(super) fn due(&self, occupied: Occupied, now: Time) -> Option<Time> {
+    pub(super) fn due(&self, occupied: Unfinished, now: Time) -> Option<Time> {
         match self.queue {
-            Some(most) if occupied != Occupied::default() => {
+            Some(most) if occupied != Unfinished::default() => {
                 (occupied.queued < most).then_some(Time::NEVER)
             }
             _ => Some(now),
@@ -412,7 +412,7 @@ impl Occur<'_> {
 
 /// Result of an [`Occur`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occurred {
+pub enum ManualRun {
     /// The timer is there.
     Done {
         /// When it is due: now, or [`Time::NEVER`] if it waits in the queue.

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use tourbillon_durable::store::{Filter, State as Stands, Timer};
-use tourbillon_durable::{Outcome, Record, Revived, Time, TimerId};
+use tourbillon_durable::{Outcome, Record, Revival, Time, TimerId};
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
@@ -265,14 +265,14 @@ pub(super) async fn retry(
     let run = find(&service, &app, &id).await?;
     let timer = run.id.parse().map_err(|_| Problem::not_found("run"))?;
     let id = match service.client.revive(timer).await? {
-        Revived::Done(id) => id,
-        Revived::NotDead => return Err(Problem::conflict("it is not dead")),
-        Revived::Disabled => return Err(Problem::conflict("its schedule is disabled")),
-        Revived::Removed => return Err(Problem::conflict("its schedule was deleted")),
-        Revived::Busy => {
+        Revival::Done(id) => id,
+        Revival::NotDead => return Err(Problem::conflict("it is not dead")),
+        Revival::Disabled => return Err(Problem::conflict("its schedule is disabled")),
+        Revival::Removed => return Err(Problem::conflict("its schedule was deleted")),
+        Revival::Busy => {
             return Err(Problem::conflict("another run is not over, and two must not overlap"));
         }
-        Revived::Gone => return Err(Problem::not_found("run")),
+        Revival::Gone => return Err(Problem::not_found("run")),
     };
     // It may have been made before, and be over; or a DELETE came first, which made it to free the
     // key.

@@ -6,9 +6,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tourbillon_durable::store::{Filter, ScheduleRow, State as TimerState, Timer, Withdrawn};
+use tourbillon_durable::store::{Filter, ScheduleRow, State as TimerState, Timer, TimerUpdate};
 use tourbillon_durable::{
-    Created, Outcome, Ran, Record, Replacement, Switched, Time, TimerId, Upserted,
+    Created, Outcome, Record, Replacement, RunNow, ScheduleUpdate, Time, TimerId, Upsert,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -316,10 +316,10 @@ impl<'a> Wanted<'a> {
             // A schedule may be made at the same time: who finds the other there steps back.
             let rivals = Filter { name: Some(name), limit: 1, ..Filter::default() };
             let is_alone = client.schedules(rivals).await?.is_empty();
-            return Ok(is_alone || client.cancel(id).await? != Withdrawn::Done);
+            return Ok(is_alone || client.cancel(id).await? != TimerUpdate::Done);
         };
         match self.upsert(service, schedule, payload, None).await? {
-            Upserted::Created => {}
+            Upsert::Created => {}
             _ => return Ok(false),
         }
         let is_alone = client.find(&name).await?.is_none();
@@ -336,7 +336,7 @@ impl<'a> Wanted<'a> {
         schedule: &tourbillon_durable::Schedule,
         payload: Vec<u8>,
         expect: Option<u64>,
-    ) -> Result<Upserted, Problem> {
+    ) -> Result<Upsert, Problem> {
         let every = service.client.every(&self.name(), schedule.clone());
         let every = every.kind(model::kind(self.app)).payload(payload).expect(expect);
         let every = self.plan.policies(every).enabled(self.stored.definition.enabled);
@@ -401,7 +401,7 @@ impl<'a> Wanted<'a> {
             let is_done = match (&found, &self.plan.times) {
                 (Found::Repeated(_), Times::Repeated(schedule)) => {
                     let payload = payload(&stored)?;
-                    self.upsert(service, schedule, payload, Some(version)).await? != Upserted::Stale
+                    self.upsert(service, schedule, payload, Some(version)).await? != Upsert::Stale
                 }
                 (Found::Once(timer), Times::At(_) | Times::After(_)) => {
                     self.change(service, timer, &stored).await?
@@ -448,9 +448,9 @@ async fn give(
     replacement: Replacement,
 ) -> Result<bool, Problem> {
     match service.client.replace(timer, replacement).await? {
-        Withdrawn::Done => Ok(true),
-        Withdrawn::Running { attempt } => Err(runs(attempt)),
-        Withdrawn::Stale | Withdrawn::Gone => Ok(false),
+        TimerUpdate::Done => Ok(true),
+        TimerUpdate::Running { attempt } => Err(runs(attempt)),
+        TimerUpdate::Stale | TimerUpdate::Gone => Ok(false),
     }
 }
 
@@ -692,18 +692,18 @@ pub(crate) async fn remove(service: &Service, app: &str, key: &str) -> Result<St
         let found = find(service, app, key).await?;
         match found.ok_or_else(|| Problem::not_found("schedule"))? {
             Found::Repeated(row) => {
-                if let Switched::Done { running } = client.remove(&row.name).await? {
+                if let ScheduleUpdate::Done { running } = client.remove(&row.name).await? {
                     service.quota.forget(app);
                     return Ok(stopped(&running));
                 }
             }
             Found::Once(timer) => match client.cancel(timer.new.id).await? {
-                Withdrawn::Done => {
+                TimerUpdate::Done => {
                     service.quota.forget(app);
                     return Ok(stopped(&[]));
                 }
-                Withdrawn::Running { attempt } => return Err(runs(attempt)),
-                Withdrawn::Stale | Withdrawn::Gone => {}
+                TimerUpdate::Running { attempt } => return Err(runs(attempt)),
+                TimerUpdate::Stale | TimerUpdate::Gone => {}
             },
             Found::Over(record) => {
                 // The record stays. What would be made of it next is made, held, and taken back.
@@ -711,9 +711,9 @@ pub(crate) async fn remove(service: &Service, app: &str, key: &str) -> Result<St
                 let next = client.once(&model::kind(app), Time::NEVER).id(id);
                 next.name(model::name(app, key)).create().await?;
                 match client.cancel(id).await? {
-                    Withdrawn::Done => return Ok(stopped(&[])),
-                    Withdrawn::Running { attempt } => return Err(runs(attempt)),
-                    Withdrawn::Stale | Withdrawn::Gone => {}
+                    TimerUpdate::Done => return Ok(stopped(&[])),
+                    TimerUpdate::Running { attempt } => return Err(runs(attempt)),
+                    TimerUpdate::Stale | TimerUpdate::Gone => {}
                 }
             }
         }
@@ -791,9 +791,9 @@ pub(crate) async fn switch(
                     false => service.client.disable(&row.name).await?,
                 };
                 return match switched {
-                    Switched::Done { running } => Ok(stopped(&running)),
-                    Switched::Unchanged => Ok(stopped(&[])),
-                    Switched::Gone => Err(Problem::not_found("schedule")),
+                    ScheduleUpdate::Done { running } => Ok(stopped(&running)),
+                    ScheduleUpdate::Unchanged => Ok(stopped(&[])),
+                    ScheduleUpdate::Gone => Err(Problem::not_found("schedule")),
                 };
             }
             Found::Once(timer) => timer,
@@ -850,14 +850,14 @@ async fn run_now(service: &Service, app: &str, key: &str) -> Result<TimerId, Pro
             Found::Over(_) => return Err(Problem::conflict("it is over")),
             Found::Repeated(row) => {
                 return match service.client.run_now(&row.name).await? {
-                    Ran::Done(id) => Ok(id),
-                    Ran::Busy => {
+                    RunNow::Done(id) => Ok(id),
+                    RunNow::Busy => {
                         let why =
                             "another run is not over, and its `overlap` allows no further one";
                         Err(Problem::conflict(why))
                     }
-                    Ran::Disabled => Err(Problem::conflict("it is disabled")),
-                    Ran::Gone => Err(Problem::not_found("schedule")),
+                    RunNow::Disabled => Err(Problem::conflict("it is disabled")),
+                    RunNow::Gone => Err(Problem::not_found("schedule")),
                 };
             }
             Found::Once(_) if found.state() == Stands::Disabled => {

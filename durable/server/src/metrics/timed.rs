@@ -6,8 +6,8 @@ use metrics::{counter, histogram};
 use tourbillon::Timer;
 use tourbillon_durable::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan,
-    ScheduleRow, Tended, Timer as TimerRow, Upcoming, Window, Withdrawn,
+    Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result,
+    Scan, ScheduleRow, Timer as TimerRow, TimerUpdate, Upcoming, Window,
 };
 use tourbillon_durable::{Lease, Record, Shards, Store, Time, TimerId};
 
@@ -56,7 +56,7 @@ impl Store for Timed {
         fn join(lease: Lease, span: Duration) -> Option<Beat>;
         fn beat(lease: Lease, span: Duration) -> Option<Beat>;
         fn leave(lease: Lease) -> ();
-        fn tend() -> Tended;
+        fn tend() -> Maintained;
         fn nodes() -> Vec<NodeInfo>;
         fn insert(timers: &[NewTimer]) -> Vec<Inserted>;
         fn scan(scan: &Scan<'_>) -> Window;
@@ -65,13 +65,13 @@ impl Store for Timed {
         fn finish(lease: Lease, ends: &[End]) -> Vec<Finished>;
         fn finish_and_claim(lease: Lease, ends: &[End], timers: &[TimerId])
             -> (Vec<Finished>, Claimed);
-        fn cancel(timer: TimerId) -> Withdrawn;
+        fn cancel(timer: TimerId) -> TimerUpdate;
         fn reschedule(
             timer: TimerId,
             to: Time,
             payload: Option<&[u8]>,
             expect: Option<u64>
-        ) -> Withdrawn;
+        ) -> TimerUpdate;
         fn find(name: &str) -> Option<TimerRow>;
         fn timers(filter: &Filter) -> Vec<TimerRow>;
         fn schedule(name: &str) -> (Time, Option<ScheduleRow>);
@@ -79,7 +79,7 @@ impl Store for Timed {
         fn upcoming(ahead: Duration, shards: Shards, limit: u32) -> Upcoming;
         fn change(change: &Change<'_>) -> Changed;
         fn advance(advance: &Advance<'_>) -> Advanced;
-        fn occur(occur: &Occur<'_>) -> Occurred;
+        fn occur(occur: &Occur<'_>) -> ManualRun;
         fn records(filter: &Filter) -> Vec<Record>;
         fn overview(of: &OverviewOf) -> Overview;
         fn prune(before: Time, limit: u32) -> u64;

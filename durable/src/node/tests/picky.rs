@@ -9,9 +9,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Memory,
-    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, Result, Scan, ScheduleRow, Store,
-    Tended, Timer, Upcoming, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Maintained,
+    ManualRun, Memory, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result, Scan, ScheduleRow,
+    Store, Timer, TimerUpdate, Upcoming, Window,
 };
 use crate::time::Time;
 
@@ -39,11 +39,11 @@ impl Store for Picky {
         self.memory.connect()
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         let tended = self.memory.tend()?;
         let Some((clock, span)) = &self.tending else { return Ok(tended) };
         clock.advance(*span);
-        Ok(Tended { more: true, ..tended })
+        Ok(Maintained { more: true, ..tended })
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
@@ -58,7 +58,7 @@ impl Store for Picky {
         self.memory.claim(lease, timers)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         let occurred = self.memory.occur(occur)?;
         if self.lost > 0 {
             self.lost -= 1;
@@ -68,7 +68,7 @@ impl Store for Picky {
     }
 
     delegate! {
-        fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
+        fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate>;
         fn now(&mut self) -> Result<Time>;
         fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
         fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
@@ -82,7 +82,7 @@ impl Store for Picky {
             to: Time,
             payload: Option<&[u8]>,
             expect: Option<u64>
-        ) -> Result<Withdrawn>;
+        ) -> Result<TimerUpdate>;
         fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
         fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
         fn find(&mut self, name: &str) -> Result<Option<Timer>>;

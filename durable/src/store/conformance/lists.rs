@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::{Bench, LONG, MOMENT, Rig, done, join_again};
 use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
-use crate::store::{Change, Count, Filter, How, NewTimer, NodeInfo, OverviewOf, State, Withdrawn};
+use crate::store::{
+    Change, Count, Filter, How, NewTimer, NodeInfo, OverviewOf, State, TimerUpdate,
+};
 use crate::time::Time;
 
 /// Names beside which a prefix has to be told from another one, in their order.
@@ -232,7 +234,7 @@ pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
     let (second, two) = ended(&mut bench, "mail", Some("a/2"), dead());
     let (third, three) = ended(&mut bench, "bill", Some("a/2"), dead());
     let four = bench.insert(LONG);
-    assert_eq!(bench.store.cancel(four).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(four).unwrap(), TimerUpdate::Done);
 
     let outcome = |outcome, filter: Filter| Filter { outcome: Some(outcome), ..filter };
     let all = Filter::default;

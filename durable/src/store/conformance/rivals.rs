@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Bench, LONG, MOMENT, Rig, join};
 use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
-use crate::store::{Advance, Advanced, Inserted, NewTimer, Occur, Occurred, Store, Withdrawn};
+use crate::store::{Advance, Advanced, Inserted, ManualRun, NewTimer, Occur, Store, TimerUpdate};
 
 const RIVALS: usize = 3;
 
@@ -98,8 +98,8 @@ pub(super) fn rivals_make_one_occurrence_of_now(rig: &dyn Rig) {
             let occur = Occur { timer: &timers[rival], version: 1, queue: Some(0) };
             insist(|| store.occur(&occur))
         });
-        let is_done = |one: &&Occurred| matches!(one, Occurred::Done { .. });
-        let is_busy = |one: &&Occurred| **one == Occurred::Busy;
+        let is_done = |one: &&ManualRun| matches!(one, ManualRun::Done { .. });
+        let is_busy = |one: &&ManualRun| **one == ManualRun::Busy;
         let counts =
             (occurred.iter().filter(is_done).count(), occurred.iter().filter(is_busy).count());
         assert_eq!(counts, (1, RIVALS - 1), "{occurred:?}");
@@ -113,7 +113,7 @@ pub(super) fn a_cancel_and_a_claim_do_not_both_win(rig: &dyn Rig) {
     let won = race(&bench, |rival, store| -> Vec<TimerId> {
         let claims =
             |store: &mut dyn Store, id| !store.claim(lease, &[id]).unwrap().timers.is_empty();
-        let cancels = |store: &mut dyn Store, id| insist(|| store.cancel(id)) == Withdrawn::Done;
+        let cancels = |store: &mut dyn Store, id| insist(|| store.cancel(id)) == TimerUpdate::Done;
         let wins = |id: &TimerId| match rival {
             0 => claims(store, *id),
             _ => cancels(store, *id),
@@ -156,8 +156,8 @@ pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
             let payload = [rival as u8];
             insist(|| store.reschedule(id, to, Some(&payload), Some(1)))
         });
-        let won: Vec<_> = (0..RIVALS).filter(|n| answers[*n] == Withdrawn::Done).collect();
-        let lost = answers.iter().filter(|answer| **answer == Withdrawn::Stale).count();
+        let won: Vec<_> = (0..RIVALS).filter(|n| answers[*n] == TimerUpdate::Done).collect();
+        let lost = answers.iter().filter(|answer| **answer == TimerUpdate::Stale).count();
         assert_eq!((won.len(), lost), (1, RIVALS - 1), "{answers:?}");
         let row = bench.row(id).unwrap();
         assert_eq!((row.new.payload, row.version), (vec![won[0] as u8], 2));

@@ -8,7 +8,7 @@ use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
 use crate::store::{
-    End, Filter, Finished, How, NewTimer, Occupied, Overview, ScheduleRow, Skip, Timer,
+    End, Filter, Finished, How, NewTimer, Overview, ScheduleRow, Skip, Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -141,8 +141,8 @@ impl Tables {
         ids.filter_map(|id| self.timers.get(id))
     }
 
-    pub(super) fn occupied(&self, schedule: ScheduleId) -> Occupied {
-        let mut occupied = Occupied::default();
+    pub(super) fn occupied(&self, schedule: ScheduleId) -> Unfinished {
+        let mut occupied = Unfinished::default();
         for timer in self.of_schedule(schedule) {
             if timer.running.is_none() && timer.new.due == Time::NEVER {
                 occupied.queued += 1;
