@@ -74,7 +74,7 @@ enum Request {
 
 impl Client {
     /// A client without an engine. What it inserts is found by engines' scans, or at once if the
-    /// store can tell them.
+    /// store has notices.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
     while let Some(request) = next.take().or_else(|| queue.recv_blocking().ok()) {
         match request {
             Request::Call(call) => call(&mut *store),
-            Request::Due(timer, to) => notices.tell(&mut *store, std::iter::once((timer, to))),
+            Request::Due(timer, to) => notices.notify(&mut *store, std::iter::once((timer, to))),
             Request::Made(timer) => announce(&mut *store, node, &mut notices, vec![&timer]),
             Request::Insert(timer, reply) => {
                 let (mut timers, mut replies) = (vec![timer], vec![reply]);
@@ -257,7 +257,7 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
     }
 }
 
-/// Tells the client's own node of timers that were made, or else those of other processes.
+/// Announces timers that were made: to the client's own node, or else to those of other processes.
 fn announce(
     store: &mut dyn Store,
     node: Option<&Weak<Shared>>,
@@ -270,7 +270,7 @@ fn announce(
         !node.as_ref().is_some_and(expect)
     };
     let unknown = made.into_iter().filter(is_unknown);
-    notices.tell(store, unknown.map(|timer| (timer.id, timer.due)));
+    notices.notify(store, unknown.map(|timer| (timer.id, timer.due)));
 }
 
 /// Inserts, and answers. Returns what was made.

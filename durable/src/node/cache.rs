@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_that_began_before_the_claim_was_told_brings_nothing_back() {
+    fn a_scan_that_began_before_the_claim_was_answered_brings_nothing_back() {
         let mut cache = Cache::default();
         scan(&mut cache);
         let reading = cache.begin_scan(Reach::Recent).unwrap();

@@ -381,7 +381,7 @@ fn a_node_expects_no_more_than_it_may_know_of() {
 }
 
 /// A node that reads seldom, has done so, and has a worker for mails.
-fn told() -> (VirtualClock, Memory, Node, Worker) {
+fn notified() -> (VirtualClock, Memory, Node, Worker) {
     let (clock, timer, store) = world();
     let scan = Duration::from_secs(60);
     let options = Options { scan, ..Options::default() };
@@ -392,8 +392,8 @@ fn told() -> (VirtualClock, Memory, Node, Worker) {
 }
 
 #[test]
-fn what_is_told_is_read_at_once() {
-    let (_clock, mut store, mut node, mut mails) = told();
+fn a_notice_is_read_at_once() {
+    let (_clock, mut store, mut node, mut mails) = notified();
     let inserted = insert(&mut store, "mail", 3);
     node.step();
     assert_eq!(complete_all(&mut mails), []);
@@ -404,7 +404,7 @@ fn what_is_told_is_read_at_once() {
 
 #[test]
 fn a_notice_is_good_for_what_comes_a_little_later() {
-    let (clock, mut store, mut node, mut mails) = told();
+    let (clock, mut store, mut node, mut mails) = notified();
     node.shared.hear(Shards::ALL);
     node.step();
     clock.advance(NOTICE / 2);
@@ -417,8 +417,8 @@ fn a_notice_is_good_for_what_comes_a_little_later() {
 }
 
 #[test]
-fn what_is_told_of_other_shards_is_left_to_others() {
-    let (_clock, mut store, mut node, mut mails) = told();
+fn a_notice_of_other_shards_is_left_to_others() {
+    let (_clock, mut store, mut node, mut mails) = notified();
     let before = node.shared.counters.snapshot().scans;
     insert(&mut store, "mail", 1);
     node.shared.hear(Shards::NONE);
@@ -428,7 +428,7 @@ fn what_is_told_of_other_shards_is_left_to_others() {
 
 #[test]
 fn a_flood_of_notices_makes_few_scans() {
-    let (clock, _store, mut node, _mails) = told();
+    let (clock, _store, mut node, _mails) = notified();
     let before = node.shared.counters.snapshot().scans;
     for _ in 0..1_000 {
         node.shared.hear(Shards::ALL);

@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// Nodes are told of a timer that is due soon, or of none; some are not.
+    /// Nodes are notified of a timer that is due soon, or of none; some are not.
     pub(super) fn tell(&self) {
         let shards = Shards::from_mask(self.below(u64::MAX) | self.below(u64::MAX));
         let nodes = self.nodes.borrow();

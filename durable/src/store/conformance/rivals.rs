@@ -166,23 +166,23 @@ pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
 
 pub(super) fn a_listener_hears_what_another_connection_tells(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let told = Shards::from_mask(1 << 63 | 5);
+    let notified = Shards::from_mask(1 << 63 | 5);
     let (send, heard) = mpsc::channel();
     let hear = move |shards| _ = send.send(shards);
     let listening = bench.store.listen(Arc::new(hear)).unwrap();
     let mut other = rig.store();
-    assert_eq!(other.notify(told).unwrap(), listening.is_some());
+    assert_eq!(other.notify(notified).unwrap(), listening.is_some());
     let Some(listening) = listening else { return };
-    // What was told before it listened may be lost.
+    // What was notified before it listened may be lost.
     let shards = loop {
         match heard.recv_timeout(MOMENT) {
             Ok(shards) => break shards,
-            Err(_) => assert!(other.notify(told).unwrap()),
+            Err(_) => assert!(other.notify(notified).unwrap()),
         }
     };
-    assert_eq!(shards, told);
+    assert_eq!(shards, notified);
     drop(listening);
-    assert!(other.notify(told).unwrap());
+    assert!(other.notify(notified).unwrap());
     // It ends, and what it calls with it.
     while heard.recv_timeout(LONG).is_ok() {}
     bench.insert(Duration::ZERO);

@@ -85,9 +85,9 @@ async fn hear(server: &Server, heard: &Heard) -> Answer<()> {
     }
 }
 
-fn shards(told: &str) -> Shards {
-    let is_mask = told.len() == 16 && told.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let mask = u64::from_str_radix(told, 16).ok().filter(|_| is_mask);
+fn shards(mask: &str) -> Shards {
+    let is_mask = mask.len() == 16 && mask.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let mask = u64::from_str_radix(mask, 16).ok().filter(|_| is_mask);
     mask.map_or(Shards::ALL, Shards::from_mask)
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use super::{Shards, shards};
 
     #[test]
-    fn what_is_told_in_another_way_stands_for_all() {
+    fn a_notice_in_another_form_stands_for_all() {
         assert_eq!(shards("00000000000000f1"), Shards::from_mask(0xf1));
         for other in ["", "f1", "+0000000000000f1", "00000000000000g1", "000000000000000f1"] {
             assert_eq!(shards(other), Shards::ALL, "{other}");
