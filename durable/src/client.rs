@@ -120,8 +120,8 @@ impl Client {
     /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and with it what else
     /// the replacement has: an attempt sees all as it was, or all as it is now.
     ///
-    /// With [`Replacement::expect`] it is [`TimerUpdate::Stale`] if another change came first: of two
-    /// that expect one version, one is made.
+    /// With [`Replacement::expect`] it is [`TimerUpdate::Stale`] if another change came first: of
+    /// two that expect one version, one is made.
     ///
     /// # Errors
     ///

@@ -209,7 +209,8 @@ impl Builder {
     /// # Errors
     ///
     /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter
-    /// than three periods of the heartbeat), the store has no further connection, or a thread cannot be started.
+    /// than three periods of the heartbeat), the store has no further connection, or a thread
+    /// cannot be started.
     pub fn start(self, store: Box<dyn Store>) -> Result<Engine, StoreError> {
         let invalid = |why| StoreError::new(StoreErrorKind::Invalid, why);
         self.options.check().map_err(invalid)?;

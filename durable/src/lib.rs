@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod canary;
 mod client;
 mod engine;
 mod error;

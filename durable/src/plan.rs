@@ -5,7 +5,6 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::canary::{Bug, seeded};
 use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
@@ -81,8 +80,7 @@ pub(crate) fn plan(
                 None => line.take_due(*at, &mut plan),
             }
         }
-        let next = place + 1 + usize::from(seeded(Bug::BatchOffByOne));
-        plan.next = found.get(next).copied();
+        plan.next = found.get(place + 1).copied();
     }
     match plan.next {
         Some(same) if same == next => Step::Wait(if next > end { next - ahead } else { next }),
@@ -122,7 +120,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn is_idle(&self) -> bool {
-        self.occupied.unfinished == 0 && self.occupied.queued == 0 || seeded(Bug::OverlapAllowed)
+        self.occupied.unfinished == 0 && self.occupied.queued == 0
     }
 
     fn run(&mut self, at: Time, plan: &mut Plan) {
@@ -137,7 +135,7 @@ impl Line<'_> {
             if !self.is_idle() {
                 return false;
             }
-            plan.only_idle = !seeded(Bug::OverlapAllowed);
+            plan.only_idle = true;
         }
         self.run(at, plan);
         true
@@ -147,7 +145,7 @@ impl Line<'_> {
         match self.policies.overlap {
             Overlap::Allow => self.run(at, plan),
             Overlap::Skip | Overlap::Queue { .. } if self.is_idle() => {
-                plan.only_idle = !seeded(Bug::OverlapAllowed);
+                plan.only_idle = true;
                 self.run(at, plan);
             }
             Overlap::Queue { at_most } if self.occupied.queued < at_most.max(1) => {

@@ -193,8 +193,8 @@ impl Client {
     }
 
     /// Disables a schedule. Pending occurrences are taken back: once this returns
-    /// [`ScheduleUpdate::Done`], no attempt starts, except those that are named as running. Occurrences
-    /// that were due and did not run are recorded as [disabled](Reason::Disabled).
+    /// [`ScheduleUpdate::Done`], no attempt starts, except those that are named as running.
+    /// Occurrences that were due and did not run are recorded as [disabled](Reason::Disabled).
     pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Disabled)).await

@@ -8,7 +8,7 @@ use crate::id::Lease;
 use crate::store::{Beat, Result, Store};
 use crate::trace;
 
-/// Keeper of the node's lease: renews it, and joins again when it is lost.
+/// Part of a node that renews its lease, and joins again when the lease is lost.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     /// Last epoch under which the node joined, or tried to.

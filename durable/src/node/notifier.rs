@@ -36,7 +36,7 @@ impl Notifier {
         };
         let mut sleep = pin!(sleep);
         block_on(|cx| {
-            // The waker is there before the flag is read, so that a notification after that finds it.
+            // The waker is there before the flag is read, so that a later notification finds it.
             *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
             // ORDERING: Acquire; pairs with `notify`.
             if self.is_notified.swap(false, Ordering::Acquire) {

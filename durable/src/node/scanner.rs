@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::cache::Reach;
 use super::shared::Shared;
-use crate::canary::{Bug, seeded};
 use crate::id::Shards;
 use crate::store::{Result, Scan, Store, Waiting};
 
@@ -55,7 +54,7 @@ impl Scanner {
             self.periods = self.periods.wrapping_add(1);
             node.lock().allow_backlogs(&node.options);
             let reach = if is_full || is_requested { Reach::All } else { Reach::Recent };
-            let is_made = seeded(Bug::NotifyTrusted) || self.scan(node, store, reach);
+            let is_made = self.scan(node, store, reach);
             if is_requested && !is_made {
                 node.lock().requests.scan_all = true;
             }
@@ -143,10 +142,9 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
         return Ok(());
     }
     let most = (share.div_ceil(2) * names.len()).min(options.cache_capacity / 2);
-    let is_recent = reach == Reach::Recent || seeded(Bug::CursorForSet);
     let scan = Scan {
         ahead: options.look_ahead,
-        back: is_recent.then_some(options.back),
+        back: (reach == Reach::Recent).then_some(options.back),
         shards: if reach == Reach::All { Shards::ALL } else { own },
         kinds: &names,
         limit: u32::try_from(most).unwrap_or(u32::MAX),

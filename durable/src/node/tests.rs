@@ -189,7 +189,7 @@ fn a_scan_that_finds_only_what_waits_is_repeated_when_that_is_claimed() {
     let mut node = Node::with(Options { scan: TICK, ..small() }, &timer, &store);
     let mut mails = Worker::new(&node.shared, "mail", 50);
     let scans = |node: &Node| node.shared.counters.snapshot().scans;
-    let mut step = |node: &mut Node| node.main_loop.step(&mut node.store);
+    let step = |node: &mut Node| node.main_loop.step(&mut node.store);
     step(&mut node);
     // In the next period there is room for half a share, and nothing but what waits is found.
     clock.advance(TICK);

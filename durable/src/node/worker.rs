@@ -10,7 +10,6 @@ use futures_core::Stream;
 
 use super::fire::Fire;
 use super::shared::{Kind, Shared};
-use crate::canary::{Bug, seeded};
 
 /// A stream of what is due, of one kind; see [`Engine::worker`](crate::Engine::worker).
 ///
@@ -66,15 +65,11 @@ impl Stream for Worker {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Fire>> {
         loop {
             match ready!(self.fires.as_mut().poll_next(cx)) {
-                Some(fire) if !is_to_start(&fire) || self.fires.is_closed() => drop(fire),
+                Some(fire) if !fire.is_current() || self.fires.is_closed() => drop(fire),
                 fire => return Poll::Ready(fire),
             }
         }
     }
-}
-
-fn is_to_start(fire: &Fire) -> bool {
-    fire.is_current() || seeded(Bug::TrustIgnored)
 }
 
 impl Drop for Worker {

@@ -13,7 +13,6 @@ use super::{
     Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result,
     Scan, ScheduleRow, State, Store, Timer, TimerUpdate, Upcoming, Waiting, Window,
 };
-use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
 use crate::time::Time;
@@ -91,7 +90,7 @@ impl Store for Memory {
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let (now, mut tables) = self.begin();
         let entry = tables.nodes.entry(lease.node).or_insert(Node { epoch: 0, life: None });
-        if entry.epoch >= lease.epoch && !seeded(Bug::EpochRepeated) {
+        if entry.epoch >= lease.epoch {
             return Ok(None);
         }
         let life = Some(Life { expires: now + span, beat: now });
@@ -125,8 +124,7 @@ impl Store for Memory {
                 tended.nodes += 1;
             }
         }
-        tended.orphans =
-            tables.free_all(|tables, lease| !tables.lives(lease) || seeded(Bug::LeaseIgnored));
+        tended.orphans = tables.free_all(|tables, lease| !tables.lives(lease));
         let stopped = tables.stopped.iter().filter(|(id, _)| tables.timers[id].running.is_none());
         let stopped: Vec<_> = stopped.map(|(id, reason)| (*id, *reason)).collect();
         for (id, reason) in &stopped {
@@ -365,8 +363,7 @@ impl Store for Memory {
         let Some(row) = tables.schedules.values_mut().find(is_meant) else {
             return Ok(Advanced::Stale);
         };
-        let is_as_read = row.version == advance.version && row.next == Some(advance.from)
-            || seeded(Bug::AdvanceUnchecked);
+        let is_as_read = row.version == advance.version && row.next == Some(advance.from);
         if !row.enabled || !is_as_read {
             return Ok(Advanced::Stale);
         }

@@ -226,7 +226,6 @@ pub const CRATES: &[Crate] = &[
             "node",
             "plan",
             "store",
-            "canary",
             "trace",
             "threads",
             "policy",

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
 
-use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
@@ -206,10 +205,9 @@ impl Tables {
 
     pub(super) fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {
         let timer = self.timers.get_mut(&end.timer);
-        let Some(timer) = timer.filter(|timer| {
-            let is_fenced = timer.running == Some(lease) && timer.attempt == end.attempt;
-            is_fenced || seeded(Bug::FenceRemoved) && timer.running.is_some()
-        }) else {
+        let Some(timer) =
+            timer.filter(|timer| timer.running == Some(lease) && timer.attempt == end.attempt)
+        else {
             let record = self.ended.get(&end.timer).map(|at| &self.records[&(*at, end.timer)]);
             let is_ours = record.is_some_and(|record| {
                 record.attempts == end.attempt && record.node == Some(lease.node)
