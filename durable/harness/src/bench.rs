@@ -90,7 +90,7 @@ pub const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "drain",
-        what: "all due at once, timers a second",
+        what: "all due at once, timers a second, longest time in which none starts",
         default: (20_000, 0),
         full: (200_000, 0),
         others: "graphile_worker 5 k; prototype 24-30 k with 1-2 connections, 64 k with 4; \
