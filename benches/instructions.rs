@@ -21,7 +21,8 @@ use common::peers::Tourbillon;
 use common::wakers::{Count, poll};
 use common::work::Towards::{Earlier, Later};
 use common::work::{self, FAR, timed};
-use tourbillon::{DelayQueue, Sleep, Timer};
+use tourbillon::queue::DelayQueue;
+use tourbillon::{Sleep, Timer};
 
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
 /// What has got dearer by 5 % is to fail although counts wander: by up to 0.5 %, say.
@@ -83,7 +84,7 @@ fn warm_up() {
 
 /// Sleeps of a timer that is turned by hand, all of them due.
 struct Due {
-    driver: tourbillon::Driver,
+    driver: tourbillon::driver::Driver,
     sleeps: Vec<Sleep>,
 }
 

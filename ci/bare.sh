@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs the tests of bare/, and the example that PLATFORMS.md shows, on Cortex-M processors that qemu
-# emulates. Time there is the number of instructions, so that each run is the same.
+# Runs the tests of platforms/bare/, and the example that docs/PLATFORMS.md shows, on Cortex-M
+# processors that qemu emulates. Time there is the number of instructions, so that each run is the
+# same.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
-shown=$(awk '/^```/ { shown = /^```rust/; next } shown' PLATFORMS.md)
-diff <(printf '%s\n' "$shown") bare/src/example.rs
+shown=$(awk '/^```/ { shown = /^```rust/; next } shown' docs/PLATFORMS.md)
+diff <(printf '%s\n' "$shown") platforms/bare/src/example.rs
 
 if ! command -v qemu-system-arm >/dev/null; then
     echo "no qemu for Cortex-M here: installing Debian's" >&2
@@ -36,7 +37,7 @@ run() {
     fi
     for program in "${@:4}"; do
         env "${toolchain[@]}" RUSTFLAGS="-D warnings" \
-            cargo run --quiet --locked --manifest-path bare/Cargo.toml \
+            cargo run --quiet --locked --profile bare --manifest-path platforms/bare/Cargo.toml \
             "${std[@]}" --target "$target" --bin "$program"
     done
 }

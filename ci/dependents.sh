@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs crates that use futures-timer on our timers, by way of the package in shim/: our tests of
+# Runs crates that use futures-timer on our timers, by way of crates/futures-timer: our tests of
 # them, then the published sources of some with their own tests, unmodified. Says which versions.
 . "$(dirname "$0")/lib.sh"
 root=$PWD
-shim=$root/shim/futures-timer
+shim=$root/crates/futures-timer
 work=$root/target/dependents
 export CARGO_TARGET_DIR=$work/target
 patch="patch.crates-io.futures-timer.path=\"$shim\""
@@ -92,7 +92,7 @@ TOML
 }
 
 say "our tests of governor and backon"
-(cd shim && cargo tree --quiet --package tourbillon-dependents --depth 1 &&
+(cd integration/dependents && cargo tree --quiet --depth 1 &&
     some_tests cargo test --quiet)
 own_tests governor 0.10.4 --tests
 own_tests rstest 0.28.0 --lib

@@ -12,16 +12,17 @@
 unset TOURBILLON_MUTANT
 
 tree=target/canaries/durable
-list=$(faulty_copy "$tree" ci/mutants/durable-canaries durable)
+list=$(faulty_copy "$tree" ci/mutants/durable-canaries crates/durable)
 [ -n "$list" ] || { echo "the list of canaries is empty"; exit 1; }
 
 # simulate NUMBER: runs the simulation on the copy with that bug; 0 is none.
 simulate() {
     (
-        target=$PWD/durable/target
-        cd "$tree/durable"
+        target=$PWD/target/canaries/build
+        cd "$tree"
         TOURBILLON_MUTANT=$1 DURABLE_SEEDS=300..340 CARGO_TARGET_DIR=$target some_tests \
-            cargo test --quiet -p tourbillon-durable --lib a_world_with_many_faults_loses_nothing
+            cargo test --quiet --package tourbillon-durable --no-default-features --lib \
+            a_world_with_many_faults_loses_nothing
     )
 }
 

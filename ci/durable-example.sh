@@ -4,7 +4,7 @@
 # be.
 . "$(dirname "$0")/lib.sh"
 limit_runs 300
-example=(cargo run --quiet --locked --manifest-path durable/Cargo.toml
+example=(cargo run --quiet --locked --package tourbillon-durable
     --features postgres --example durable_reminders)
 say "SQLite"
 "${example[@]}" </dev/null

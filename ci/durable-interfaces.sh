@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
-cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillond --bin tourbillond
-target=${CARGO_TARGET_DIR:-durable/target}
+cargo build --quiet --locked --package tourbillond --bin tourbillond
+target=${CARGO_TARGET_DIR:-target}
 binary=$(realpath "$target/debug/tourbillond")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tourbillond-interfaces.XXXXXX")
 (cd "$folder" && exec "$binary" --listen 127.0.0.1:0 >url 2>log) &
@@ -23,7 +23,7 @@ if [ "$node" -lt 20 ]; then
     not_checked "the service's description" "there is no Node.js of version 20 or later"
 else
     (
-        cd durable/server/interfaces
+        cd crates/tourbillond/interfaces
         # The lock file that was installed last says whether all is there.
         cmp -s package-lock.json node_modules/.installed || {
             npm ci --ignore-scripts --no-audit --no-fund --silent

@@ -2,8 +2,8 @@
 # Sourced by the scripts that run the harness of durable timers.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-harness=durable/target/debug/harness
-cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillon-durable-harness
+harness=target/debug/harness
+cargo build --quiet --locked --package tourbillon-durable-harness
 if [ -z "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ]; then
     echo "no libfaketime here: installing Debian's" >&2
     apt-get update -qq

@@ -4,11 +4,11 @@
 # policy, nothing that axe finds, all of it by keyboard.
 #
 #   ci/durable-page.sh                 the tests
-#   ci/durable-page.sh --screenshots   and the pictures in durable/server/docs
+#   ci/durable-page.sh --screenshots   and the pictures in crates/tourbillond/docs
 . "$(dirname "$0")/lib.sh"
 
 if [ "${1:-}" = --screenshots ]; then
-    export SCREENSHOTS=$PWD/durable/server/docs
+    export SCREENSHOTS=$PWD/crates/tourbillond/docs
 fi
 node=$(node --version 2>/dev/null | grep -oE '[0-9]+' | head -n 1) || node=0
 if [ "$node" -lt 20 ]; then
@@ -23,11 +23,11 @@ if [ -z "$CHROMIUM" ]; then
     CHROMIUM=$(command -v chromium)
 fi
 
-cargo build --quiet --locked --manifest-path durable/Cargo.toml -p tourbillond
-target=${CARGO_TARGET_DIR:-durable/target}
+cargo build --quiet --locked --package tourbillond
+target=${CARGO_TARGET_DIR:-target}
 TOURBILLOND=$(realpath "$target/debug/tourbillond")
 export TOURBILLOND
-cd durable/server/browser
+cd crates/tourbillond/browser
 npm ci --ignore-scripts --no-audit --no-fund --silent
 # One at a time: each has a browser of its own.
 ../../../ci/limited.sh 900 node --test --test-concurrency=1 --test-timeout=300000

@@ -87,8 +87,7 @@ export TOURBILLON_POSTGRES_BIN=$bin TOURBILLON_POSTGRES_DATA=$folder/data
 # The authority that has signed its certificate, for `localhost`, and another.
 export TOURBILLON_POSTGRES_CA=$folder/ca.crt TOURBILLON_POSTGRES_OTHER_CA=$folder/other-ca.crt
 if [ $# = 0 ]; then
-    cd durable
-    some_tests cargo test --locked --features tls --test postgres
+    some_tests cargo test --locked --package tourbillon-durable --features tls --test postgres
 else
     "${@//\{\}/$TOURBILLON_POSTGRES}"
 fi

@@ -2,19 +2,19 @@
 # Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
 . "$(dirname "$0")/lib.sh"
 cargo fmt --check --all
-for workspace in shim consumers web wasi bare; do
+for workspace in platforms integration/dependents; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
 done
 # What the other workspaces lock follows the library's dependencies.
-for workspace in durable shim consumers fuzz miri web wasi bare; do
+for workspace in . fuzz platforms integration/dependents; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
 cargo clippy --quiet --package xtask --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
-cargo clippy --quiet --all-targets --workspace --manifest-path shim/Cargo.toml \
+cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings
-cargo clippy --quiet --all-targets --workspace --manifest-path consumers/Cargo.toml -- -D warnings
+cargo clippy --quiet --all-targets --package 'consumer-*' -- -D warnings
 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
     cargo clippy --quiet --lib --profile loom --tests -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps

@@ -65,11 +65,11 @@ planted() {
     echo "$file: $message"
     rm -rf "$copy"
     mkdir -p "$copy"
-    cp -r Cargo.toml README.md PROOF.md miri src tests "$copy"
+    git ls-files -z | tar --null -T - -c | tar -x -C "$copy"
     sed -i -E "$edit" "$copy/$file"
     ! cmp -s "$file" "$copy/$file" || { echo "nothing was planted"; exit 1; }
     # Built apart: cargo cannot tell the copy's objects from the original's.
-    if log=$(CARGO_TARGET_DIR=$PWD/target/miri-planted manifest=$copy/miri/Cargo.toml \
+    if log=$(CARGO_TARGET_DIR=$PWD/target/miri-planted manifest=$copy/platforms/miri/Cargo.toml \
         interpret "$stacked -Zmiri-ignore-leaks" "$@") ||
         ! grep -qE "error: Undefined Behavior: .*$message" <<<"$log"; then
         printf '%s\nnot reported\n' "$log"
@@ -100,7 +100,7 @@ if ! choose_miri; then
     not_checked "Miri" "there is none here"
     exit
 fi
-manifest=miri/Cargo.toml
+manifest=platforms/miri/Cargo.toml
 case ${1:-short} in
 short)
     say "aliasing, leaks, memory"

@@ -9,7 +9,7 @@
 # ordinary tests, and if it survives those to the models with two, or LOOM_MAX_PREEMPTIONS.
 # Exits with 1 if one survives both that is not marked as one that nothing can tell, and if no name
 # matches.
-# A fault that survives is killed by a new model or test, or argued away in PROOF.md.
+# A fault that survives is killed by a new model or test, or argued away in docs/PROOF.md.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
 preemptions=${LOOM_MAX_PREEMPTIONS:-2}
@@ -77,7 +77,7 @@ while IFS=$'\t' read -r number class name; do
     elif killer=$(by_models "$preemptions"); then
         models_killed=$((models_killed + 1))
     elif [ "$class" = argued ]; then
-        argued=$((argued + 1)) killer="none, as PROOF.md argues"
+        argued=$((argued + 1)) killer="none, as docs/PROOF.md argues"
     else
         survivors=$((survivors + 1)) killer="NONE: it survives"
     fi

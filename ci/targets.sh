@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that the library builds for other targets, or for those named, and runs the tests on those
-# that something here can run. Ends with a table of what was done. PLATFORMS.md says what each
+# that something here can run. Ends with a table of what was done. docs/PLATFORMS.md says what each
 # system does with timers.
 #
 #   ci/targets.sh [TARGET...]          checks only

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs in a wasmtime, for wasm32-wasip1: the library's tests but those for which there have to be
-# threads, or panics that unwind; the tests of wasi/; and the example there.
+# threads, or panics that unwind; the tests of platforms/wasi/; and the example there.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=wasm32-wasip1
@@ -12,7 +12,7 @@ if ! PYTHONPATH=$modules python3 -c 'import wasmtime' 2>/dev/null &&
     exit
 fi
 export PYTHONPATH=$modules
-export CARGO_TARGET_WASM32_WASIP1_RUNNER="$PWD/ci/limited.sh 300 python3 $PWD/wasi/run.py"
+export CARGO_TARGET_WASM32_WASIP1_RUNNER="$PWD/ci/limited.sh 300 python3 $PWD/platforms/wasi/run.py"
 
 export CARGO_TARGET_DIR=$PWD/target/wasi
 toolchain=() std=()
@@ -24,7 +24,7 @@ if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then
     fi
     libc=$debian/wasi/usr/lib/wasm32-wasi
     flags=(-Clink-self-contained=no "-L$libc" "-Clink-arg=$libc/crt1-command.o")
-    # wasi/run.py has what that C library lacks.
+    # platforms/wasi/run.py has what that C library lacks.
     flags+=(-Clink-arg=--import-undefined)
     toolchain=("${rust[@]}" RUSTC_BOOTSTRAP=1 "RUSTFLAGS=${flags[*]}"
         "CARGO_TARGET_WASM32_WASIP1_LINKER=$(find "$sysroot" -name rust-lld | head -n 1)")
@@ -40,17 +40,18 @@ for_wasi() {
 
 say "the library's tests"
 # The crate without those dev-dependencies that do not build for WASI.
-some_tests for_wasi test --quiet --manifest-path miri/Cargo.toml --lib --test miri -- \
+some_tests for_wasi test --quiet --manifest-path platforms/miri/Cargo.toml --lib --test miri -- \
     --skip threads:: --skip sync:: --skip panics
-say "the tests of wasi/"
-some_tests for_wasi test --quiet --manifest-path wasi/Cargo.toml
+say "the tests of platforms/wasi/"
+some_tests for_wasi test --quiet --manifest-path platforms/wasi/Cargo.toml
 say "the example"
 pipe=$CARGO_TARGET_DIR/pipe
 rm -f "$pipe" && mkfifo "$pipe"
 exec 3<>"$pipe"
 echo hello >&3
-told=$(for_wasi run --quiet --manifest-path wasi/Cargo.toml <&3)
+told=$(for_wasi run --quiet --manifest-path platforms/wasi/Cargo.toml <&3)
 printf '%s\n' "$told"
 grep -q 'there was silence$' <<<"$told"
 grep -qE '^6 bytes, [1-9][0-9]+ ticks' <<<"$told"
-for_wasi run --quiet --manifest-path wasi/Cargo.toml </dev/null | grep 'the input has ended$'
+for_wasi run --quiet --manifest-path platforms/wasi/Cargo.toml </dev/null |
+    grep 'the input has ended$'

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The tests of web/ in Node.js, in a page of a headless Chromium, and in a worker there; then, in
-# Node.js, with faults planted that they have to find. Also what features build there, and the
-# page that is the example.
+# The tests of platforms/web/ in Node.js, in a page of a headless Chromium, and in a worker there;
+# then, in Node.js, with faults planted that they have to find. Also what features build there, and
+# the page that is the example.
 #
 #   ci/web.sh                       all that
-#   ci/web.sh page [--screenshot]   the page alone, and its picture in web/page
+#   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=wasm32-unknown-unknown
@@ -27,7 +27,7 @@ export CHROMEDRIVER
 
 # The tool has to be of the same version as the library.
 version=$(awk '$1 == "name" { name = $3 } $1 == "version" && name == "\"wasm-bindgen\"" {
-    gsub(/"/, "", $3); print $3 }' web/Cargo.lock)
+    gsub(/"/, "", $3); print $3 }' platforms/Cargo.lock)
 tools=$PWD/target/tools
 "$tools/bin/wasm-bindgen-test-runner" --version 2>/dev/null | grep -qF " $version" ||
     cargo install --quiet --debug --root "$tools" "wasm-bindgen-cli@$version"
@@ -48,9 +48,10 @@ if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then
     std=(-Zbuild-std=std,panic_abort)
 fi
 
-# tests_in DIRECTORY ARGUMENT...: the tests of web/ there, in Node.js or where the environment says.
+# tests_in DIRECTORY ARGUMENT...: the tests of platforms/web/ there, in Node.js or where the
+# environment says.
 tests_in() (
-    cd "$1/web"
+    cd "$1/platforms/web"
     env "${toolchain[@]}" cargo test --locked "${std[@]}" --target "$target" --tests "${@:2}"
 )
 
@@ -75,20 +76,20 @@ page() {
     local made=$CARGO_TARGET_DIR/page
     say "the page"
     (
-        cd web
+        cd platforms/web
         env "${toolchain[@]}" \
             cargo build --quiet --locked "${std[@]}" --target "$target" --example page
     )
     "$tools/bin/wasm-bindgen" --target web --no-typescript --out-dir "$made" \
         "$CARGO_TARGET_DIR/$target/debug/examples/page.wasm"
-    cp web/page/index.html "$made"
-    PAGE=$made ci/limited.sh 300 node --test --test-timeout=120000 web/page/page.test.mjs
+    cp platforms/web/page/index.html "$made"
+    PAGE=$made ci/limited.sh 300 node --test --test-timeout=120000 platforms/web/page/page.test.mjs
     echo "to be served from $made"
 }
 
 case ${1:-} in
 page)
-    [ "${2:-}" != --screenshot ] || export SCREENSHOT=$PWD/web/page/page.png
+    [ "${2:-}" != --screenshot ] || export SCREENSHOT=$PWD/platforms/web/page/page.png
     page
     exit
     ;;
@@ -108,7 +109,7 @@ for_web() {
     env "${toolchain[@]}" \
         cargo check --quiet --locked --lib "${std[@]}" --target "$target" --features "$1"
 }
-# The others are those that web/Cargo.toml has.
+# The others are those that platforms/web/Cargo.toml has.
 for_web wasm-bindgen,quinn-0_11
 for_web hyper
 for features in wasm-bindgen,hyper quinn-0_11; do

@@ -22,7 +22,8 @@ mod linux {
 
     use rustix::buffer::spare_capacity;
     use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-    use tourbillon::{Budget, Sleep, Timer};
+    use tourbillon::driver::Budget;
+    use tourbillon::{Sleep, Timer};
 
     const SILENCE: Duration = Duration::from_millis(60);
 

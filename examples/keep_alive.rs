@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use futures::{StreamExt, future, select};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 

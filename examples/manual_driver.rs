@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use polling::{Event, Events, Poller};
-use tourbillon::{Driver, Timer};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
 
 const SOCKET: usize = 0;
 

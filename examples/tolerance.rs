@@ -16,7 +16,8 @@ use futures::executor::ThreadPool;
 use futures::future::join_all;
 use futures::task::SpawnExt;
 use futures::{StreamExt, select};
-use tourbillon::{Timer, Tolerance};
+use tourbillon::Timer;
+use tourbillon::timer::Tolerance;
 
 const CONNECTIONS: usize = 5_000;
 const LIMIT: Duration = Duration::from_secs(2);

@@ -8,7 +8,8 @@
 use std::future::{Future, pending};
 use std::time::{Duration, Instant};
 
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 /// The code under test. It takes the timer to use, as it might take any other dependency.
 ///

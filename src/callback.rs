@@ -1,37 +1,37 @@
-//! [`Callback`]: a function that a timer calls.
+//! Functions that a timer calls, without a task: [`Sleep::call`] makes a call at a deadline, and
+//! [`Interval::call`] one at every tick.
 //!
-//! A callback is a [`Sleep`] whose waker calls the function. One allocation holds all there is: the
-//! function, the sleep, and what the two threads that may want them agree by.
+//! A callback is a [`Sleep`] whose waker calls the function. One allocation holds the function, the
+//! sleep, and the state that the driver and a cancel share.
 
 use alloc::task::Wake;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::Waker;
-use core::time::Duration;
 
 use crate::foreign::guarded;
 use crate::fork::Generation;
-use crate::interval::{Interval, MissedTickBehavior};
+use crate::interval::Interval;
+#[cfg(doc)]
+use crate::interval::MissedTickBehavior;
 use crate::sleep::{Sleep, cannot_start};
 use crate::sync::{Condvar, Mutex, SpawnError, StdArc, ThreadId, lock, this_thread, wait};
-use crate::time::Instant;
-use crate::timer::{self, Timer};
 
 /// A function that a timer calls, and the right to cancel that.
 ///
-/// Made by [`call_after`], [`call_at`], [`call_every`], the methods of [`Timer`] of the same names,
-/// and [`Interval::call`]. It needs no executor and no task, and one allocation, which holds the
-/// function.
+/// Made by [`Sleep::call`] and [`Interval::call`]. It needs no executor and no task, and one
+/// allocation, which holds the function.
 ///
-/// Dropping it cancels the callback, as dropping a [`Sleep`] does. [`detach`](Self::detach) lets it
-/// go on alone.
+/// Dropping it cancels the callback, as dropping a [`Sleep`] does. [`detach`](Self::detach) keeps
+/// it without a handle.
 ///
 /// # Where it is called
 ///
-/// The place is that of wakers: the driver thread, within [`Driver::turn`](crate::Driver::turn), or
-/// within the call that moves a [`VirtualClock`](crate::VirtualClock). Never within the call that
-/// makes the callback, even if the time has come already. On a virtual clock it is then called when
-/// the clock is next moved, even by zero.
+/// The place is that of wakers: the driver thread, within
+/// [`Driver::turn`](crate::driver::Driver::turn), or within the call that moves a
+/// [`VirtualClock`](crate::virtual_time::VirtualClock). Never within the call that makes the
+/// callback, even if the time has come already. On a virtual clock it is then called when the clock
+/// is next moved, even by zero.
 ///
 /// # Rules for the function
 ///
@@ -40,11 +40,11 @@ use crate::timer::{self, Timer};
 ///
 /// - **One that blocks delays all other timers of the same driver.** It must not wait for one of
 ///   them: that wait never ends, and [panics](crate#foreign-code) in debug builds. Hand longer work
-///   to an executor or to a thread. [`Stats::longest_call`](crate::Stats::longest_call) shows how
-///   long functions take.
-/// - A panic is caught, and counted in [`Stats::waker_panics`](crate::Stats::waker_panics). The
-///   function is dropped, and is not called again. In browsers, where a panic cannot be caught, it
-///   is counted, and the function is neither dropped nor called again.
+///   to an executor or to a thread. [`Stats::longest_call`](crate::stats::Stats::longest_call)
+///   shows how long functions take.
+/// - A panic is caught, and counted in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
+///   The function is dropped, and is not called again. In browsers, where a panic cannot be caught,
+///   it is counted, and the function is neither dropped nor called again.
 /// - One that keeps making callbacks that are due at once keeps a turn, or a move of a virtual
 ///   clock, from returning. So does a period that is shorter than its calls take.
 ///
@@ -75,9 +75,9 @@ use crate::timer::{self, Timer};
 /// - On a thread of the timer's own, the child ends at once, by `_exit` with status 0, or with 101
 ///   if the function panicked. That thread is the only one that the child has, and has no other
 ///   code of the program to return to. No destructor runs, and buffered output is lost.
-/// - Within [`Driver::turn`](crate::Driver::turn), or a call that moves a
-///   [`VirtualClock`](crate::VirtualClock), that call returns in the child too, and has fired no
-///   further timer of the parent.
+/// - Within [`Driver::turn`](crate::driver::Driver::turn), or a call that moves a
+///   [`VirtualClock`](crate::virtual_time::VirtualClock), that call returns in the child too, and
+///   has fired no further timer of the parent.
 ///
 /// # Examples
 ///
@@ -86,11 +86,11 @@ use crate::timer::{self, Timer};
 /// use std::time::Duration;
 ///
 /// let (tell, told) = mpsc::channel();
-/// let callback = tourbillon::call_after(Duration::from_millis(1), move || tell.send(42).unwrap());
+/// let callback = tourbillon::sleep(Duration::from_millis(1)).call(move || tell.send(42).unwrap());
 /// assert_eq!(told.recv(), Ok(42));
 /// assert!(!callback.cancel(), "too late");
 /// ```
-#[must_use = "dropping a callback cancels it; `detach` lets it go on"]
+#[must_use = "dropping a callback cancels it; `detach` keeps it"]
 pub struct Callback {
     shared: StdArc<dyn Cancel>,
     is_detached: bool,
@@ -282,8 +282,8 @@ impl Callback {
     ///
     /// `true` if the function is neither being called now, nor will be: this has dropped it.
     /// `false` if a call is under way, which this does not wait for; if the only call has been
-    /// made; or if the callback was cancelled before. So of [`call_every`], `false` means that a
-    /// call is under way, and is the last.
+    /// made; or if the callback was cancelled before. So for [`Interval::call`], `false`
+    /// means that a call is under way, and is the last.
     ///
     /// May be called by the function itself, where it returns `false`.
     ///
@@ -296,7 +296,7 @@ impl Callback {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let callback = tourbillon::call_after(Duration::from_secs(60), || println!("a minute"));
+    /// let callback = tourbillon::sleep(Duration::from_secs(60)).call(|| println!("a minute"));
     /// assert!(callback.cancel());
     /// assert!(!callback.cancel(), "it was before");
     /// ```
@@ -326,7 +326,7 @@ impl Callback {
     ///
     /// let calls = Arc::new(AtomicU32::new(0));
     /// let counter = Arc::clone(&calls);
-    /// let callback = tourbillon::call_every(Duration::from_micros(100), move || {
+    /// let callback = tourbillon::interval(Duration::from_micros(100)).call(move || {
     ///     counter.fetch_add(1, Ordering::Relaxed);
     /// });
     /// callback.cancel_and_wait();
@@ -338,7 +338,7 @@ impl Callback {
         prevented
     }
 
-    /// Lets the callback go on without a handle: it cannot be cancelled any more.
+    /// Gives the handle up and keeps the callback: it cannot be cancelled any more.
     ///
     /// The callback keeps its timer alive until it has been called, and for good if it repeats. If
     /// nobody turns that timer's wheel any more, the function is never dropped.
@@ -348,7 +348,7 @@ impl Callback {
     /// ```
     /// use std::time::Duration;
     ///
-    /// tourbillon::call_after(Duration::from_millis(1), || println!("a millisecond")).detach();
+    /// tourbillon::sleep(Duration::from_millis(1)).call(|| println!("a millisecond")).detach();
     /// ```
     pub fn detach(mut self) {
         self.is_detached = true;
@@ -373,101 +373,39 @@ impl fmt::Debug for Callback {
 impl UnwindSafe for Callback {}
 impl RefUnwindSafe for Callback {}
 
-impl Timer {
-    /// Calls `function` once, `delay` from now; see [`call_after`].
+impl Sleep {
+    /// Calls `function` once, at the deadline.
+    ///
+    /// This is Go's `time.AfterFunc`, except that the driver calls the function, and that dropping
+    /// the returned [`Callback`] cancels it. `Callback` has the rules for the function, and says
+    /// [what holds if it forks](Callback#after-fork). If the deadline has come, the driver calls
+    /// the function at once, even if the sleep has completed before.
     ///
     /// # Panics
     ///
-    /// Panics as [`call_after`] does.
+    /// If the driver thread cannot be started. The function is dropped then.
+    /// [`Timer::start`](crate::Timer::start) reports that as an error beforehand.
     ///
     /// # Examples
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicU32, Ordering};
-    /// use std::time::Duration;
-    ///
-    /// use tourbillon::{Timer, VirtualClock};
-    ///
-    /// static CALLS: AtomicU32 = AtomicU32::new(0);
-    ///
-    /// let clock = VirtualClock::new();
-    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
-    /// let minute = Duration::from_secs(60);
-    /// let callback = timer.call_after(minute, || _ = CALLS.fetch_add(1, Ordering::Relaxed));
-    /// clock.advance(minute);
-    /// assert_eq!(CALLS.load(Ordering::Relaxed), 1);
-    /// # drop(callback);
-    /// # std::io::Result::Ok(())
-    /// ```
-    #[track_caller]
-    pub fn call_after(
-        &self,
-        delay: Duration,
-        function: impl FnOnce() + Send + 'static,
-    ) -> Callback {
-        self.sleep(delay).call(function)
-    }
-
-    /// Calls `function` once, at `deadline`; see [`call_at`].
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`call_after`] does.
-    #[track_caller]
-    pub fn call_at(&self, deadline: Instant, function: impl FnOnce() + Send + 'static) -> Callback {
-        self.sleep_until(deadline).call(function)
-    }
-
-    /// Calls `function` every `period`, from one period from now on; see [`call_every`].
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`call_every`] does.
-    ///
-    /// # Examples
-    ///
-    /// A loop that turns its own timer, as nginx's does:
     ///
     /// ```
     /// use std::sync::mpsc;
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Duration;
     ///
     /// let (tell, told) = mpsc::channel();
-    /// let (timer, mut driver) = tourbillon::Timer::builder().build_manual(|| {})?;
-    /// let ticks = timer.call_every(Duration::from_millis(1), move || tell.send(()).unwrap());
-    /// while told.try_iter().count() == 0 {
-    ///     let next = driver.turn().next.expect("the callback is pending");
-    ///     std::thread::sleep(next.saturating_duration_since(Instant::now()));
-    /// }
-    /// # drop(ticks);
-    /// # std::io::Result::Ok(())
+    /// let sleep = tourbillon::sleep(Duration::from_millis(1));
+    /// let idle = sleep.call(move || tell.send("idle").unwrap());
+    /// assert_eq!(told.recv(), Ok("idle"));
+    /// # drop(idle);
     /// ```
-    #[track_caller]
-    pub fn call_every(
-        &self,
-        period: Duration,
-        function: impl FnMut() + Send + 'static,
-    ) -> Callback {
-        every(self.interval(period), function)
-    }
-}
-
-impl Sleep {
-    /// Calls `function` once, at the deadline; see [`call_at`].
     ///
-    /// Use it for a [tolerance](Self::set_tolerance) that is not the timer's. If the deadline has
-    /// come, the driver calls the function at once, even if the sleep has completed before.
-    ///
-    /// # Panics
-    ///
-    /// Panics as [`call_after`] does.
-    ///
-    /// # Examples
+    /// With a tolerance, on a virtual clock:
     ///
     /// ```
     /// use std::time::Duration;
     ///
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -491,23 +429,42 @@ impl Sleep {
 }
 
 impl Interval {
-    /// Calls `function` at every tick, from the next one on; see [`call_every`].
+    /// Calls `function` at every tick, from the next one on.
     ///
-    /// Use it for another start ([`interval_at`](crate::interval_at)), or another
-    /// [rule](Self::set_missed_tick_behavior) for missed ticks. It is applied after each call. With
-    /// [`MissedTickBehavior::Burst`], the default of an interval, the calls that were missed follow
-    /// one after the other.
+    /// An [`interval`](crate::interval()) ticks at once: call [`reset`](Self::reset) first for the
+    /// first call one period from now. The [rule](Self::set_missed_tick_behavior) for missed ticks
+    /// is applied after each call: with [`MissedTickBehavior::Burst`], the default, the calls that
+    /// a long call or a late driver has missed follow one after the other. Each tick is scheduled
+    /// one period after the *scheduled* time of the last one, so the calls do not drift. If the
+    /// function [forks](Callback#after-fork), only the parent calls it again.
     ///
     /// # Panics
     ///
-    /// Panics as [`call_after`] does.
+    /// Panics as [`Sleep::call`] does.
     ///
     /// # Examples
     ///
     /// ```
+    /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///
-    /// use tourbillon::{MissedTickBehavior, Timer, VirtualClock};
+    /// let (tell, told) = mpsc::channel();
+    /// let mut count = 0;
+    /// let callback = tourbillon::interval(Duration::from_millis(1)).call(move || {
+    ///     count += 1;
+    ///     let _ = tell.send(count);
+    /// });
+    /// assert_eq!(told.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
+    /// # drop(callback);
+    /// ```
+    ///
+    /// With another rule, on a virtual clock:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{MissedTickBehavior, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -524,97 +481,6 @@ impl Interval {
         self.disarm();
         Callback::new(When::Every(self), function)
     }
-}
-
-fn every(mut interval: Interval, function: impl FnMut() + Send + 'static) -> Callback {
-    interval.reset();
-    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    interval.call(function)
-}
-
-/// Calls `function` once, `delay` from now.
-///
-/// This is Go's `time.AfterFunc`, except that the function is called by the driver, and that
-/// dropping what this returns cancels it. [`Callback`] has the rules for the function, and says
-/// [what holds if it forks](Callback#after-fork). With a delay past the end of the time line, some
-/// 438 years from now, it is never called.
-///
-/// # Panics
-///
-/// If the driver thread cannot be started. The function is dropped then.
-/// [`Timer::start`] reports that as an error beforehand.
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::mpsc;
-/// use std::time::Duration;
-///
-/// let (tell, told) = mpsc::channel();
-/// let idle = tourbillon::call_after(Duration::from_millis(1), move || tell.send("idle").unwrap());
-/// assert_eq!(told.recv(), Ok("idle"));
-/// # drop(idle);
-/// ```
-#[track_caller]
-pub fn call_after(delay: Duration, function: impl FnOnce() + Send + 'static) -> Callback {
-    timer::sleep(delay).call(function)
-}
-
-/// Calls `function` once, at `deadline`.
-///
-/// Otherwise the same as [`call_after`].
-///
-/// # Panics
-///
-/// Panics as [`call_after`] does.
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::mpsc;
-/// use std::time::{Duration, Instant};
-///
-/// let deadline = Instant::now() + Duration::from_millis(1);
-/// let (tell, told) = mpsc::channel();
-/// let callback = tourbillon::call_at(deadline, move || tell.send(Instant::now()).unwrap());
-/// assert!(told.recv().unwrap() >= deadline);
-/// # drop(callback);
-/// ```
-#[track_caller]
-pub fn call_at(deadline: Instant, function: impl FnOnce() + Send + 'static) -> Callback {
-    timer::sleep_until(deadline).call(function)
-}
-
-/// Calls `function` every `period`, for the first time one period from now.
-///
-/// Each call is scheduled one period after the *scheduled* time of the last one, so it does not
-/// drift. Calls that a long call, or a late driver, has missed are skipped
-/// ([`MissedTickBehavior::Skip`]); [`Interval::call`] takes another rule. Unlike an [`Interval`],
-/// it does not begin at once. It goes on in the parent alone if the function
-/// [forks](Callback#after-fork).
-///
-/// # Panics
-///
-/// If `period` is zero; otherwise as [`call_after`].
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::mpsc;
-/// use std::time::Duration;
-///
-/// let (tell, told) = mpsc::channel();
-/// let mut count = 0;
-/// let callback = tourbillon::call_every(Duration::from_millis(1), move || {
-///     count += 1;
-///     let _ = tell.send(count);
-/// });
-/// assert_eq!(told.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
-/// # drop(callback);
-/// ```
-#[track_caller]
-pub fn call_every(period: Duration, function: impl FnMut() + Send + 'static) -> Callback {
-    every(timer::interval(period), function)
 }
 
 const _: () = {

@@ -40,6 +40,7 @@ use system::{Boottime, Monotonic};
 pub(crate) use time_line::TimeLine;
 pub(crate) use virtual_time::VirtualTime;
 
+use crate::deadline::Deadline;
 use crate::sync::Arc;
 use crate::tick::{Distance, Tick};
 use crate::time::{Instant, SystemTime};
@@ -170,6 +171,12 @@ impl Clock {
     #[inline]
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
         self.line().tick(instant)
+    }
+
+    /// Returns the tick of `deadline`; [`Tick::NEVER`] if there is none.
+    #[inline]
+    pub(crate) fn tick_of(&self, deadline: Deadline) -> Tick {
+        deadline.instant().map_or(Tick::NEVER, |instant| self.tick(instant))
     }
 
     pub(crate) fn instant(&self, tick: Tick) -> Instant {

@@ -18,7 +18,7 @@ use core::time::Duration;
 use crate::sleep::Sleep;
 use crate::timer;
 
-/// The longest delay that is not [`never`](crate::never): a hundred years.
+/// The longest delay that is not [never](crate::Timer::never): a hundred years.
 ///
 /// A poll does not arm a sleep that never ends. A [`Delay`] needs that poll's waker when it is
 /// reset, so its delays are cut to this.

@@ -28,7 +28,9 @@ use crate::time::Instant;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tourbillon::{Deadline, Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::deadline::Deadline;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -91,7 +93,7 @@ impl Deadline {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// use tourbillon::Deadline;
+    /// use tourbillon::deadline::Deadline;
     ///
     /// let now = Instant::now();
     /// let value = |limit| Deadline::after(now, limit).to_grpc_timeout(now).unwrap();
@@ -122,13 +124,13 @@ impl Deadline {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// use tourbillon::Deadline;
+    /// use tourbillon::deadline::Deadline;
     ///
     /// let now = Instant::now();
     /// let deadline = Deadline::from_grpc_timeout("1M", now)?;
     /// assert_eq!(deadline.remaining(now), Some(Duration::from_secs(60)));
     /// assert!(Deadline::from_grpc_timeout("60s", now).is_err());
-    /// # Ok::<_, tourbillon::ParseDeadlineError>(())
+    /// # Ok::<_, tourbillon::deadline::ParseDeadlineError>(())
     /// ```
     pub fn from_grpc_timeout(
         value: impl AsRef<[u8]>,
@@ -152,7 +154,7 @@ impl Deadline {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// use tourbillon::Deadline;
+    /// use tourbillon::deadline::Deadline;
     ///
     /// let now = Instant::now();
     /// let deadline = Deadline::after(now, Duration::from_micros(2_900));
@@ -173,13 +175,13 @@ impl Deadline {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// use tourbillon::Deadline;
+    /// use tourbillon::deadline::Deadline;
     ///
     /// let now = Instant::now();
     /// let deadline = Deadline::from_millis("250", now)?;
     /// assert_eq!(deadline.remaining(now), Some(Duration::from_millis(250)));
     /// assert!(Deadline::from_millis("0.25", now).is_err());
-    /// # Ok::<_, tourbillon::ParseDeadlineError>(())
+    /// # Ok::<_, tourbillon::deadline::ParseDeadlineError>(())
     /// ```
     pub fn from_millis(value: impl AsRef<[u8]>, now: Instant) -> Result<Self, ParseDeadlineError> {
         let malformed = ParseDeadlineError { expected: "a number of milliseconds" };

@@ -1,11 +1,14 @@
-//! Drivers, which turn the wheel: a thread, your own loop, or a virtual clock as it moves.
+//! A timer in your own event loop, without a driver thread.
 //!
-#![doc = include_str!("driver/PROTOCOL.md")]
+//! [`Builder::build_manual`](crate::timer::Builder::build_manual) makes a timer and its [`Driver`].
+//! The loop [turns](Driver::turn) the driver in each round, and then waits in its own way, for as
+//! long as [`Driver::max_wait`] says, or until the descriptor of `Driver::turn_fd` (Linux) is
+//! readable.
 
 #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
 mod bell;
 #[cfg(not(target_os = "none"))]
-mod hold;
+pub(crate) mod hold;
 mod manual;
 #[cfg(not(target_os = "none"))]
 mod pacing;
@@ -18,12 +21,10 @@ mod resume;
 #[cfg_attr(target_os = "none", path = "driver/no_thread.rs")]
 mod thread;
 #[cfg(not(target_os = "none"))]
-mod virtual_clock;
+pub(crate) mod virtual_clock;
 
 pub(crate) use bell::Bell;
-#[cfg(not(target_os = "none"))]
-pub use hold::{Hold, Tracked};
 pub use manual::{Budget, Driver, Turn};
 pub(crate) use thread::start;
 #[cfg(not(target_os = "none"))]
-pub use virtual_clock::VirtualClock;
+pub(crate) use virtual_clock::VirtualClock;

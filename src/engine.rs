@@ -478,12 +478,6 @@ impl Engine {
         occupied.filter_map(|index| self.shards[index].lock().exact_earliest()).min()
     }
 
-    /// No later than any deadline.
-    pub(crate) fn earliest_bound(&self) -> Option<Tick> {
-        let occupied = self.occupancy.scan();
-        occupied.filter_map(|index| self.shards[index].lock().earliest_bound()).min()
-    }
-
     /// Counts a park that has ended.
     pub(crate) fn count_wakeup(&self) {
         // ORDERING: Relaxed; a statistic.

@@ -5,9 +5,12 @@ use core::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::timeout::Timeout;
-use crate::timer::{self, Timer};
+use crate::timer::functions;
 
 /// Timeouts for any future, as methods.
+///
+/// A timer other than the process-wide one limits a future by
+/// [`Timer::timeout`](crate::Timer::timeout) or [`Timer::timeout_at`](crate::Timer::timeout_at).
 ///
 /// To use the trait beside that of `futures`, import both as `_`.
 ///
@@ -39,7 +42,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        timer::timeout(limit, self)
+        functions::timeout(limit, self)
     }
 
     /// Limits the future to `deadline`; the same as
@@ -58,52 +61,7 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        timer::timeout_at(deadline, self)
-    }
-
-    /// Limits the future to `limit` from now, on `timer`; the same as
-    /// [`timer.timeout(limit, self)`](Timer::timeout).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tourbillon::{FutureExt, Timer, VirtualClock};
-    ///
-    /// let clock = VirtualClock::new();
-    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
-    /// let silence = std::future::pending::<()>().timeout_on(&timer, Duration::from_secs(3600));
-    /// assert!(clock.block_on(silence).is_err());
-    /// # std::io::Result::Ok(())
-    /// ```
-    fn timeout_on(self, timer: &Timer, limit: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        timer.timeout(limit, self)
-    }
-
-    /// Limits the future to `deadline`, on `timer`; the same as
-    /// [`timer.timeout_at(deadline, self)`](Timer::timeout_at).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tourbillon::{FutureExt, Timer, VirtualClock};
-    ///
-    /// let clock = VirtualClock::new();
-    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
-    /// let deadline = timer.now() + Duration::from_secs(3600);
-    /// let silence = std::future::pending::<()>().timeout_at_on(&timer, deadline);
-    /// assert!(clock.block_on(silence).is_err());
-    /// # std::io::Result::Ok(())
-    /// ```
-    fn timeout_at_on(self, timer: &Timer, deadline: impl Into<Deadline>) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        timer.timeout_at(deadline, self)
+        functions::timeout_at(deadline, self)
     }
 }
 

@@ -31,7 +31,8 @@ const BURST_TOLERANCE: Duration = Duration::from_nanos(1 << 18);
 ///
 /// ```
 /// use std::time::Duration;
-/// use tourbillon::{MissedTickBehavior, Timer, VirtualClock};
+/// use tourbillon::virtual_time::VirtualClock;
+/// use tourbillon::{MissedTickBehavior, Timer};
 ///
 /// let ms = Duration::from_millis;
 /// for (behavior, expected) in [
@@ -337,8 +338,8 @@ impl Interval {
     }
 
     /// Allows each tick to be fired up to `tolerance` after its instant, to share a wake-up with
-    /// others; see [`Builder::tolerance`](crate::Builder::tolerance). The interval does not drift
-    /// by that: [`tick`](Self::tick) returns the instants of the schedule.
+    /// others; see [`Builder::tolerance`](crate::timer::Builder::tolerance). The interval does not
+    /// drift by that: [`tick`](Self::tick) returns the instants of the schedule.
     ///
     /// One as long as the period or longer makes it miss ticks.
     ///

@@ -13,8 +13,8 @@
 //! # });
 //! ```
 //!
-//! [`call_after`], [`call_at`] and [`call_every`] call a function instead, without a task; see
-//! [`Callback`].
+//! [`Sleep::call`] and [`Interval::call`] call a function instead, without a task; see
+//! [`callback`].
 //!
 //! [`FutureExt`] and [`StreamExt`] have timeouts and more as methods of any future or stream.
 //!
@@ -24,14 +24,16 @@
 //!
 //! Your own [`Timer`] can instead
 //!
-//! - be turned by hand from your own loop, see [`Driver`], also [without an operating
-//!   system](design::platforms#without-an-operating-system);
-//! - run on a clock that stands still until it is moved, see [`VirtualClock`].
+//! - be turned by hand from your own loop, see [`Driver`](driver::Driver), also [without an
+//!   operating system](design::platforms#without-an-operating-system);
+//! - run on a clock that stands still until it is moved, see
+//!   [`VirtualClock`](virtual_time::VirtualClock).
 //!
-//! A [`Deadline`] travels with a request, and is nested, sent and received as gRPC does it.
+//! A [`Deadline`](deadline::Deadline) travels with a request, and is nested, sent and received as
+//! gRPC does it.
 //!
-//! [`DelayQueue`] and [`TimeoutQueue`] hold many values with a deadline each, and need one sleep
-//! for all of them.
+//! [`DelayQueue`](queue::DelayQueue) and [`TimeoutQueue`](queue::TimeoutQueue) hold many values
+//! with a deadline each, and need one sleep for all of them.
 //!
 //! [`testing`] has recipes for virtual time with tokio, smol and your own executor.
 //!
@@ -49,12 +51,13 @@
 //!
 //! # Foreign code
 //!
-//! Wakers are woken, and [callbacks](Callback) called, on the driver's thread, in batches, with no
-//! lock held. One that panics is caught and counted, see [`Stats::waker_panics`]. In browsers it
-//! [cannot be caught](migration#on-wasm32), but is counted, and ends no other timer. One that
-//! blocks delays the wakers after it, of every shard: each by at most the sum of the times for
-//! which the wakers before it block. A sleep that is polled completes by the clock all the same.
-//! Wakers may arm, reset and drop timers.
+//! Wakers are woken, and [callbacks](callback::Callback) called, on the driver's thread, in
+//! batches, with no lock held. One that panics is caught and counted, see
+//! [`Stats::waker_panics`](stats::Stats::waker_panics). In browsers it [cannot be
+//! caught](migration#on-wasm32), but is counted, and ends no other timer. One that blocks delays
+//! the wakers after it, of every shard: each by at most the sum of the times for which the wakers
+//! before it block. A sleep that is polled completes by the clock all the same. Wakers may arm,
+//! reset and drop timers.
 //!
 //! **A waker must not wait for a timer of the driver that woke it.** That driver fires nothing
 //! before the waker returns, so the waker never does, and nothing of that timer fires any more,
@@ -67,21 +70,23 @@
 //! - With debug assertions, a task that has polled such a sleep within the waker, and waits there
 //!   for a second or two, is woken by a thread named `tourbillon-debug`. If it then polls again
 //!   within the same call, that poll panics. So the wait ends, and the panic is caught and counted.
-//! - In every build [`Stats::longest_call`] shows it from outside: the call that does not return
-//!   counts with the time that it has taken.
-//! - The calls here that block do not wait for their own driver: [`VirtualClock::block_on`] panics
-//!   instead, [`VirtualClock::advance`] leaves the move to the call that is making one, and
-//!   [`Callback::cancel_and_wait`] does not wait for the function that it is called by.
+//! - In every build [`Stats::longest_call`](stats::Stats::longest_call) shows it from outside: the
+//!   call that does not return counts with the time that it has taken.
+//! - The calls here that block do not wait for their own driver:
+//!   [`VirtualClock::block_on`](virtual_time::VirtualClock::block_on) panics instead,
+//!   [`VirtualClock::advance`](virtual_time::VirtualClock::advance) leaves the move to the call
+//!   that is making one, and [`Callback::cancel_and_wait`](callback::Callback::cancel_and_wait)
+//!   does not wait for the function that it is called by.
 //!
 //! # Time
 //!
 //! Durations and instants are those of [`std::time`]. All arithmetic saturates: a deadline more
 //! than 438 years ahead never comes. In suspend, [`Instant`] stops on Linux and macOS, and so do
 //! timers; on Windows it continues. A [`Timer`] can have a clock that continues everywhere, see
-//! [`ClockKind`].
+//! [`ClockKind`](timer::ClockKind).
 //!
-//! [`sleep_until_wall`] sleeps until a [`SystemTime`], and follows the wall clock when it is set;
-//! see [`wall`].
+//! [`sleep_until_wall`](wall::sleep_until_wall) sleeps until a [`SystemTime`], and follows the wall
+//! clock when it is set; see [`wall`].
 //!
 //! # Lateness
 //!
@@ -90,12 +95,13 @@
 //! slack. On Windows the thread waits for a high-resolution timer, which needs no shorter tick of
 //! the system. Before version 1803 of Windows 10 there is none; a wait then ends with a tick, so a
 //! timer may fire up to 15.6 ms late, and still never early. A poll of a sleep completes it by the
-//! clock. A loop that turns a [`Driver`] by hand can use any finer wait that the system has.
-//! [Platforms](design::platforms) has the table of systems.
+//! clock. A loop that turns a [`Driver`](driver::Driver) by hand can use any finer wait that the
+//! system has. [Platforms](design::platforms) has the table of systems.
 //!
-//! Most timers need not be that exact. With a tolerance ([`Builder::tolerance`],
-//! [`Sleep::set_tolerance`]), a fixed time or a [share](Tolerance) of the delay, they meet at round
-//! instants, and the driver wakes up less often.
+//! Most timers need not be that exact. With a tolerance
+//! ([`Builder::tolerance`](timer::Builder::tolerance), [`Sleep::set_tolerance`]), a fixed time or a
+//! [share](timer::Tolerance) of the delay, they meet at round instants, and the driver wakes up
+//! less often.
 //!
 //! # Panics
 //!
@@ -110,7 +116,7 @@
 //!
 //! [`Timer::stats`] has counters, the worst lateness, and the longest call of a waker or callback.
 //! [`Timer::lateness`] is a histogram of how late timers were fired, if it was
-//! [asked for](Builder::lateness_histogram).
+//! [asked for](timer::Builder::lateness_histogram).
 //!
 //! With the feature `metrics-0_24`, the function `metrics_0_24::publish` publishes the counters to
 //! the `metrics` facade.
@@ -123,7 +129,7 @@
 //! | event `driver thread started`, `driver thread ends` | `DEBUG` | |
 //! | event `late pass`, from 5 ms on | `DEBUG` | `fired`, `lateness_ns_max`, `lag_ns` |
 //! | the same, from 100 ms on | `WARN` | |
-//! | event `slow call`, of more than 100 ms or [another limit](Builder::slow_call_limit) | `WARN` | `slow_calls`, `call_ns_max` |
+//! | event `slow call`, of more than 100 ms or [another limit](timer::Builder::slow_call_limit) | `WARN` | `slow_calls`, `call_ns_max` |
 //!
 //! A pass is one visit to all shards, in which the driver fires what is due. It is late if it fired
 //! a timer that long after its deadline (`lateness_ns_max` is the worst): the sign of a starved
@@ -176,13 +182,16 @@
 //! it inherited: polled, that is ready if its deadline has come, and is armed anew if not. A lock
 //! that a thread of the parent held does not matter, and the parent's timers are untouched. What
 //! does not carry over is the wake-up for a sleep that was armed before: poll it again. A
-//! [`VirtualClock`] shows in the child what it showed at that moment, and is moved by the child
-//! alone. A child may fork in turn, also while its threads use what they inherited.
+//! [`VirtualClock`](virtual_time::VirtualClock) shows in the child what it showed at that moment,
+//! and is moved by the child alone. A child may fork in turn, also while its threads use what they
+//! inherited.
 //!
-//! A [callback](Callback#after-fork) or a waker may fork. A child that returns from it on a thread
-//! of this crate's ends there, by `_exit`. Where your own loop calls it, in [`Driver::turn`] or a
-//! move of a [`VirtualClock`], the child goes on in that loop. Wakers that were taken together
-//! with that waker, up to 512, may be woken in the child first, as if they were its own.
+//! A [callback](callback::Callback#after-fork) or a waker may fork. A child that returns from it on
+//! a thread of this crate's ends there, by `_exit`. Where your own loop calls it, in
+//! [`Driver::turn`](driver::Driver::turn) or a move of a
+//! [`VirtualClock`](virtual_time::VirtualClock), the child goes on in that loop. Wakers that were
+//! taken together with that waker, up to 512, may be woken in the child first, as if they were its
+//! own.
 //!
 //! Rust's standard library keeps a lock for a moment while a thread starts or ends. If a thread of
 //! the parent is just there at the fork, every thread that the child starts waits for that lock for
@@ -241,14 +250,14 @@ compile_error!(
 extern crate alloc;
 
 #[cfg(target_has_atomic = "ptr")]
-mod callback;
+pub mod callback;
 #[cfg_attr(target_os = "none", path = "clock/given.rs")]
 mod clock;
 pub mod compat;
 #[cfg(feature = "cron")]
 pub mod cron;
-mod deadline;
-mod driver;
+pub mod deadline;
+pub mod driver;
 mod engine;
 mod error;
 mod foreign;
@@ -276,58 +285,44 @@ pub mod design {
     //! The design: how the crate works, and why to trust it.
     #[doc = include_str!("../ARCHITECTURE.md")]
     pub mod architecture {}
-    #[doc = include_str!("../HAZARDS.md")]
+    #[doc = include_str!("../docs/HAZARDS.md")]
     pub mod hazards {}
-    #[doc = include_str!("../PLATFORMS.md")]
+    #[doc = include_str!("../docs/PLATFORMS.md")]
     pub mod platforms {}
-    #[doc = include_str!("../PROOF.md")]
+    #[doc = include_str!("../docs/PROOF.md")]
     pub mod proof {}
     #[doc = include_str!("driver/PROTOCOL.md")]
     pub mod protocol {}
 }
 mod sleep;
+pub mod stats;
 pub mod stream;
 mod sync;
 mod tick;
 pub mod time;
 mod timeout;
-mod timer;
+pub mod timer;
 mod tolerance;
 mod trace;
 mod traits;
 #[cfg(not(target_os = "none"))]
+pub mod virtual_time;
+#[cfg(not(target_os = "none"))]
 pub mod wall;
 mod wheel;
 
-#[cfg(target_has_atomic = "ptr")]
-pub use callback::{Callback, call_after, call_at, call_every};
-pub use deadline::{Deadline, ParseDeadlineError};
-#[cfg(not(target_os = "none"))]
-pub use driver::VirtualClock;
-pub use driver::{Budget, Driver, Turn};
-#[cfg(not(target_os = "none"))]
-pub use driver::{Hold, Tracked};
-pub use engine::{Histogram, Stats};
-pub use error::{Elapsed, SetGlobalError};
+pub use error::Elapsed;
 pub use future_ext::FutureExt;
 pub use interval::{Interval, MissedTickBehavior};
-pub use queue::delay_queue::DelayQueue;
-pub use queue::timeout_queue::TimeoutQueue;
 pub use sleep::Sleep;
 pub use stream::StreamExt;
 pub use timeout::Timeout;
-pub use timer::{
-    Builder, Timer, interval, interval_at, never, sleep, sleep_until, timeout, timeout_at,
-};
-#[cfg(not(target_os = "none"))]
-pub use timer::{ClockKind, sleep_until_wall};
-pub use tolerance::Tolerance;
+pub use timer::functions::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
+pub use timer::shared::Timer;
 #[cfg(feature = "quinn-0_11")]
 pub use traits::quinn_0_11;
 #[cfg(feature = "tower-service-0_3")]
 pub use traits::tower_service_0_3;
-#[cfg(not(target_os = "none"))]
-pub use wall::WallSleep;
 
 /// The README's examples, tested.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! Common ground of [`DelayQueue`](crate::DelayQueue) and [`TimeoutQueue`](crate::TimeoutQueue).
+//! Queues of values with a deadline each: [`DelayQueue`] and [`TimeoutQueue`].
 //!
 //! Both hold values, each until a deadline of its own, and hand them out as they expire: to a task
 //! that polls, as a [`Stream`](futures_core::Stream), or to a loop that asks. A queue has one
@@ -36,16 +36,20 @@
 //!
 //! [`Sleep`]: crate::Sleep
 
-pub(crate) mod delay_queue;
+mod delay_queue;
 mod methods;
 mod slab;
-pub(crate) mod timeout_queue;
+mod timeout_queue;
 mod waiter;
+
+pub use delay_queue::DelayQueue;
+pub use timeout_queue::TimeoutQueue;
 
 use core::num::NonZeroU64;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::time::Instant;
@@ -62,7 +66,7 @@ use waiter::Waiter;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tourbillon::DelayQueue;
+/// use tourbillon::queue::DelayQueue;
 ///
 /// let mut queue = DelayQueue::new();
 /// let stale = queue.insert("first", Duration::from_secs(5));
@@ -83,7 +87,7 @@ pub struct Key {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tourbillon::DelayQueue;
+/// use tourbillon::queue::DelayQueue;
 ///
 /// # pollster::block_on(async {
 /// use futures::StreamExt;
@@ -110,7 +114,7 @@ impl<T> Expired<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// let key = queue.insert(7, Duration::ZERO);
     /// assert_eq!(queue.remove(&key).get_ref(), &7);
     /// ```
@@ -125,7 +129,7 @@ impl<T> Expired<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// let key = queue.insert(7, Duration::ZERO);
     /// let mut removed = queue.remove(&key);
     /// *removed.get_mut() += 1;
@@ -151,7 +155,7 @@ impl<T> Expired<T> {
     /// use std::time::{Duration, Instant};
     ///
     /// let deadline = Instant::now() + Duration::from_secs(5);
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// let key = queue.insert_at("later", deadline);
     /// assert_eq!(queue.remove(&key).deadline(), deadline);
     /// ```
@@ -253,8 +257,8 @@ impl<T, O: Order> Queue<T, O> {
 
     /// The tick of `instant`, or the present one if that is past.
     #[inline]
-    pub(crate) fn at(&mut self, instant: Instant) -> Tick {
-        let deadline = self.waiter.clock().tick(instant);
+    pub(crate) fn at(&mut self, deadline: Deadline) -> Tick {
+        let deadline = self.waiter.clock().tick_of(deadline);
         if self.waiter.clock().has_passed(deadline) {
             self.read_clock();
         }

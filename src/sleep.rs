@@ -10,6 +10,7 @@ use core::time::Duration;
 use futures_core::FusedFuture;
 
 use crate::clock::Clock;
+use crate::deadline::Deadline;
 use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State};
 use crate::handle::EngineRef;
 use crate::sync::{Arc, SpawnError};
@@ -19,9 +20,9 @@ use crate::tolerance::Slack;
 
 /// A future that completes once its deadline has come.
 ///
-/// Made by [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until), [`never`](crate::never)
-/// and the methods of [`Timer`](crate::Timer) of the same names. Works on any executor, needs no
-/// pinning, and takes 32 bytes.
+/// Made by [`sleep`](crate::sleep()), [`sleep_until`](crate::sleep_until),
+/// [`Timer::never`](crate::Timer::never) and the methods of [`Timer`](crate::Timer) of the same
+/// names. Works on any executor, needs no pinning, and takes 32 bytes.
 ///
 /// # Guarantees
 ///
@@ -164,8 +165,8 @@ impl Sleep {
     /// # });
     /// ```
     #[inline]
-    pub fn reset(&mut self, deadline: Instant) {
-        self.reset_to(self.engine.get().clock().tick(deadline));
+    pub fn reset(&mut self, deadline: impl Into<Deadline>) {
+        self.reset_to(self.engine.get().clock().tick_of(deadline.into()));
     }
 
     /// Moves the deadline to `delay` from now; see [`reset`](Self::reset).
@@ -196,7 +197,7 @@ impl Sleep {
     /// let left = tourbillon::sleep(Duration::from_secs(60)).remaining();
     /// assert!(left > Duration::from_secs(50) && left <= Duration::from_secs(60));
     /// assert_eq!(tourbillon::sleep(Duration::ZERO).remaining(), Duration::ZERO);
-    /// assert_eq!(tourbillon::never().remaining(), Duration::MAX);
+    /// assert_eq!(tourbillon::Timer::global().never().remaining(), Duration::MAX);
     /// ```
     pub fn remaining(&self) -> Duration {
         if self.deadline == Tick::NEVER {
@@ -211,9 +212,9 @@ impl Sleep {
     /// task, and will not. `false` if it has completed; if its waker was woken or is being woken,
     /// whether or not it was polled since; or if it had no deadline.
     ///
-    /// Afterwards it is as [`never`](crate::never) makes it: pending until it is reset, and polled
-    /// after that. Its place in the wheel and its waker are gone. A drop does the same, where the
-    /// answer does not matter.
+    /// Afterwards it is as [`Timer::never`](crate::Timer::never) makes it: pending until it is
+    /// reset, and polled after that. Its place in the wheel and its waker are gone. A drop does the
+    /// same, where the answer does not matter.
     ///
     /// # Examples
     ///
@@ -245,14 +246,15 @@ impl Sleep {
     }
 
     /// Returns how much later than its deadline the sleep may be fired. If that is a
-    /// [share](crate::Tolerance::percent_of_delay) of its delay, this is the share as a time.
+    /// [share](crate::timer::Tolerance::percent_of_delay) of its delay, this is the share as a
+    /// time.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
     ///
-    /// assert_eq!(tourbillon::never().tolerance(), Duration::ZERO);
+    /// assert_eq!(tourbillon::Timer::global().never().tolerance(), Duration::ZERO);
     /// ```
     pub fn tolerance(&self) -> Duration {
         Duration::from_nanos(self.slack.nanos())
@@ -264,7 +266,7 @@ impl Sleep {
     }
 
     /// Changes how much later than its deadline the sleep may be fired, so that it shares a wake-up
-    /// with others. [`Builder::tolerance`](crate::Builder::tolerance) says how; it sets the
+    /// with others. [`Builder::tolerance`](crate::timer::Builder::tolerance) says how; it sets the
     /// tolerance that a timer's sleeps begin with, which is zero by default.
     ///
     /// The deadline stays, and so does the tolerance when that is reset. An armed sleep stays armed

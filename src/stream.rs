@@ -46,7 +46,8 @@
 //! use std::time::Duration;
 //!
 //! use futures::{Stream, StreamExt as _};
-//! use tourbillon::{StreamExt as _, Timer, VirtualClock};
+//! use tourbillon::virtual_time::VirtualClock;
+//! use tourbillon::{StreamExt as _, Timer};
 //!
 //! let clock = VirtualClock::new();
 //! let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -150,7 +151,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::StreamExt as _;
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -184,7 +186,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::StreamExt as _;
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -218,7 +221,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::StreamExt as _;
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -252,7 +256,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::StreamExt as _;
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -284,7 +289,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::{StreamExt as _, stream};
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -326,7 +332,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::StreamExt as _;
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -359,7 +366,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::StreamExt as _;
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -382,7 +390,7 @@ pub trait StreamExt: Stream {
     /// the source yields them.
     ///
     /// This is futures-time's `delay`. Rx' operator of this name delays each item instead, which
-    /// takes a queue; [`DelayQueue`](crate::DelayQueue) is one.
+    /// takes a queue; [`DelayQueue`](crate::queue::DelayQueue) is one.
     ///
     /// # Examples
     ///
@@ -390,7 +398,8 @@ pub trait StreamExt: Stream {
     /// use std::time::Duration;
     ///
     /// use futures::StreamExt as _;
-    /// use tourbillon::{StreamExt as _, Timer, VirtualClock};
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use pin_project_lite::pin_project;
 
+use crate::deadline::Deadline;
 use crate::error::Elapsed;
 use crate::sleep::Sleep;
 use crate::time::Instant;
@@ -90,7 +91,7 @@ impl<F> Timeout<F> {
     /// assert!(timeout.await.is_ok());
     /// # });
     /// ```
-    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+    pub fn reset(self: Pin<&mut Self>, deadline: impl Into<Deadline>) {
         self.project().sleep.reset(deadline);
     }
 
@@ -114,7 +115,7 @@ impl<F> Timeout<F> {
     }
 
     /// Allows the deadline to be noticed up to `tolerance` later, to share a wake-up with others;
-    /// see [`Builder::tolerance`](crate::Builder::tolerance).
+    /// see [`Builder::tolerance`](crate::timer::Builder::tolerance).
     ///
     /// # Examples
     ///

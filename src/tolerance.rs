@@ -6,15 +6,16 @@ use crate::tick::saturated_nanos;
 
 /// Time by which the sleeps of a timer may be fired late: a fixed time, or a share of their delay.
 ///
-/// [`Builder::tolerance`](crate::Builder::tolerance) takes it, and a [`Duration`] in its place. The
-/// default is zero.
+/// [`Builder::tolerance`](crate::timer::Builder::tolerance) takes it, and a [`Duration`] in its
+/// place. The default is zero.
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use tourbillon::{Timer, Tolerance};
+/// use tourbillon::Timer;
+/// use tourbillon::timer::Tolerance;
 ///
 /// let second = Duration::from_secs(1);
 /// let tolerance = Tolerance::percent_of_delay(5, second);
@@ -43,7 +44,7 @@ impl Tolerance {
     ///   much longer, and the tolerance for the share of it.
     /// - A queue has a share of the time for which its task has to wait: no more than the share of
     ///   the delay of the entry that it waits for.
-    /// - A sleep that [never](crate::never) ends has the most, until it is reset.
+    /// - A sleep that [never](crate::Timer::never) ends has the most, until it is reset.
     /// - A fixed tolerance that is set on a sleep, an interval, a timeout or a queue replaces the
     ///   share, and resets leave it as it is.
     ///
@@ -55,7 +56,9 @@ impl Tolerance {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use tourbillon::{Timer, Tolerance, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::timer::Tolerance;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let (ms, tenth) = (Duration::from_millis, Tolerance::percent_of_delay(10, Duration::MAX));

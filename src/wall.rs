@@ -31,12 +31,12 @@
 //!
 //! | | Linux, Android | macOS | Windows |
 //! |---|---|---|---|
-//! | [`Instant`](std::time::Instant), [`Monotonic`](crate::ClockKind::Monotonic) | stops; deadlines are delayed by the suspend | stops; the same | continues; what is due fires within 30 s of the resume |
-//! | [`Boottime`](crate::ClockKind::Boottime) | continues; what is due fires on resume | continues; what is due fires within 30 s of the resume | the same |
+//! | [`Instant`](std::time::Instant), [`Monotonic`](crate::timer::ClockKind::Monotonic) | stops; deadlines are delayed by the suspend | stops; the same | continues; what is due fires within 30 s of the resume |
+//! | [`Boottime`](crate::timer::ClockKind::Boottime) | continues; what is due fires on resume | continues; what is due fires within 30 s of the resume | the same |
 //! | [`SystemTime`], [`WallSleep`] | continues; what is due fires on resume | continues; what is due fires within 30 s of the resume | the same |
 //!
 //! Nothing here wakes a suspended machine. The column of macOS holds for Apple's other systems.
-//! Other systems are as macOS, but without a [`Boottime`](crate::ClockKind::Boottime).
+//! Other systems are as macOS, but without a [`Boottime`](crate::timer::ClockKind::Boottime).
 //!
 //! The kernel of a virtual machine does not see it when the machine is paused or moved. What its
 //! clocks show afterwards is the hypervisor's choice. Once its wall clock is set right, that is a
@@ -52,13 +52,36 @@ use std::time::Duration;
 use futures_core::FusedFuture;
 
 use crate::clock::{Clock, Need, RECHECK, Registration, Watch};
+use crate::handle::EngineRef;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::time::SystemTime;
 
+/// Makes a [`WallSleep`] that ends when the system's wall clock shows `target`. It follows the
+/// clock when that is set.
+///
+/// # Panics
+///
+/// Panics as [`sleep()`](crate::sleep()) does.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// # pollster::block_on(async {
+/// let target = SystemTime::now() + Duration::from_millis(2);
+/// tourbillon::wall::sleep_until_wall(target).await;
+/// assert!(SystemTime::now() >= target);
+/// # });
+/// ```
+pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
+    WallSleep::new(Sleep::new(EngineRef::global(), Tick::NEVER), target)
+}
+
 /// A future that completes once the wall clock shows its target.
 ///
-/// Made by [`sleep_until_wall`](crate::sleep_until_wall) and
+/// Made by [`sleep_until_wall`] and
 /// [`Timer::sleep_until_wall`](crate::Timer::sleep_until_wall). Works on any executor, and needs no
 /// pinning.
 ///
@@ -78,7 +101,7 @@ use crate::time::SystemTime;
 ///
 /// The timer's driver wakes its wakers; at a step, the thread that waits for steps does. A panic of
 /// a waker is caught there. At a step of a virtual clock it is counted too, in
-/// [`Stats::waker_panics`](crate::Stats::waker_panics).
+/// [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
 ///
 /// # Cancel safety
 ///
@@ -97,7 +120,8 @@ use crate::time::SystemTime;
 /// use std::time::{Duration, SystemTime};
 ///
 /// use futures::FutureExt;
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -148,7 +172,7 @@ impl WallSleep {
     /// use std::time::SystemTime;
     ///
     /// let target = SystemTime::now();
-    /// assert_eq!(tourbillon::sleep_until_wall(target).target(), target);
+    /// assert_eq!(tourbillon::wall::sleep_until_wall(target).target(), target);
     /// ```
     pub fn target(&self) -> SystemTime {
         self.target
@@ -161,9 +185,9 @@ impl WallSleep {
     /// ```
     /// use std::time::{Duration, SystemTime};
     ///
-    /// assert!(tourbillon::sleep_until_wall(SystemTime::UNIX_EPOCH).is_elapsed());
+    /// assert!(tourbillon::wall::sleep_until_wall(SystemTime::UNIX_EPOCH).is_elapsed());
     /// let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
-    /// assert!(!tourbillon::sleep_until_wall(tomorrow).is_elapsed());
+    /// assert!(!tourbillon::wall::sleep_until_wall(tomorrow).is_elapsed());
     /// ```
     pub fn is_elapsed(&self) -> bool {
         self.clock().wall_now() >= self.target
@@ -182,7 +206,8 @@ impl WallSleep {
     /// use std::time::{Duration, SystemTime};
     ///
     /// # pollster::block_on(async {
-    /// let mut sleep = tourbillon::sleep_until_wall(SystemTime::now() + Duration::from_secs(60));
+    /// let target = SystemTime::now() + Duration::from_secs(60);
+    /// let mut sleep = tourbillon::wall::sleep_until_wall(target);
     /// sleep.reset(SystemTime::now() + Duration::from_millis(1));
     /// sleep.await;
     /// # });
@@ -197,8 +222,8 @@ impl WallSleep {
     }
 
     /// Allows the sleep to be fired up to `tolerance` after its target, to share a wake-up with
-    /// others; see [`Builder::tolerance`](crate::Builder::tolerance). Where the system gives no
-    /// notice of steps, those may be noticed that much later, too.
+    /// others; see [`Builder::tolerance`](crate::timer::Builder::tolerance). Where the system gives
+    /// no notice of steps, those may be noticed that much later, too.
     ///
     /// # Examples
     ///
@@ -207,7 +232,7 @@ impl WallSleep {
     ///
     /// # pollster::block_on(async {
     /// let target = SystemTime::now() + Duration::from_millis(1);
-    /// tourbillon::sleep_until_wall(target).with_tolerance(Duration::from_millis(2)).await;
+    /// tourbillon::wall::sleep_until_wall(target).with_tolerance(Duration::from_millis(2)).await;
     /// assert!(SystemTime::now() >= target);
     /// # });
     /// ```

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use tourbillon::{DelayQueue, Driver, Interval, Sleep, Timeout, Timer, timeout};
+use tourbillon::driver::Driver;
+use tourbillon::queue::DelayQueue;
+use tourbillon::{Interval, Sleep, Timeout, Timer, timeout};
 
 const FAR: Duration = Duration::from_secs(1_000);
 /// How often something is done that is to cost nothing.
@@ -168,13 +170,13 @@ fn a_callback_allocates_once() {
     let data = [0_u8; 1_000];
     let calls = allocator_calls(|| {
         let function = move || _ = std::hint::black_box(data);
-        assert!(timer.call_after(FAR, function).cancel());
+        assert!(timer.sleep(FAR).call(function).cancel());
     });
     assert_eq!(calls, 2 * u64::from(TIMES), "and frees that");
     let called = Arc::new(AtomicUsize::new(0));
     let count = called.clone();
     let period = Duration::from_micros(50);
-    let every = timer.call_every(period, move || _ = count.fetch_add(1, Ordering::Relaxed));
+    let every = timer.interval(period).call(move || _ = count.fetch_add(1, Ordering::Relaxed));
     let turn_until_it_is_called = || {
         let before = called.load(Ordering::Relaxed);
         while called.load(Ordering::Relaxed) == before {

@@ -11,8 +11,8 @@ use tourbillon::queue::Key;
 
 use super::wakers::poll;
 
-pub(crate) type DelayQueue = tourbillon::DelayQueue<u64>;
-pub(crate) type TimeoutQueue = tourbillon::TimeoutQueue<u64>;
+pub(crate) type DelayQueue = tourbillon::queue::DelayQueue<u64>;
+pub(crate) type TimeoutQueue = tourbillon::queue::TimeoutQueue<u64>;
 pub(crate) type TheirDelayQueue = theirs::DelayQueue<u64>;
 
 /// Something that holds entries until they time out.

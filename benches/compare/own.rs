@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tourbillon::{Driver, Sleep, Timer, VirtualClock};
+use tourbillon::driver::Driver;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, Timer};
 
 use crate::allocations;
 use crate::common::wakers::{Count, poll};
-use crate::common::work::{FAR, Random, Work, timed};
+use crate::common::work::{FAR, Work, timed};
 use crate::statistics::median;
 
 /// Bytes allocated for one, and the nanoseconds to make it when all that were made are kept.
@@ -51,16 +53,6 @@ fn armed(timer: &Timer, deadlines: impl Iterator<Item = Instant>) -> Vec<Sleep> 
         assert!(poll(Pin::new(sleep), &waker).is_pending());
     }
     sleeps
-}
-
-/// Microseconds to ask for the next deadline of `count` timers within a millisecond, far off.
-pub(crate) fn next_deadline(count: usize) -> Vec<f64> {
-    let (timer, driver) = driven_by_hand(1);
-    let start = Instant::now() + FAR;
-    let mut random = Random::new();
-    let _sleeps =
-        armed(&timer, (0..count).map(|_| start + random.within(Duration::from_millis(1))));
-    asking(|| timed(|| assert!(black_box(driver.next_deadline()).is_some())))
 }
 
 /// Microseconds that an answer takes: the median of what `ask` takes for it.

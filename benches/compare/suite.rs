@@ -402,14 +402,7 @@ fn empty_turn(shards: usize) -> String {
 fn own(effort: Effort) -> Vec<Scenario> {
     let mass = effort.mass;
     let few = mass / 31;
-    let mut rows = vec![
-        probe("Timer, made, its thread not started", MAKING, ours(own::timer)),
-        probe(
-            format!("Driver::next_deadline, {} in one slot", count(mass)),
-            MICROS,
-            ours(move || own::next_deadline(mass)),
-        ),
-    ];
+    let mut rows = vec![probe("Timer, made, its thread not started", MAKING, ours(own::timer))];
     rows.extend(
         SHARDS.map(|shards| work(empty_turn(shards), ours(move || own::empty_turn(shards)))),
     );

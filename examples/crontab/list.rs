@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::StreamExt;
+use tourbillon::Timer;
 use tourbillon::cron::Schedule;
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 use super::due::Due;
 use super::files::Entry;

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::sync::StdArc;
 use crate::tick::{Distance, Tick};
 use crate::time::Instant;
@@ -48,6 +49,11 @@ impl Clock {
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
         let tick = Tick::from_raw(Tick::ORIGIN.raw().saturating_add(instant.as_nanos()));
         if tick <= Tick::LAST { tick } else { Tick::NEVER }
+    }
+
+    /// Returns the tick of `deadline`; [`Tick::NEVER`] if there is none.
+    pub(crate) fn tick_of(&self, deadline: Deadline) -> Tick {
+        deadline.instant().map_or(Tick::NEVER, |instant| self.tick(instant))
     }
 
     pub(crate) fn instant(&self, tick: Tick) -> Instant {

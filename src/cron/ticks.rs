@@ -34,7 +34,8 @@ const ON_TIME: Duration = Duration::from_secs(60);
 /// use std::time::{Duration, SystemTime};
 ///
 /// use tourbillon::cron::{Cron, Missed, Schedule as _};
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let minutes = |count: u64| Duration::from_secs(60 * count);
 /// for (policy, expected) in [
@@ -134,7 +135,8 @@ impl Tick {
 /// use std::time::{Duration, SystemTime};
 ///
 /// use tourbillon::cron::{Cron, Schedule as _};
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// clock.set_wall(SystemTime::UNIX_EPOCH);
@@ -246,7 +248,8 @@ impl<S: Schedule> Ticks<S> {
     /// use std::time::{Duration, SystemTime};
     ///
     /// use tourbillon::cron::{Cron, Schedule as _};
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_secs(10 * 86_400 + 5));
@@ -277,7 +280,8 @@ impl<S: Schedule> Ticks<S> {
     /// use std::time::{Duration, SystemTime};
     ///
     /// use tourbillon::cron::{Cron, Schedule as _};
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;

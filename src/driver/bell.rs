@@ -1,5 +1,6 @@
-//! The bell of a [`Driver`](crate::Driver): a file descriptor that is readable when a turn is due,
-//! for loops that wait for nothing but descriptors. There is none until the loop asks for it.
+//! The bell of a [`Driver`](crate::driver::Driver): a file descriptor that is readable when a turn
+//! is due, for loops that wait for nothing but descriptors. There is none until the loop asks for
+//! it.
 //!
 //! The bell is a `timerfd`. Each turn sets it to the end of the loop's wait before it publishes
 //! that (edge `bell`), and a thread that arms an earlier timer sets it to the present. Setting it

@@ -11,10 +11,11 @@ use crate::fork::{Generation, PerProcess};
 use crate::sync::unmodelled::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard, Ordering, StdArc, lock, wait};
 
-/// Keeps a [`VirtualClock`](crate::VirtualClock) from moving by itself for as long as it lives.
+/// Keeps a [`VirtualClock`](crate::virtual_time::VirtualClock) from moving by itself for as long as
+/// it lives.
 ///
-/// Made by [`VirtualClock::hold`](crate::VirtualClock::hold). May be sent to another thread and
-/// dropped there. A panic that drops it ends it too.
+/// Made by [`VirtualClock::hold`](crate::virtual_time::VirtualClock::hold). May be sent to another
+/// thread and dropped there. A panic that drops it ends it too.
 #[must_use = "the clock is held only until this is dropped"]
 pub struct Hold {
     holds: Holds,
@@ -90,7 +91,7 @@ impl Holds {
     }
 }
 
-/// The waker of [`VirtualClock::block_on`](crate::VirtualClock::block_on).
+/// The waker of [`VirtualClock::block_on`](crate::virtual_time::VirtualClock::block_on).
 pub(super) struct Woken {
     /// Written under the lock of the meeting.
     flag: AtomicBool,
@@ -138,9 +139,9 @@ impl Wake for Woken {
 }
 
 pin_project! {
-    /// A future that holds a [`VirtualClock`](crate::VirtualClock) while it can run.
+    /// A future that holds a [`VirtualClock`](crate::virtual_time::VirtualClock) while it can run.
     ///
-    /// Made by [`VirtualClock::track`](crate::VirtualClock::track).
+    /// Made by [`VirtualClock::track`](crate::virtual_time::VirtualClock::track).
     ///
     /// # Cancel safety
     ///

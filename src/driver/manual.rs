@@ -10,7 +10,7 @@ use crate::driver::bell::Bell;
 use crate::engine::{Plan, WakeBatch};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[cfg(not(all(test, tourbillon_model)))]
-use crate::sync::StdArc;
+use crate::sync::Arc;
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::timer::Timer;
@@ -20,7 +20,7 @@ use crate::timer::Timer;
 /// Event loops know this as the pair "find timer" and "expire timers" (nginx): turn, learn when the
 /// next timer is due, wait until then in the loop's own way, turn again. If a thread arms a timer
 /// that is earlier than the turn reported, that thread calls the hook given to
-/// [`Builder::build_manual`](crate::Builder::build_manual), which should end the wait.
+/// [`Builder::build_manual`](crate::timer::Builder::build_manual), which should end the wait.
 ///
 /// Dropping the driver loses no timer, but nothing fires any more: a sleep then completes only in a
 /// poll after its deadline.
@@ -107,8 +107,8 @@ impl Driver {
     /// per shard that has timers.
     ///
     /// A waker that panics does not keep others from being woken. The panic is caught, and counted
-    /// in [`Stats::waker_panics`](crate::Stats::waker_panics). A waker must not block on a sleep of
-    /// this timer: the turn would not end.
+    /// in [`Stats::waker_panics`](crate::stats::Stats::waker_panics). A waker must not block on a
+    /// sleep of this timer: the turn would not end.
     pub fn turn(&mut self) -> Turn {
         self.turn_bounded(u64::MAX, None)
     }
@@ -125,7 +125,9 @@ impl Driver {
     /// use std::time::Duration;
     ///
     /// use futures::FutureExt;
-    /// use tourbillon::{Budget, Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::driver::Budget;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let (timer, mut driver) = Timer::builder().virtual_clock(&clock).build_manual(|| {})?;
@@ -198,7 +200,8 @@ impl Driver {
     /// use std::time::Duration;
     ///
     /// use futures::FutureExt;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let (timer, mut driver) = Timer::builder().virtual_clock(&clock).build_manual(|| {})?;
@@ -222,31 +225,6 @@ impl Driver {
         }
     }
 
-    /// [`max_wait`](Self::max_wait) as `poll(2)` and `epoll_wait(2)` take it: in milliseconds,
-    /// rounded up so that the wait does not end before the deadline; -1 if nothing is pending. More
-    /// than `i32::MAX`, 24 days, is that.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use futures::FutureExt;
-    /// use tourbillon::{Timer, VirtualClock};
-    ///
-    /// let clock = VirtualClock::new();
-    /// let (timer, mut driver) = Timer::builder().virtual_clock(&clock).build_manual(|| {})?;
-    /// let mut sleep = timer.sleep(Duration::from_micros(1_200));
-    /// assert!((&mut sleep).now_or_never().is_none());
-    /// driver.turn();
-    /// assert_eq!(driver.max_wait_ms(), 2);
-    /// # std::io::Result::Ok(())
-    /// ```
-    pub fn max_wait_ms(&self) -> i32 {
-        let Some(wait) = self.max_wait() else { return -1 };
-        i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-    }
-
     /// A file descriptor that is readable when a turn is due, for loops that wait for nothing but
     /// descriptors: an epoll of your own, glib's `unix_fd_add`, Qt's `QSocketNotifier`, tokio's
     /// `AsyncFd`.
@@ -258,8 +236,8 @@ impl Driver {
     ///
     /// All calls return the same descriptor, a `timerfd` that is close-on-exec. After the first,
     /// each turn costs one more system call. On a virtual clock it does not become readable by
-    /// time, but when the clock [jumps](crate::VirtualClock::jump). A child of `fork` must ask for
-    /// its own, and not use its parent's.
+    /// time, but when the clock [jumps](crate::virtual_time::VirtualClock::jump). A child of `fork`
+    /// must ask for its own, and not use its parent's.
     ///
     /// # Errors
     ///
@@ -294,9 +272,9 @@ impl Driver {
     /// ```
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[cfg(not(all(test, tourbillon_model)))]
-    pub fn turn_fd(&mut self) -> io::Result<StdArc<OwnedFd>> {
+    pub fn turn_fd(&mut self) -> io::Result<Arc<OwnedFd>> {
         let clock = self.timer.engine().clock();
-        self.bell.descriptor(clock).map(|descriptor| StdArc::clone(&descriptor.0))
+        self.bell.descriptor(clock).map(|descriptor| Arc::clone(&descriptor.0))
     }
 
     /// Has the models wait for the bell.
@@ -304,17 +282,6 @@ impl Driver {
     #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
-    }
-
-    /// When the next timer is due; `None` if nothing is pending.
-    ///
-    /// Not later than the earliest pending deadline, and earlier only if the timer that was to fire
-    /// then was cancelled or reset to later. Unlike a [`turn`](Self::turn), it does not arrange a
-    /// call of the hook for timers that are armed afterwards. It costs a lock per shard that has
-    /// timers.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let engine = self.timer.engine();
-        engine.earliest_bound().map(|next| engine.clock().instant(next))
     }
 
     /// A handle to the timer that this driver turns.

@@ -17,8 +17,8 @@ use crate::time::{Instant, SystemTime};
 /// real time.
 ///
 /// A clock belongs to one timer, set with
-/// [`Builder::virtual_clock`](crate::Builder::virtual_clock). Nothing is global, so tests with
-/// their own clocks run side by side, on any executor and from any thread. Its instants are
+/// [`Builder::virtual_clock`](crate::timer::Builder::virtual_clock). Nothing is global, so tests
+/// with their own clocks run side by side, on any executor and from any thread. Its instants are
 /// ordinary [`Instant`]s, counted from the moment the clock was made.
 ///
 /// Moving the clock fires the timers that are due. [`advance`](Self::advance) stops at each
@@ -41,7 +41,8 @@ use crate::time::{Instant, SystemTime};
 /// use std::time::Duration;
 ///
 /// use futures::task::LocalSpawnExt;
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -80,7 +81,7 @@ impl VirtualClock {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tourbillon::VirtualClock;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let start = clock.now();
@@ -118,7 +119,8 @@ impl VirtualClock {
     /// use std::time::Duration;
     ///
     /// use futures::FutureExt;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -143,8 +145,8 @@ impl VirtualClock {
     /// waker while another call moves the clock, it starts from the end of that move.
     ///
     /// A sleep that is polled afterwards sees the new time. The other sleeps fire late: when the
-    /// clock is next advanced, even by zero, or when a [`Driver`](crate::Driver) turns, whose hook
-    /// this calls.
+    /// clock is next advanced, even by zero, or when a [`Driver`](crate::driver::Driver) turns,
+    /// whose hook this calls.
     ///
     /// # Examples
     ///
@@ -152,7 +154,8 @@ impl VirtualClock {
     /// use std::time::Duration;
     ///
     /// use futures::FutureExt;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -179,7 +182,7 @@ impl VirtualClock {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tourbillon::VirtualClock;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let start = clock.wall_now();
@@ -192,14 +195,14 @@ impl VirtualClock {
 
     /// Sets the wall to `time`, forward or back, without moving the clock.
     ///
-    /// Wakes every waiting [`WallSleep`](crate::WallSleep), on the calling thread and in the order
-    /// in which they were made, to read the wall time again. May be called from a waker.
+    /// Wakes every waiting [`WallSleep`](crate::wall::WallSleep), on the calling thread and in the
+    /// order in which they were made, to read the wall time again. May be called from a waker.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tourbillon::VirtualClock;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let start = clock.now();
@@ -221,7 +224,8 @@ impl VirtualClock {
     /// use std::time::Duration;
     ///
     /// use futures::FutureExt;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -245,8 +249,8 @@ impl VirtualClock {
     }
 
     /// The earliest deadline of all armed sleeps, or with a
-    /// [tolerance](crate::Builder::tolerance) the instant at which it is fired; `None` if there are
-    /// none.
+    /// [tolerance](crate::timer::Builder::tolerance) the instant at which it is fired; `None` if
+    /// there are none.
     pub fn next_deadline(&self) -> Option<Instant> {
         Some(self.inner.time.line().instant(self.next()?))
     }
@@ -260,7 +264,7 @@ impl VirtualClock {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(tourbillon::VirtualClock::new().pending(), 0);
+    /// assert_eq!(tourbillon::virtual_time::VirtualClock::new().pending(), 0);
     /// ```
     pub fn pending(&self) -> usize {
         self.engine().map_or(0, |engine| engine.stats().pending)
@@ -278,13 +282,14 @@ impl VirtualClock {
     /// If it has to wait while the calling thread moves the clock, which is to say within a waker.
     /// The clock does not move on before that returns. And if it has to wait, within a waker of
     /// another timer, for a thread that moves the clock. The driver that runs the waker catches the
-    /// panic, and counts it in [`Stats::waker_panics`](crate::Stats::waker_panics).
+    /// panic, and counts it in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -341,7 +346,8 @@ impl VirtualClock {
     /// use std::time::Duration;
     ///
     /// use futures::channel::oneshot;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -380,7 +386,8 @@ impl VirtualClock {
     /// use std::time::Duration;
     ///
     /// use futures::future::{FutureExt, join_all};
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;

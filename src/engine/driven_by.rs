@@ -12,9 +12,9 @@ use crate::sync::StdArc;
 pub(crate) enum DrivenBy {
     /// A thread of the engine's own.
     Thread(DriverThread),
-    /// A [`Driver`](crate::Driver); the hook tells its owner that it should turn.
+    /// A [`Driver`](crate::driver::Driver); the hook tells its owner that it should turn.
     Hand(StdArc<dyn Fn() + Send + Sync>),
-    /// A [`VirtualClock`](crate::VirtualClock), as it moves.
+    /// A [`VirtualClock`](crate::virtual_time::VirtualClock), as it moves.
     Clock,
 }
 

@@ -28,7 +28,8 @@ const BUCKETS: usize = (u64::BITS - DETAIL + 1) as usize * DIVISIONS;
 /// use std::time::Duration;
 ///
 /// use futures::FutureExt;
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).lateness_histogram(true).build()?;
@@ -109,7 +110,7 @@ impl Histogram {
     /// # Examples
     ///
     /// ```
-    /// use tourbillon::Histogram;
+    /// use tourbillon::stats::Histogram;
     ///
     /// /// How many were no later than each of these times, as Prometheus counts.
     /// fn cumulative(lateness: &Histogram) -> Vec<(f64, u64)> {

@@ -46,7 +46,7 @@
 //! that moves, which fires as well, in `advance_races_turn`. The wall goes with the clock:
 //! `suspends_add_up`. What moves a clock by itself, and what holds it, is in `models/hold.rs`; no
 //! wait there has a limit, so loom has all of it. Other turns do not meet: a driver thread is one,
-//! and a [`Driver`](crate::Driver) is borrowed for it.
+//! and a [`Driver`](crate::driver::Driver) is borrowed for it.
 //!
 //! A driver does more than scan and park: it naps where passes crowd
 //! (`a_driver_whose_passes_crowd_naps`), and has itself called at a resume (`resumes_race_park`).

@@ -113,13 +113,6 @@ impl Shard {
         (self.earliest != Tick::NEVER).then_some(self.earliest)
     }
 
-    /// Returns a closer bound than [`earliest`](Self::earliest): it stays low only until the slot
-    /// of what was cancelled is empty. `None` if there is none.
-    pub(crate) fn earliest_bound(&mut self) -> Option<Tick> {
-        self.wheel.take_back_discarded();
-        self.wheel.next_deadline()
-    }
-
     /// Forgets about timers that were cancelled. Only for a driver that ends and finds nothing
     /// pending: the next insert must then lower the earliest deadline, and start a driver.
     pub(crate) fn forget_cancelled(&mut self) {
@@ -334,7 +327,6 @@ mod tests {
         let earliest = shard.earliest();
         withdraw(&mut shard, claims.next().expect("the first"));
         assert_eq!(shard.earliest(), earliest);
-        assert!(shard.earliest_bound() > Some(earliest));
         assert_eq!(shard.turn(earliest, &mut WakeBatch::new()).0, Turned::Completely);
         assert!(shard.earliest() > earliest);
         withdraw(&mut shard, claims.next().expect("the second"));
@@ -349,7 +341,7 @@ mod tests {
         let ahead = shard.arm(0, after(0x1009), Waker::noop().clone()).0;
         assert_eq!(shard.turn(after(5), &mut batch).0, Turned::Completely);
         let soon = shard.arm(0, after(20), Waker::noop().clone()).0;
-        assert_eq!(shard.earliest_bound(), Some(after(20)));
+        assert_eq!(shard.exact_earliest(), Some(after(20)));
         for claim in [ahead, soon] {
             withdraw(&mut shard, claim);
         }

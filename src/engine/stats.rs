@@ -11,7 +11,8 @@ use core::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -44,16 +45,16 @@ pub struct Stats {
     /// Caught panics of wakers, and of that hook. In browsers, where none can be caught, turns that
     /// a panic or an exception cut off.
     pub waker_panics: u64,
-    /// The longest that a waker or a [callback](crate::Callback) kept the driver so far, by the
-    /// timer's clock. The one that is under way counts with the time that it has taken: one that
-    /// never returns shows as a length that grows.
+    /// The longest that a waker or a [callback](crate::callback::Callback) kept the driver so far,
+    /// by the timer's clock. The one that is under way counts with the time that it has taken: one
+    /// that never returns shows as a length that grows.
     ///
     /// Wakers of a crowd that take less than 10 us on average are measured up to 64 together, so a
     /// long one may be off by what those beside it took. Where few are due at a time, each is
     /// measured by itself.
     pub longest_call: Duration,
-    /// Number of calls that took longer than the [limit](crate::Builder::slow_call_limit), 100 ms
-    /// by default.
+    /// Number of calls that took longer than the [limit](crate::timer::Builder::slow_call_limit),
+    /// 100 ms by default.
     pub slow_calls: u64,
     /// The worst lateness so far; see [`Timer::lateness`](crate::Timer::lateness) for the
     /// distribution.

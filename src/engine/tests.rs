@@ -4,8 +4,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::*;
+use crate::driver::Budget;
 use crate::sleep::Sleep;
-use crate::{Budget, Builder, VirtualClock};
+use crate::timer::Builder;
+use crate::virtual_time::VirtualClock;
 
 fn poll(sleep: &mut Sleep) -> Poll<()> {
     std::pin::Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()))

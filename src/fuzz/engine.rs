@@ -18,7 +18,8 @@ use super::bytes::Bytes;
 use super::window::{LAST, NEVER, Rule, Time, Window, in_range, nanos};
 use crate::sync::StdArc;
 use crate::time::Instant;
-use crate::{Sleep, Timer, VirtualClock};
+use crate::virtual_time::VirtualClock;
+use crate::{Sleep, Timer};
 
 /// More than two batches of wakers.
 const SLOTS: usize = 80;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Tolerance;
+use crate::timer::Tolerance;
 
 /// The model's time: nanoseconds since the clock was made.
 pub(super) type Time = i128;

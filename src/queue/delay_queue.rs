@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use futures_core::Stream;
 
+use crate::deadline::Deadline;
 use crate::queue::methods::queue_methods;
 use crate::queue::slab::{NO_SLOT, Slab};
 use crate::queue::{Expired, Key, Order, Queue, gone};
@@ -22,8 +23,8 @@ use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned, Wheel};
 /// The queue has its own timing wheel, and one [`Sleep`](crate::Sleep) for all entries. So an entry
 /// costs no allocation and no lock, and one task can wait for all of them. The
 /// [`queue`](crate::queue) module describes what it shares with
-/// [`TimeoutQueue`](crate::TimeoutQueue): the order of entries, wake-ups, and polls after the end.
-/// `TimeoutQueue` is cheaper where all entries have the same delay.
+/// [`TimeoutQueue`](crate::queue::TimeoutQueue): the order of entries, wake-ups, and polls after
+/// the end. `TimeoutQueue` is cheaper where all entries have the same delay.
 ///
 /// Inserting, removing and resetting take the same time however many entries there are. An empty
 /// queue takes less than 1,000 bytes, and each entry 21 and its value.
@@ -58,7 +59,9 @@ use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned, Wheel};
 /// use std::time::Duration;
 ///
 /// use futures::StreamExt;
-/// use tourbillon::{DelayQueue, Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::queue::DelayQueue;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -84,7 +87,7 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// let queue = tourbillon::DelayQueue::<u32>::new();
+    /// let queue = tourbillon::queue::DelayQueue::<u32>::new();
     /// assert!(queue.is_empty());
     /// ```
     pub fn new() -> Self {
@@ -105,7 +108,7 @@ impl<T> DelayQueue<T> {
     /// # Examples
     ///
     /// ```
-    /// let queue = tourbillon::DelayQueue::<u32>::with_capacity(100);
+    /// let queue = tourbillon::queue::DelayQueue::<u32>::with_capacity(100);
     /// assert!(queue.capacity() >= 100);
     /// ```
     pub fn with_capacity(capacity: usize) -> Self {
@@ -128,7 +131,7 @@ impl<T> DelayQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// queue.insert("soon", Duration::ZERO);
     /// queue.insert("never", Duration::MAX);
     /// assert_eq!(queue.pop_expired().map(|expired| expired.into_inner()), Some("soon"));
@@ -153,14 +156,14 @@ impl<T> DelayQueue<T> {
     /// use std::time::{Duration, Instant};
     ///
     /// let deadline = Instant::now() + Duration::from_secs(5);
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// let key = queue.insert_at("later", deadline);
     /// assert_eq!(queue.deadline(&key), deadline);
     /// ```
     #[inline]
     #[track_caller]
-    pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
-        let deadline = self.queue.at(deadline);
+    pub fn insert_at(&mut self, value: T, deadline: impl Into<Deadline>) -> Key {
+        let deadline = self.queue.at(deadline.into());
         self.queue.insert(value, deadline)
     }
 
@@ -183,7 +186,7 @@ impl<T> DelayQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// let key = queue.insert("later", Duration::from_secs(5));
     /// assert!(queue.try_reset(&key, Duration::ZERO));
     /// assert!(queue.pop_expired().is_some());
@@ -206,13 +209,13 @@ impl<T> DelayQueue<T> {
     /// ```
     /// use std::time::{Duration, Instant};
     ///
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// let key = queue.insert("later", Duration::from_secs(5));
     /// queue.reset_at(&key, Instant::now());
     /// assert!(queue.pop_expired().is_some());
     /// ```
     #[track_caller]
-    pub fn reset_at(&mut self, key: &Key, deadline: Instant) {
+    pub fn reset_at(&mut self, key: &Key, deadline: impl Into<Deadline>) {
         if !self.try_reset_at(key, deadline) {
             gone(key);
         }
@@ -225,15 +228,15 @@ impl<T> DelayQueue<T> {
     /// ```
     /// use std::time::{Duration, Instant};
     ///
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// let key = queue.insert("later", Duration::from_secs(5));
     /// assert!(queue.try_reset_at(&key, Instant::now()));
     /// queue.clear();
     /// assert!(!queue.try_reset_at(&key, Instant::now()));
     /// ```
     #[inline]
-    pub fn try_reset_at(&mut self, key: &Key, deadline: Instant) -> bool {
-        let deadline = self.queue.at(deadline);
+    pub fn try_reset_at(&mut self, key: &Key, deadline: impl Into<Deadline>) -> bool {
+        let deadline = self.queue.at(deadline.into());
         self.queue.reset(key, deadline)
     }
 
@@ -249,7 +252,7 @@ impl<T> DelayQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut queue = tourbillon::DelayQueue::new();
+    /// let mut queue = tourbillon::queue::DelayQueue::new();
     /// assert_eq!(queue.peek(), None);
     /// queue.insert("later", Duration::from_secs(9));
     /// let sooner = queue.insert("sooner", Duration::from_secs(5));

@@ -5,8 +5,8 @@
 macro_rules! queue_methods {
     ($new:literal, $insert:literal) => {
         /// Allows the task to be woken up to `tolerance` after the earliest deadline, to share a
-        /// wake-up with other timers; see [`Builder::tolerance`](crate::Builder::tolerance). A poll
-        /// hands out whatever is due.
+        /// wake-up with other timers; see [`Builder::tolerance`](crate::timer::Builder::tolerance).
+        /// A poll hands out whatever is due.
         ///
         /// # Examples
         ///

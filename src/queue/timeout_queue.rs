@@ -21,8 +21,9 @@ use crate::timer::{Timer, never};
 /// linked list replaces the wheel (libevent's common timeouts). A push is an append, and a refresh
 /// moves the entry to the back. Neither touches the one [`Sleep`](crate::Sleep) of the queue: that
 /// is armed for the first entry, and when it ends, for the entry that is first then. The
-/// [`queue`](crate::queue) module describes what it shares with [`DelayQueue`](crate::DelayQueue):
-/// the order of entries, wake-ups, and polls after the end.
+/// [`queue`](crate::queue) module describes what it shares with
+/// [`DelayQueue`](crate::queue::DelayQueue): the order of entries, wake-ups, and polls after the
+/// end.
 ///
 /// Use it where one task manages many entries: to push and expire an entry costs less than to arm
 /// and fire a [`Sleep`](crate::Sleep). Where each entry has its own task, use a sleep in that task:
@@ -45,7 +46,9 @@ use crate::timer::{Timer, never};
 /// use std::time::Duration;
 ///
 /// use futures::StreamExt;
-/// use tourbillon::{Timer, TimeoutQueue, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::queue::TimeoutQueue;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -77,7 +80,7 @@ impl<T> TimeoutQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::ZERO);
+    /// let mut idle = tourbillon::queue::TimeoutQueue::new(Duration::ZERO);
     /// idle.push("at once");
     /// assert!(idle.pop_expired().is_some());
     /// ```
@@ -101,7 +104,8 @@ impl<T> TimeoutQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let idle = tourbillon::TimeoutQueue::<u32>::with_capacity(Duration::from_secs(30), 100);
+    /// let limit = Duration::from_secs(30);
+    /// let idle = tourbillon::queue::TimeoutQueue::<u32>::with_capacity(limit, 100);
     /// assert!(idle.capacity() >= 100);
     /// ```
     pub fn with_capacity(duration: Duration, capacity: usize) -> Self {
@@ -117,7 +121,7 @@ impl<T> TimeoutQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let idle = tourbillon::TimeoutQueue::<u32>::new(Duration::from_secs(30));
+    /// let idle = tourbillon::queue::TimeoutQueue::<u32>::new(Duration::from_secs(30));
     /// assert_eq!(idle.duration(), Duration::from_secs(30));
     /// ```
     pub fn duration(&self) -> Duration {
@@ -156,7 +160,7 @@ impl<T> TimeoutQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(30));
+    /// let mut idle = tourbillon::queue::TimeoutQueue::new(Duration::from_secs(30));
     /// let key = idle.push("first");
     /// assert!(idle.try_refresh(&key));
     /// idle.clear();
@@ -175,7 +179,7 @@ impl<T> TimeoutQueue<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let mut idle = tourbillon::TimeoutQueue::new(Duration::from_secs(60));
+    /// let mut idle = tourbillon::queue::TimeoutQueue::new(Duration::from_secs(60));
     /// assert_eq!(idle.peek(), None);
     /// let first = idle.push("first");
     /// let second = idle.push("second");

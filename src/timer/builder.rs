@@ -114,7 +114,8 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tourbillon::{ClockKind, Timer};
+    /// use tourbillon::Timer;
+    /// use tourbillon::timer::ClockKind;
     ///
     /// let timer = Timer::builder().clock(ClockKind::Boottime).build()?;
     /// let deadline = timer.now() + Duration::from_millis(1);
@@ -145,14 +146,14 @@ impl Builder {
         self
     }
 
-    /// Sets how long a waker or a [callback](crate::Callback) may keep the driver before it counts
-    /// as slow; 100 ms by default.
+    /// Sets how long a waker or a [callback](crate::callback::Callback) may keep the driver before
+    /// it counts as slow; 100 ms by default.
     ///
     /// All other timers of the driver wait meanwhile.
-    /// [`Stats::slow_calls`](crate::Stats::slow_calls) counts the slow ones, and with the feature
-    /// `tracing` a pass that had one is an event (see [the list](crate#watching-it)). Calls are
-    /// measured by the timer's clock. A thread that loses the processor is slow too, so a limit of
-    /// a few milliseconds counts a busy machine as well.
+    /// [`Stats::slow_calls`](crate::stats::Stats::slow_calls) counts the slow ones, and with the
+    /// feature `tracing` a pass that had one is an event (see [the list](crate#watching-it)). Calls
+    /// are measured by the timer's clock. A thread that loses the processor is slow too, so a limit
+    /// of a few milliseconds counts a busy machine as well.
     ///
     /// With a limit of less than 640 us each call is measured by itself, which takes a reading of
     /// the clock; above, up to 64 of a crowd that take less than 10 us each are measured together.
@@ -162,13 +163,14 @@ impl Builder {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let ms = Duration::from_millis;
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).slow_call_limit(ms(20)).build()?;
     /// let slow = clock.clone();
-    /// let callback = timer.call_after(ms(5), move || slow.jump(ms(50))); // takes 50 ms
+    /// let callback = timer.sleep(ms(5)).call(move || slow.jump(ms(50))); // takes 50 ms
     /// clock.advance(ms(5));
     /// let stats = timer.stats();
     /// assert_eq!((stats.slow_calls, stats.longest_call), (1, ms(50)));
@@ -191,7 +193,7 @@ impl Builder {
     /// are fired at no more than 61 instants a minute.
     ///
     /// The tolerance applies to every sleep that the timer makes, and of the sleeps in its
-    /// intervals, timeouts, queues, callbacks, streams and [`WallSleep`](crate::WallSleep)s.
+    /// intervals, timeouts, queues, callbacks, streams and [`WallSleep`](crate::wall::WallSleep)s.
     /// [`Sleep::set_tolerance`](crate::Sleep::set_tolerance) and the `with_tolerance` methods of
     /// sleeps, intervals, timeouts and queues replace it. A callback with a tolerance of its own is
     /// made by [`Sleep::call`](crate::Sleep::call) or [`Interval::call`](crate::Interval::call).
@@ -211,7 +213,8 @@ impl Builder {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let second = Duration::from_secs(1);
@@ -279,7 +282,7 @@ impl Builder {
     /// held. That may be the loop's own thread, if a task arms a timer between two turns; a loop
     /// that turns right before it waits sees that timer anyway. It may do nothing if the loop waits
     /// for the descriptor of `Driver::turn_fd` (Linux). A panic of the hook is caught and
-    /// counted in [`Stats::waker_panics`](crate::Stats::waker_panics).
+    /// counted in [`Stats::waker_panics`](crate::stats::Stats::waker_panics).
     ///
     /// # Errors
     ///

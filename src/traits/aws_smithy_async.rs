@@ -16,7 +16,8 @@ use crate::timer::Timer;
 /// use std::time::Duration;
 ///
 /// use aws_smithy_async::rt::sleep::{AsyncSleep, SharedAsyncSleep};
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;
@@ -35,9 +36,9 @@ impl AsyncSleep for Timer {
 ///
 /// On a system clock that is [`SystemTime::now`], which may be set forward and back.
 ///
-/// The wall time of a [`VirtualClock`](crate::VirtualClock) starts at 2000-01-01 00:00:00 UTC in
-/// every run, so a test that signs requests signs the same ones. It moves with the clock, or when
-/// it is set.
+/// The wall time of a [`VirtualClock`](crate::virtual_time::VirtualClock) starts at 2000-01-01
+/// 00:00:00 UTC in every run, so a test that signs requests signs the same ones. It moves with the
+/// clock, or when it is set.
 ///
 /// # Examples
 ///
@@ -45,7 +46,8 @@ impl AsyncSleep for Timer {
 /// use std::time::{Duration, UNIX_EPOCH};
 ///
 /// use aws_smithy_async::time::{SharedTimeSource, TimeSource};
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// let clock = VirtualClock::new();
 /// let timer = Timer::builder().virtual_clock(&clock).build()?;

@@ -21,7 +21,8 @@ use crate::timer::Timer;
 /// use std::time::Duration;
 ///
 /// use embedded_hal_async::delay::DelayNs;
-/// use tourbillon::{Timer, VirtualClock};
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
 ///
 /// /// Resets a sensor as its data sheet asks.
 /// async fn reset(delay: &mut impl DelayNs) {

@@ -12,10 +12,10 @@ use crate::timer::Timer;
 
 /// hyper's timer: `builder.timer(Timer::global())`.
 ///
-/// hyper then also reads the timer's clock, so a server on a [`VirtualClock`](crate::VirtualClock)
-/// runs in virtual time as a whole. Each sleep is one allocation, which the trait requires;
-/// [`reset`](rt::Timer::reset) allocates nothing if the sleep came from the same timer. A sleep of
-/// another timer or type is replaced.
+/// hyper then also reads the timer's clock, so a server on a
+/// [`VirtualClock`](crate::virtual_time::VirtualClock) runs in virtual time as a whole. Each sleep
+/// is one allocation, which the trait requires; [`reset`](rt::Timer::reset) allocates nothing if
+/// the sleep came from the same timer. A sleep of another timer or type is replaced.
 ///
 /// # Examples
 ///

@@ -104,8 +104,8 @@ pub struct WithTimer {
 impl WithTimer {
     /// Replaces the timers of `runtime` by those of `timer`.
     ///
-    /// On a [`VirtualClock`](crate::VirtualClock) quinn's time is virtual too. The network's is
-    /// not: moving the clock while datagrams are in flight makes them late or lost.
+    /// On a [`VirtualClock`](crate::virtual_time::VirtualClock) quinn's time is virtual too. The
+    /// network's is not: moving the clock while datagrams are in flight makes them late or lost.
     pub fn new(runtime: StdArc<dyn Runtime>, timer: Timer) -> Self {
         Self { runtime, timer }
     }

@@ -146,7 +146,8 @@ impl<S> Timeout<S> {
     /// use std::time::Duration;
     ///
     /// use tourbillon::tower_service_0_3::Timeout;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let timer = Timer::builder().virtual_clock(&VirtualClock::new()).build()?;
     /// let service = Timeout::with_timer("any service", Duration::from_secs(5), timer);

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use tourbillon::{Callback, MissedTickBehavior, Timer, VirtualClock};
+use tourbillon::callback::Callback;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{MissedTickBehavior, Timer};
 
 use crate::support::*;
 
@@ -43,8 +45,8 @@ fn taken(own: &Own) -> Callback {
 fn a_function_is_called_once_at_its_deadline_by_who_moves_the_clock() {
     let (timer, clock) = virtual_timer();
     let (calls, start) = (Calls::default(), clock.now());
-    let after = timer.call_after(3 * SECOND, calls.noted(&timer));
-    let at = timer.call_at(start + 5 * SECOND, calls.noted(&timer));
+    let after = timer.sleep(3 * SECOND).call(calls.noted(&timer));
+    let at = timer.sleep_until(start + 5 * SECOND).call(calls.noted(&timer));
     assert_eq!(clock.advance(3 * SECOND - Duration::from_nanos(1)), 0);
     assert_eq!(clock.advance(60 * SECOND), 2);
     assert_eq!(calls.since(start), [3, 5]);
@@ -57,8 +59,8 @@ fn a_function_is_called_once_at_its_deadline_by_who_moves_the_clock() {
 fn what_is_due_as_it_is_made_waits_for_the_next_move() {
     let (timer, clock) = virtual_timer();
     let (calls, start) = (Calls::default(), clock.now());
-    let _zero = timer.call_after(Duration::ZERO, calls.noted(&timer));
-    let _past = timer.call_at(start - SECOND, calls.noted(&timer));
+    let _zero = timer.sleep(Duration::ZERO).call(calls.noted(&timer));
+    let _past = timer.sleep_until(start - SECOND).call(calls.noted(&timer));
     assert_eq!(calls.count(), 0, "never within the call that makes it");
     assert_eq!((clock.advance(Duration::ZERO), calls.count()), (2, 2));
 }
@@ -70,7 +72,7 @@ fn what_is_due_as_it_is_made_is_called_by_the_driver() {
     let lock = Arc::new(Mutex::new(()));
     let held = lock.lock().unwrap();
     let taken = Arc::clone(&lock);
-    let _callback = timer.call_after(Duration::ZERO, move || {
+    let _callback = timer.sleep(Duration::ZERO).call(move || {
         drop(taken.lock());
         tell.send(thread::current().name().map(str::to_owned)).expect("the test waits");
     });
@@ -90,9 +92,9 @@ fn a_turn_calls_what_is_due_on_the_thread_that_turns() {
     let (timer, mut driver) = builder.build_manual(hook).expect("the options are valid");
     assert_eq!(driver.turn().next, None);
     let (calls, start) = (Calls::default(), clock.now());
-    let _zero = timer.call_after(Duration::ZERO, calls.noted(&timer));
+    let _zero = timer.sleep(Duration::ZERO).call(calls.noted(&timer));
     assert_eq!((called.wakes(), calls.count()), (1, 0), "the loop is told to turn");
-    let _every = timer.call_every(SECOND, calls.noted(&timer));
+    let _every = every(&timer, SECOND, calls.noted(&timer));
     let turn = driver.turn();
     assert_eq!((turn.fired, turn.next), (1, Some(start + SECOND)));
     clock.jump(SECOND);
@@ -108,7 +110,7 @@ fn a_cancel_prevents_the_call_once_and_drops_the_function() {
     for cancel in [Callback::cancel, Callback::cancel_and_wait] {
         let dropped = Dropped { count: count.clone(), panics: false };
         let before = count.load(Ordering::SeqCst);
-        let callback = timer.call_after(SECOND, move || panic!("{dropped:?} is called"));
+        let callback = timer.sleep(SECOND).call(move || panic!("{dropped:?} is called"));
         assert!(format!("{callback:?}").contains("waiting"));
         assert!(cancel(&callback));
         assert_eq!(count.load(Ordering::SeqCst), before + 1);
@@ -122,9 +124,9 @@ fn a_cancel_prevents_the_call_once_and_drops_the_function() {
 fn a_drop_cancels_and_a_detached_callback_goes_on() {
     let (timer, clock) = virtual_timer();
     let (calls, start) = (Calls::default(), clock.now());
-    drop(timer.call_after(SECOND, calls.noted(&timer)));
-    timer.call_after(2 * SECOND, calls.noted(&timer)).detach();
-    timer.call_every(3 * SECOND, calls.noted(&timer)).detach();
+    drop(timer.sleep(SECOND).call(calls.noted(&timer)));
+    timer.sleep(2 * SECOND).call(calls.noted(&timer)).detach();
+    every(&timer, 3 * SECOND, calls.noted(&timer)).detach();
     clock.advance(6 * SECOND);
     assert_eq!(calls.since(start), [2, 3, 6]);
     assert_eq!((timer.stats().cancelled, clock.pending()), (1, 1));
@@ -139,7 +141,7 @@ fn what_never_comes_is_never_called_and_is_dropped_with_its_handle() {
         let before = count.load(Ordering::SeqCst);
         let dropped = Dropped { count: count.clone(), panics: false };
         let note = calls.noted(&timer);
-        let callback = timer.call_after(Duration::MAX, move || {
+        let callback = timer.sleep(Duration::MAX).call(move || {
             let _dropped = &dropped;
             note();
         });
@@ -147,7 +149,7 @@ fn what_never_comes_is_never_called_and_is_dropped_with_its_handle() {
         end(callback);
         assert_eq!(count.load(Ordering::SeqCst), before + 1);
     }
-    let every = timer.call_every(Duration::MAX, calls.noted(&timer));
+    let every = every(&timer, Duration::MAX, calls.noted(&timer));
     assert_eq!((clock.pending(), calls.count()), (0, 0));
     assert!(every.cancel());
 }
@@ -155,14 +157,14 @@ fn what_never_comes_is_never_called_and_is_dropped_with_its_handle() {
 #[test]
 #[should_panic(expected = "must not be zero")]
 fn a_period_of_zero_panics() {
-    let _ = virtual_timer().0.call_every(Duration::ZERO, || {});
+    let _ = every(&virtual_timer().0, Duration::ZERO, || {});
 }
 
 #[test]
 fn calls_do_not_drift_and_what_a_late_driver_missed_is_skipped() {
     let (timer, clock) = virtual_timer();
     let (calls, start) = (Calls::default(), clock.now());
-    let every = timer.call_every(10 * SECOND, calls.noted(&timer));
+    let every = every(&timer, 10 * SECOND, calls.noted(&timer));
     clock.advance(25 * SECOND);
     clock.jump(20 * SECOND);
     clock.advance(Duration::ZERO);
@@ -205,7 +207,7 @@ fn a_function_may_cancel_and_drop_its_own_callback() {
         let (timer, clock) = virtual_timer();
         let (calls, own) = (Calls::default(), Own::default());
         let (note, found) = (calls.noted(&timer), own.clone());
-        let callback = timer.call_every(SECOND, move || {
+        let callback = every(&timer, SECOND, move || {
             note();
             let own = taken(&found);
             assert!(format!("{own:?}").contains("called"));
@@ -223,12 +225,12 @@ fn a_function_may_cancel_and_drop_its_own_callback() {
 fn a_function_may_make_and_cancel_others() {
     let (timer, clock) = virtual_timer();
     let (calls, start) = (Calls::default(), clock.now());
-    let next_to_it = timer.call_after(2 * SECOND, calls.noted(&timer));
+    let next_to_it = timer.sleep(2 * SECOND).call(calls.noted(&timer));
     let (note, handle) = (calls.noted(&timer), timer.clone());
-    let _callback = timer.call_after(SECOND, move || {
+    let _callback = timer.sleep(SECOND).call(move || {
         assert!(next_to_it.cancel_and_wait());
-        handle.call_after(SECOND, note).detach();
-        handle.call_after(Duration::ZERO, || {}).detach();
+        handle.sleep(SECOND).call(note).detach();
+        handle.sleep(Duration::ZERO).call(|| {}).detach();
     });
     assert_eq!(clock.advance(5 * SECOND), 3);
     assert_eq!(calls.since(start), [2]);
@@ -240,7 +242,7 @@ fn a_function_may_drop_the_timer() {
     let timer = Timer::builder().build().expect("the options are valid");
     let (tell, told) = channel();
     let last = timer.clone();
-    let callback = timer.call_after(ms(1), move || {
+    let callback = timer.sleep(ms(1)).call(move || {
         drop(last);
         tell.send(()).expect("the test waits");
     });
@@ -255,8 +257,8 @@ fn a_panic_is_counted_and_ends_that_callback_alone() {
     let (calls, start) = (Calls::default(), clock.now());
     let count = Arc::new(AtomicUsize::new(0));
     let dropped = Dropped { count: count.clone(), panics: true };
-    let panics = timer.call_every(SECOND, move || panic!("a function that panics: {dropped:?}"));
-    let _other = timer.call_every(SECOND, calls.noted(&timer));
+    let panics = every(&timer, SECOND, move || panic!("a function that panics: {dropped:?}"));
+    let _other = every(&timer, SECOND, calls.noted(&timer));
     assert_eq!(clock.advance(3 * SECOND), 4);
     assert_eq!(calls.since(start), [1, 2, 3]);
     assert_eq!((timer.stats().waker_panics, count.load(Ordering::SeqCst)), (2, 1));
@@ -270,7 +272,7 @@ fn a_drop_that_panics_reaches_who_cancels_and_all_is_over() {
     let (timer, clock) = virtual_timer();
     let count = Arc::new(AtomicUsize::new(0));
     let dropped = Dropped { count: count.clone(), panics: true };
-    let callback = timer.call_after(SECOND, move || drop(dropped));
+    let callback = timer.sleep(SECOND).call(move || drop(dropped));
     std::panic::catch_unwind(|| callback.cancel()).expect_err("the drop panics");
     assert!(!callback.cancel_and_wait());
     assert_eq!((clock.pending(), count.load(Ordering::SeqCst)), (0, 1));
@@ -289,8 +291,8 @@ fn a_call_under_way_is_waited_for_if_that_is_asked_for() {
             released.recv().expect("the test lets it go on");
         };
         let callback = match repeats {
-            false => timer.call_after(ms(1), function),
-            true => timer.call_every(ms(1), function),
+            false => timer.sleep(ms(1)).call(function),
+            true => every(&timer, ms(1), function),
         };
         told.recv().expect("it is called");
         assert!(!callback.cancel(), "a call is under way");
@@ -318,12 +320,12 @@ fn a_function_that_blocks_delays_the_others_and_loses_none() {
     let timer = Timer::builder().build().expect("the options are valid");
     let ((tell, told), (release, released)) = (channel(), channel::<()>());
     let (first, second) = (tell.clone(), tell);
-    let _blocks = timer.call_after(ms(1), move || {
+    let _blocks = timer.sleep(ms(1)).call(move || {
         first.send(1).expect("the test waits");
         released.recv().expect("the test lets it go on");
     });
     assert_eq!(told.recv(), Ok(1));
-    let _other = timer.call_after(ms(1), move || second.send(2).expect("the test waits"));
+    let _other = timer.sleep(ms(1)).call(move || second.send(2).expect("the test waits"));
     assert!(told.recv_timeout(ms(20)).is_err(), "it comes after the one that blocks");
     release.send(()).expect("the function waits");
     assert_eq!(told.recv(), Ok(2));
@@ -335,7 +337,7 @@ fn it_is_never_early_on_the_systems_clock() {
     let callbacks = [0, 100, 2_000, 5_000].map(|micros| {
         let (tell, deadline) = (tell.clone(), Instant::now() + Duration::from_micros(micros));
         let report = move || tell.send((Instant::now(), deadline)).expect("the test waits");
-        tourbillon::call_at(deadline, report)
+        tourbillon::sleep_until(deadline).call(report)
     });
     for (at, deadline) in told.iter().take(callbacks.len()) {
         assert!(at >= deadline);
@@ -353,7 +355,7 @@ fn calls_and_cancels_from_many_threads_agree() {
                 for n in 0..500 {
                     let own = Arc::new(AtomicUsize::new(0));
                     let (calls, count) = (calls.clone(), own.clone());
-                    let callback = timer.call_after(Duration::from_micros(n % 50), move || {
+                    let callback = timer.sleep(Duration::from_micros(n % 50)).call(move || {
                         count.fetch_add(1, Ordering::Relaxed);
                         calls.fetch_add(1, Ordering::Relaxed);
                     });

@@ -6,7 +6,8 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use tourbillon::{Sleep, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
@@ -46,7 +47,7 @@ fn the_longest_call_is_kept_whatever_comes_after_it() {
         assert_eq!(timer.stats().longest_call, longest);
     }
     let slow = clock.clone();
-    let callback = timer.call_after(SECOND, move || slow.jump(ms(20)));
+    let callback = timer.sleep(SECOND).call(move || slow.jump(ms(20)));
     assert_eq!(clock.advance(SECOND), 1);
     assert_eq!(timer.stats().longest_call, ms(20));
     assert!(!callback.cancel());
@@ -119,7 +120,7 @@ fn a_call_that_does_not_return_shows_while_it_lasts() {
     let (say, heard) = channel();
     let (release, released) = channel::<()>();
     let stuck = clock.clone();
-    let callback = timer.call_after(SECOND, move || {
+    let callback = timer.sleep(SECOND).call(move || {
         stuck.jump(ms(5));
         say.send(()).expect("the test waits");
         released.recv().expect("the test lets it go on");
@@ -143,7 +144,7 @@ fn a_call_that_does_not_return_shows_while_it_lasts() {
 fn calls_are_measured_whatever_drives_the_timer() {
     let timer = Timer::builder().build().expect("the options are valid");
     let (tell, told) = channel();
-    let callback = timer.call_after(ms(1), move || {
+    let callback = timer.sleep(ms(1)).call(move || {
         thread::sleep(ms(2));
         tell.send(()).expect("the test waits");
     });
@@ -184,7 +185,7 @@ fn a_callback_that_waits_for_a_timer_of_its_own_driver_panics_and_harms_no_other
     let own = timer.clone();
     // The deadline comes meanwhile, and the poll that sees it is the one that panics.
     let (function, heard) = waiting(move || pollster::block_on(own.sleep(ms(1))));
-    let callback = timer.call_after(Duration::ZERO, function);
+    let callback = timer.sleep(Duration::ZERO).call(function);
     assert!(!returned(&heard));
     pollster::block_on(&mut sleep);
     pollster::block_on(timer.sleep(ms(1)));
@@ -214,7 +215,7 @@ fn a_waker_that_waits_for_a_timer_of_the_clock_or_the_loop_that_runs_it_panics()
             let forever = own.timeout(3600 * SECOND, std::future::pending::<()>());
             _ = pollster::block_on(forever);
         });
-        let callback = timer.call_after(Duration::ZERO, function);
+        let callback = timer.sleep(Duration::ZERO).call(function);
         let turning = thread::spawn(turn);
         assert!(!returned(&heard));
         turning.join().expect("the panic is caught");
@@ -234,7 +235,7 @@ fn a_callback_may_poll_sleeps_of_its_own_driver_take_long_and_wait_for_another_d
         pollster::block_on(other.sleep(5 * SECOND / 2));
         assert!(poll_with(&mut sleep, &Waker::from(Counter::new())).is_pending());
     });
-    let callback = timer.call_after(Duration::ZERO, function);
+    let callback = timer.sleep(Duration::ZERO).call(function);
     assert!(returned(&heard));
     callback.cancel_and_wait();
     assert_eq!(timer.stats().waker_panics, 0);

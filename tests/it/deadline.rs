@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tourbillon::{Deadline, FutureExt, Timer};
+use tourbillon::Timer;
+use tourbillon::deadline::Deadline;
+use tourbillon::queue::DelayQueue;
 
 use crate::support::*;
 
@@ -167,7 +169,7 @@ fn sleeps_and_timeouts_take_it() {
     assert_eq!(clock.now() - start, SECOND);
     let silence = || std::future::pending::<()>();
     assert!(clock.block_on(timer.timeout_at(deadline, silence())).is_err());
-    assert!(clock.block_on(silence().timeout_at_on(&timer, deadline)).is_err());
+    assert!(clock.block_on(timer.timeout_at(deadline, silence())).is_err());
     assert_eq!(clock.now() - start, 2 * SECOND);
 
     let mut never = timer.sleep_until(Deadline::NEVER);
@@ -175,6 +177,28 @@ fn sleeps_and_timeouts_take_it() {
     assert_eq!(clock.next_deadline(), None);
     clock.advance(Duration::MAX);
     assert!(poll(&mut never).is_pending());
+}
+
+#[test]
+fn resets_and_queues_take_it() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let silence = std::future::pending::<()>;
+    let mut never = timer.never();
+    never.reset(start + 5 * SECOND);
+    assert_eq!(never.deadline(), start + 5 * SECOND);
+    never.reset(Deadline::NEVER);
+    assert_eq!(never.remaining(), Duration::MAX);
+
+    let mut limited = Box::pin(timer.timeout(SECOND, silence()));
+    limited.as_mut().reset(Deadline::NEVER);
+    assert_eq!(limited.deadline(), never.deadline());
+
+    let mut queue = DelayQueue::with_timer(&timer);
+    let key = queue.insert_at("later", Deadline::from(start + 9 * SECOND));
+    assert_eq!(queue.deadline(&key), start + 9 * SECOND);
+    assert!(queue.try_reset_at(&key, Deadline::NEVER));
+    assert_eq!(queue.deadline(&key), never.deadline());
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use tourbillon::{Driver, Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
+use tourbillon::virtual_time::VirtualClock;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::future::poll_fn;
+use tourbillon::Timer;
+use tourbillon::queue::DelayQueue;
 use tourbillon::queue::Key;
-use tourbillon::{DelayQueue, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 

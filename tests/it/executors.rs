@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::{self, Either, FutureExt};
 use futures::{StreamExt, select_biased};
-use tourbillon::{Driver, Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures::Stream;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
-use tourbillon::{DelayQueue, Sleep, StreamExt as _, TimeoutQueue, Timer, VirtualClock};
+use tourbillon::queue::{DelayQueue, TimeoutQueue};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, StreamExt as _, Timer};
 
 use crate::support::{self, *};
 

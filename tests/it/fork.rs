@@ -154,7 +154,7 @@ fn child_moves_an_inherited_clock() {
     use std::sync::mpsc::channel;
     use std::time::SystemTime;
 
-    use tourbillon::VirtualClock;
+    use tourbillon::virtual_time::VirtualClock;
 
     fn into_2000(secs: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_800 + secs)
@@ -327,7 +327,7 @@ fn after_fork_the_child_has_callbacks_and_does_not_call_its_parents() {
 fn child_inherits_callbacks() {
     use std::sync::mpsc::channel;
 
-    use tourbillon::Callback;
+    use tourbillon::callback::Callback;
 
     /// What a child does with its parent's callbacks, and with one of its own.
     fn in_child(timer: &Timer, callbacks: [Callback; 2]) {
@@ -337,7 +337,7 @@ fn child_inherits_callbacks() {
         for timer in [timer.clone(), Timer::global()] {
             let (tell, told) = channel();
             let call = move || tell.send(()).expect("the child waits");
-            let _callback = timer.call_after(Duration::ZERO, call);
+            let _callback = timer.sleep(Duration::ZERO).call(call);
             told.recv().expect("it is called");
         }
     }
@@ -350,9 +350,10 @@ fn child_inherits_callbacks() {
             // one that a child of a second would call.
             let tell = tell.clone();
             let callbacks = [
-                timer
-                    .call_every(Duration::from_nanos(1), move || _ = tell.send(std::process::id())),
-                timer.call_after(ms(300), || panic!("called")),
+                every(&timer, Duration::from_nanos(1), move || {
+                    _ = tell.send(std::process::id());
+                }),
+                timer.sleep(ms(300)).call(|| panic!("called")),
             ];
             told.recv().expect("it is called");
             status_of_a_child(|| in_child(&timer, callbacks))

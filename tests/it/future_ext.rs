@@ -22,12 +22,12 @@ fn timeout_at_is_the_function_as_a_method() {
 }
 
 #[test]
-fn timeout_on_and_timeout_at_on_use_the_timer_that_they_are_given() {
+fn a_timer_limits_futures_by_its_own_clock() {
     let (timer, clock) = virtual_timer();
     let start = clock.now();
-    assert!(clock.block_on(pending::<()>().timeout_on(&timer, SECOND)).is_err());
-    assert!(clock.block_on(pending::<()>().timeout_at_on(&timer, start + 3 * SECOND)).is_err());
+    assert!(clock.block_on(timer.timeout(SECOND, pending::<()>())).is_err());
+    assert!(clock.block_on(timer.timeout_at(start + 3 * SECOND, pending::<()>())).is_err());
     assert_eq!(clock.now(), start + 3 * SECOND);
-    assert_eq!(clock.block_on(async { 7 }.timeout_on(&timer, Duration::ZERO)), Ok(7));
-    assert_eq!(clock.block_on(async { 7 }.timeout_at_on(&timer, start)), Ok(7));
+    assert_eq!(clock.block_on(timer.timeout(Duration::ZERO, async { 7 })), Ok(7));
+    assert_eq!(clock.block_on(timer.timeout_at(start, async { 7 })), Ok(7));
 }

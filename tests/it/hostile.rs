@@ -15,7 +15,8 @@ use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tourbillon::{Sleep, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 use foreign::{Planned, World};

@@ -6,7 +6,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures::Stream;
-use tourbillon::{Interval, MissedTickBehavior, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Interval, MissedTickBehavior, Timer};
 
 use crate::support::*;
 
@@ -159,17 +160,20 @@ const FINE: Duration = Duration::from_nanos(4_999);
 fn wake_ups(period: Duration, changed: impl Fn(Interval) -> Interval) -> usize {
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     let first = timer.now() + 60 * SECOND;
-    let mut wake_up_at = |start| {
-        let mut interval = changed(timer.interval_at(start, period));
-        assert!(tick(&mut interval).is_pending());
-        let instant = driver.next_deadline().expect("it is armed");
-        assert!(start <= instant && instant < start + ms(1));
-        drop(interval);
-        driver.turn();
-        instant
-    };
-    let starts = (0..100).map(|n| first + Duration::from_micros(n));
-    starts.map(&mut wake_up_at).collect::<BTreeSet<_>>().len()
+    let mut intervals = Vec::new();
+    // From the last on, so that each is the earliest when it is armed.
+    let starts = (0..100).rev().map(|n| first + Duration::from_micros(n));
+    let instants: BTreeSet<_> = starts
+        .map(|start| {
+            let mut interval = changed(timer.interval_at(start, period));
+            assert!(tick(&mut interval).is_pending());
+            intervals.push(interval);
+            let instant = driver.turn().next.expect("it is armed");
+            assert!(start <= instant && instant < start + ms(1));
+            instant
+        })
+        .collect();
+    instants.len()
 }
 
 fn with_period(mut interval: Interval, period: Duration) -> Interval {
@@ -207,11 +211,11 @@ fn ticks_are_exact_where_a_burst_would_lose_some_or_was_not_asked_for() {
 
 #[test]
 fn callbacks_and_virtual_clocks_get_each_tick_however_fine() {
-    let (timer, driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     for n in (1..=100).rev() {
         let start = timer.now() + n * SECOND;
         let _callback = timer.interval_at(start, FINE).call(|| {});
-        assert_eq!(driver.next_deadline(), Some(start));
+        assert_eq!(driver.turn().next, Some(start));
     }
     let (timer, clock) = virtual_timer();
     let mut interval = timer.interval_at(clock.now() + FINE, FINE);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tourbillon::{Histogram, Sleep, Timer, VirtualClock};
+use tourbillon::stats::Histogram;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 

@@ -9,8 +9,9 @@ use metrics_0_24::{
     Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     with_local_recorder,
 };
+use tourbillon::Timer;
 use tourbillon::metrics_0_24::{describe, publish};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 

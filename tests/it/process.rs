@@ -108,7 +108,7 @@ fn defaults_are_the_process_wide_timer_and_options_of_another() {
     let armed = Timer::global().stats().armed;
     assert!(poll(&mut sleep).is_pending());
     assert!(Timer::global().stats().armed > armed);
-    let own = tourbillon::Builder::default().build().expect("the options are valid");
+    let own = tourbillon::timer::Builder::default().build().expect("the options are valid");
     assert_eq!((own.stats().armed, own.stats().shards), (0, Timer::default().stats().shards));
 }
 

@@ -9,8 +9,10 @@ use futures::Stream;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use tourbillon::Timer;
+use tourbillon::queue::{DelayQueue, TimeoutQueue};
 use tourbillon::queue::{Expired, Key};
-use tourbillon::{DelayQueue, TimeoutQueue, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 

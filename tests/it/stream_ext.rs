@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::stream::{self, FusedStream, Stream, StreamExt as _};
-use tourbillon::{MissedTickBehavior, StreamExt as _, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{MissedTickBehavior, StreamExt as _, Timer};
 
 use crate::support::*;
 

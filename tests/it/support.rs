@@ -13,7 +13,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use futures::Stream;
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::callback::Callback;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{MissedTickBehavior, Timer};
 
 pub(crate) const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -29,6 +31,18 @@ pub(crate) fn virtual_timer() -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();
     let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
     (timer, clock)
+}
+
+/// Calls `function` every `period`, for the first time one period from now; skips missed calls.
+pub(crate) fn every(
+    timer: &Timer,
+    period: Duration,
+    function: impl FnMut() + Send + 'static,
+) -> Callback {
+    let mut interval = timer.interval(period);
+    interval.reset();
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    interval.call(function)
 }
 
 /// A waker that counts how often it is woken.

@@ -11,7 +11,9 @@ use std::process::Command;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
-use tourbillon::{ClockKind, Driver, Sleep, Timer};
+use tourbillon::driver::Driver;
+use tourbillon::timer::ClockKind;
+use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 

@@ -8,7 +8,8 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use tourbillon::{TimeoutQueue, VirtualClock};
+use tourbillon::queue::TimeoutQueue;
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tourbillon::{DelayQueue, Sleep, Timer, Tolerance, VirtualClock};
+use tourbillon::queue::DelayQueue;
+use tourbillon::timer::Tolerance;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
@@ -241,7 +244,7 @@ fn timeouts_queues_callbacks_and_wall_sleeps_have_their_timers_tolerance() {
     expect(delay);
     clock.advance(delay);
     assert!(matches!(poll_next(&mut queue, Waker::noop()), Poll::Ready(Some(_))));
-    let callback = timer.call_after(ms(100), || ());
+    let callback = timer.sleep(ms(100)).call(|| ());
     expect(SECOND);
     drop(callback);
     let mut sleep = timer.sleep_until_wall(timer.wall_now() + ms(100));
@@ -317,13 +320,13 @@ fn all_that_sleeps_has_a_share() {
         expect(2 * SECOND);
     }
     {
-        let callback = timer.call_after(ms(700), || ());
+        let callback = timer.sleep(ms(700)).call(|| ());
         expect(SECOND);
         drop(callback);
-        let callback = timer.call_at(start + ms(1_400), || ());
+        let callback = timer.sleep_until(start + ms(1_400)).call(|| ());
         expect(2 * SECOND);
         drop(callback);
-        let callback = timer.call_every(ms(700), || ());
+        let callback = every(&timer, ms(700), || ());
         expect(SECOND);
         drop(callback);
     }

@@ -8,7 +8,8 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use tourbillon::{Sleep, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Sleep, Timer};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{self, Interest, Subscriber};

@@ -6,7 +6,10 @@ use std::task::Waker;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::FusedFuture;
-use tourbillon::{ClockKind, Timer, VirtualClock, WallSleep};
+use tourbillon::Timer;
+use tourbillon::timer::ClockKind;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::wall::WallSleep;
 
 use crate::support::*;
 
@@ -343,7 +346,7 @@ fn two_walls_know_nothing_of_each_other() {
 fn the_real_one_is_never_early() {
     for micros in [0, 1, 50, 3000] {
         let target = SystemTime::now() + Duration::from_micros(micros);
-        pollster::block_on(tourbillon::sleep_until_wall(target));
+        pollster::block_on(tourbillon::wall::sleep_until_wall(target));
         assert!(SystemTime::now() >= target);
     }
 }
@@ -498,7 +501,7 @@ mod shifted {
     fn child_steps_the_wall() {
         let shim = Shim::loaded();
         let (start, wall) = (Instant::now(), SystemTime::now());
-        let mut sleep = tourbillon::sleep_until_wall(wall + 2 * DAY);
+        let mut sleep = tourbillon::wall::sleep_until_wall(wall + 2 * DAY);
         let (waker, told) = telling();
         for step in [86_400, -3 * 86_400, 60] {
             assert!(poll_with(&mut sleep, &waker).is_pending());
@@ -508,7 +511,7 @@ mod shifted {
         assert!(poll_with(&mut sleep, &waker).is_pending());
         // 4 days are left. A sleep with nobody to poll it meanwhile, and one that is awaited.
         let other = std::thread::spawn(move || {
-            pollster::block_on(tourbillon::sleep_until_wall(wall + 2 * DAY));
+            pollster::block_on(tourbillon::wall::sleep_until_wall(wall + 2 * DAY));
         });
         shim.step(4 * 86_400);
         told.recv().expect("it is woken");
@@ -531,7 +534,7 @@ mod shifted {
         let (waker, told) = telling();
         let mut by_clock = timer.sleep(8 * HOUR);
         assert!(poll_with(&mut by_clock, &waker).is_pending());
-        let mut by_wall = tourbillon::sleep_until_wall(SystemTime::now() + 8 * HOUR);
+        let mut by_wall = tourbillon::wall::sleep_until_wall(SystemTime::now() + 8 * HOUR);
         assert!(poll_with(&mut by_wall, &waker).is_pending());
         let mut monotonic = tourbillon::sleep(8 * HOUR);
         assert!(poll_with(&mut monotonic, &waker).is_pending());
@@ -721,8 +724,8 @@ mod shifted {
         }
 
         let shim = Shim::loaded();
-        let mut parents = tourbillon::sleep_until_wall(SystemTime::now() + DAY);
-        let mut inherited = tourbillon::sleep_until_wall(SystemTime::now() + DAY);
+        let mut parents = tourbillon::wall::sleep_until_wall(SystemTime::now() + DAY);
+        let mut inherited = tourbillon::wall::sleep_until_wall(SystemTime::now() + DAY);
         let (waker, told) = telling();
         assert!(poll_with(&mut parents, &waker).is_pending() && poll(&mut inherited).is_pending());
         // SAFETY: the child calls what a child of a process with threads may call by the C
@@ -790,7 +793,7 @@ fn a_faked_clock_steps_without_a_notice() {
     let file = std::env::var_os("FAKETIME_TIMESTAMP_FILE").expect("this is run under libfaketime");
     let (start, wall) = (std::time::Instant::now(), SystemTime::now());
     let (waker, told) = telling();
-    let mut sleep = tourbillon::sleep_until_wall(wall + 2 * HOUR);
+    let mut sleep = tourbillon::wall::sleep_until_wall(wall + 2 * HOUR);
     assert!(poll_with(&mut sleep, &waker).is_pending());
     std::fs::write(file, "+7200").expect("the file can be written");
     told.recv().expect("it is woken");
@@ -822,7 +825,7 @@ fn guest_sets_its_clock() {
 
     let (waker, told) = telling();
     let start = Instant::now();
-    let mut sleep = tourbillon::sleep_until_wall(SystemTime::now() + 30 * DAY);
+    let mut sleep = tourbillon::wall::sleep_until_wall(SystemTime::now() + 30 * DAY);
     for (back, step) in [(false, DAY), (true, 3 * DAY), (false, HOUR), (true, MINUTE)] {
         assert!(poll_with(&mut sleep, &waker).is_pending());
         let now = SystemTime::now();

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 
-use tourbillon::{DelayQueue, TimeoutQueue};
+use tourbillon::queue::{DelayQueue, TimeoutQueue};
 
 use crate::support::*;
 

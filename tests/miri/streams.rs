@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::pin::Pin;
 
 use futures_core::Stream;
-use tourbillon::{StreamExt, VirtualClock};
+use tourbillon::StreamExt;
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,7 +6,8 @@ use std::task::Waker;
 use std::thread;
 use std::time::Instant;
 
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 

@@ -10,8 +10,9 @@ use super::super::harness::{Signal, at, block_on, callback, poll, poll_with};
 use super::check;
 use crate::sleep::Sleep;
 use crate::sync::set_thread_index;
+use crate::timer::Builder;
 use crate::timer::Timer;
-use crate::{Builder, VirtualClock};
+use crate::virtual_time::VirtualClock;
 
 pub(super) fn virtual_timer(shards: usize) -> (Timer, VirtualClock) {
     let clock = VirtualClock::new();

@@ -8,10 +8,12 @@ use loom::thread;
 
 use super::super::harness::{Harness, Signal, at};
 use super::{check, clock};
+use crate::MissedTickBehavior;
 use crate::callback::Callback;
 use crate::sync::StdArc;
+use crate::timer::Builder;
 use crate::timer::Timer;
-use crate::{Builder, VirtualClock};
+use crate::virtual_time::VirtualClock;
 
 /// How often a function was called, and a reference of loom's that the function holds: loom sees a
 /// function that is not dropped, and one that is used by two threads without order.
@@ -44,7 +46,15 @@ impl Calls {
 
 /// A callback at that time, whatever the clock shows by now.
 fn call_at(timer: &Timer, nanos: u64, function: impl FnOnce() + Send + 'static) -> Callback {
-    timer.call_at(timer.engine().clock().instant(at(nanos)), function)
+    timer.sleep_until(timer.engine().clock().instant(at(nanos))).call(function)
+}
+
+/// Calls `function` every `nanos`, for the first time that much from now; skips missed calls.
+fn every(timer: &Timer, nanos: u64, function: impl FnMut() + Send + 'static) -> Callback {
+    let mut interval = timer.interval(Duration::from_nanos(nanos));
+    interval.reset();
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    interval.call(function)
 }
 
 /// Oracle: either the function is called, or the cancel says that it was in time; and it is dropped
@@ -101,7 +111,7 @@ fn two_cancels_race_call() {
 fn cancel_races_a_call_that_repeats() {
     check(|| {
         let (harness, calls) = (Harness::new(1), Calls::new());
-        let callback = harness.timer.call_every(Duration::from_nanos(5), calls.counted());
+        let callback = every(&harness.timer, 5, calls.counted());
         let clock = clock(&harness, [5, 10]);
         callback.cancel_and_wait();
         let count = calls.count();

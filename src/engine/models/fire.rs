@@ -176,7 +176,7 @@ fn a_turn_in_parts_races_drop_and_arm() {
         let comes = Signal::new();
         let called = Arc::clone(&comes);
         let deadline = harness.timer.engine().clock().instant(at(5));
-        let _callback = harness.timer.call_at(deadline, move || called.raise());
+        let _callback = harness.timer.sleep_until(deadline).call(move || called.raise());
         comes.wait();
         clock.join().unwrap();
         for (mut sleep, signal) in [first, second, last] {

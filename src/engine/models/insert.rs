@@ -8,8 +8,8 @@ use loom::thread;
 
 use super::super::harness::{Harness, Signal, at, block_on, poll};
 use super::{check, clock, sleeper};
-use crate::Tolerance;
 use crate::sync::set_thread_index;
+use crate::timer::Tolerance;
 
 /// The driver parks for a far timer, or is about to. Oracle: deadlock; never early.
 #[test]

@@ -15,8 +15,9 @@ use crate::driver::{Budget, Driver};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, set_thread_index, times_given_way};
+use crate::timer::Builder;
 use crate::timer::{Timer, by_hand};
-use crate::{Builder, VirtualClock};
+use crate::virtual_time::VirtualClock;
 
 /// A timer turned by a loop of the user's own.
 struct Loop {

@@ -139,7 +139,8 @@ impl<S, A> TimeoutOrElse<S, A> {
     /// use std::time::Duration;
     ///
     /// use tourbillon::tower_service_0_3::TimeoutOrElse;
-    /// use tourbillon::{Timer, VirtualClock};
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let timer = Timer::builder().virtual_clock(&VirtualClock::new()).build()?;
     /// let limit = Duration::from_secs(5);

@@ -7,8 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use futures::stream::FusedStream;
 use futures::{FutureExt, StreamExt};
+use tourbillon::Timer;
 use tourbillon::cron::{Missed, Schedule, Tick, Ticks};
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 use super::{cron, shown, utc};
 use crate::support::{Counter, SECOND, WALL_GRAIN, poll_next, virtual_timer};

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicI32;
 use std::sync::mpsc::{Sender, channel};
 
-use tourbillon::Budget;
+use tourbillon::driver::Budget;
 
 use super::*;
 
@@ -34,16 +34,16 @@ fn child_forks_on_a_driver_thread() {
     let (tell, told) = channel();
     let status = || status_of(told.recv().expect("it is called"));
 
-    let callback = timer.call_every(ms(1), forking(tell.clone(), || {}));
+    let callback = every(&timer, ms(1), forking(tell.clone(), || {}));
     assert_eq!(status(), 0);
     assert!(callback.cancel(), "it goes on in the parent");
-    let callback = timer.call_after(ms(1), forking(tell.clone(), || panic!("in the child")));
+    let callback = timer.sleep(ms(1)).call(forking(tell.clone(), || panic!("in the child")));
     assert_eq!(status(), PANICKED);
     drop(callback);
 
     // What is due beside it is the parent's.
     let deadline = timer.now() + ms(5);
-    let callback = timer.call_at(deadline, {
+    let callback = timer.sleep_until(deadline).call({
         let mut function = forking(tell.clone(), || {});
         move || function()
     });
@@ -75,7 +75,7 @@ fn child_forks_within_a_turn() {
         let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
         let forked = Arc::new(AtomicI32::new(-1));
         let number = Arc::clone(&forked);
-        let callback = timer.call_every(Duration::from_nanos(1), move || {
+        let callback = every(&timer, Duration::from_nanos(1), move || {
             if number.load(Ordering::Relaxed) < 0 {
                 number.store(fork(), Ordering::Relaxed);
             }
@@ -129,13 +129,13 @@ fn child_forks_within_a_move() {
     let (of_child, told) = (Arc::clone(&is_child), Arc::new(Mutex::new(None)));
     let (own, seen) = (timer.clone(), Arc::clone(&told));
     let (number, forked) = channel();
-    let callback = timer.call_after(SECOND, move || {
+    let callback = timer.sleep(SECOND).call(move || {
         let child = fork();
         number.send(child).expect("the test waits");
         if child == 0 {
             of_child.store(true, Ordering::Relaxed);
             let (timer, seen) = (own.clone(), Arc::clone(&seen));
-            own.call_after(SECOND, move || *seen.lock().unwrap() = Some(timer.now())).detach();
+            own.sleep(SECOND).call(move || *seen.lock().unwrap() = Some(timer.now())).detach();
         }
     });
     let counter = Counter::new();

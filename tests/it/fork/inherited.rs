@@ -2,12 +2,12 @@
 
 use std::sync::mpsc::channel;
 
-use tourbillon::VirtualClock;
+use tourbillon::virtual_time::VirtualClock;
 
 use super::*;
 
 /// A timer with a thread, which runs by now.
-fn started(builder: tourbillon::Builder) -> Timer {
+fn started(builder: tourbillon::timer::Builder) -> Timer {
     let timer = builder.build().expect("the options are valid");
     timer.start().expect("a thread can be started");
     eventually("the driver parks", || is_parked(&timer));
@@ -57,7 +57,7 @@ fn child_cancels_what_its_parent_calls() {
     let timer = started(Timer::builder());
     let (blocking, blocked) = channel();
     let (release, released) = channel::<()>();
-    let callback = timer.call_every(ms(1), move || {
+    let callback = every(&timer, ms(1), move || {
         blocking.send(()).expect("the test waits");
         released.recv().expect("the test lets it go on");
     });
@@ -81,7 +81,7 @@ fn a_child_has_the_tolerance_that_its_parents_timer_has() {
 #[ignore = "run by the test above, in a process of its own"]
 fn child_is_tolerant() {
     let fixed = Timer::builder().tolerance(SECOND).build().expect("the options are valid");
-    let share = tourbillon::Tolerance::percent_of_delay(10, SECOND);
+    let share = tourbillon::timer::Tolerance::percent_of_delay(10, SECOND);
     let share = Timer::builder().tolerance(share).build().expect("the options are valid");
     let status = status_of_a_child(|| {
         assert_eq!(fixed.sleep(ms(10)).tolerance(), SECOND);

@@ -19,10 +19,12 @@ use std::time::{Instant, SystemTime};
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
-use tourbillon::{
-    Callback, DelayQueue, Driver, Hold, Interval, Sleep, StreamExt as _, TimeoutQueue, Tracked,
-    VirtualClock, WallSleep,
-};
+use tourbillon::callback::Callback;
+use tourbillon::driver::Driver;
+use tourbillon::queue::{DelayQueue, TimeoutQueue};
+use tourbillon::virtual_time::{Hold, Tracked, VirtualClock};
+use tourbillon::wall::WallSleep;
+use tourbillon::{Interval, Sleep, StreamExt as _};
 
 use super::*;
 
@@ -168,7 +170,7 @@ fn first_uses(crew: &Crew, random: &mut Random) {
         match (kind, own, &given) {
             (0, ..) => drop(tourbillon::sleep(HOUR)),
             (1, own, _) => drop(Timer::set_global(own.expect("it was made"))),
-            (2, ..) => drop(tourbillon::sleep_until_wall(SystemTime::now() + HOUR)),
+            (2, ..) => drop(tourbillon::wall::sleep_until_wall(SystemTime::now() + HOUR)),
             (3, ..) => drop(Timer::builder().build()),
             (_, _, Some(clock)) => drop(Timer::builder().virtual_clock(clock).build()),
             (_, _, None) => drop(VirtualClock::new().hold()),
@@ -230,7 +232,7 @@ impl Parent {
         for timer in [&own, &Timer::global()] {
             timer.start().expect("a thread can be started");
         }
-        pollster::block_on(tourbillon::sleep_until_wall(SystemTime::now() + ms(1)));
+        pollster::block_on(tourbillon::wall::sleep_until_wall(SystemTime::now() + ms(1)));
         all_others_wait();
         let shared = Shared { own, by_hand, by_clock, clock, tracked: waker };
         Self { shared: Arc::new(shared), driver, tracked, done }
@@ -265,14 +267,14 @@ impl Shared {
             7 => drop(self.clock.hold()),
             8 => self.tracked.wake_by_ref(),
             9 => {
-                let callback = timer.call_after(random.micros_below(200), || {});
+                let callback = timer.sleep(random.micros_below(200)).call(|| {});
                 random.linger(200);
                 if random.below(2) == 0 {
                     callback.cancel_and_wait();
                 }
             }
             10 => {
-                let callback = timer.call_every(Duration::from_micros(20), || {});
+                let callback = every(&timer, Duration::from_micros(20), || {});
                 random.linger(200);
                 drop(format!("{callback:?}"));
             }
@@ -314,7 +316,7 @@ impl Inherited {
         let mut sleeps: Vec<_> =
             [own, by_hand, by_clock, &Timer::global()].map(|timer| timer.sleep(HOUR)).into();
         let (mut past, mut interval) = (own.sleep(ms(1)), own.interval(ms(1)));
-        let mut wall = tourbillon::sleep_until_wall(SystemTime::now() + ms(1));
+        let mut wall = tourbillon::wall::sleep_until_wall(SystemTime::now() + ms(1));
         let mut by_virtual_wall = by_clock.sleep_until_wall(clock.wall_now() + HOUR);
         let (mut queue, mut timeout_queue) =
             (DelayQueue::with_timer(own), TimeoutQueue::with_timer(ms(2), &Timer::global()));
@@ -344,10 +346,10 @@ impl Inherited {
             }
         };
         let callbacks = vec![
-            own.call_every(Duration::from_micros(20), count(&calls)),
-            tourbillon::call_after(ms(1), count(&calls)),
-            by_hand.call_after(ms(1), count(&calls)),
-            by_clock.call_every(SECOND, count(&calls)),
+            every(own, Duration::from_micros(20), count(&calls)),
+            tourbillon::sleep(ms(1)).call(count(&calls)),
+            by_hand.sleep(ms(1)).call(count(&calls)),
+            every(by_clock, SECOND, count(&calls)),
         ];
         for sleep in sleeps.iter_mut().chain([&mut past]) {
             let _ = poll(sleep);
@@ -447,9 +449,9 @@ fn in_real_time(timer: &Timer) {
     assert!(pollster::block_on(timer.timeout(ms(1), std::future::pending::<()>())).is_err());
     let (tell, told) = channel();
     let again = tell.clone();
-    let once = timer.call_after(Duration::ZERO, move || tell.send(()).expect("the child waits"));
+    let once = timer.sleep(Duration::ZERO).call(move || tell.send(()).expect("the child waits"));
     told.recv().expect("it is called");
-    let every = timer.call_every(Duration::from_micros(50), move || again.send(()).unwrap_or(()));
+    let every = every(timer, Duration::from_micros(50), move || again.send(()).unwrap_or(()));
     assert!(told.iter().take(3).count() == 3 && !once.cancel());
     every.cancel_and_wait();
     let target = timer.wall_now() + ms(1);
@@ -479,7 +481,7 @@ fn in_virtual_time(timer: &Timer, clock: &VirtualClock) {
     clock.suspend(7 * SECOND);
     assert!(poll(&mut by_wall).is_ready());
     let (calls, count) = (Arc::new(AtomicUsize::new(0)), 3);
-    let callback = timer.call_every(SECOND, {
+    let callback = every(timer, SECOND, {
         let calls = Arc::clone(&calls);
         move || _ = calls.fetch_add(1, Ordering::Relaxed)
     });

@@ -13,7 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use futures::Stream;
-use tourbillon::{Driver, Timer, VirtualClock};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
+use tourbillon::virtual_time::VirtualClock;
 
 use super::subjects::{self, Subject};
 use crate::support::*;

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use futures::Stream;
 use tourbillon::queue::Key;
-use tourbillon::{
-    DelayQueue, FutureExt, Interval, MissedTickBehavior, Sleep, StreamExt, TimeoutQueue, WallSleep,
-    compat,
-};
+use tourbillon::queue::{DelayQueue, TimeoutQueue};
+use tourbillon::wall::WallSleep;
+use tourbillon::{FutureExt, Interval, MissedTickBehavior, Sleep, StreamExt, compat};
 
 #[cfg(feature = "cron")]
 use super::foreign::Calendar;

@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
-use tourbillon::{Elapsed, Sleep, Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Elapsed, Sleep, Timer};
 use tower_layer_0_3::Layer;
 use tower_service_0_3::Service;
 

@@ -113,7 +113,9 @@ pub const CRATES: &[Crate] = &[
             "timeout",
             "sleep",
             "handle",
+            "virtual_time",
             "driver",
+            "stats",
             "engine",
             "wheel",
             "clock",
@@ -216,7 +218,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillon-durable",
-        folder: "durable/src/",
+        folder: "crates/durable/src/",
         roots: &["lib.rs"],
         layers: &[
             "lib",
@@ -235,7 +237,7 @@ pub const CRATES: &[Crate] = &[
             "id",
             "time",
         ],
-        drawn_in: Some("durable/ARCHITECTURE.md"),
+        drawn_in: Some("crates/durable/ARCHITECTURE.md"),
         upward: &[],
         clauses: 20,
         reserved: &[Reserved {
@@ -247,7 +249,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillond",
-        folder: "durable/server/src/",
+        folder: "crates/tourbillond/src/",
         roots: &["lib.rs", "main.rs", "bin/tourbillonctl.rs"],
         layers: &[],
         drawn_in: None,
@@ -258,7 +260,7 @@ pub const CRATES: &[Crate] = &[
     },
     Crate {
         name: "tourbillon-durable-harness",
-        folder: "durable/harness/src/",
+        folder: "crates/durable-harness/src/",
         roots: &["lib.rs", "main.rs"],
         layers: &[],
         drawn_in: None,

@@ -7,13 +7,14 @@ use super::{Breach, breach};
 use crate::tree::Tree;
 
 /// Documents whose names of two capitals are all of code here.
-const OF_CODE: [&str; 4] = ["HAZARDS.md", "PROOF.md", "ARCHITECTURE.md", "src/driver/PROTOCOL.md"];
+const OF_CODE: [&str; 4] =
+    ["docs/HAZARDS.md", "docs/PROOF.md", "ARCHITECTURE.md", "src/driver/PROTOCOL.md"];
 
 /// Figures that a program writes.
 const GENERATED: &str = "benches/RESULTS.md";
 
 /// Documents that name files and functions of other projects.
-const OF_OTHERS: [&str; 2] = ["PLATFORMS.md", "src/migration.md"];
+const OF_OTHERS: [&str; 2] = ["docs/PLATFORMS.md", "src/migration.md"];
 
 /// Checks all documents, and the sentences of all comments.
 pub fn check(
@@ -56,9 +57,14 @@ pub fn faults(tree: &Tree, breaches: &mut Vec<Breach>) {
     let names = names.map(|name| name.split(':').next()).collect::<BTreeSet<_>>().len();
     let argued = list.lines().filter(|line| line.starts_with("= ")).count();
     let said = format!("Of the {names}, no test of behaviour can fail {argued}.");
-    let proof = tree.get("PROOF.md").unwrap_or_default();
+    let proof = tree.get("docs/PROOF.md").unwrap_or_default();
     if !proof.split_whitespace().collect::<Vec<_>>().join(" ").contains(&said) {
-        breaches.push(breach("PROOF.md counts other faults than there are", "PROOF.md", 1, &said));
+        breaches.push(breach(
+            "PROOF.md counts other faults than there are",
+            "docs/PROOF.md",
+            1,
+            &said,
+        ));
     }
 }
 

@@ -102,7 +102,7 @@ fn what_only_some_files_may_name_is_found_elsewhere() {
     garden.plant(rule, "src/sleep.rs", "use std::fmt;");
     let rule = "tracing is named in trace.rs alone";
     garden.plant(rule, "src/sleep.rs", "fn f() { tracing::info!(\"x\"); }");
-    garden.plant(rule, "durable/src/plan.rs", "fn f() { tracing::info!(\"x\"); }");
+    garden.plant(rule, "crates/durable/src/plan.rs", "fn f() { tracing::info!(\"x\"); }");
     for text in ["use {tracing::{info}};", "use tracing as t;", "use {tracing as t};"] {
         garden.plant(rule, "src/sleep.rs", text);
     }
@@ -136,9 +136,11 @@ fn unsafe_code_is_found_in_every_crate() {
     garden.plant(rule, "src/wall.rs", "unsafe fn f() {}");
     garden.plant(rule, "src/wall.rs", "unsafe impl Send for X {}");
     garden.plant(rule, "src/wall.rs", "fn f() { x!(unsafe { g() }) }");
-    for file in
-        ["durable/src/plan.rs", "durable/server/src/quota.rs", "durable/harness/src/load.rs"]
-    {
+    for file in [
+        "crates/durable/src/plan.rs",
+        "crates/tourbillond/src/quota.rs",
+        "crates/durable-harness/src/load.rs",
+    ] {
         garden.plant(rule, file, "fn f() { unsafe { g() } }");
     }
     garden.harvest();
@@ -167,15 +169,15 @@ fn an_import_that_points_up_is_found_in_every_form() {
         garden.plant("imports from the root, which hide the layer", "src/tick.rs", text);
     }
     for (file, text) in [
-        ("durable/src/time.rs", "use crate::engine::Engine;"),
-        ("durable/src/plan.rs", "use crate::{id, node::{Fire}};"),
-        ("durable/src/store/memory/tables.rs", "fn f() { crate::plan::plan(); }"),
-        ("durable/src/node/claimer.rs", "use super::super::client::Client;"),
+        ("crates/durable/src/time.rs", "use crate::engine::Engine;"),
+        ("crates/durable/src/plan.rs", "use crate::{id, node::{Fire}};"),
+        ("crates/durable/src/store/memory/tables.rs", "fn f() { crate::plan::plan(); }"),
+        ("crates/durable/src/node/claimer.rs", "use super::super::client::Client;"),
     ] {
         garden.plant("imports that point up", file, text);
     }
     let rule = "imports from the root, which hide the layer";
-    garden.plant(rule, "durable/src/node/fire.rs", "use crate::{Client, id};");
+    garden.plant(rule, "crates/durable/src/node/fire.rs", "use crate::{Client, id};");
     garden.harvest();
 }
 
@@ -183,9 +185,9 @@ fn an_import_that_points_up_is_found_in_every_form() {
 fn a_drawing_of_other_layers_is_found() {
     for (file, drawn, other) in [
         ("ARCHITECTURE.md", "-> timer -> wall", "-> wall -> timer"),
-        ("durable/ARCHITECTURE.md", "-> client -> node", "-> node -> client"),
-        ("durable/ARCHITECTURE.md", "-> client -> node", "-> node"),
-        ("durable/ARCHITECTURE.md", "-> client -> node", "-> client -> nowhere -> node"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> node -> client"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> node"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> client -> nowhere -> node"),
     ] {
         let mut garden = Garden::new();
         let text = garden.tree.get(file).unwrap();
@@ -214,9 +216,9 @@ fn an_ordering_without_its_reason_is_found_in_every_crate() {
     let text = "fn f() { X.load(Ordering::Relaxed); }";
     for file in [
         "src/wall.rs",
-        "durable/src/plan.rs",
-        "durable/server/src/quota.rs",
-        "durable/harness/src/load.rs",
+        "crates/durable/src/plan.rs",
+        "crates/tourbillond/src/quota.rs",
+        "crates/durable-harness/src/load.rs",
     ] {
         garden.plant("an ordering without its reason", file, text);
         garden.plant("an ordering without its reason", file, "use planted::Ordering::*;");
@@ -237,14 +239,14 @@ fn a_name_of_what_is_not_there_is_found() {
     garden.plant(rule, "src/wall.rs", "/// Loom `no_such_model`.\nstruct X;");
     garden.plant(rule, "src/wall.rs", "/// Shown by loom\n/// `no_such_model`.\nstruct X;");
     let rule = "documents name what is not there";
-    for file in ["HAZARDS.md", "src/driver/PROTOCOL.md", "durable/ARCHITECTURE.md"] {
+    for file in ["docs/HAZARDS.md", "src/driver/PROTOCOL.md", "crates/durable/ARCHITECTURE.md"] {
         garden.plant(rule, file, "By `a_test_that_nobody_wrote_at_all`.");
     }
-    garden.plant(rule, "PROOF.md", "By `CanaryThatNobodySeeded`.");
+    garden.plant(rule, "docs/PROOF.md", "By `CanaryThatNobodySeeded`.");
     let rule = "documents name a file that is not there";
     garden.plant(rule, "ARCHITECTURE.md", "See `src/none.rs`.");
     garden.plant(rule, "CONTRIBUTING.md", "See `ci/none.sh`.");
-    garden.plant(rule, "durable/README.md", "See `store/none.rs`.");
+    garden.plant(rule, "crates/durable/README.md", "See `store/none.rs`.");
     garden.harvest();
 }
 
@@ -258,7 +260,7 @@ fn a_sentence_that_stands_twice_is_found() {
     let text =
         "// It is said here\n// and more. It is\n// said here; and less.\n// It is said here.";
     garden.plant(rule, "src/wall.rs", text);
-    garden.plant(rule, "durable/server/src/quota.rs", text);
+    garden.plant(rule, "crates/tourbillond/src/quota.rs", text);
     garden.harvest();
 }
 
@@ -267,7 +269,7 @@ fn a_paragraph_that_opens_with_a_clause_is_counted() {
     let text =
         "/// What it is.\nstruct X;\n/// Which.\nstruct Y;\n/// Of those\n/// who.\nstruct Z;\n";
     let mut garden = Garden::new();
-    let files = ["src/wall.rs", "durable/src/plan.rs", "durable/server/src/quota.rs"];
+    let files = ["src/wall.rs", "crates/durable/src/plan.rs", "crates/tourbillond/src/quota.rs"];
     for file in files {
         garden.plant(None, file, &text.repeat(100));
     }
@@ -294,10 +296,10 @@ fn lines_too_long_and_what_is_left_open_are_found() {
     let mut garden = Garden::new();
     let long = format!("// {}", "x".repeat(98));
     garden.plant("lines of more than 100 columns", "src/wall.rs", &long);
-    garden.plant("lines of more than 100 columns", "durable/server/src/quota.rs", &long);
+    garden.plant("lines of more than 100 columns", "crates/tourbillond/src/quota.rs", &long);
     let open = format!("// TO{} the rest", "DO:");
     garden.plant("left open", "src/tick.rs", &open);
-    garden.plant("left open", "durable/README.md", &open);
+    garden.plant("left open", "crates/durable/README.md", &open);
     garden.harvest();
 }
 

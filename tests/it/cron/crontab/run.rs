@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use async_signal::Signal;
 use futures::channel::mpsc::{self, UnboundedSender};
+use tourbillon::Timer;
 use tourbillon::cron::Missed;
-use tourbillon::{Timer, VirtualClock};
+use tourbillon::virtual_time::VirtualClock;
 
 use super::super::utc;
 use super::directory;

@@ -1,0 +1,206 @@
+//! Runs the harness.
+
+mod options;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use options::Options;
+use tourbillon_durable_harness::bench::{self, BENCHES};
+use tourbillon_durable_harness::canary::Bug;
+use tourbillon_durable_harness::log::Label;
+use tourbillon_durable_harness::{Result, checker, load, log, node, storm, wall_seconds};
+
+const USAGE: &str = "\
+harness check DIR       judges the logs in DIR
+harness storm           nodes, clients and faults, and judges what comes of it
+    --store sqlite:PATH | postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    --seed N            where all choices come from; printed
+    --seconds S         how long there are faults (20)
+    --nodes K           (3)
+    --clients K         (4)
+    --pause-us N        between two calls of a client, on average (10000)
+    --lease-ms N        (2000)
+    --away SECONDS      how long the server is away, or SQLite's file locked
+    --settle SECONDS    how long what is due may need to end at last (60)
+    --faults A,B        which; all that fit the store if not said, none if empty
+    --logs DIR          kept there; else in a temporary folder, kept if promises were broken
+    --canary NAME       a bug that the nodes have
+harness canaries        a storm for each bug; succeeds if the checker finds each. As for storm
+harness bench NAME      measures, and prints a row of its BENCHES.md. Small if not said:
+    --store as above, --nodes K (1), --connections K (1), --lease-ms N (15000)
+    --timers N, --seconds S, or --full 1 for what others were measured with
+harness benches         lists them
+harness node, clients, bench-node, time: processes of these";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_default();
+    let done = Options::new(arguments).and_then(|options| match command.as_str() {
+        "check" => check(&options),
+        "storm" => storm(&options),
+        "bench" => bench(&options),
+        "benches" => Ok(list_benches()),
+        "bench-node" => bench_node(&options),
+        "canaries" => canaries(&options),
+        "node" => node(&options),
+        "clients" => clients(&options),
+        "time" => wall_seconds().map(|seconds| println!("{seconds}")).map(|()| true),
+        _ => Err(USAGE.into()),
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Returns whether the promises were kept.
+fn check(options: &Options) -> Result<bool> {
+    let report = checker::check(&log::read(Path::new(options.word(0)?))?);
+    println!("{report}");
+    Ok(report.violations.is_empty())
+}
+
+fn storm(options: &Options) -> Result<bool> {
+    let seed = seed(options)?;
+    println!("seed {seed}");
+    let kept = options.optional("logs").map(PathBuf::from);
+    let logs = kept.clone().unwrap_or_else(|| temporary(&seed.to_string()));
+    let report = storm::run(&storm::Options {
+        faults: options.optional("faults").map(str::to_owned),
+        settle: Duration::from_secs(options.number("settle", 60)?),
+        canary: options.optional("canary").map(Bug::named).transpose()?,
+        ..storm_options(options, seed, &logs)?
+    })?;
+    println!("{report}");
+    let is_kept = report.violations.is_empty();
+    if !is_kept {
+        println!("seed {seed}, logs in {}", logs.display());
+    } else if kept.is_none() {
+        std::fs::remove_dir_all(logs)?;
+    }
+    Ok(is_kept)
+}
+
+/// Returns whether the checker finds each bug.
+fn canaries(options: &Options) -> Result<bool> {
+    let seed = seed(options)?;
+    println!("seed {seed}");
+    let mut found = Vec::new();
+    for bug in Bug::ALL {
+        let logs = temporary(bug.name());
+        let mut storm = storm::Options {
+            faults: Some(bug.faults().to_owned()),
+            settle: Duration::from_secs(options.number("settle", 5)?),
+            canary: Some(*bug),
+            ..storm_options(options, seed, &logs)?
+        };
+        if storm.store.starts_with("sqlite:") {
+            // Each has a file of its own.
+            storm.store += bug.name();
+        }
+        println!("-- {}", bug.name());
+        let verdicts = storm::run(&storm)?.verdicts();
+        std::fs::remove_dir_all(logs)?;
+        let names: Vec<_> = verdicts.iter().map(ToString::to_string).collect();
+        let is_found = bug.verdicts().iter().any(|verdict| verdicts.contains(verdict));
+        found.push((bug.name(), is_found, names.join(" ")));
+    }
+    for (name, is_found, verdicts) in &found {
+        println!("{name}: {} ({verdicts})", if *is_found { "found" } else { "NOT FOUND" });
+    }
+    Ok(found.iter().all(|(_, is_found, _)| *is_found))
+}
+
+fn bench(options: &Options) -> Result<bool> {
+    let name = options.word(0)?;
+    let bench = BENCHES.iter().find(|bench| bench.name == name);
+    let bench = bench.ok_or_else(|| format!("there is no measurement `{name}`"))?;
+    let is_full = options.optional("full").is_some();
+    let (timers, seconds) = if is_full { bench.full } else { bench.default };
+    bench::run(
+        bench,
+        &bench::Options {
+            store: options.text("store")?.to_owned(),
+            nodes: options.number("nodes", 1)?,
+            connections: options.number("connections", 1)?,
+            timers: options.number("timers", timers)?,
+            span: Duration::from_secs(options.number("seconds", seconds)?),
+            lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
+        },
+    )?;
+    Ok(true)
+}
+
+fn list_benches() -> bool {
+    for bench in BENCHES {
+        println!("{:10} {}\n{:10} others: {}", bench.name, bench.what, "", bench.others);
+    }
+    true
+}
+
+fn bench_node(options: &Options) -> Result<bool> {
+    bench::run_node(&bench::NodeOptions {
+        store: options.text("store")?.to_owned(),
+        out: options.text("out")?.to_owned(),
+        connections: options.number("connections", 1)?,
+        lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
+    })?;
+    Ok(true)
+}
+
+fn seed(options: &Options) -> Result<u64> {
+    let now = SystemTime::UNIX_EPOCH.elapsed()?.as_nanos();
+    options.number("seed", (now % 1_000_000_007) as u64)
+}
+
+fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("harness-{}-{name}", std::process::id()))
+}
+
+fn storm_options(options: &Options, seed: u64, logs: &Path) -> Result<storm::Options> {
+    Ok(storm::Options {
+        store: options.text("store")?.to_owned(),
+        logs: logs.to_owned(),
+        seed,
+        span: Duration::from_secs(options.number("seconds", 20)?),
+        nodes: options.number("nodes", 3)?,
+        clients: options.number("clients", 4)?,
+        pause: Duration::from_micros(options.number("pause-us", 10_000)?),
+        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
+        away: options.optional("away").map(str::parse).transpose()?.map(Duration::from_secs),
+        settle: Duration::ZERO,
+        faults: None,
+        canary: None,
+    })
+}
+
+fn node(options: &Options) -> Result<bool> {
+    let (node, start) = options.text("label")?.split_once('.').ok_or("a label is NODE.START")?;
+    node::run(&node::Options {
+        store: options.text("store")?.to_owned(),
+        logs: options.text("logs")?.to_owned(),
+        label: Label { node: node.parse()?, start: start.parse()? },
+        lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
+        kinds: options.text("kinds")?.to_owned(),
+        connections: options.number("connections", 1)?,
+        canary: options.optional("canary").map(Bug::named).transpose()?,
+    })?;
+    Ok(true)
+}
+
+fn clients(options: &Options) -> Result<bool> {
+    load::run(&load::Options {
+        store: options.text("store")?.to_owned(),
+        logs: options.text("logs")?.to_owned(),
+        seed: options.number("seed", 0)?,
+        clients: options.number("clients", 4)?,
+        pause: Duration::from_micros(options.number("pause-us", 10_000)?),
+    })?;
+    Ok(true)
+}

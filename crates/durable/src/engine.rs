@@ -1,0 +1,258 @@
+//! [`Engine`]: a node.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_channel::Receiver;
+
+use crate::client::Client;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::id::NodeId;
+use crate::node::{MainLoop, Options, Shared, Stats, Stopping, Worker, run_claimer};
+use crate::store::{Listening, Store};
+use crate::threads::{spawn, unavailable};
+
+/// A node: reads what is due soon, claims what is due, and hands it to workers.
+///
+/// The engine has a thread that keeps it alive and reads, and one or more that claim, each with a
+/// connection of its own. Workers and their fires are for any executor.
+///
+/// Dropped, it ends its node: it sends the ends that wait, and leaves to others what is held. A
+/// store that panics ends the node too: its workers' streams end.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tourbillon::Timer;
+/// use tourbillon_durable::{Engine, store::Memory};
+///
+/// # pollster::block_on(async {
+/// let engine = Engine::builder().start(Box::new(Memory::new(&Timer::global())))?;
+/// let mut mails = engine.worker("mail", 16);
+/// let client = engine.client()?;
+/// client.once("mail", SystemTime::now()).payload("to: all").create().await?;
+///
+/// let fire = mails.next().await.unwrap();
+/// assert_eq!(fire.payload(), b"to: all");
+/// fire.complete().await?;
+/// engine.stop().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[must_use = "an engine that is dropped ends its node"]
+pub struct Engine {
+    shared: Arc<Shared>,
+    /// For clients.
+    store: std::sync::Mutex<Box<dyn Store>>,
+    /// Closed when the main loop has ended.
+    ended: Receiver<()>,
+    /// Subscription to inserts of other processes, if the store has notices.
+    _listening: Option<Listening>,
+}
+
+impl Engine {
+    /// Options of a node, with their defaults.
+    pub fn builder() -> Builder {
+        Builder { options: Options::default(), timer: None }
+    }
+
+    /// This node's identity.
+    pub fn node(&self) -> NodeId {
+        self.shared.options.node
+    }
+
+    /// The attempts of one kind, at most `prefetch` of them at a time: in the stream, or in the
+    /// hands of those who took them from it. At least one.
+    ///
+    /// A node reads only the kinds that it has a worker for. The nodes divide the timers among
+    /// them whatever kinds they serve, so a timer whose kind only some of them serve may wait for
+    /// one scan in ten, which reads everything.
+    ///
+    /// # Panics
+    ///
+    /// If there is a worker of this kind, or `kind` is empty or has a NUL.
+    #[track_caller]
+    pub fn worker(&self, kind: &str, prefetch: usize) -> Worker {
+        Worker::new(&self.shared, kind, prefetch)
+    }
+
+    /// A client whose timers this node knows at once.
+    ///
+    /// # Errors
+    ///
+    /// If the store has no further connection, or its thread cannot be started.
+    pub fn client(&self) -> Result<Client, StoreError> {
+        let store = self.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Client::start(store.connect()?, Some(Arc::downgrade(&self.shared)))
+    }
+
+    /// Returns counts of what the node has done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.counters.snapshot()
+    }
+
+    /// Ends the node in good order: claims nothing more, hands back what no handler has taken, and
+    /// waits for what handlers have.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it waits no longer: what handlers have is another's.
+    pub async fn stop(self) {
+        self.shared.stop(Stopping::Draining);
+        // Closed, and never written to.
+        let _ = self.ended.recv().await;
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.stop(Stopping::Now);
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("node", &self.node())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Options of an [`Engine`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    options: Options,
+    timer: Option<tourbillon::Timer>,
+}
+
+impl Builder {
+    /// Sets the time for which the node lives without a heartbeat; 15 s by default. Then others
+    /// take its attempts over.
+    pub fn lease(mut self, span: Duration) -> Self {
+        self.options.lease = span;
+        self
+    }
+
+    /// Sets the period in which the node renews its lease; 1 s by default. A node that misses a
+    /// heartbeat is suspected: others read its shards too.
+    pub fn heartbeat(mut self, period: Duration) -> Self {
+        self.options.heartbeat = period;
+        self
+    }
+
+    /// Sets how far ahead of now the node reads; 1 s by default.
+    pub fn look_ahead(mut self, span: Duration) -> Self {
+        self.options.look_ahead = span;
+        self
+    }
+
+    /// Sets the period in which the node reads what is due; 0.5 s by default. A timer that another
+    /// process inserts to be due at once is attempted this late at most, and much sooner if the
+    /// store has notices.
+    pub fn scan(mut self, period: Duration) -> Self {
+        self.options.scan = period;
+        self
+    }
+
+    /// Sets the period in which the node turns what schedules have next into timers; 1 s by
+    /// default.
+    pub fn schedule_interval(mut self, period: Duration) -> Self {
+        self.options.schedule_interval = period;
+        self
+    }
+
+    /// Sets the period in which timers of dead nodes are rescued and queues are advanced; 2 s by
+    /// default. All nodes but one do it a third as often.
+    pub fn maintenance_interval(mut self, period: Duration) -> Self {
+        self.options.maintenance_interval = period;
+        self
+    }
+
+    /// Sets how long a finished attempt waits to share a transaction with the next claim; 5 ms by
+    /// default. The longer, the fewer transactions.
+    pub fn finish_linger(mut self, span: Duration) -> Self {
+        self.options.finish_linger = span;
+        self
+    }
+
+    /// Sets about how many timers the node caches; 50,000 by default. Each kind is certain of an
+    /// equal part. The rest of a backlog is read when most of what is cached is claimed.
+    pub fn cache_capacity(mut self, count: usize) -> Self {
+        self.options.cache_capacity = count.max(2);
+        self
+    }
+
+    /// Sets the number of threads that claim, each with a connection; one by default.
+    pub fn connections(mut self, count: usize) -> Self {
+        self.options.connections = count.max(1);
+        self
+    }
+
+    /// Sets the timer that it waits by. The default is a timer of its own, on a clock that counts
+    /// suspend.
+    ///
+    /// The clock has to count suspend: by it the node knows whether its lease may have ended.
+    pub fn timer(mut self, timer: &tourbillon::Timer) -> Self {
+        self.timer = Some(timer.clone());
+        self
+    }
+
+    /// Starts the node's threads.
+    ///
+    /// The database need not be reachable: the engine tries until it is.
+    ///
+    /// # Errors
+    ///
+    /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter
+    /// than three periods of the heartbeat), the store has no further connection, or a thread
+    /// cannot be started.
+    pub fn start(self, store: Box<dyn Store>) -> Result<Engine, StoreError> {
+        let invalid = |why| StoreError::new(StoreErrorKind::Invalid, why);
+        self.options.check().map_err(invalid)?;
+        let timer = match self.timer {
+            Some(timer) => timer,
+            None => own_timer().map_err(unavailable)?,
+        };
+        timer.start().map_err(unavailable)?;
+        let shared = Shared::new(self.options, timer);
+        let (alive, ended) = async_channel::bounded(1);
+        let main_loop = MainLoop::new(&shared);
+        let connection = store.connect()?;
+        let mut connections = Vec::new();
+        for _ in 0..shared.options.connections {
+            connections.push(store.connect()?);
+        }
+        let of = Arc::downgrade(&shared);
+        let heard = move |shards| of.upgrade().map_or((), |shared| shared.hear(shards));
+        let _listening = store.listen(Arc::new(heard))?;
+        // From here on its drop ends what was started.
+        let store = std::sync::Mutex::new(store);
+        let engine = Engine { shared: shared.clone(), store, ended, _listening };
+        for (number, connection) in connections.into_iter().enumerate() {
+            let of = shared.clone();
+            if let Err(error) = spawn("claim", move || run_claimer(&of, number, connection)) {
+                shared.lock().claiming = number;
+                return Err(error);
+            }
+        }
+        spawn("node", move || {
+            main_loop.run(connection);
+            drop(alive);
+        })?;
+        Ok(engine)
+    }
+}
+
+fn own_timer() -> io::Result<tourbillon::Timer> {
+    let builder = |clock| {
+        let name = "tourbillon-durable-timer";
+        tourbillon::Timer::builder().thread_name(name).shards(1).clock(clock).build()
+    };
+    builder(tourbillon::timer::ClockKind::Boottime)
+        .or_else(|_| builder(tourbillon::timer::ClockKind::Monotonic))
+}

@@ -1,0 +1,475 @@
+//! Nodes on one thread and a virtual clock, with the store in memory.
+
+mod picky;
+
+use std::collections::BTreeSet;
+use std::future::Future as _;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_core::Stream as _;
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
+
+use super::{
+    EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stopping, Worker, begin, call,
+};
+use crate::client::{self, RunNow, Wanted};
+use crate::error::StoreErrorKind;
+use crate::id::{Shards, TimerId};
+use crate::policy::{Policies, Retry};
+use crate::schedule::Schedule;
+use crate::store::{Filter, Memory, NewTimer, Store as _};
+use picky::Picky;
+
+const TICK: Duration = Duration::from_millis(100);
+
+struct Node {
+    shared: Arc<Shared>,
+    main_loop: MainLoop,
+    store: Picky,
+}
+
+impl Node {
+    fn new(timer: &Timer, store: &Memory) -> Self {
+        Self::with(Options::default(), timer, store)
+    }
+
+    fn with(options: Options, timer: &Timer, store: &Memory) -> Self {
+        let shared = Shared::new(options, timer.clone());
+        let memory = store.clone();
+        let store = Picky { memory, refused: None, tending: None, lost: 0, panics: false };
+        Self { main_loop: MainLoop::new(&shared), shared, store }
+    }
+
+    fn step(&mut self) {
+        self.main_loop.step(&mut self.store);
+        while let Next::Call(job) = begin(&self.shared) {
+            call(&self.shared, job, &mut self.store);
+        }
+    }
+}
+
+fn next(worker: &mut Worker) -> Option<Fire> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match Pin::new(worker).poll_next(&mut cx) {
+        Poll::Ready(fire) => fire,
+        Poll::Pending => None,
+    }
+}
+
+/// Completes what the worker yields.
+fn complete_all(worker: &mut Worker) -> Vec<TimerId> {
+    let complete = |fire: Fire| {
+        let id = fire.id();
+        drop(fire.complete());
+        id
+    };
+    std::iter::from_fn(|| next(worker)).map(complete).collect()
+}
+
+fn world() -> (VirtualClock, Timer, Memory) {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let memory = Memory::new(&timer);
+    (clock, timer, memory)
+}
+
+fn insert(store: &mut Memory, kind: &str, count: usize) -> BTreeSet<TimerId> {
+    let now = store.now().unwrap();
+    let new = |_| NewTimer {
+        id: TimerId::new(now),
+        schedule: None,
+        name: None,
+        kind: kind.to_owned(),
+        scheduled_for: now,
+        due: now,
+        payload: Vec::new(),
+        retry: Retry::NEVER.to_string(),
+    };
+    let timers: Vec<NewTimer> = (0..count).map(new).collect();
+    store.insert(&timers).unwrap();
+    timers.iter().map(|timer| timer.id).collect()
+}
+
+#[test]
+fn nodes_of_different_kinds_leave_nothing_to_each_other() {
+    let (clock, timer, mut store) = world();
+    let mut nodes = [(); 3].map(|()| Node::new(&timer, &store));
+    let mut mails = Worker::new(&nodes[0].shared, "mail", 1_000);
+    let mut bills = Worker::new(&nodes[1].shared, "bill", 1_000);
+    // The third has no worker. Each knows of the others, and has had its first full scan.
+    for _ in 0..30 {
+        nodes.iter_mut().for_each(Node::step);
+        clock.advance(TICK);
+    }
+    let mut left = insert(&mut store, "mail", 200);
+    left.append(&mut insert(&mut store, "bill", 200));
+    for _ in 0..60 {
+        clock.advance(TICK);
+        nodes.iter_mut().for_each(Node::step);
+        for id in [&mut mails, &mut bills].into_iter().flat_map(complete_all) {
+            left.remove(&id);
+        }
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    for node in &nodes {
+        node.shared.stop(Stopping::Now);
+    }
+}
+
+/// Knows of few, and reads seldom.
+fn small() -> Options {
+    let scan = Duration::from_secs(60);
+    Options { cache_capacity: 100, batch: 10, scan, lease: scan * 10, ..Options::default() }
+}
+
+#[test]
+fn a_backlog_is_read_as_soon_as_there_is_room() {
+    let (clock, timer, mut store) = world();
+    let mut left = insert(&mut store, "mail", 2_000);
+    // Long ago: no scan reads it but those from the beginning.
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(small(), &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    let _bills = Worker::new(&node.shared, "bill", 1);
+    for _ in 0..100 {
+        node.step();
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+        clock.advance(Duration::from_millis(5));
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    // Half a share at a time, and a few when it is almost over.
+    let scans = node.shared.counters.snapshot().scans;
+    assert!(scans <= 2_000 / 25 + 10, "{scans} scans");
+    node.shared.stop(Stopping::Now);
+}
+
+/// Claims one batch at a time and reads in short periods while a backlog is drained.
+fn drain(options: Options, claims_in_a_period: u32) {
+    let (clock, timer, mut store) = world();
+    let count = 2_000;
+    insert(&mut store, "mail", count);
+    clock.advance(Duration::from_secs(100));
+    let (batch, period) = (options.batch, options.scan);
+    let mut node = Node::with(options, &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", count);
+    let mut left = count;
+    while left > 0 {
+        node.main_loop.step(&mut node.store);
+        let Next::Call(job) = begin(&node.shared) else {
+            panic!("nothing is claimed, and {left} timers are due")
+        };
+        call(&node.shared, job, &mut node.store);
+        let claimed = complete_all(&mut mails).len();
+        assert_eq!(claimed, batch.min(left));
+        left -= claimed;
+        clock.advance(period / claims_in_a_period);
+    }
+    // It reads half a share at a time, and the rest of it in each period.
+    let scans = node.shared.counters.snapshot().scans as usize;
+    let periods = count.div_ceil(batch * claims_in_a_period as usize);
+    assert!(scans <= count / 25 + periods * 2 + 10, "{scans} scans in {periods} periods");
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_period_that_ends_within_a_backlog_does_not_interrupt_it() {
+    for claims_in_a_period in 1..=7 {
+        drain(Options { scan: TICK, ..small() }, claims_in_a_period);
+    }
+}
+
+#[test]
+fn a_scan_that_finds_only_what_waits_is_repeated_when_that_is_claimed() {
+    let (clock, timer, mut store) = world();
+    insert(&mut store, "mail", 200);
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(Options { scan: TICK, ..small() }, &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 50);
+    let scans = |node: &Node| node.shared.counters.snapshot().scans;
+    let step = |node: &mut Node| node.main_loop.step(&mut node.store);
+    step(&mut node);
+    // In the next period there is room for half a share, and nothing but what waits is found.
+    clock.advance(TICK);
+    let before = scans(&node);
+    (0..10).for_each(|_| _ = step(&mut node));
+    assert_eq!(scans(&node), before + 1);
+    while let Next::Call(job) = begin(&node.shared) {
+        call(&node.shared, job, &mut node.store);
+    }
+    complete_all(&mut mails);
+    assert_eq!(node.shared.lock().kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), 0);
+    step(&mut node);
+    assert!(scans(&node) > before + 1);
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_backlog_in_the_shards_of_others_is_read_as_soon_as_there_is_room() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::with(small(), &timer, &store);
+    let mut other = Node::with(small(), &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    let _bills = Worker::new(&other.shared, "bill", 1_000);
+    // They know of each other, and have had their first full scan.
+    for _ in 0..30 {
+        node.step();
+        other.step();
+        clock.advance(TICK);
+    }
+    let mut left = insert(&mut store, "mail", 2_000);
+    clock.advance(Duration::from_secs(100));
+    node.shared.request(|requests| requests.scan_all = true);
+    for _ in 0..100 {
+        node.step();
+        other.step();
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+        clock.advance(Duration::from_millis(5));
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    node.shared.stop(Stopping::Now);
+    other.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_backlog_of_one_kind_holds_up_no_other() {
+    let (clock, timer, mut store) = world();
+    insert(&mut store, "mail", 2_000);
+    clock.advance(TICK);
+    let bills = insert(&mut store, "bill", 30);
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(small(), &timer, &store);
+    // Nobody takes the mails.
+    let _mails = Worker::new(&node.shared, "mail", 1);
+    let mut worker = Worker::new(&node.shared, "bill", 100);
+    (0..4).for_each(|_| node.step());
+    assert_eq!(complete_all(&mut worker), Vec::from_iter(bills));
+    (0..4).for_each(|_| node.step());
+    let scans = node.shared.counters.snapshot().scans;
+    (0..100).for_each(|_| node.step());
+    assert_eq!(node.shared.counters.snapshot().scans, scans, "nothing more is read");
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_node_that_drains_looks_after_orphans() {
+    let (clock, timer, mut store) = world();
+    let (mut slow, mut dead) = (Node::new(&timer, &store), Node::new(&timer, &store));
+    let mut mails = Worker::new(&slow.shared, "mail", 1);
+    let mut bills = Worker::new(&dead.shared, "bill", 1);
+    insert(&mut store, "mail", 1);
+    insert(&mut store, "bill", 1);
+    slow.step();
+    dead.step();
+    let held = next(&mut mails);
+    assert!(held.is_some() && next(&mut bills).is_some());
+    slow.shared.stop(Stopping::Draining);
+    for _ in 0..300 {
+        clock.advance(TICK);
+        slow.step();
+    }
+    assert_eq!(slow.shared.counters.snapshot().orphans, 1);
+    drop(held);
+    dead.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_node_beats_between_two_calls_that_look_after_orphans() {
+    let (clock, timer, store) = world();
+    let mut node = Node::new(&timer, &store);
+    node.step();
+    node.store.tending = Some((clock.clone(), TICK));
+    clock.advance(TICK * 3);
+    for _ in 0..100 {
+        let before = clock.now();
+        node.shared.request(|requests| requests.maintain = true);
+        node.step();
+        assert!(clock.now() - before <= Options::default().heartbeat + TICK);
+        clock.advance(TICK);
+    }
+    assert_eq!(node.shared.counters.snapshot().leases_lost, 0);
+}
+
+#[test]
+fn an_end_that_the_store_refuses_holds_up_no_other() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 9);
+    let ids = insert(&mut store, "mail", 3);
+    node.step();
+    node.store.refused = ids.first().copied();
+    let ends: Vec<_> =
+        std::iter::from_fn(|| next(&mut mails)).map(|fire| (fire.id(), fire.complete())).collect();
+    assert_eq!(ends.len(), 3);
+    clock.advance(TICK);
+    node.step();
+    for (id, ended) in ends {
+        let expected = if Some(id) == node.store.refused { Err(EndError::Refused) } else { Ok(()) };
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(pin!(ended).poll(&mut cx), Poll::Ready(expected));
+    }
+    // The attempt is handed back, and another one's end is taken.
+    node.store.refused = None;
+    for _ in 0..100 {
+        clock.advance(TICK);
+        node.step();
+        complete_all(&mut mails);
+    }
+    assert_eq!(node.shared.counters.snapshot().succeeded, 3);
+    node.shared.stop(Stopping::Now);
+}
+
+/// A waker that needs the node's lock, and panics.
+struct Rude(Arc<Shared>);
+
+impl Wake for Rude {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock());
+        panic!("a waker panics");
+    }
+}
+
+#[test]
+fn a_waker_is_called_with_no_lock_held_and_may_panic() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1);
+    insert(&mut store, "mail", 1);
+    node.step();
+    let mut ended = Box::pin(next(&mut mails).unwrap().complete());
+    let rude = Waker::from(Arc::new(Rude(node.shared.clone())));
+    assert!(ended.as_mut().poll(&mut Context::from_waker(&rude)).is_pending());
+    clock.advance(TICK);
+    node.step();
+    assert_eq!(node.shared.counters.snapshot().succeeded, 1);
+    // The channel does not survive its waker's panic; the node does.
+    std::mem::forget(ended);
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_store_that_panics_ends_its_node() {
+    let (_clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1);
+    insert(&mut store, "mail", 1);
+    node.main_loop.step(&mut node.store);
+    node.store.panics = true;
+    let (shared, store) = (node.shared.clone(), node.store);
+    let claimer = move || super::claimer::run(&shared, 0, Box::new(store));
+    assert!(std::thread::spawn(claimer).join().is_err());
+    assert_eq!(node.shared.lock().stopping, Stopping::Now);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(Pin::new(&mut mails).poll_next(&mut cx), Poll::Ready(None)));
+}
+
+#[test]
+fn a_node_expects_no_more_than_it_may_know_of() {
+    let (_clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let _mails = Worker::new(&node.shared, "mail", 1);
+    node.step();
+    let now = store.now().unwrap();
+    let known = Options::default().cache_capacity;
+    for _ in 0..known + 10 {
+        node.shared.expect(TimerId::new(now), "mail", now);
+    }
+    let state = node.shared.lock();
+    assert_eq!(state.kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), known);
+}
+
+/// A node that reads seldom, has done so, and has a worker for mails.
+fn notified() -> (VirtualClock, Memory, Node, Worker) {
+    let (clock, timer, store) = world();
+    let scan = Duration::from_secs(60);
+    let options = Options { scan, ..Options::default() };
+    let mut node = Node::with(options, &timer, &store);
+    let mails = Worker::new(&node.shared, "mail", 1_000);
+    node.step();
+    (clock, store, node, mails)
+}
+
+#[test]
+fn a_notice_is_read_at_once() {
+    let (_clock, mut store, mut node, mut mails) = notified();
+    let inserted = insert(&mut store, "mail", 3);
+    node.step();
+    assert_eq!(complete_all(&mut mails), []);
+    node.shared.hear(Shards::ALL);
+    node.step();
+    assert_eq!(complete_all(&mut mails).into_iter().collect::<BTreeSet<_>>(), inserted);
+}
+
+#[test]
+fn a_notice_is_good_for_what_comes_a_little_later() {
+    let (clock, mut store, mut node, mut mails) = notified();
+    node.shared.hear(Shards::ALL);
+    node.step();
+    clock.advance(NOTICE / 2);
+    let inserted = insert(&mut store, "mail", 1);
+    node.step();
+    assert_eq!(complete_all(&mut mails), []);
+    clock.advance(NOTICE / 2);
+    node.step();
+    assert_eq!(complete_all(&mut mails).into_iter().collect::<BTreeSet<_>>(), inserted);
+}
+
+#[test]
+fn a_notice_of_other_shards_is_left_to_others() {
+    let (_clock, mut store, mut node, mut mails) = notified();
+    let before = node.shared.counters.snapshot().scans;
+    insert(&mut store, "mail", 1);
+    node.shared.hear(Shards::NONE);
+    node.step();
+    assert_eq!((complete_all(&mut mails), node.shared.counters.snapshot().scans), (vec![], before));
+}
+
+#[test]
+fn a_flood_of_notices_makes_few_scans() {
+    let (clock, _store, mut node, _mails) = notified();
+    let before = node.shared.counters.snapshot().scans;
+    for _ in 0..1_000 {
+        node.shared.hear(Shards::ALL);
+        node.step();
+        clock.advance(Duration::from_millis(1));
+    }
+    let scans = node.shared.counters.snapshot().scans - before;
+    assert!((15..=21).contains(&scans), "{scans} scans in a second");
+    // Two more for the last of them, and then none.
+    for _ in 0..2 {
+        clock.advance(NOTICE);
+        node.step();
+    }
+    let before = node.shared.counters.snapshot().scans;
+    clock.advance(NOTICE * 3);
+    node.step();
+    assert_eq!(node.shared.counters.snapshot().scans, before);
+}
+
+#[test]
+fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
+    let (_clock, timer, memory) = world();
+    let mut store = Node::new(&timer, &memory).store;
+    let wanted = Wanted {
+        name: "t".to_owned(),
+        kind: "t".to_owned(),
+        schedule: Schedule::every(TICK * 1_000_000),
+        policies: Policies::default(),
+        payload: Vec::new(),
+        enabled: None,
+        expect: None,
+    };
+    client::upsert(&mut store, &wanted).unwrap();
+    store.lost = 2;
+    let (ran, _) = client::run_now(&mut store, "t").unwrap();
+    let timers = store.timers(&Filter::default()).unwrap();
+    assert_eq!((timers.len(), ran), (1, RunNow::Done(timers[0].new.id)));
+    // One may be made when all are lost.
+    store.lost = u32::MAX;
+    let error = client::run_now(&mut store, "t").unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Uncertain);
+    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 2);
+}

@@ -1,0 +1,452 @@
+//! [`Memory`]: a store for tests, on the clock of any timer, a virtual one too.
+
+mod tables;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use self::tables::{Life, Node, Tables};
+use super::{
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
+    Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result,
+    Scan, ScheduleRow, State, Store, Timer, TimerUpdate, Upcoming, Waiting, Window,
+};
+use crate::id::{Lease, NodeId, Shards, TimerId};
+use crate::record::{Reason, Record};
+use crate::time::Time;
+
+/// A database in memory, which ends with its last connection.
+///
+/// Its clock is the wall clock of a [`tourbillon::Timer`].
+#[derive(Clone)]
+pub struct Memory {
+    clock: tourbillon::Timer,
+    tables: Arc<Mutex<Tables>>,
+}
+
+impl Memory {
+    /// An empty database, on the wall clock of `clock`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon_durable::store::{Memory, Store};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let mut store = Memory::new(&Timer::builder().virtual_clock(&clock).build()?);
+    /// assert_eq!(store.now()?, clock.wall_now().into());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(clock: &tourbillon::Timer) -> Self {
+        Self { clock: clock.clone(), tables: Arc::default() }
+    }
+
+    /// The tables and the time. One transaction lasts until the guard is dropped.
+    fn begin(&self) -> (Time, MutexGuard<'_, Tables>) {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.clock.wall_now().into(), tables)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (now, tables) = self.begin();
+        f.debug_struct("Memory")
+            .field("now", &now)
+            .field("timers", &tables.timers.len())
+            .field("schedules", &tables.schedules.len())
+            .field("records", &tables.records.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for Memory {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        Ok(Box::new(self.clone()))
+    }
+
+    fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
+        let (_, mut tables) = self.begin();
+        tables.listeners.push(Arc::downgrade(&heard));
+        Ok(Some(Box::new(heard)))
+    }
+
+    fn notify(&mut self, shards: Shards) -> Result<bool> {
+        let (_, mut tables) = self.begin();
+        tables.listeners.retain(|heard| heard.strong_count() > 0);
+        let listeners: Vec<_> = tables.listeners.iter().filter_map(Weak::upgrade).collect();
+        drop(tables);
+        listeners.iter().for_each(|heard| heard(shards));
+        Ok(true)
+    }
+
+    fn now(&mut self) -> Result<Time> {
+        Ok(self.begin().0)
+    }
+
+    fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        let (now, mut tables) = self.begin();
+        let entry = tables.nodes.entry(lease.node).or_insert(Node { epoch: 0, life: None });
+        if entry.epoch >= lease.epoch {
+            return Ok(None);
+        }
+        let life = Some(Life { expires: now + span, beat: now });
+        *entry = Node { epoch: lease.epoch, life };
+        Ok(Some(Beat { lease, now, nodes: tables.alive() }))
+    }
+
+    fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        let (now, mut tables) = self.begin();
+        let node = tables.nodes.get_mut(&lease.node).filter(|node| node.epoch == lease.epoch);
+        let Some(life) = node.and_then(|node| node.life.as_mut()) else { return Ok(None) };
+        *life = Life { expires: now + span, beat: now };
+        Ok(Some(Beat { lease, now, nodes: tables.alive() }))
+    }
+
+    fn leave(&mut self, lease: Lease) -> Result<()> {
+        let (_, mut tables) = self.begin();
+        if tables.lives(lease) {
+            tables.nodes.entry(lease.node).and_modify(|node| node.life = None);
+            tables.free_all(|_, running| running == lease);
+        }
+        Ok(())
+    }
+
+    fn tend(&mut self) -> Result<Maintained> {
+        let (now, mut tables) = self.begin();
+        let mut tended = Maintained::default();
+        for node in tables.nodes.values_mut() {
+            if node.life.as_ref().is_some_and(|life| life.expires < now) {
+                node.life = None;
+                tended.nodes += 1;
+            }
+        }
+        tended.orphans = tables.free_all(|tables, lease| !tables.lives(lease));
+        let stopped = tables.stopped.iter().filter(|(id, _)| tables.timers[id].running.is_none());
+        let stopped: Vec<_> = stopped.map(|(id, reason)| (*id, *reason)).collect();
+        for (id, reason) in &stopped {
+            tables.withdraw(*id, *reason, now);
+        }
+        tended.stopped = stopped.len() as u64;
+        let queued = tables.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
+        let queued = queued.filter_map(|(_, id)| tables.timers[id].new.schedule);
+        for schedule in queued.collect::<BTreeSet<_>>() {
+            if tables.occupied(schedule).unfinished == 0 {
+                let first = tables.of_schedule(schedule).next().map(|timer| timer.new.id);
+                if let Some(first) = first {
+                    tables.free(first, Some(now));
+                    tended.promoted += 1;
+                }
+            }
+        }
+        Ok(tended)
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
+        let (_, tables) = self.begin();
+        let info = |(id, node): (&NodeId, &Node)| {
+            let life = node.life.as_ref()?;
+            Some(NodeInfo { id: *id, epoch: node.epoch, beat: life.beat, expires: life.expires })
+        };
+        Ok(tables.nodes.iter().filter_map(info).collect())
+    }
+
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+        let (now, mut tables) = self.begin();
+        let insert = |new: &NewTimer| {
+            let named = new.name.as_ref().filter(|_| new.schedule.is_none());
+            if let Some(id) = named.and_then(|name| tables.by_name.get(name)) {
+                return Inserted::Exists(*id);
+            }
+            if tables.knows(new.id) {
+                return Inserted::Exists(new.id);
+            }
+            tables.add(NewTimer { due: new.due.max(now), ..new.clone() });
+            Inserted::Created
+        };
+        Ok(timers.iter().map(insert).collect())
+    }
+
+    fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
+        let (now, tables) = self.begin();
+        let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| now - back);
+        let (least, most) = (TimerId::from_bits(0), TimerId::from_bits(u128::MAX));
+        let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
+        let range = tables.by_due.range((floor, least)..=(end.max(floor), most));
+        let waiting = range.filter_map(|(due, id)| {
+            let timer = &tables.timers[id];
+            let kind = scan.kinds.iter().position(|kind| *kind == timer.new.kind)?;
+            let is_pending = timer.running.is_none() && !tables.stopped.contains_key(id);
+            let is_meant = is_pending && scan.shards.contains(id.shard());
+            is_meant.then_some(Waiting { due: *due, id: *id, kind: kind as u32 })
+        });
+        Ok(Window { now, timers: waiting.take(scan.limit as usize).collect() })
+    }
+
+    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
+        let (_, tables) = self.begin();
+        let held = tables.timers.values().filter(|timer| timer.running == Some(lease));
+        Ok(held.map(|timer| (timer.new.id, timer.attempt)).collect())
+    }
+
+    fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
+        let (now, mut tables) = self.begin();
+        let lives = tables.lives(lease);
+        let mut claimed = Vec::new();
+        for id in timers {
+            if tables.stopped.contains_key(id) {
+                continue;
+            }
+            let timer = tables.timers.get_mut(id);
+            let timer = timer.filter(|timer| timer.running.is_none() && timer.new.due <= now);
+            if let Some(timer) = timer.filter(|_| lives) {
+                timer.attempt += 1;
+                timer.running = Some(lease);
+                claimed.push(timer.clone());
+            }
+        }
+        claimed.sort_by_key(|timer| (timer.new.due, timer.new.id));
+        Ok(Claimed { now, timers: claimed })
+    }
+
+    fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
+        let (now, mut tables) = self.begin();
+        Ok(ends.iter().map(|end| tables.finish(lease, end, now)).collect())
+    }
+
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
+        let (now, mut tables) = self.begin();
+        match tables.timers.get(&timer) {
+            None => Ok(TimerUpdate::Gone),
+            Some(Timer { running: Some(_), attempt, .. }) => {
+                Ok(TimerUpdate::Running { attempt: *attempt })
+            }
+            Some(_) => {
+                tables.withdraw(timer, Reason::Cancelled, now);
+                Ok(TimerUpdate::Done)
+            }
+        }
+    }
+
+    fn reschedule(
+        &mut self,
+        timer: TimerId,
+        to: Time,
+        payload: Option<&[u8]>,
+        expect: Option<u64>,
+    ) -> Result<TimerUpdate> {
+        let (now, mut tables) = self.begin();
+        match tables.timers.get_mut(&timer) {
+            Some(row) if expect.is_some_and(|expect| expect != row.version) => {
+                Ok(TimerUpdate::Stale)
+            }
+            Some(Timer { running: Some(_), attempt, .. }) => {
+                Ok(TimerUpdate::Running { attempt: *attempt })
+            }
+            Some(row) if row.new.schedule.is_none() => {
+                row.version += 1;
+                row.new.scheduled_for = to;
+                if let Some(payload) = payload {
+                    row.new.payload = payload.to_vec();
+                }
+                tables.free(timer, Some(to.max(now)));
+                Ok(TimerUpdate::Done)
+            }
+            _ => Ok(TimerUpdate::Gone),
+        }
+    }
+
+    fn find(&mut self, name: &str) -> Result<Option<Timer>> {
+        let (_, tables) = self.begin();
+        Ok(tables.by_name.get(name).map(|id| tables.timers[id].clone()))
+    }
+
+    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
+        let (_, tables) = self.begin();
+        let is_meant = |timer: &&Timer| {
+            let new = &timer.new;
+            let state = if timer.running.is_some() { State::Running } else { State::Pending };
+            filter.takes(&new.kind, new.name.as_deref(), new.schedule, Some(new.id))
+                && filter.state.is_none_or(|wanted| wanted == state)
+                && filter.spans(new.due)
+        };
+        let timer = |id: &TimerId| &tables.timers[id];
+        if let Some(prefix) = &filter.prefix {
+            let names = tables.by_name.range(prefix.clone()..);
+            let names = names.filter(|(name, _)| filter.after_name.as_ref() < Some(*name));
+            let rows = names.map(|(_, id)| timer(id)).filter(is_meant);
+            return Ok(rows.take(filter.limit()).cloned().collect());
+        }
+        let schedule = filter.name.as_ref().and_then(|name| tables.schedules.get(name));
+        let is_of_it = |timer: &&Timer| {
+            let of = timer.new.schedule;
+            filter.name.is_none() || of.is_none() || of == schedule.map(|row| row.id)
+        };
+        let places =
+            tables.by_due.iter().filter(|place| filter.after_timer.as_ref() < Some(*place));
+        let rows = places.map(|(_, id)| timer(id)).filter(is_meant).filter(is_of_it);
+        Ok(rows.take(filter.limit()).cloned().collect())
+    }
+
+    fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
+        let (now, tables) = self.begin();
+        Ok((now, tables.schedules.get(name).cloned()))
+    }
+
+    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
+        let (_, tables) = self.begin();
+        let rows = tables.schedules.values().filter(|row| {
+            filter.takes(&row.kind, Some(&row.name), filter.schedule, filter.timer)
+                && filter.enabled.is_none_or(|wanted| wanted == row.enabled)
+                && filter.after_name.as_ref() < Some(&row.name)
+        });
+        Ok(rows.take(filter.limit()).cloned().collect())
+    }
+
+    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
+        let (now, tables) = self.begin();
+        let rows = tables.schedules.values().filter(|row| {
+            let comes = row.next.is_some_and(|next| next <= now + ahead);
+            row.enabled && comes && shards.contains(row.id.shard())
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|row| (row.next, row.id));
+        rows.truncate(limit as usize);
+        let occupied = |row: &ScheduleRow| (row.clone(), tables.occupied(row.id));
+        Ok(Upcoming { now, schedules: rows.into_iter().map(occupied).collect() })
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
+        let (now, mut tables) = self.begin();
+        let old = tables.schedules.get(change.name).cloned();
+        if old.as_ref().map(|row| row.version) != change.expect {
+            return Ok(Changed::Stale);
+        }
+        let version = change.expect.unwrap_or(0) + 1;
+        match change.row {
+            Some(row) => {
+                let row = ScheduleRow { version, ..row.clone() };
+                tables.schedules.insert(change.name.to_owned(), row);
+            }
+            None => {
+                tables.schedules.remove(change.name);
+            }
+        }
+        let Some(row) = old.as_ref().or(change.row) else {
+            return Ok(Changed::Done { version, running: Vec::new() });
+        };
+        let timers: Vec<_> = tables.of_schedule(row.id).cloned().collect();
+        if let Some(reason) = change.withdraw {
+            for timer in timers.iter().filter(|timer| timer.running.is_none()) {
+                if timer.new.scheduled_for > now && timer.attempt == 0 {
+                    tables.take(timer.new.id);
+                } else {
+                    tables.withdraw(timer.new.id, reason, now);
+                }
+            }
+            let running = timers.iter().filter(|timer| timer.running.is_some());
+            tables.stopped.extend(running.map(|timer| (timer.new.id, reason)));
+        }
+        tables.skip(change.skipped, row, now);
+        let running = timers.iter().filter(|timer| timer.running.is_some());
+        let running = running.map(|timer| (timer.new.id, timer.attempt)).collect();
+        Ok(Changed::Done { version, running })
+    }
+
+    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
+        let (now, mut tables) = self.begin();
+        let is_meant = |row: &&mut ScheduleRow| row.id == advance.schedule;
+        let is_busy = tables.occupied(advance.schedule).unfinished > 0;
+        let Some(row) = tables.schedules.values_mut().find(is_meant) else {
+            return Ok(Advanced::Stale);
+        };
+        let is_as_read = row.version == advance.version && row.next == Some(advance.from);
+        if !row.enabled || !is_as_read {
+            return Ok(Advanced::Stale);
+        }
+        if advance.only_idle && is_busy {
+            return Ok(Advanced::Busy);
+        }
+        row.next = advance.next;
+        let row = row.clone();
+        for new in advance.timers {
+            if !tables.has(row.id, new.scheduled_for) {
+                tables.add(NewTimer { due: new.due.max(now), ..new.clone() });
+            }
+        }
+        tables.skip(advance.skipped, &row, now);
+        Ok(Advanced::Done)
+    }
+
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
+        let (now, mut tables) = self.begin();
+        if tables.knows(occur.timer.id) {
+            return Ok(ManualRun::Exists);
+        }
+        let is_as_read = |row: &&ScheduleRow| {
+            Some(row.id) == occur.timer.schedule && row.enabled && row.version == occur.version
+        };
+        let Some(schedule) = tables.schedules.values().find(is_as_read).map(|row| row.id) else {
+            return Ok(ManualRun::Stale);
+        };
+        let Some(due) = occur.due(tables.occupied(schedule), now) else {
+            return Ok(ManualRun::Busy);
+        };
+        let mut scheduled_for = now;
+        while tables.has(schedule, scheduled_for) {
+            scheduled_for = scheduled_for - Duration::from_micros(1);
+        }
+        tables.add(NewTimer { scheduled_for, due, ..occur.timer.clone() });
+        Ok(ManualRun::Done { due })
+    }
+
+    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
+        let (_, tables) = self.begin();
+        let is_after = |place: (Time, TimerId)| match filter.after_record {
+            Some(after) if filter.newest_first => place < after,
+            Some(after) => place > after,
+            None => true,
+        };
+        let is_meant = |(place, record): &(&(Time, TimerId), &Record)| {
+            let (schedule, timer) = (record.schedule, Some(record.timer));
+            filter.takes(&record.kind, record.name.as_deref(), schedule, timer)
+                && filter.outcome.is_none_or(|wanted| wanted == record.outcome)
+                && filter.spans(record.recorded)
+                && is_after(**place)
+        };
+        let mut rows: Vec<_> = tables.records.iter().filter(is_meant).collect();
+        if filter.newest_first {
+            rows.reverse();
+        }
+        Ok(rows.into_iter().map(|(_, record)| record.clone()).take(filter.limit()).collect())
+    }
+
+    fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {
+        let (now, tables) = self.begin();
+        let mut overview = Overview::new(now);
+        let part = of.part();
+        for kind in &of.kinds {
+            tables.count(kind, part, &mut overview);
+        }
+        Ok(overview)
+    }
+
+    fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
+        let (_, mut tables) = self.begin();
+        let old = tables.records.range(..(before, TimerId::from_bits(0)));
+        let old: Vec<_> = old.map(|(place, _)| *place).take(limit as usize).collect();
+        for place in &old {
+            if let Some(record) = tables.records.remove(place) {
+                tables.ended.remove(&record.timer);
+                if let Some(schedule) = record.schedule {
+                    tables.recorded.remove(&(schedule, record.scheduled_for));
+                }
+            }
+        }
+        Ok(old.len() as u64)
+    }
+}

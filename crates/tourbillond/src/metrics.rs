@@ -1,0 +1,288 @@
+//! Metrics of a node, for Prometheus and for the page.
+//!
+//! `docs/OPERATIONS.md` has the list. Labels have values of the configuration and of this code
+//! alone, so that their number is bounded. Lateness is by the database's clock up to the claim, and
+//! by the node's from then on.
+
+#[cfg(target_os = "linux")]
+mod process;
+mod requests;
+mod timed;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+pub(crate) use requests::count;
+pub(crate) use timed::Timed;
+
+use crate::model::{Bucket, Lateness};
+
+const CALLBACKS: &str = "tourbillond_callbacks_total";
+const POSTPONED: &str = "tourbillond_postponed_total";
+const RUNNING: &str = "tourbillond_running";
+const CALLBACK_SECONDS: &str = "tourbillond_callback_seconds";
+const LATENESS_SECONDS: &str = "tourbillond_lateness_seconds";
+const CLAIM_LATENESS_SECONDS: &str = "tourbillon_durable_lateness_seconds";
+const SCHEDULES: &str = "tourbillond_schedules";
+const OVERDUE: &str = "tourbillond_overdue";
+const REQUESTS: &str = "tourbillond_requests_total";
+const REQUEST_SECONDS: &str = "tourbillond_request_seconds";
+const DATABASE_SECONDS: &str = "tourbillond_database_seconds";
+const DATABASE_ERRORS: &str = "tourbillond_database_errors_total";
+const BUILD: &str = "tourbillond_build_info";
+
+/// Upper ends of the buckets for Prometheus, in seconds.
+const SECONDS: [f64; 14] =
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0];
+
+/// Lateness of this node's callbacks.
+static LATE: Spans = Spans::new();
+
+/// Recorder of metrics: one in a process.
+static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+
+/// Starts to collect. If something else collects in this process already, it goes on to.
+pub fn collect() {
+    COLLECTED.get_or_init(|| {
+        let mut builder = PrometheusBuilder::new();
+        // Every histogram is of seconds.
+        let name = Matcher::Suffix("_seconds".to_owned());
+        builder = builder.set_buckets_for_metric(name, &SECONDS).expect("there are buckets");
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        let is_ours = metrics::set_global_recorder(recorder).is_ok();
+        describe();
+        is_ours.then_some(handle)
+    });
+}
+
+/// Says of each metric what it is.
+fn describe() {
+    describe_counter!(CALLBACKS, Unit::Count, "Attempts that ended, by app and outcome.");
+    describe_counter!(
+        POSTPONED,
+        Unit::Count,
+        "Attempts postponed by a limit or a shortage, by app and limit."
+    );
+    describe_gauge!(RUNNING, Unit::Count, "Callbacks that run, by app.");
+    describe_histogram!(CALLBACK_SECONDS, Unit::Seconds, "Duration of callbacks, by app.");
+    describe_histogram!(
+        LATENESS_SECONDS,
+        Unit::Seconds,
+        "Time from when a callback was due to its start, by app."
+    );
+    describe_histogram!(
+        CLAIM_LATENESS_SECONDS,
+        Unit::Seconds,
+        "Time from when a timer was due to its claim, by the clock of the database."
+    );
+    describe_gauge!(SCHEDULES, Unit::Count, "Schedules of the cluster, by state.");
+    describe_gauge!(OVERDUE, Unit::Count, "Attempts of the cluster that are due and not claimed.");
+    describe_counter!(REQUESTS, Unit::Count, "Requests, by route, method and status.");
+    describe_histogram!(
+        REQUEST_SECONDS,
+        Unit::Seconds,
+        "Time from the head of a request to the head of its answer, by route and method."
+    );
+    describe_histogram!(
+        DATABASE_SECONDS,
+        Unit::Seconds,
+        "Duration of calls to the database, by operation."
+    );
+    describe_counter!(DATABASE_ERRORS, Unit::Count, "Failed calls to the database, by operation.");
+    describe_gauge!(BUILD, Unit::Count, "The version that runs; the value is always 1.");
+    #[cfg(target_os = "linux")]
+    process::describe();
+}
+
+/// Moves what was measured into its buckets; until then it takes memory. Call it every few seconds.
+pub fn tidy() {
+    if let Some(Some(handle)) = COLLECTED.get() {
+        handle.run_upkeep();
+    }
+}
+
+/// Returns what was collected, as Prometheus reads it. Empty if nothing [collects](collect) here.
+pub fn text() -> String {
+    let Some(Some(handle)) = COLLECTED.get() else { return String::new() };
+    gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1);
+    #[cfg(target_os = "linux")]
+    if let Err(error) = process::read() {
+        tracing::debug!(%error, "the process could not be measured");
+    }
+    handle.render()
+}
+
+/// Takes note of what the database has.
+pub fn found(enabled: u64, disabled: u64, overdue: u64) {
+    gauge!(SCHEDULES, "state" => "enabled").set(enabled as f64);
+    gauge!(SCHEDULES, "state" => "disabled").set(disabled as f64);
+    gauge!(OVERDUE).set(overdue as f64);
+}
+
+/// Returns how late this node's callbacks started, since it started.
+pub fn lateness() -> Lateness {
+    let ms = |quantile| LATE.quantile(quantile).as_secs_f64() * 1e3;
+    let mut histogram = Vec::with_capacity(SECONDS.len() + 1);
+    let mut before = 0;
+    for seconds in SECONDS {
+        let below = LATE.below(Duration::from_secs_f64(seconds));
+        histogram.push(Bucket { le_ms: Some(seconds * 1e3), count: below - before });
+        before = below;
+    }
+    let count = LATE.below(Duration::MAX).saturating_sub(before);
+    histogram.push(Bucket { le_ms: None, count });
+    Lateness { p50: ms(0.5), p90: ms(0.9), p99: ms(0.99), p9999: ms(0.9999), histogram }
+}
+
+/// Meters of one app.
+#[derive(Clone)]
+pub(crate) struct Meters {
+    pub(crate) succeeded: Counter,
+    pub(crate) retried: Counter,
+    pub(crate) dead: Counter,
+    pub(crate) given_up: Counter,
+    pub(crate) postponed_by_host: Counter,
+    pub(crate) postponed_by_rate: Counter,
+    pub(crate) postponed_by_shortage: Counter,
+    pub(crate) running: Gauge,
+    took: Histogram,
+    late: Histogram,
+}
+
+impl Meters {
+    pub(crate) fn new(app: &str) -> Self {
+        let app = || app.to_owned();
+        let ended =
+            |outcome: &'static str| counter!(CALLBACKS, "app" => app(), "outcome" => outcome);
+        let postponed = |limit: &'static str| counter!(POSTPONED, "app" => app(), "limit" => limit);
+        Self {
+            succeeded: ended("succeeded"),
+            retried: ended("retried"),
+            dead: ended("dead"),
+            given_up: ended("given_up"),
+            postponed_by_host: postponed("host"),
+            postponed_by_rate: postponed("rate"),
+            postponed_by_shortage: postponed("shortage"),
+            running: gauge!(RUNNING, "app" => app()),
+            took: histogram!(CALLBACK_SECONDS, "app" => app()),
+            late: histogram!(LATENESS_SECONDS, "app" => app()),
+        }
+    }
+
+    /// A callback starts so long after it was due.
+    pub(crate) fn starts(&self, late: Duration) {
+        LATE.count(late);
+        self.late.record(late.as_secs_f64());
+    }
+
+    /// A callback took so long.
+    pub(crate) fn took(&self, span: Duration) {
+        self.took.record(span.as_secs_f64());
+    }
+}
+
+/// Parts of a doubling.
+const PARTS: usize = 16;
+
+/// Doublings of a microsecond: up to an hour and more.
+const DOUBLINGS: usize = 33;
+
+/// Spans, counted in buckets that are a sixteenth of their value wide.
+struct Spans {
+    /// Counts by bucket. Each is only ever read for itself.
+    counts: [AtomicU64; PARTS * DOUBLINGS],
+}
+
+impl Spans {
+    const fn new() -> Self {
+        Self { counts: [const { AtomicU64::new(0) }; PARTS * DOUBLINGS] }
+    }
+
+    fn bucket(span: Duration) -> usize {
+        let us = span.as_micros();
+        let us = usize::try_from(us).unwrap_or(usize::MAX);
+        if us < PARTS {
+            return us;
+        }
+        // The highest bit says which doubling, and the four below it which part.
+        let doubling = us.ilog2() - PARTS.ilog2();
+        let part = (us >> doubling) - PARTS;
+        ((doubling as usize + 1) * PARTS + part).min(PARTS * DOUBLINGS - 1)
+    }
+
+    /// The first span that is in a later bucket.
+    fn end(bucket: usize) -> Duration {
+        let (doubling, part) = (bucket / PARTS, bucket % PARTS + 1);
+        let us = match doubling {
+            0 => part,
+            doubling => (PARTS + part) << (doubling - 1),
+        };
+        Duration::from_micros(us as u64)
+    }
+
+    fn count(&self, span: Duration) {
+        // ORDERING: Relaxed; a count publishes nothing but itself.
+        self.counts[Self::bucket(span)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many are shorter than `span`, within the width of a bucket.
+    fn below(&self, span: Duration) -> u64 {
+        let last = if span == Duration::MAX { self.counts.len() } else { Self::bucket(span) };
+        // ORDERING: Relaxed; as in `count`.
+        self.counts[..last].iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Returns what a part of them did not exceed: the end of a bucket. Zero if there is none.
+    fn quantile(&self, quantile: f64) -> Duration {
+        // ORDERING: Relaxed; as in `count`.
+        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let all = counts.iter().sum::<u64>();
+        let rank = ((all as f64 * quantile).ceil() as u64).max(1);
+        let mut seen = 0;
+        let bucket = counts.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        bucket.map_or(Duration::ZERO, Self::end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_ends_where_the_next_begins() {
+        for bucket in 0..PARTS * DOUBLINGS - 1 {
+            let end = Spans::end(bucket);
+            assert_eq!(Spans::bucket(end), bucket + 1);
+            assert_eq!(Spans::bucket(end - Duration::from_nanos(1)), bucket);
+        }
+        assert_eq!(Spans::bucket(Duration::MAX), PARTS * DOUBLINGS - 1);
+        assert!(Spans::end(PARTS * DOUBLINGS - 2) > Duration::from_secs(3_600));
+    }
+
+    #[test]
+    fn a_quantile_is_exact_within_a_sixteenth() {
+        let spans = Spans::new();
+        assert_eq!(spans.quantile(0.5), Duration::ZERO);
+        for ms in 1..=10_000 {
+            spans.count(Duration::from_millis(ms));
+        }
+        for (quantile, ms) in [(0.5, 5_000), (0.9, 9_000), (0.99, 9_900), (0.9999, 9_999)] {
+            let (found, exact) = (spans.quantile(quantile), Duration::from_millis(ms));
+            assert!(found >= exact && found <= exact * 17 / 16, "{quantile}: {found:?}");
+        }
+        assert_eq!(spans.below(Duration::MAX), 10_000);
+        let below = spans.below(Duration::from_secs(1));
+        assert!((930..=1_000).contains(&below), "{below}");
+    }
+}

@@ -1,0 +1,95 @@
+//! tower's middleware around and inside our request timeout, and axum's router around one that
+//! answers, on smol: no tokio runtime runs.
+#![cfg(test)]
+
+use std::convert::Infallible;
+use std::future::{Ready, pending, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tourbillon::tower_service_0_3::{TimeoutLayer, TimeoutOrElseLayer};
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{Elapsed, Timer};
+use tower::retry::Policy;
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn virtual_timer() -> (Timer, VirtualClock) {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
+    (timer, clock)
+}
+
+/// Tries again, so many times.
+#[derive(Clone)]
+struct Again(usize);
+
+impl Policy<(), (), BoxError> for Again {
+    type Future = Ready<()>;
+
+    fn retry(&mut self, (): &mut (), result: &mut Result<(), BoxError>) -> Option<Ready<()>> {
+        let elapsed = result.as_ref().is_err_and(|error| error.is::<Elapsed>());
+        (elapsed && self.0 > 0).then(|| {
+            self.0 -= 1;
+            ready(())
+        })
+    }
+
+    fn clone_request(&mut self, (): &()) -> Option<()> {
+        Some(())
+    }
+}
+
+#[test]
+fn a_retry_sees_our_timeout_of_each_attempt() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let service = ServiceBuilder::new()
+        .retry(Again(2))
+        .layer(TimeoutLayer::with_timer(LIMIT, timer.clone()))
+        .concurrency_limit(1)
+        .service(service_fn(|()| pending::<Result<(), Infallible>>()));
+    let error = clock.block_on(service.oneshot(())).expect_err("nobody answers");
+    assert!(error.is::<Elapsed>());
+    assert_eq!(clock.now() - start, LIMIT * 3);
+    assert_eq!(timer.stats().fired, 3);
+}
+
+#[test]
+fn requests_that_wait_for_each_other_time_out_one_by_one() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let service = ServiceBuilder::new()
+        .concurrency_limit(1)
+        .layer(TimeoutLayer::with_timer(LIMIT, timer.clone()))
+        .service(service_fn(|()| pending::<Result<(), Infallible>>()));
+    let both = smol::future::zip(service.clone().oneshot(()), service.oneshot(()));
+    let (first, second) = clock.block_on(both);
+    assert!(first.is_err() && second.is_err());
+    assert_eq!(clock.now() - start, LIMIT * 2);
+    assert_eq!(timer.stats().fired, 2);
+}
+
+#[test]
+fn axum_takes_a_timeout_that_answers_without_an_error_handler() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let answer = || StatusCode::GATEWAY_TIMEOUT.into_response();
+    let router: Router = Router::new()
+        .route("/silence", get(pending::<()>))
+        .route("/answer", get(async || "42"))
+        .layer(TimeoutOrElseLayer::with_timer(LIMIT, answer, timer.clone()));
+    let status = |path: &str| {
+        let request = Request::builder().uri(path).body(axum::body::Body::empty());
+        let response = router.clone().oneshot(request.expect("the path is valid"));
+        clock.block_on(response).expect("a router does not fail").status()
+    };
+    assert_eq!((status("/answer"), clock.now()), (StatusCode::OK, start));
+    assert_eq!((status("/silence"), clock.now() - start), (StatusCode::GATEWAY_TIMEOUT, LIMIT));
+    assert_eq!((timer.stats().pending, status("/nowhere")), (0, StatusCode::NOT_FOUND));
+}

@@ -1,0 +1,310 @@
+//! Timers on an event loop: of Node.js, of a page, and of a worker.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::UNIX_EPOCH;
+
+use aws_smithy_async::rt::sleep::AsyncSleep;
+use aws_smithy_async::time::TimeSource;
+use futures_util::future::{self, Either};
+use futures_util::stream::{self, StreamExt as _};
+use tourbillon::cron::{Cron, Schedule as _};
+use tourbillon::queue::DelayQueue;
+use tourbillon::time::{Duration, Instant, SystemTime};
+use tourbillon::timer::ClockKind;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{FutureExt as _, Sleep, StreamExt as _, Timer};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen_test::wasm_bindgen_test;
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    fn performance_now() -> f64;
+
+    #[wasm_bindgen(js_name = setTimeout)]
+    fn set_timeout(handler: &js_sys::Function, milliseconds: i32) -> JsValue;
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn milliseconds(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+/// Waits by the browser's own timer.
+async fn js_sleep(milliseconds: i32) {
+    let promise = js_sys::Promise::new(&mut |resolve, _| {
+        set_timeout(&resolve, milliseconds);
+    });
+    JsFuture::from(promise).await.expect("it is never rejected");
+}
+
+/// Keeps the event loop from all else.
+fn block_for(span: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < span {}
+}
+
+async fn is_pending(sleep: &mut Sleep) -> bool {
+    let ready = pin!(future::ready(()));
+    matches!(future::select(sleep, ready).await, Either::Right(_))
+}
+
+#[wasm_bindgen_test]
+async fn sleeps_are_never_early_by_the_clock_of_the_browser() {
+    for micros in [1, 300, 1_000, 1_500, 4_000, 20_700] {
+        let (start, delay) = (performance_now(), Duration::from_micros(micros));
+        tourbillon::sleep(delay).await;
+        let passed = performance_now() - start;
+        // The clock hands out a floating-point number of milliseconds.
+        assert!(passed >= milliseconds(delay) - 1e-6, "{delay:?} took {passed} ms");
+    }
+}
+
+#[wasm_bindgen_test]
+async fn ten_thousand_timers_fire_and_none_early() {
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let start = Instant::now();
+    let sleeps = (0..10_000).map(|n| Duration::from_micros(n * 7_919 % 100_000)).map(|delay| {
+        let sleep = timer.sleep_until(start + delay);
+        async move {
+            sleep.await;
+            assert!(Instant::now() >= start + delay);
+        }
+    });
+    future::join_all(sleeps).await;
+    let stats = timer.stats();
+    assert!(stats.pending == 0, "{stats:?}");
+}
+
+#[wasm_bindgen_test]
+async fn a_blocked_event_loop_delays_timers_and_loses_none() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let mut sleeps = [100, 50, 150, 3600_000].map(|delay| timer.sleep(ms(delay)));
+    for sleep in &mut sleeps {
+        assert!(is_pending(sleep).await);
+    }
+    js_sleep(0).await;
+    block_for(ms(200));
+    let [first, second, third, mut hour] = sleeps;
+    future::join3(first, second, third).await;
+    assert!(is_pending(&mut hour).await);
+}
+
+#[wasm_bindgen_test]
+async fn an_earlier_timer_does_not_wait_for_a_later_one() {
+    let mut hour = tourbillon::sleep(HOUR);
+    assert!(is_pending(&mut hour).await);
+    js_sleep(5).await;
+    tourbillon::sleep(ms(5)).await;
+    assert!(is_pending(&mut hour).await);
+    hour.reset_after(ms(3));
+    hour.await;
+}
+
+#[wasm_bindgen_test]
+async fn what_is_further_off_than_a_timeout_can_be_does_not_fire_at_once() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    // setTimeout takes 24.8 days, and fires at once beyond.
+    let mut sleep = timer.sleep(30 * 24 * HOUR);
+    assert!(is_pending(&mut sleep).await);
+    js_sleep(20).await;
+    assert!(is_pending(&mut sleep).await);
+    assert_eq!((timer.stats().fired, timer.stats().pending), (0, 1));
+    assert_eq!(timer.stats().driver_wakeups, 1, "the timeout is still to come");
+}
+
+#[wasm_bindgen_test]
+async fn many_timers_that_are_armed_in_one_go_cost_one_microtask_and_one_timeout() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let mut sleeps: Vec<_> = (0..1000).rev().map(|n| timer.sleep(HOUR + ms(n))).collect();
+    for sleep in &mut sleeps {
+        assert!(is_pending(sleep).await);
+    }
+    js_sleep(5).await;
+    assert_eq!(timer.stats().driver_wakeups, 1);
+    drop(sleeps);
+    assert_eq!(timer.stats().cancelled, 1000);
+}
+
+#[wasm_bindgen_test]
+async fn the_microtask_fires_nothing() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let mut sleep = timer.sleep(ms(50));
+    assert!(is_pending(&mut sleep).await);
+    // It is due by the time that the microtask runs.
+    block_for(ms(50));
+    let microtasks = js_sys::Promise::resolve(&JsValue::UNDEFINED);
+    JsFuture::from(microtasks).await.expect("it is never rejected");
+    assert_eq!((timer.stats().driver_wakeups, timer.stats().fired), (1, 0));
+    js_sleep(5).await;
+    assert_eq!(timer.stats().fired, 1);
+}
+
+#[wasm_bindgen_test]
+async fn a_timeout_whose_place_an_earlier_one_takes_is_cleared() {
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let mut later = timer.sleep(ms(100));
+    assert!(is_pending(&mut later).await);
+    js_sleep(0).await;
+    let mut earlier = timer.sleep(ms(20));
+    assert!(is_pending(&mut earlier).await);
+    drop(later);
+    earlier.await;
+    let wakeups = timer.stats().driver_wakeups;
+    js_sleep(120).await;
+    assert_eq!(timer.stats().driver_wakeups, wakeups);
+}
+
+#[wasm_bindgen_test]
+async fn a_task_that_sleeps_again_and_again_lets_others_run() {
+    let done = Rc::new(Cell::new(false));
+    let set = Closure::once_into_js({
+        let done = Rc::clone(&done);
+        move || done.set(true)
+    });
+    set_timeout(set.unchecked_ref(), 5);
+    while !done.get() {
+        tourbillon::sleep(Duration::from_micros(200)).await;
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_timer_ends_with_its_last_sleep_and_a_sleep_starts_it_again() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    timer.start().expect("an event loop is always there");
+    let (first, second) = (timer.sleep(ms(2)), timer.sleep(ms(30)));
+    drop(timer);
+    first.await;
+    js_sleep(5).await;
+    second.await;
+}
+
+#[wasm_bindgen_test]
+async fn timeouts_intervals_queues_and_streams_work() {
+    let mut interval = tourbillon::interval(ms(2));
+    let start = interval.tick().await;
+    assert_eq!(interval.tick().await, start + ms(2));
+    assert!(tourbillon::timeout(ms(3), future::pending::<()>()).await.is_err());
+    assert_eq!(async { 7 }.timeout(HOUR).await, Ok(7));
+
+    let mut queue = DelayQueue::new();
+    // Far enough off to be in the future when they are inserted.
+    let now = Instant::now();
+    queue.insert_at("later", now + ms(200));
+    queue.insert_at("sooner", now + ms(100));
+    assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("sooner"));
+    assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("later"));
+
+    let throttled: Vec<_> = stream::iter(0..3).throttle(ms(2)).collect().await;
+    assert_eq!(throttled, [0, 1, 2]);
+
+    let target = SystemTime::now() + ms(5);
+    tourbillon::wall::sleep_until_wall(target).await;
+    assert!(SystemTime::now() >= target);
+    assert!(Timer::builder().clock(ClockKind::Boottime).build().is_err());
+}
+
+#[wasm_bindgen_test]
+async fn schedules_and_the_timers_of_other_crates_work() {
+    let start = SystemTime::now();
+    let mut seconds = Cron::parse("* * * * * *", "Europe/Berlin").expect("it is valid").ticks();
+    let tick = seconds.next().await.expect("it never ends");
+    assert!(start < tick.scheduled() && tick.scheduled() <= SystemTime::now());
+    let shown = seconds.schedule().zoned(tick.scheduled()).expect("it is within range");
+    assert!(shown.to_string().ends_with("[Europe/Berlin]"), "{shown}");
+
+    let timer: &dyn AsyncSleep = &Timer::global();
+    timer.sleep(ms(2)).await;
+    let now = TimeSource::now(&Timer::global());
+    assert!(now.duration_since(UNIX_EPOCH).expect("it is later") > 50 * 365 * 24 * HOUR);
+}
+
+#[wasm_bindgen_test]
+async fn calls_are_made_from_the_event_loop() {
+    let called = Arc::new(AtomicBool::new(false));
+    let call = Arc::clone(&called);
+    tourbillon::sleep(ms(2)).call(move || call.store(true, Ordering::Relaxed)).detach();
+    while !called.load(Ordering::Relaxed) {
+        js_sleep(1).await;
+    }
+}
+
+/// Has exceptions caught that end a timeout, which would end Node.js and fail the tests. Returns a
+/// function that says how many there were.
+fn catching() -> js_sys::Function {
+    let wrap = "if (!globalThis.caught) {
+        globalThis.caught = 0;
+        const set = globalThis.setTimeout;
+        globalThis.setTimeout = (call, wait) => set(() => {
+            try { call() } catch { globalThis.caught += 1 }
+        }, wait);
+    }";
+    js_sys::Function::new_no_args(wrap).call0(&JsValue::NULL).expect("it throws nothing");
+    js_sys::Function::new_no_args("return globalThis.caught")
+}
+
+#[wasm_bindgen_test]
+async fn a_call_that_traps_ends_no_other_timer_and_is_counted() {
+    let caught = catching();
+    let traps = || caught.call0(&JsValue::NULL).ok().and_then(|count| count.as_f64());
+    let before = traps().expect("a number");
+    let timer = Timer::builder().shards(1).build().expect("the options are valid");
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let calls = Arc::clone(&called);
+    for number in 0..6 {
+        let called = Arc::clone(&called);
+        let call = move || {
+            called.lock().expect("it is not poisoned").push(number);
+            // A trap, as panics are; and an exception of JavaScript's.
+            match number {
+                1 => std::process::abort(),
+                3 => wasm_bindgen::throw_str("as planned"),
+                _ => {}
+            }
+        };
+        timer.sleep(ms(5)).call(call).detach();
+    }
+    let mut hour = timer.sleep(HOUR);
+    assert!(is_pending(&mut hour).await);
+    for _ in 0..1_000 {
+        if calls.lock().expect("it is not poisoned").len() == 6 {
+            break;
+        }
+        js_sleep(1).await;
+    }
+    assert_eq!(*calls.lock().expect("it is not poisoned"), [0, 1, 2, 3, 4, 5]);
+    // What was armed before, and what is armed after.
+    timer.sleep(ms(2)).await;
+    hour.reset_after(ms(3));
+    hour.await;
+    let stats = timer.stats();
+    assert_eq!((stats.waker_panics, stats.pending), (2, 0));
+    assert_eq!(traps(), Some(before + 2.0));
+}
+
+#[wasm_bindgen_test]
+async fn virtual_clocks_and_loops_of_ones_own_work_as_anywhere() {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
+    let mut sleep = timer.sleep(HOUR);
+    assert!(is_pending(&mut sleep).await);
+    assert_eq!(clock.advance(HOUR), 1);
+    sleep.await;
+
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let mut sleep = timer.sleep(ms(1));
+    assert!(is_pending(&mut sleep).await);
+    block_for(ms(2));
+    assert_eq!(driver.turn().fired, 1);
+    sleep.await;
+}

@@ -1,0 +1,5 @@
+//! Measurements of a timer: [counters](Stats), and a [histogram](Histogram) of its lateness.
+//!
+//! [`Timer::stats`](crate::Timer::stats) and [`Timer::lateness`](crate::Timer::lateness) take them.
+
+pub use crate::engine::{Histogram, Stats};

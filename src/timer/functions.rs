@@ -1,0 +1,137 @@
+//! The functions at the crate's root, which use the process-wide timer.
+
+use core::future::IntoFuture;
+use core::time::Duration;
+
+use crate::deadline::Deadline;
+use crate::handle::EngineRef;
+use crate::interval::Interval;
+use crate::sleep::Sleep;
+use crate::tick::Tick;
+use crate::time::Instant;
+use crate::timeout::Timeout;
+#[cfg(doc)]
+use crate::timer::Timer;
+
+// Inlined, like all that makes a sleep or a timeout, so that it is made where it will be: a move
+// right away would wait for the stores that made it, 10 ns.
+#[inline(always)]
+pub(crate) fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
+    Sleep::after(engine, delay)
+}
+
+#[inline(always)]
+pub(crate) fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
+    Sleep::until(engine, |clock| clock.tick_of(deadline))
+}
+
+/// Makes a [`Sleep`] that ends `delay` from now.
+///
+/// With a delay past the end of the time line, some 438 years from now, it never ends.
+///
+/// # Panics
+///
+/// Not here, except as [`Timer::global`]. The first poll panics if the driver thread cannot be
+/// started; see [`Timer::start`].
+///
+/// # Examples
+///
+/// ```
+/// # pollster::block_on(async {
+/// tourbillon::sleep(std::time::Duration::from_millis(1)).await;
+/// # });
+/// ```
+#[inline(always)]
+pub fn sleep(delay: Duration) -> Sleep {
+    sleep_in(EngineRef::global(), delay)
+}
+
+/// Makes a [`Sleep`] that ends at `deadline`, which is an [`Instant`] or a [`Deadline`].
+///
+/// # Panics
+///
+/// Panics as [`sleep()`] does.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// # pollster::block_on(async {
+/// tourbillon::sleep_until(Instant::now() + Duration::from_millis(1)).await;
+/// # });
+/// ```
+#[inline(always)]
+pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
+    sleep_until_in(EngineRef::global(), deadline.into())
+}
+
+/// Returns a sleep of the process-wide timer that never ends, until it is reset.
+pub(crate) fn never() -> Sleep {
+    Sleep::new(EngineRef::global(), Tick::NEVER)
+}
+
+/// Makes an [`Interval`] that ticks at once, and then every `period`.
+///
+/// # Panics
+///
+/// If `period` is zero; otherwise as [`sleep()`].
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    Interval::new(sleep(Duration::ZERO), period)
+}
+
+/// Makes an [`Interval`] that ticks at `start`, and then every `period`.
+///
+/// # Panics
+///
+/// Panics as [`interval()`] does.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// # pollster::block_on(async {
+/// let start = Instant::now() + Duration::from_millis(1);
+/// let mut interval = tourbillon::interval_at(start, Duration::from_secs(1));
+/// assert_eq!(interval.tick().await, start);
+/// # });
+/// ```
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Interval::new(sleep_until(start), period)
+}
+
+/// Gives up on `future` once `limit` has passed; makes a [`Timeout`].
+///
+/// # Panics
+///
+/// Panics as [`sleep()`] does.
+#[inline(always)]
+pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep(limit))
+}
+
+/// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`]; makes a
+/// [`Timeout`].
+///
+/// # Panics
+///
+/// Panics as [`sleep()`] does.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Instant;
+///
+/// let silence = tourbillon::timeout_at(Instant::now(), std::future::pending::<()>());
+/// assert!(pollster::block_on(silence).is_err());
+/// ```
+#[inline(always)]
+pub fn timeout_at<F: IntoFuture>(
+    deadline: impl Into<Deadline>,
+    future: F,
+) -> Timeout<F::IntoFuture> {
+    Timeout::new(future.into_future(), sleep_until(deadline))
+}

@@ -1,0 +1,322 @@
+//! [`Timer`]: a handle to a timer, which clones share.
+
+use core::fmt;
+use core::future::IntoFuture;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::time::Duration;
+#[cfg(not(target_os = "none"))]
+use std::io;
+
+use crate::deadline::Deadline;
+use crate::engine::{Engine, Histogram, Stats};
+use crate::handle::{EngineRef, Handle};
+use crate::interval::Interval;
+use crate::sleep::Sleep;
+use crate::sync::Arc;
+use crate::tick::Tick;
+use crate::time::Instant;
+#[cfg(not(target_os = "none"))]
+use crate::time::SystemTime;
+use crate::timeout::Timeout;
+use crate::timer::functions::{sleep_in, sleep_until_in};
+use crate::timer::{Builder, SetGlobalError};
+#[cfg(not(target_os = "none"))]
+use crate::wall::WallSleep;
+
+/// A handle to a timer: its shards, its clock and its driver. Makes sleeps, intervals and timeouts.
+///
+/// Most programs need none: the functions at the crate's root use the process-wide timer. Make your
+/// own for another clock ([`VirtualClock`](crate::virtual_time::VirtualClock)), to drive it by hand
+/// ([`Driver`](crate::driver::Driver)), or to keep timers apart. Cloning is cheap, and clones are
+/// the same timer.
+///
+/// The driver thread starts with the first sleep that is armed. It ends once the last handle and
+/// the last armed sleep are gone. A sleep that outlives the handles still works, and starts the
+/// thread again if it is armed later. The process-wide timer's thread never ends.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tourbillon::Timer;
+///
+/// let timer = Timer::builder().shards(1).build()?;
+/// let sleep = timer.sleep(Duration::from_millis(1));
+/// drop(timer);
+/// pollster::block_on(sleep);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    handle: Arc<Handle>,
+}
+
+impl Timer {
+    pub(crate) fn of(engine: Arc<Engine>) -> Self {
+        Self { handle: Arc::new(Handle::new(engine)) }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        Engine::current(self.handle.engine())
+    }
+
+    /// Options for a new timer.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The process-wide timer, which the functions at the crate's root use.
+    ///
+    /// # Panics
+    ///
+    /// Without an operating system, if none [was set](Self::set_global).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let stats = tourbillon::Timer::global().stats();
+    /// assert!(stats.shards >= 1);
+    /// ```
+    pub fn global() -> Self {
+        Self { handle: Arc::clone(Handle::global()) }
+    }
+
+    /// Makes `timer` the process-wide one. It then lives as long as the process.
+    ///
+    /// # Errors
+    ///
+    /// If the process-wide timer was set or used before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// let timer = Timer::builder().thread_name("my-timers").build()?;
+    /// Timer::set_global(timer).expect("nothing has slept yet");
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn set_global(timer: Self) -> Result<(), SetGlobalError> {
+        Handle::set_global(timer.handle).map_err(|_| SetGlobalError(()))
+    }
+
+    /// Starts the driver thread now, instead of with the first armed sleep. Does nothing if the
+    /// thread is running, or if the timer has none.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot start a thread. The next call tries again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tourbillon::Timer::global().start()?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(not(target_os = "none"))]
+    pub fn start(&self) -> io::Result<()> {
+        let engine = EngineRef::of(self.engine());
+        engine.follow_up(engine.get().look_for_driver())
+    }
+
+    /// The present instant by the timer's clock.
+    ///
+    /// # Examples
+    ///
+    /// One reading serves a burst of sleeps:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timer = tourbillon::Timer::global();
+    /// let now = timer.now();
+    /// let sleeps: Vec<_> =
+    ///     (0..100).map(|n| timer.sleep_until(now + Duration::from_millis(n))).collect();
+    /// # drop(sleeps);
+    /// ```
+    pub fn now(&self) -> Instant {
+        let clock = self.engine().clock();
+        clock.instant(clock.now())
+    }
+
+    /// The instant of the last turn of the wheel, for the price of a load (nginx's cached time).
+    ///
+    /// In a loop that turns once a round, it is as old as the round. With a driver thread, which
+    /// turns only when a timer is due, it may be of any age. On a virtual clock it is the present.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (timer, mut driver) = tourbillon::Timer::builder().build_manual(|| {})?;
+    /// let before = timer.now();
+    /// driver.turn();
+    /// assert!(timer.cached_now() >= before && timer.cached_now() <= timer.now());
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn cached_now(&self) -> Instant {
+        let engine = self.engine();
+        engine.clock().instant(engine.cached_now())
+    }
+
+    /// The present wall time: [`SystemTime::now`], or what a
+    /// [`VirtualClock`](crate::virtual_time::VirtualClock::set_wall) shows.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let now = tourbillon::Timer::global().wall_now();
+    /// assert!(now > SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000));
+    /// ```
+    #[cfg(not(target_os = "none"))]
+    pub fn wall_now(&self) -> SystemTime {
+        self.engine().clock().wall_now()
+    }
+
+    /// A snapshot of the timer's counters. Takes each shard's lock in turn.
+    pub fn stats(&self) -> Stats {
+        self.engine().stats()
+    }
+
+    /// A snapshot of how late the timer's sleeps were fired; `None` without
+    /// [`Builder::lateness_histogram`]. With a [tolerance](Builder::tolerance), that counts from
+    /// the instant chosen within it. Takes each shard's lock in turn.
+    ///
+    /// # Examples
+    ///
+    /// For the process-wide timer, set one before the first use:
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// let timer = Timer::builder().lateness_histogram(true).build()?;
+    /// Timer::set_global(timer).expect("nothing has slept yet");
+    /// assert!(Timer::global().lateness().is_some());
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn lateness(&self) -> Option<Histogram> {
+        self.engine().lateness()
+    }
+
+    /// A sleep that ends `delay` from now; see [`sleep()`](crate::sleep()).
+    pub fn sleep(&self, delay: Duration) -> Sleep {
+        sleep_in(self.engine_ref(), delay)
+    }
+
+    /// A sleep that ends at `deadline`; see [`sleep_until`](crate::sleep_until).
+    pub fn sleep_until(&self, deadline: impl Into<Deadline>) -> Sleep {
+        sleep_until_in(self.engine_ref(), deadline.into())
+    }
+
+    /// A sleep that ends when the wall clock shows `target`; see
+    /// [`sleep_until_wall`](crate::wall::sleep_until_wall).
+    #[cfg(not(target_os = "none"))]
+    pub fn sleep_until_wall(&self, target: SystemTime) -> WallSleep {
+        WallSleep::new(self.never(), target)
+    }
+
+    /// Returns a [`Sleep`] that never ends, unless it is [reset](Sleep::reset) to a deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let sleep = tourbillon::Timer::global().never();
+    /// assert!(!sleep.is_elapsed());
+    /// ```
+    pub fn never(&self) -> Sleep {
+        Sleep::new(self.engine_ref(), Tick::NEVER)
+    }
+
+    /// Makes an interval that ticks at once, and then every `period`; see
+    /// [`interval()`](crate::interval()).
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        Interval::new(self.sleep(Duration::ZERO), period)
+    }
+
+    /// Makes an interval that ticks at `start`, and then every `period`; see
+    /// [`interval_at`](crate::interval_at).
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(start), period)
+    }
+
+    /// Limits `future` to `limit` from now; see [`timeout()`](crate::timeout()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timer = tourbillon::Timer::builder().build()?;
+    /// let answer = timer.timeout(Duration::from_secs(5), async { 42 });
+    /// assert_eq!(pollster::block_on(answer), Ok(42));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn timeout<F: IntoFuture>(&self, limit: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep(limit))
+    }
+
+    /// Limits `future` to `deadline`; see [`timeout_at`](crate::timeout_at).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let timer = tourbillon::Timer::builder().build()?;
+    /// let answer = timer.timeout_at(timer.now(), async { 42 });
+    /// assert_eq!(pollster::block_on(answer), Ok(42));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: impl Into<Deadline>,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        Timeout::new(future.into_future(), self.sleep_until(deadline))
+    }
+
+    fn engine_ref(&self) -> EngineRef {
+        EngineRef::of(self.engine())
+    }
+}
+
+impl Default for Timer {
+    /// The [process-wide timer](Timer::global), as the functions at the crate's root use. Another
+    /// one is made by [`Timer::builder`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// #[derive(Default)]
+    /// struct Client {
+    ///     retries: u32,
+    ///     timer: Timer,
+    /// }
+    /// # assert_eq!(Client::default().retries, 0);
+    /// # assert!(Client::default().timer.stats().shards >= 1);
+    /// ```
+    fn default() -> Self {
+        Self::global()
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer").field("engine", self.engine()).finish_non_exhaustive()
+    }
+}
+
+// A panic of foreign code never unwinds through a change of the engine's state.
+impl UnwindSafe for Timer {}
+impl RefUnwindSafe for Timer {}
