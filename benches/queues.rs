@@ -2,8 +2,9 @@
 //!
 //! All of it is measured on the thread that uses the queue. What a sleep costs its driver thread
 //! when it fires is on top of that, and as great for a queue of a thousand entries as for one.
-//! tokio's queue goes on to the next millisecond only once its runtime has looked at the clock; the
-//! wait for that is in its figures for entries that expire spread out, and great on a busy machine.
+//! tokio's queue continues to the next millisecond only once its runtime has looked at the clock;
+//! the wait for that is in its figures for entries that expire spread out, and great on a busy
+//! machine.
 
 mod common;
 

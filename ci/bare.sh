@@ -8,12 +8,7 @@
 shown=$(awk '/^```/ { shown = /^```rust/; next } shown' docs/PLATFORMS.md)
 diff <(printf '%s\n' "$shown") platforms/bare/src/example.rs
 
-if ! command -v qemu-system-arm >/dev/null; then
-    echo "no qemu for Cortex-M here: installing Debian's" >&2
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        qemu-system-arm >&2
-fi
+command -v qemu-system-arm >/dev/null || need_packages "timers without std" qemu-system-arm
 
 export CARGO_TARGET_DIR=$PWD/target/bare
 sysroot=$(rustc --print sysroot)

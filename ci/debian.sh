@@ -1,6 +1,22 @@
 # Sourced by scripts that do with Debian's packages where rustup's toolchains, or a tool, are
-# missing. Nothing is installed: what is needed is unpacked under target/debian.
+# missing. What can run from there is unpacked under target/debian. The rest (a browser, a database,
+# emulators) is installed only where TOURBILLON_INSTALL allows it, as `.ci/run` does.
 debian=$(realpath -m target/debian)
+
+# need_packages WHAT PACKAGE...: installs the packages if that is allowed. Else WHAT is not checked,
+# and the script ends.
+need_packages() {
+    local what=$1
+    shift
+    if [ -n "${TOURBILLON_INSTALL:-}" ]; then
+        echo "installing Debian's $*" >&2
+        apt-get update -qq >&2 || true
+        ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 ||
+            return 0
+    fi
+    not_checked "$what" "it needs Debian's $*; TOURBILLON_INSTALL=yes installs them"
+    exit
+}
 
 # unpack NAME PACKAGE...: unpacks the packages into $debian/NAME, unless they are there. Fails where
 # that cannot be done.

@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # Sourced by the scripts that run the harness of durable timers.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. ci/debian.sh
 
 harness=target/debug/harness
 cargo build --quiet --locked --package tourbillon-durable-harness
-if [ -z "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ]; then
-    echo "no libfaketime here: installing Debian's" >&2
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends faketime >&2
-fi
+[ -n "$(find /usr/lib -path '*faketime/libfaketimeMT.so.1' 2>/dev/null)" ] ||
+    need_packages "durable timers under faults" faketime
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -6,6 +6,7 @@
 #   ci/durable-page.sh                 the tests
 #   ci/durable-page.sh --screenshots   and the pictures in crates/tourbillond/docs
 . "$(dirname "$0")/lib.sh"
+. ci/debian.sh
 
 if [ "${1:-}" = --screenshots ]; then
     export SCREENSHOTS=$PWD/crates/tourbillond/docs
@@ -15,13 +16,9 @@ if [ "$node" -lt 20 ]; then
     not_checked "the page in a browser" "there is no Node.js of version 20 or later"
     exit
 fi
-export CHROMIUM=${CHROMIUM:-$(command -v chromium || true)}
-if [ -z "$CHROMIUM" ]; then
-    echo "no Chromium here: installing Debian's" >&2
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >&2
-    CHROMIUM=$(command -v chromium)
-fi
+[ -n "${CHROMIUM:-}" ] || command -v chromium >/dev/null ||
+    need_packages "the page in a browser" chromium
+export CHROMIUM=${CHROMIUM:-$(command -v chromium)}
 
 cargo build --quiet --locked --package tourbillond
 target=${CARGO_TARGET_DIR:-target}

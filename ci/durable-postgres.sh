@@ -8,6 +8,7 @@
 #   FSYNC=off ci/durable-postgres.sh ...         without waiting for the disk
 #   PG_OPTIONS="-c wal_level=minimal" ...        further options of the server
 . "$(dirname "$0")/lib.sh"
+. ci/debian.sh
 
 # The server's programs of the newest version that is installed.
 find_bin() {
@@ -17,9 +18,7 @@ find_bin() {
     [ -n "$initdb" ] && dirname "$(readlink -f "$initdb")"
 }
 if ! bin=$(find_bin); then
-    echo "no PostgreSQL here: installing Debian's" >&2
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >&2
+    need_packages "durable timers on PostgreSQL" postgresql
     bin=$(find_bin)
 fi
 

@@ -10,4 +10,4 @@ if ! find_valgrind; then
     exit
 fi
 valgrind --version
-cargo bench --quiet --bench instructions -- "$@"
+cargo bench --quiet --package tourbillon-benches --bench instructions -- "$@"

@@ -22,9 +22,10 @@ list_not_checked() {
     return 1
 }
 
-# Installs a cargo subcommand from the registry unless it is there.
+# need_cargo_tool NAME: a cargo subcommand that scripts by hand use. It is not installed unasked.
 need_cargo_tool() {
-    cargo "${1#cargo-}" --version >/dev/null 2>&1 || cargo install --locked --quiet "$1"
+    cargo "${1#cargo-}" --version >/dev/null 2>&1 ||
+        { echo "not checked: there is no $1: cargo install --locked $1"; exit 77; }
 }
 
 # limit_runs SECONDS: programs that cargo runs on this machine from now on have that long to end.
@@ -48,11 +49,42 @@ some_tests() {
     return "$status"
 }
 
-# Runs cargo nextest on the models. Their build is kept apart from the ordinary one.
-models() {
-    RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
-        cargo nextest run --cargo-profile loom --lib "$@"
+# model_program TREE [CFG]: builds the models of a tree, apart from its ordinary build, and prints
+# the path of the program that has them. With a CFG those that are for it.
+model_program() (
+    target=$PWD/target/${2:-loom}
+    cd "$1"
+    RUSTFLAGS="--cfg tourbillon_model${2:+ --cfg tourbillon_$2}" CARGO_TARGET_DIR=$target \
+        cargo test --quiet --no-run --profile loom --lib \
+        --message-format json-render-diagnostics |
+        sed -nE 's/.*"executable":"([^"]+)".*/\1/p'
+)
+
+# names_of PROGRAM: the names of the tests in it.
+names_of() { "$1" --list | sed -n 's/: test$//p'; }
+
+# run_models PROGRAM: runs the models whose names it reads, each in a process of its own, as a
+# deadlock that loom finds while a guard is alive aborts the process; as many at a time as there are
+# processors. Prints the log of each that fails. Fails then, and if there is no name.
+run_models() {
+    local names
+    names=$(cat)
+    [ -n "$names" ] || { echo "no model was run"; return 1; }
+    xargs -P "$(nproc)" -I {} bash -c 'run_model "$@"' _ "$1" {} <<<"$names" || return
+    printf '%s passed\n' "$(wc -l <<<"$names")"
 }
+run_model() {
+    local log status=0
+    log=$("$1" --exact "$2" --nocapture 2>&1) || status=$?
+    # A name that matches nothing passes, too.
+    grep -q '^test result: ok\. 1 passed' <<<"$log" || status=${status/#0/1}
+    if [ "$status" != 0 ] || [ -n "${TOURBILLON_UNBOUNDED:-}" ]; then
+        printf '%s\n' "$log"
+    fi
+    printf '%5s s  %s%s\n' "$SECONDS" "$2" "$([ "$status" = 0 ] || echo ": FAILED, $status")"
+    return "$status"
+}
+export -f run_model
 
 # faulty_copy TREE LIST [FOLDER]: makes TREE a copy of the tracked files with all faults of the
 # list, each as a choice at run time, so that one build has all. The faults are those of the crate
@@ -77,14 +109,4 @@ END
     sed -i "/^members = \[/,/^\]/c members = [${3:+\"$3\"}]" "$1/Cargo.toml"
     # Of another version, so that cargo keeps the builds apart, and those of dependencies together.
     sed -i '0,/^version = .*/s//version = "0.0.0-faulty"/' "$crate/Cargo.toml"
-}
-
-# faulty_model TREE NUMBER MODEL: runs the model on the copy with that fault.
-faulty_model() {
-    (
-        target=$PWD/target/loom
-        cd "$1"
-        TOURBILLON_MUTANT=$2 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=$target \
-            cargo nextest run --cargo-profile loom --lib --profile canary -E "test(/::$3\$/)"
-    )
 }

@@ -10,13 +10,16 @@ for workspace in . fuzz platforms integration/dependents; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
-cargo clippy --quiet --package xtask --all-targets -- -D warnings
+cargo clippy --quiet --package xtask --package tourbillon-http-limits --all-targets -- -D warnings
 cargo clippy --quiet --all-targets --all-features -- -D warnings
 cargo clippy --quiet --all-targets --manifest-path integration/dependents/Cargo.toml \
     --target-dir target/dependents/target -- -D warnings
-cargo clippy --quiet --all-targets --package 'consumer-*' -- -D warnings
+cargo clippy --quiet --all-targets --manifest-path crates/futures-timer/Cargo.toml -- -D warnings
+cargo clippy --quiet --all-targets --package tourbillon-benches --package 'consumer-*' -- \
+    -D warnings
+# With the profile `test`, the library as its tests have it, and none of the other tests.
 RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=target/loom \
-    cargo clippy --quiet --lib --profile loom --tests -- -D warnings
+    cargo clippy --quiet --lib --profile test -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --all-features

@@ -4,15 +4,15 @@
 # Never set LOOM_MAX_DURATION or LOOM_MAX_PERMUTATIONS: they stop early and report success.
 . "$(dirname "$0")/lib.sh"
 unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS LOOM_MAX_PREEMPTIONS TOURBILLON_UNBOUNDED
-need_cargo_tool cargo-nextest
 
 # Without a driver thread, and of two threads.
 ending=(advance_races_arm advance_races_drop advance_races_new_waker advance_races_reset
     advances_add_up turn_races_an_earlier_remote_insert the_lock_excludes_and_publishes)
 
+program=$(model_program .)
 if [ "${1:-2}" = unbounded ]; then
-    TOURBILLON_UNBOUNDED=1 models --profile loom --success-output immediate \
-        -E "test(/::($(IFS='|' && echo "${ending[*]}"))\$/)"
+    names_of "$program" | grep -E "::($(IFS='|' && echo "${ending[*]}"))\$" |
+        TOURBILLON_UNBOUNDED=1 run_models "$program"
 else
-    LOOM_MAX_PREEMPTIONS=${1:-2} models --profile loom
+    names_of "$program" | LOOM_MAX_PREEMPTIONS=${1:-2} run_models "$program"
 fi

@@ -15,13 +15,12 @@ unset LOOM_MAX_DURATION LOOM_MAX_PERMUTATIONS TOURBILLON_MUTANT
 preemptions=${LOOM_MAX_PREEMPTIONS:-2}
 
 if [ "${1:-}" = generated ]; then
-    need_cargo_tool cargo-nextest
     need_cargo_tool cargo-mutants
     export LOOM_MAX_PREEMPTIONS=$preemptions
     shift
     files=()
     for file; do files+=(--file "$file"); done
-    RUSTFLAGS="--cfg tourbillon_model" exec cargo mutants --test-tool nextest --profile loom \
+    RUSTFLAGS="--cfg tourbillon_model" exec cargo mutants --profile loom \
         --timeout 180 --output target --exclude-re 'Debug|tests::' "${files[@]}" -- --lib
 fi
 
@@ -36,11 +35,10 @@ binary() {
         sed -nE 's/.*"executable":"([^"]+)".*/\1/p' | tail -1
 }
 target=$PWD/target
-models=$(RUSTFLAGS="--cfg tourbillon_model" CARGO_TARGET_DIR=$target/loom \
-    binary --profile loom --lib)
+models=$(model_program "$tree")
 units=$(CARGO_TARGET_DIR=$target binary --all-features --lib)
 tests=$(CARGO_TARGET_DIR=$target binary --all-features --test it)
-mapfile -t names < <("$models" --list | sed -n 's/: test$//p')
+mapfile -t names < <(names_of "$models")
 [ ${#names[@]} -gt 0 ] || { echo "there are no models"; exit 1; }
 log=target/mutants/log
 

@@ -8,12 +8,12 @@
 #   ci/targets.sh --lateness           how late timers are here, and on Windows, under wine
 #
 # It takes rustup's std of a target where that is installed, else Debian's rustc and a std that it
-# builds. Linkers, wine and qemu are Debian's; with --test they are installed if they are missing.
+# builds. Linkers, wine and qemu, which --test needs, are Debian's.
 # `ci/web.sh` runs the tests of browsers, `ci/wasi.sh` those of WASI, `ci/bare.sh` those without an
 # operating system.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
-export DEBIAN_FRONTEND=noninteractive CARGO_TARGET_DIR=$PWD/target/targets
+export CARGO_TARGET_DIR=$PWD/target/targets
 
 test=
 [ "${1:-}" != --test ] || { test=yes; shift; }
@@ -87,10 +87,7 @@ with_std() {
 prepare() {
     local name
     runner_of "$1" || return
-    if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
-        apt-get update -qq >&2
-        apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
-    fi
+    dpkg -s "${packages[@]}" >/dev/null 2>&1 || need_packages "the tests on $1" "${packages[@]}"
     [ "$runner" != wine ] || prepare_wine
     name=$(tr a-z- A-Z_ <<<"$1")
     export "CARGO_TARGET_${name}_LINKER=$linker"

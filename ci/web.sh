@@ -13,15 +13,10 @@ if ! command -v node >/dev/null; then
     not_checked "timers in browsers" "there is no Node.js"
     exit
 fi
-if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
-    echo "no Chromium with its driver here: installing Debian's" >&2
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        chromium chromium-driver >&2
-fi
+command -v chromium >/dev/null && command -v chromedriver >/dev/null ||
+    need_packages "timers in browsers" chromium chromium-driver
 # Of quinn's cryptography.
-command -v clang >/dev/null ||
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends clang >&2
+command -v clang >/dev/null || need_packages "timers in browsers" clang
 CHROMEDRIVER=$(command -v chromedriver)
 export CHROMEDRIVER
 

@@ -10,17 +10,17 @@
 //! | pair | where | held by | a held thread |
 //! |---|---|---|---|
 //! | an instant, and `CLOCK_MONOTONIC` for the coarse clock | `Coarse::starting_now` | one reading, checked between two of that clock | changes nothing |
-//! | an instant, and the clock that counts suspend | `Boottime::new` | the closest of eight pairs, of which the later reading is taken | if held in all eight: the clock seems that much earlier for life |
+//! | an instant, and the clock that counts suspend | `Boottime::new` | the later reading of the closest of eight pairs | if held in all eight: the clock seems that much earlier for life |
 //! | the monotonic clock and the wall, to see steps | `Both::now` | the closest of eight pairs | if held in all eight: wall sleeps look once more, or a step that small is not seen |
 //! | the base of a virtual clock, its tick and its wall | `VirtualTime::new` | one reading; the others are constants | changes nothing |
 //! | the tick and the wall that a virtual wall is set at | `VirtualTime::set_wall`, `wall_now` | the movers' lock; each reads the tick once | changes nothing |
-//! | what a child process goes on with | `Engine::current`, `PerProcess::get` | copies of the parent's; no clock is read | changes nothing |
+//! | what a child process continues with | `Engine::current`, `PerProcess::get` | copies of the parent's; no clock is read | changes nothing |
 //! | the present and the wall, for how long a wall sleep waits | `WallSleep::aim` | order: the present first | makes the sleep look, and aim, once more before its target |
 //! | the wall, and from when on its steps are noticed | `Steps::watch` before a reading, `Notices::subscribe` before `Both::now` | order: notices first | may cause a needless look |
 //! | the time of a turn, and of each shard and lateness in it | `Engine::pass_from` | one reading for all | makes the turn as late as it was held |
 //! | the birth of an engine and of its wheels | `Engine::new` | one reading | changes nothing |
 //! | the present and a delay | `Sleep::after`, `reset_after` | one reading | makes the deadline as late |
-//! | the present, and the start of a wait that is told how long | `Parker::park`, `Bell::set`, a browser's `setTimeout`, `Driver::max_wait`, the pacer's naps | nothing; the next wait is reckoned anew | makes this one end as late as it was held |
+//! | the present, and the start of a wait of a given length | `Parker::park`, `Bell::set`, a browser's `setTimeout`, `Driver::max_wait`, the pacer's naps | nothing; the next wait is reckoned anew | makes this one end as late as it was held |
 //! | what a cron backlog was found at, and its delivery | `Ticks::poll_tick` | a wall that was set back in between is waited for | changes nothing |
 //! | the beginning and the end of a pass, or of a call, for lag and length | `Pass::report`, `Calls` | the distance is what is measured | counts as part of it |
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! For dependencies, a package named `futures-timer` that exports this type replaces the other; see
-//! [`migration`](crate::migration).
+//! [`migration`](crate::guide::migration).
 
 use core::future::Future;
 use core::pin::Pin;

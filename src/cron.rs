@@ -60,6 +60,7 @@
 mod error;
 mod expression;
 mod field;
+mod missed;
 mod schedule;
 mod ticks;
 mod zone;
@@ -67,6 +68,7 @@ mod zoned_time;
 
 pub use error::{Field, ParseError, ParseErrorKind};
 pub use expression::Cron;
+pub use missed::Missed;
 pub use schedule::{Occurrences, Schedule};
-pub use ticks::{Missed, Tick, Ticks};
+pub use ticks::{Tick, Ticks};
 pub use zoned_time::ZonedTime;

@@ -2,24 +2,17 @@
 //! them. Its lock rules are in ARCHITECTURE.md.
 
 mod alarm;
+mod board;
 mod calls;
 mod driven_by;
 mod entry;
-#[cfg(all(test, tourbillon_model))]
-#[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules use part of it"))]
-pub(crate) mod harness;
 mod histogram;
-#[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
-mod models;
-mod occupancy;
 #[cfg_attr(
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
     path = "engine/parker/event_loop.rs"
 )]
 #[cfg(not(target_os = "none"))]
 mod parker;
-#[cfg(all(test, tourbillon_model, tourbillon_shuttle))]
-mod schedules;
 mod self_wait;
 mod shard;
 mod stats;
@@ -40,20 +33,22 @@ use crate::fork::{self, Generation};
 use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
-use crate::sync::{Arc, AtomicBool, Lock, LockGuard, Ordering, SetOnce, StdArc, thread_index};
+use crate::sync::{
+    Arc, AtomicBool, Lock, LockGuard, Ordering, SetOnce, StdArc, fence, move_home, thread_index,
+};
 use crate::tick::Tick;
 use crate::tolerance::{Slack, Tolerance};
 use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
 
 pub(crate) use alarm::{Alarm, Notify, Plan};
+use board::{Board, Shards};
 use calls::{Calls, Measured};
 pub(crate) use driven_by::DrivenBy;
 #[cfg(not(target_os = "none"))]
 pub(crate) use driven_by::DriverThread;
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
-use occupancy::Occupancy;
 use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;
@@ -68,7 +63,7 @@ pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
 /// with more, each takes memory for nothing.
 const SHARDS_PER_PROCESSOR: usize = 4;
 
-/// The default is not more than this many shards: a pass locks each that has timers.
+/// The default is not more than this many shards: a pass reads the earliest deadline of each.
 const DEFAULT_SHARDS_MAX: usize = 64;
 
 /// Returns how many shards an engine has by default. Counts the processors once: on Linux that
@@ -94,8 +89,8 @@ pub(crate) struct Engine {
     /// Shards, a power of two.
     shards: Box<[CachePadded<Lock<Shard>>]>,
     alarm: CachePadded<Alarm>,
-    /// Shards that a pass has to visit.
-    occupancy: CachePadded<Occupancy>,
+    /// The earliest deadline of each shard.
+    board: Board,
     /// Set once, when the last handle goes.
     closed: AtomicBool,
     driven_by: DrivenBy,
@@ -181,7 +176,7 @@ impl Engine {
             clock,
             shards: (0..shards).map(|_| CachePadded::new(Lock::new(Shard::new(now)))).collect(),
             alarm: CachePadded::new(alarm),
-            occupancy: CachePadded::new(Occupancy::new(shards)),
+            board: Board::new(shards),
             closed: AtomicBool::new(false),
             driven_by,
             generation: Generation::at_birth(),
@@ -315,8 +310,8 @@ impl Engine {
     pub(crate) fn insert(&self, deadline: Tick, waker: Waker) -> (Claim, Earliest) {
         let (index, mut shard) = self.lock_home();
         let (claim, earliest) = shard.arm(index, deadline, waker);
-        if earliest == Earliest::First {
-            self.occupancy.enter(index.into());
+        if earliest == Earliest::Lowered {
+            self.board.lower(index.into(), deadline);
         }
         drop(shard);
         (claim, earliest)
@@ -326,9 +321,8 @@ impl Engine {
     pub(crate) fn rearm(&self, entry: &Entry, deadline: Tick, waker: Waker) -> Remaining {
         let mut shard = self.shard_of(entry);
         let earliest = shard.rearm(entry, deadline, waker);
-        // What is filed under never comes first nowhere, and counts as pending all the same.
-        if earliest == Earliest::First || deadline == Tick::NEVER {
-            self.occupancy.enter(entry.shard());
+        if earliest == Earliest::Lowered {
+            self.board.lower(entry.shard(), deadline);
         }
         drop(shard);
         self.notify_of_insert(entry, deadline, earliest)
@@ -338,7 +332,12 @@ impl Engine {
     /// be.
     #[inline]
     pub(crate) fn refile(&self, entry: &Entry, deadline: Tick) -> Remaining {
-        let earliest = self.shard_of(entry).refile(entry, deadline);
+        let mut shard = self.shard_of(entry);
+        let earliest = shard.refile(entry, deadline);
+        if earliest == Earliest::Lowered {
+            self.board.lower(entry.shard(), deadline);
+        }
+        drop(shard);
         self.notify_of_insert(entry, deadline, earliest)
     }
 
@@ -375,7 +374,8 @@ impl Engine {
         let waker = unsafe { shard.withdraw(claim, seen, completed) };
         // ORDERING: Relaxed; the shard's lock orders this load. If the driver scanned this shard
         // after us, it saw that nothing is pending. If before, it had read `closed` before that:
-        // whatever it read then, we read or a later value. Loom `last_cancel_races_close`.
+        // whatever it read then, we read or a later value. If it passed this shard over, it had
+        // read that nothing is closed. Loom `last_cancel_races_close`.
         let last = shard.pending() == 0 && self.closed.load(Ordering::Relaxed);
         drop(shard);
         if last {
@@ -387,10 +387,12 @@ impl Engine {
 
     /// Says that the last handle is gone: a driver thread ends with the last armed sleep.
     pub(crate) fn close(&self) {
-        // ORDERING: Relaxed; `pass_on` publishes it to the driver's next scan, or has this thread
-        // see that scan announced.
+        // ORDERING: Relaxed; the fence that follows orders it.
         self.closed.store(true, Ordering::Relaxed);
-        self.occupancy.pass_on();
+        // ORDERING: SeqCst, the partner of that in `Board::begin_scan`: either the scan's thread
+        // reads what was just stored, or this one sees the scan announced. Loom
+        // `the_end_of_one_timer_races_arm_on_another`.
+        fence(Ordering::SeqCst);
         self.notify_driver();
     }
 
@@ -399,8 +401,9 @@ impl Engine {
         self.pass_from(0, now, batch, None)
     }
 
-    /// Turns the shards, beginning with `first`, until the batch is spent and there is more to do.
-    /// Spends the batch once the clock shows `until`, but not before it has done some of it.
+    /// Turns the shards in which something is due, beginning with `first`, until the batch is spent
+    /// and there is more to do. Spends the batch once the clock shows `until`, but not before it
+    /// has done some of it.
     pub(crate) fn pass_from(
         &self,
         first: usize,
@@ -421,12 +424,18 @@ impl Engine {
             cut_short: false,
         };
         let mut pending = 0;
-        let mut occupied = self.occupancy.scan();
+        let (mut visited, next_of_others) = self.board.scan(now);
         // ORDERING: Relaxed; `scan` orders it. Read before any shard is found empty; see
         // `withdraw`.
         let closed = self.closed.load(Ordering::Relaxed);
-        let before = occupied.split_before(first);
-        'shards: for index in occupied.chain(before) {
+        if closed {
+            // What is pending has to be counted, whenever it is due.
+            visited = Shards::first(self.shards.len());
+        } else {
+            pass.next = next_of_others;
+        }
+        let before = visited.split_before(first);
+        'shards: for index in visited.chain(before) {
             loop {
                 let held = batch.len();
                 let mut shard = self.shards[index].lock();
@@ -434,9 +443,7 @@ impl Engine {
                 if closed {
                     shard.forget_cancelled();
                 }
-                if shard.is_idle() {
-                    self.occupancy.leave(index);
-                }
+                self.board.raise(index, shard.earliest());
                 let taken = batch.len() - held;
                 let worked = taken > 0 || turned == Turned::Partly;
                 // Nobody waits while a slot of many is filed again, or for room in the batch.
@@ -472,10 +479,25 @@ impl Engine {
         pass
     }
 
-    /// The earliest deadline of all, on a virtual clock.
+    /// The earliest deadline of all, on a virtual clock. Locks only the shards that may have it.
     pub(crate) fn exact_earliest(&self) -> Option<Tick> {
-        let occupied = self.occupancy.scan();
-        occupied.filter_map(|index| self.shards[index].lock().exact_earliest()).min()
+        self.board.begin_scan();
+        let mut earliest = Tick::NEVER;
+        for (index, shard) in self.shards.iter().enumerate() {
+            if self.board.earliest(index) < earliest {
+                let mut shard = shard.lock();
+                let own = shard.exact_earliest();
+                self.board.raise(index, shard.earliest());
+                earliest = own.map_or(earliest, |own| own.min(earliest));
+            }
+        }
+        (earliest != Tick::NEVER).then_some(earliest)
+    }
+
+    /// Holds a shard's lock until the result is dropped.
+    #[cfg(all(test, tourbillon_model))]
+    pub(crate) fn hold(&self, shard: usize) -> impl Sized + '_ {
+        self.shards[shard].lock()
     }
 
     /// Counts a park that has ended.
@@ -531,9 +553,9 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn announce(&self, deadline: Tick, earliest: Earliest) -> Remaining {
         let notify = match earliest {
-            Earliest::First | Earliest::Lowered => self.alarm.pull_forward(deadline),
-            // Another insert lowered the shard's earliest deadline at least this far, and told
-            // the driver or is about to; unless there is none to be told.
+            Earliest::Lowered => self.alarm.pull_forward(deadline),
+            // Another insert lowered the shard's earliest deadline at least this far, and has
+            // notified the driver or is about to, if there is one.
             Earliest::Kept => self.alarm.start_if_absent(),
         };
         self.act_on(notify)
@@ -542,9 +564,9 @@ impl Engine {
     /// Fires an entry that was just queued if a virtual clock has passed its deadline meanwhile.
     ///
     /// The move of the clock was followed by a scan of the shards. If that was after the insert,
-    /// the entry has been fired. If before, the shard's lock shows the insert's thread the new
-    /// time. Loom `advance_races_arm`. A thread that is moving the clock itself, and runs in a
-    /// waker, will scan again, and in order.
+    /// the entry has been fired. If before, the insert's thread sees the new time, by the shard's
+    /// lock or by the fence of the insert that the scan passed over. Loom `advance_races_arm`. A
+    /// thread that is moving the clock itself, and runs in a waker, will scan again, and in order.
     #[inline]
     fn catch_up(&self, entry: &Entry, deadline: Tick) {
         if let Some(now) = self.clock.moved_past(deadline) {
@@ -661,11 +683,22 @@ impl Engine {
     /// Locks the calling thread's shard, or the next one if that is taken at the moment.
     #[inline]
     fn lock_home(&self) -> (u8, LockGuard<'_, Shard>) {
-        let mask = self.shards.len() - 1;
-        let home = thread_index() & mask;
-        for index in [home, (home + 1) & mask] {
-            if let Some(shard) = self.shards[index].try_lock() {
-                return (index as u8, shard);
+        let home = thread_index() & (self.shards.len() - 1);
+        match self.shards[home].try_lock() {
+            Some(shard) => (home as u8, shard),
+            None => self.lock_next_door(home),
+        }
+    }
+
+    /// Makes the next shard the thread's home as well: what holds the lock may be another thread
+    /// with the same home, and the two would meet again and again.
+    #[cold]
+    fn lock_next_door(&self, home: usize) -> (u8, LockGuard<'_, Shard>) {
+        let next = (home + 1) & (self.shards.len() - 1);
+        if next != home {
+            move_home();
+            if let Some(shard) = self.shards[next].try_lock() {
+                return (next as u8, shard);
             }
         }
         (home as u8, self.shards[home].lock())

@@ -35,7 +35,7 @@
 //! | `driver/virtual_clock.rs` | `engine` | set once | finds it set or not, as the fork did |
 //!
 //! Atomics are as the fork found them: `SHARDS`, for which a child counts the processors again if
-//! it is zero, and the numbers of threads and registrations, of which it takes the next.
+//! it is zero, and the numbers of threads and registrations: it takes the next ones.
 //!
 //! # Threads and descriptors
 //!

@@ -423,7 +423,7 @@ impl Sleep {
     /// deadline has come. `None` if it never does. The sleep is not armed before.
     ///
     /// Calls no foreign code, and may be called under a lock. The driver may wake at once, but is
-    /// told of the insert only as that is [announced](Enqueued::announce).
+    /// notified of the insert only by [`Enqueued::announce`].
     pub(crate) fn enqueue(&mut self, waker: Waker) -> Option<Enqueued> {
         debug_assert!(self.claim.is_none(), "armed twice");
         let due = self.due();
@@ -522,7 +522,7 @@ impl Sleep {
     }
 }
 
-/// An insert that the driver has yet to be told of; see [`Sleep::enqueue`].
+/// An insert that the driver is not notified of yet; see [`Sleep::enqueue`].
 #[must_use]
 pub(crate) struct Enqueued {
     engine: EngineRef,

@@ -15,7 +15,7 @@ pub(crate) const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub(crate) struct Tick(u64);
 
 impl Tick {
-    /// Tick of a time line's base instant: 146 years may be told apart before it, 438 after.
+    /// Tick of a time line's base instant: 146 years are distinguished before it, 438 after.
     pub(crate) const ORIGIN: Self = Self(1 << 62);
 
     /// The earliest tick there is. Every clock is past it.

@@ -14,7 +14,7 @@
 //! Each slot keeps a lower bound of its deadlines, so the driver can wait for a far timer's exact
 //! deadline instead of waking as each level comes round. A slot whose start has come is taken out
 //! whole, as the `draining` list, and emptied entry by entry: what is due expires, the rest is
-//! filed again at a finer level. That can stop and go on at any entry, which is what bounds the
+//! filed again at a finer level. That can stop and continue at any entry, which is what bounds the
 //! time a shard's lock is held.
 //!
 //! A slot is a list of [`Block`]s, and a block is a cache line of keys. So an entry is removed by
@@ -409,15 +409,15 @@ impl<T: Timed> Wheel<T> {
         (deadline != Tick::NEVER).then_some(key)
     }
 
-    /// Files the entry `key`, which is not filed, under `deadline`. Its [place](Place::file) is to
-    /// be told where.
+    /// Files the entry `key`, which is not filed, under `deadline`. The caller notes
+    /// the result in its [place](Place::file).
     ///
     /// A deadline already turned past is handed out by the next turn. One that belongs to the slot
     /// that is being emptied goes to the end of that list, behind equal ones that are still in it.
     ///
     /// # Panics
     ///
-    /// When 2^28 entries are filed, or fewer of which many were removed.
+    /// When 2^28 entries are filed, or fewer if many were removed.
     #[inline(always)]
     pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick) -> Filed {
         let apart = deadline.max(self.elapsed).raw() ^ self.elapsed.raw();
@@ -454,7 +454,7 @@ impl<T: Timed> Wheel<T> {
         self.append_in_new_block(at, last, key)
     }
 
-    /// Puts a block with `key` at the end of a list, of which `last` is the last so far.
+    /// Puts a block with `key` at the end of a list, behind `last`.
     #[cold]
     fn append_in_new_block(&mut self, at: u32, last: u32, key: NodeKey) -> Filed {
         let number = self.blocks.allocate(Block::new).number();

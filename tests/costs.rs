@@ -198,6 +198,13 @@ fn an_entry_of_a_queue_allocates_nothing() {
     assert_eq!(calls, 0);
 }
 
+#[cfg(feature = "cron")]
+#[test]
+fn a_clone_of_an_expression_allocates_nothing() {
+    let jobs = tourbillon::cron::Cron::parse("*/5 8-17 * * MON-FRI", "UTC").expect("it is valid");
+    assert_eq!(allocator_calls(|| drop(std::hint::black_box(jobs.clone()))), 0);
+}
+
 #[test]
 fn no_timer_but_the_earliest_calls_the_driver() {
     let (timer, mut driver, calls) = by_hand();

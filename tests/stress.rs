@@ -3,7 +3,7 @@
 //! How far a run gets depends on the machine, what it asserts does not: no bound on real time is
 //! among it. A wake-up that is lost shows itself as a test that does not end.
 //!
-//! - `TOURBILLON_STRESS_SECONDS`: how long each churn goes on; 3 unless set.
+//! - `TOURBILLON_STRESS_SECONDS`: how long each churn lasts; 3 unless set.
 //! - `TOURBILLON_STRESS_TIMERS`: timers armed where memory is counted; ten million unless set.
 
 use std::alloc::{GlobalAlloc, Layout, System};

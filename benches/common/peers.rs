@@ -94,7 +94,7 @@ impl Peer for Tourbillon {
 pub(crate) enum Tokio {}
 
 /// The runtime that `#[tokio::main]` makes: a multi-thread one with its default number of workers,
-/// one of which parks on the timers and on I/O.
+/// and one of them parks on the timers and on I/O.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -45,8 +45,8 @@ fn cost<P: Peer>(count: usize, span: Duration) -> Vec<f64> {
     vec![(processor_time() - before).as_nanos() as f64 / count as f64]
 }
 
-/// Arms so many timers, of which the first is due at the instant given, with a lead that is enough
-/// for the peer and on this machine.
+/// Arms so many timers, the first due at the instant given, with a lead that is enough for the
+/// peer and on this machine.
 fn in_time<R>(count: usize, mut arm: impl FnMut(Instant) -> Option<R>) -> R {
     let mut lead = 2 * MARGIN + Duration::from_nanos(500) * count as u32;
     loop {
@@ -240,7 +240,7 @@ impl<P: Peer> Stamped<P> {
 
 /// Arms and cancels until it is `over`, every `pace` at most. Returns the nanoseconds each took.
 fn insert<P: Peer>(pace: Duration, over: &AtomicBool) -> Vec<f64> {
-    /// Of which there is room without a pause for more.
+    /// Most inserts, with room made before the first.
     const INSERTS: usize = 40_000_000;
     let _entered = P::enter();
     let waker = Count::new().waker();

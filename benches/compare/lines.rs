@@ -52,7 +52,7 @@ struct Lines {
     written: HashSet<u64>,
 }
 
-/// The sections of a trace, of which each comes with an address on its stack.
+/// The sections of a trace, each with an address on its stack.
 fn sections(trace: &str, mark: u64, mut stacks: impl Iterator<Item = u64>) -> Vec<Lines> {
     const LINE: u64 = 64;
     const FRAMES: u64 = 16 * 1024;

@@ -1,8 +1,9 @@
 //! The whole comparison with the peers, as one table.
 //!
-//! `cargo bench --bench compare` measures every row, `-- PART` those whose names contain `PART`,
-//! `-- --svg FILE` draws the ratios as well, and `-- --growth FILE` how costs grow. `-- --quick`
-//! measures smaller masses, and processes of their own once. It reads `/proc`, so it needs Linux.
+//! `cargo bench -p tourbillon-benches --bench compare` measures every row, `-- PART` those whose
+//! names contain `PART`, `-- --svg FILE` draws the ratios as well, and `-- --growth FILE` how costs
+//! grow. `-- --quick` measures smaller masses, and processes of their own once. It reads `/proc`,
+//! so it needs Linux.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -406,6 +406,15 @@ fn own(effort: Effort) -> Vec<Scenario> {
     rows.extend(
         SHARDS.map(|shards| work(empty_turn(shards), ours(move || own::empty_turn(shards)))),
     );
+    rows.extend(SHARDS.map(|shards| {
+        let name = format!("turn with nothing due, {shards} occupied shard{}", plural(shards));
+        work(name, ours(move || own::occupied_turn(shards)))
+    }));
+    rows.push(probe(
+        "arm + cancel, 2 threads of one shard",
+        NANOS,
+        ours(move || own::colliding(mass / 2)),
+    ));
     rows.extend([1, 8].map(|shards| {
         let shards_name = format!("{shards} shard{}", plural(shards));
         let name = format!("VirtualClock, {shards_name}, {} timers, each", count(few));

@@ -57,7 +57,7 @@ pub(crate) fn start(job: &Job) -> Result<Started, String> {
             // The same as its output, in a moment.
             .stderr(Stdio::null());
         // SAFETY: `become_job` allocates nothing and takes no lock: it only makes system calls. The
-        // child is copied from a process with several threads, of which it has this one alone.
+        // child is copied from a process with several threads, and has this one alone.
         unsafe { command.pre_exec(move || prepared.become_job()) };
         command.spawn()
     };

@@ -99,8 +99,8 @@ impl Runner {
             .tell(format_args!("ends after {own} wake-ups, and {driver} of the timer's thread"));
     }
 
-    /// Reads the files, and goes on with what is due from now on, or is due and was not started:
-    /// `due` and later.
+    /// Reads the files, and continues with the jobs that are due from now on, or from `due` on if
+    /// there were some that had not started.
     fn load(&mut self, due: Option<SystemTime>) -> Vec<Arc<Entry>> {
         let due = due.into_iter().chain(self.due.next_scheduled());
         let from = due.map(|due| due - Duration::from_nanos(1)).fold(self.latest, SystemTime::min);

@@ -1,26 +1,19 @@
-//! The limits on a client, and which of them a connection is under.
-//!
-//! A [`Watch`] is notified of what happens on a connection. From that follows at each moment which
-//! limit counts, and since when; one sleep, moved to where that limit ends, keeps all of them.
+//! The limits of the example, short enough to be seen.
 
-use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard};
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tourbillon::{Sleep, Timer};
+use tourbillon_http_limits as http_limits;
 
-/// What a client is cut for.
+/// Reason for which a client is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// On the silence before a request: from the start of the connection, or the last byte of the
-    /// response before, to the first byte of the request.
+    /// Silence before a request.
     Idle,
-    /// On the head of a request: from its first byte to its last.
+    /// Head of a request.
     Header,
-    /// On a request: from the end of its head to the response, its body included.
+    /// Time from the end of a request's head to the response, its body included.
     Request,
-    /// On a response: the time in which the client takes not a byte of it.
+    /// Response that the client does not take.
     Write,
 }
 
@@ -43,133 +36,23 @@ impl Limit {
             Self::Write => "write",
         }
     }
-}
 
-/// Sees a connection's bytes go by, and says when the client is to be cut.
-///
-/// Only the connection's task uses it, so its lock is always free.
-pub(crate) struct Watch {
-    timer: Timer,
-    state: Mutex<State>,
-}
-
-struct State {
-    /// Left armed while there is no limit. To move it to later is nearly free, while to disarm and
-    /// to arm it would each take a lock.
-    sleep: Sleep,
-    /// When the connection began, or the last byte of a response was written.
-    quiet: Instant,
-    /// When the first byte of the head that is arriving was read.
-    head: Option<Instant>,
-    /// Since when a write has made no progress.
-    blocked: Option<Instant>,
-    /// Whether a request is being answered.
-    answers: bool,
-    /// How many bytes of the request's body are still to come.
-    body_left: u64,
-    /// Whether the line of a head that is arriving is empty so far.
-    line_is_empty: bool,
-}
-
-impl State {
-    /// The limit that counts now, and since when.
-    fn limit(&self) -> Option<(Limit, Instant)> {
-        match (self.blocked, self.head) {
-            // First of all, since while a write is blocked nothing that the client sends is served.
-            (Some(since), _) => Some((Limit::Write, since)),
-            // The timeout around the handler counts.
-            _ if self.answers => None,
-            (None, Some(since)) => Some((Limit::Header, since)),
-            (None, None) => Some((Limit::Idle, self.quiet)),
+    /// Returns the limit that a connection was closed for; `None` once its answer was sent.
+    pub(crate) fn of(limit: http_limits::Limit) -> Option<Self> {
+        match limit {
+            http_limits::Limit::Idle => Some(Self::Idle),
+            http_limits::Limit::Header => Some(Self::Header),
+            http_limits::Limit::Write => Some(Self::Write),
+            _ => None,
         }
     }
 
-    /// How many of `bytes` are up to the empty line that ends a head.
-    fn head_part(&mut self, bytes: &[u8]) -> usize {
-        for (place, byte) in bytes.iter().enumerate() {
-            match byte {
-                b'\n' if self.line_is_empty => return place + 1,
-                b'\n' => self.line_is_empty = true,
-                b'\r' => {}
-                _ => self.line_is_empty = false,
-            }
-        }
-        bytes.len()
-    }
-}
-
-impl Watch {
-    /// Begins with the connection.
-    pub(crate) fn new(timer: &Timer) -> Self {
-        let state = State {
-            sleep: timer.never(),
-            quiet: timer.now(),
-            head: None,
-            blocked: None,
-            answers: false,
-            body_left: 0,
-            line_is_empty: true,
-        };
-        Self { timer: timer.clone(), state: Mutex::new(state) }
-    }
-
-    /// `bytes` have come. Returns how many of them to pass on.
-    ///
-    /// Those that belong together: none after the end of a head, and none after the end of a body.
-    /// The rest is passed on with the next call, so that what is of the next head is seen to be,
-    /// even if it came in one segment with the request before.
-    pub(crate) fn read(&self, bytes: &[u8]) -> usize {
-        let mut state = self.lock();
-        if state.body_left > 0 {
-            let length = bytes.len().min(usize::try_from(state.body_left).unwrap_or(usize::MAX));
-            state.body_left -= length as u64;
-            return length;
-        }
-        if !bytes.is_empty() {
-            state.head.get_or_insert_with(|| self.timer.now());
-        }
-        state.head_part(bytes)
-    }
-
-    /// Some of a response was written.
-    pub(crate) fn wrote(&self) {
-        let mut state = self.lock();
-        state.quiet = self.timer.now();
-        state.blocked = None;
-    }
-
-    /// The client has no room for what is to be written.
-    pub(crate) fn cannot_write(&self) {
-        self.lock().blocked.get_or_insert_with(|| self.timer.now());
-    }
-
-    /// A head has come to its end; a body of so many bytes follows, where that is known.
-    ///
-    /// Where it is not, nothing after it may be a request.
-    pub(crate) fn answer_begins(&self, body: Option<u64>) {
-        let mut state = self.lock();
-        state.head = None;
-        state.line_is_empty = true;
-        state.body_left = body.unwrap_or(u64::MAX);
-        state.answers = true;
-    }
-
-    /// The response is there, and about to be written.
-    pub(crate) fn answer_ends(&self) {
-        let mut state = self.lock();
-        state.quiet = self.timer.now();
-        state.answers = false;
-    }
-
-    /// Waits until a limit is over. To be polled after each poll of the connection.
-    pub(crate) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<Limit> {
-        let mut state = self.lock();
-        let Some((limit, since)) = state.limit() else { return Poll::Pending };
-        state.sleep.reset(since + limit.span());
-        Pin::new(&mut state.sleep).poll(cx).map(|()| limit)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics while it is locked")
+    /// Returns the limits of a connection. It does not linger, so that each cut is seen at once.
+    pub(crate) fn of_connection() -> http_limits::Limits {
+        http_limits::Limits::default()
+            .idle(Self::Idle.span())
+            .header(Self::Header.span())
+            .write(Self::Write.span())
+            .linger(Duration::ZERO)
     }
 }

@@ -13,14 +13,15 @@
 //!   start of the connection) to the first byte of the request;
 //! - `Header`, on a request's head, from its first byte to its last;
 //! - `Request`, from the end of the head to the response, the request's body included;
-//! - `Write`, on a response of which the client takes not a byte. What the client sends meanwhile
-//!   changes nothing.
+//! - `Write`, on a response while the client takes not a byte of it. What the client sends
+//!   meanwhile changes nothing.
 //!
 //! The third is a timeout around the handler ([`server`]). The others are one sleep for each
-//! connection, which is moved to later by all that happens on it ([`limits`]): the cheapest thing
-//! that can be done to a timer. hyper has a limit on heads of its own, which would need no code but
-//! the feature `hyper` and `builder.timer(Timer::global())`; but it counts from the end of the
-//! response before, so the wait for a request is a part of it.
+//! connection, which is moved to later by all that happens on it: the cheapest thing that can be
+//! done to a timer. The crate `tourbillon-http-limits` keeps it, for a server of yours too. hyper
+//! has a limit on heads of its own, which would need no code but the feature `hyper` and
+//! `builder.timer(Timer::global())`; but it counts from the end of the response before, so the wait
+//! for a request is a part of it.
 //!
 //! Not limited is a client that is slow but steady: one that takes a few bytes of a response each
 //! second stays as long as there are bytes left. A server may want a limit on the whole as well.
@@ -51,7 +52,7 @@ use limits::Limit;
 use server::Counters;
 
 /// What the system holds of a response that the client has not taken, for each connection. It
-/// would hold megabytes, and let a write go on only when a good part of that has been taken.
+/// would hold megabytes, and let a write continue only when a good part of that has been taken.
 const SEND_BUFFER: usize = 64 * 1024;
 
 /// Serves for ever, one task for each connection.
@@ -74,7 +75,7 @@ async fn serve_one(stream: TcpStream, counters: Arc<Counters>) {
     let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
     let cut = server::connection(stream.clone(), &Timer::global(), &counters).await;
     if cut == Some(Limit::Write) {
-        // Else the system would go on trying to send what it holds for the client.
+        // Else the system would keep trying to send what it holds for the client.
         let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
     }
 }

@@ -17,9 +17,10 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use smol::io::{AsyncRead, AsyncWrite};
 use tourbillon::Timer;
+use tourbillon_http_limits::{Socket, Watch};
 
-use super::limits::{Limit, Watch};
-use super::socket::Socket;
+use super::limits::Limit;
+use super::socket::Stream;
 
 /// The largest request body that is taken.
 const BODY_MAX: usize = 64 * 1024;
@@ -50,23 +51,23 @@ pub(crate) async fn connection<S>(stream: S, timer: &Timer, counters: &Counters)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let watch = Arc::new(Watch::new(timer));
+    let watch = Arc::new(Watch::new(timer, Limit::of_connection()));
     let service = service_fn(|request: Request<Incoming>| {
         // At once, and not when the future is first polled: what is read in between is of the next
         // head.
-        watch.answer_begins(request.body().size_hint().exact());
+        watch.request_begins(request.body().size_hint().exact());
         answer(request, timer, &watch, counters)
     });
-    let socket = Socket::new(stream, Arc::clone(&watch));
+    let socket = Socket::new(Stream(stream), Arc::clone(&watch));
     let mut builder = http1::Builder::new();
-    // hyper's own limit counts from the end of the response before. Ours is in `limits`.
+    // hyper's own limit counts from the end of the response before; the watch's does not.
     builder.header_read_timeout(None);
     let mut connection = pin!(builder.serve_connection(socket, service));
     // The connection first: a request that has come is served, however late this task gets to run.
     let end = poll_fn(|cx| match connection.as_mut().poll(cx) {
         // The client closed the connection, orderly or not, or we did after a response.
         Poll::Ready(_) => Poll::Ready(None),
-        Poll::Pending => watch.poll_over(cx).map(Some),
+        Poll::Pending => watch.poll_limit(cx).map(Limit::of),
     });
     let cut = end.await;
     if let Some(limit) = cut {
@@ -100,7 +101,7 @@ async fn answer(
     if is_last {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    watch.answer_ends();
+    watch.response_begins(answer.status().is_success());
     Ok(answer)
 }
 

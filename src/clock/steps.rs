@@ -215,7 +215,7 @@ fn start_watcher() -> io::Result<Recheck> {
     Ok(recheck)
 }
 
-/// Announces the steps of the system's clock, of which `clocks` show none yet.
+/// Announces the steps of the system's clock. `clocks` show none yet.
 fn announce_all(steps: &Steps, mut notices: Notices, mut clocks: Both) -> io::Result<()> {
     let generation = Generation::at_birth();
     loop {

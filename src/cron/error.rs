@@ -22,7 +22,7 @@ pub enum Field {
     DayOfMonth,
     /// 1 to 12, `JAN` to `DEC`.
     Month,
-    /// 0 to 7, of which both ends are Sunday, `SUN` to `SAT`, `5L`, `5#3`.
+    /// 0 to 7, both ends being Sunday, `SUN` to `SAT`, `5L`, `5#3`.
     DayOfWeek,
     /// The name of the time zone.
     Zone,

@@ -13,6 +13,7 @@ use super::field::{self, Values};
 use super::schedule::Schedule;
 use super::zone::{self, From, Kind};
 use super::zoned_time::ZonedTime;
+use crate::sync::StdArc;
 use crate::time::{SystemTime, from_std, to_std};
 
 /// croner knows the years from 1 on, and of this one only a part.
@@ -44,7 +45,7 @@ const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
 
 /// A [`Schedule`] from a cron expression and the name of a time zone.
 ///
-/// The expression has five fields, as in crontab(5), or six, of which the first is the second:
+/// The expression has five fields, as in crontab(5), or six, the first being the second:
 ///
 /// | field | values |
 /// |---|---|
@@ -62,11 +63,13 @@ const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
 ///
 /// `@every 90s`, or `@every 1h30m`, is Go cron's: it occurs that long after the time that is asked
 /// about, rounded down to a whole second. So a stream counts from when it was made, and then from
-/// one occurrence to the next, whatever the clock of the zone shows. To go on where another process
-/// stopped, [restart](super::Ticks::restart) it from the last run.
+/// one occurrence to the next, whatever the clock of the zone shows. To continue where another
+/// process stopped, [restart](super::Ticks::restart) it from the last run.
 ///
 /// If both fields for days are restricted, a day must match one of them. If one of them begins with
 /// `*`, as `*/2` does, a day must match both. That too is as in crontab(5).
+///
+/// Clones share what was parsed: a clone is a pointer, and allocates nothing.
 ///
 /// The [module](super) describes what an expression means when clocks are changed. The calendar
 /// ends with the year 4999: past it there is no occurrence.
@@ -85,13 +88,17 @@ const MONTHS_BY_LENGTH: [(u8, &[u8], Option<bool>); 4] = [
 /// ```
 #[derive(Clone)]
 pub struct Cron {
+    /// Shared by all clones, as it takes some kilobytes.
+    parsed: StdArc<Parsed>,
+}
+
+struct Parsed {
     expression: String,
     zone: TimeZone,
     rule: Rule,
 }
 
 /// When it occurs.
-#[derive(Clone)]
 enum Rule {
     /// After so many seconds; not 0.
     Every(i64),
@@ -101,7 +108,6 @@ enum Rule {
 }
 
 /// Times on the wall, in some months.
-#[derive(Clone)]
 struct Times {
     pattern: croner::Cron,
     /// Only leap years if true, only the others if false.
@@ -159,12 +165,13 @@ impl Cron {
         let rule = parse(expression)?;
         let zone = TimeZone::get(zone)
             .map_err(|_| ParseError::new(ParseErrorKind::UnknownZone, Field::Zone, zone, 0))?;
-        Ok(Self { expression: expression.trim().to_owned(), zone, rule })
+        let expression = expression.trim().to_owned();
+        Ok(Self { parsed: StdArc::new(Parsed { expression, zone, rule }) })
     }
 
     /// The expression, as it was given.
     pub fn expression(&self) -> &str {
-        &self.expression
+        &self.parsed.expression
     }
 
     /// The name of the zone, as the database spells it.
@@ -180,7 +187,7 @@ impl Cron {
     /// # Ok::<(), tourbillon::cron::ParseError>(())
     /// ```
     pub fn zone(&self) -> &str {
-        self.zone.iana_name().unwrap_or("UTC")
+        self.parsed.zone.iana_name().unwrap_or("UTC")
     }
 
     /// Returns the time that clocks in the zone show at `time`; `None` outside the years -9999 to
@@ -204,7 +211,7 @@ impl Cron {
     /// ```
     pub fn zoned(&self, time: SystemTime) -> Option<ZonedTime> {
         let time = Timestamp::try_from(to_std(time)).ok()?;
-        Some(ZonedTime::new(time.to_zoned(self.zone.clone())))
+        Some(ZonedTime::new(time.to_zoned(self.parsed.zone.clone())))
     }
 }
 
@@ -216,14 +223,14 @@ impl Schedule for Cron {
             Err(_) if after < SystemTime::UNIX_EPOCH => earliest,
             Err(_) => return None,
         };
-        let next = match &self.rule {
+        let next = match &self.parsed.rule {
             Rule::Every(seconds) => {
                 // Rounded towards the past, also before 1970.
                 let second = after.as_second() - i64::from(after.subsec_nanosecond() < 0);
                 let next = second.checked_add(*seconds).filter(|next| *next < END_S);
                 next.and_then(|next| Timestamp::from_second(next).ok())
             }
-            Rule::Times(times, kind) => zone::next(&self.zone, *kind, after, |from| {
+            Rule::Times(times, kind) => zone::next(&self.parsed.zone, *kind, after, |from| {
                 times.iter().filter_map(|times| times.search(from)).min()
             }),
         };
@@ -234,7 +241,7 @@ impl Schedule for Cron {
 impl fmt::Debug for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cron")
-            .field("expression", &self.expression)
+            .field("expression", &self.parsed.expression)
             .field("zone", &self.zone())
             .finish_non_exhaustive()
     }
@@ -242,7 +249,7 @@ impl fmt::Debug for Cron {
 
 impl fmt::Display for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {}", self.expression, self.zone())
+        write!(f, "{} in {}", self.parsed.expression, self.zone())
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_core::{FusedStream, Stream};
 use jiff::Timestamp;
 
+use super::missed::Missed;
 use super::schedule::{Schedule, following};
 use crate::time::{SystemTime, to_std};
 use crate::timer::Timer;
@@ -19,60 +20,6 @@ const ASKED_MAX: usize = 64;
 
 /// Time for which an occurrence is on time by default: cron's minute.
 const ON_TIME: Duration = Duration::from_secs(60);
-
-/// The policy for missed occurrences.
-///
-/// A poll of [`Ticks`] finds an occurrence *missed* if the next one is due too, or if it is more
-/// than a minute late (see [`Ticks::on_time_within`]). That happens if the task was busy, the
-/// machine was suspended, or the wall clock was set forward.
-///
-/// # Examples
-///
-/// An hourly schedule, on a machine that is suspended for five hours and twenty minutes:
-///
-/// ```
-/// use std::time::{Duration, SystemTime};
-///
-/// use tourbillon::cron::{Cron, Missed, Schedule as _};
-/// use tourbillon::Timer;
-/// use tourbillon::virtual_time::VirtualClock;
-///
-/// let minutes = |count: u64| Duration::from_secs(60 * count);
-/// for (policy, expected) in [
-///     (Missed::Skip, vec![(6, 5), (7, 0)]),
-///     (Missed::Coalesce, vec![(5, 4), (6, 0)]),
-///     (Missed::CatchUp { max_count: 2, max_age: minutes(600) }, vec![(4, 3), (5, 0), (6, 0)]),
-///     (Missed::CatchUp { max_count: 9, max_age: minutes(90) }, vec![(4, 3), (5, 0), (6, 0)]),
-/// ] {
-///     let clock = VirtualClock::new();
-///     clock.set_wall(SystemTime::UNIX_EPOCH);
-///     let timer = Timer::builder().virtual_clock(&clock).build()?;
-///     let mut ticks = Cron::parse("@hourly", "UTC")?.ticks().with_timer(&timer).missed(policy);
-///     clock.suspend(minutes(320));
-///     for (hour, missed) in expected {
-///         let tick = clock.block_on(ticks.tick()).unwrap();
-///         assert_eq!(tick.scheduled(), SystemTime::UNIX_EPOCH + minutes(60 * hour));
-///         assert_eq!(tick.missed(), missed);
-///     }
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Missed {
-    /// Skips them. The stream continues with the occurrence that is on time, or the next one.
-    Skip,
-    /// Delivers one tick for all that are due, scheduled for the last of them.
-    #[default]
-    Coalesce,
-    /// Delivers them one by one, oldest first, within these limits. Skips those beyond.
-    CatchUp {
-        /// Most missed occurrences that come: the newest of those that are found together.
-        max_count: u64,
-        /// Longest time since the oldest of them was due when it comes.
-        max_age: Duration,
-    },
-}
 
 /// One occurrence, as [`Ticks`] delivers it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -357,11 +304,7 @@ impl<S: Schedule> Ticks<S> {
         };
         backlog.newest = later;
         backlog.held += 1;
-        // Beside the missed ones, the newest may be on time.
-        let kept = match self.policy {
-            Missed::Skip | Missed::Coalesce => 1,
-            Missed::CatchUp { max_count, .. } => max_count.saturating_add(1),
-        };
+        let kept = self.policy.kept();
         let mut first = next;
         if backlog.held > kept {
             first =
@@ -383,14 +326,7 @@ impl<S: Schedule> Ticks<S> {
         };
         let is_newest = next == backlog.newest;
         let newest_age = backlog.found.duration_since(backlog.newest).unwrap_or_default();
-        let on_time = u64::from(newest_age <= self.on_time);
-        let is_wanted = match self.policy {
-            Missed::Skip => is_newest && on_time == 1,
-            Missed::Coalesce => is_newest,
-            Missed::CatchUp { max_count, max_age } => {
-                is_newest && on_time == 1 || age <= max_age && backlog.held - on_time <= max_count
-            }
-        };
+        let is_wanted = self.policy.runs(backlog.held - 1, age, newest_age <= self.on_time);
         let after = following(&self.schedule, next);
         if is_newest {
             self.go_on(after);

@@ -51,7 +51,7 @@ impl Wake for Caller {
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 mod tests {
     use super::*;
-    use crate::engine::harness::Harness;
+    use crate::models::harness::Harness;
     use crate::sync::refuse_threads;
 
     /// Of one thread: what ends a park is in `resumes_race_park`.

@@ -30,7 +30,7 @@ use crate::time::{Instant, SystemTime};
 ///
 /// A waker or a callback may move clocks: its own, and those of other timers. It never waits for
 /// another thread that moves one, since that thread's wakers may move clocks too: it then adds to
-/// how far that thread moves it, and goes on. So clocks whose wakers advance each other, on any
+/// how far that thread moves it, and returns. So clocks whose wakers advance each other, on any
 /// threads, all arrive.
 ///
 /// Clones are the same clock.

@@ -69,7 +69,7 @@ impl Alarm {
     /// Announces a scan. From here on, every insert that might be the earliest is noticed by
     /// [`commit`](Self::commit).
     pub(crate) fn begin_scan(&self) {
-        // ORDERING: Relaxed; the shard locks that follow publish it. Edge `alarm`; loom
+        // ORDERING: Relaxed; the fence of the scan that follows publishes it. Edge `alarm`; loom
         // `inserts_race_park_on_two_shards`.
         self.0.store(SCANNING, Ordering::Relaxed);
     }
@@ -84,7 +84,7 @@ impl Alarm {
             Plan::Park => IDLE,
             Plan::End => ABSENT,
         };
-        // ORDERING: Relaxed; the next scan or insert is ordered by the shard's lock, and a
+        // ORDERING: Relaxed; the next scan or insert is ordered by its fence, and a
         // failed exchange means no more than "scan again". Loom `insert_races_park`.
         self.0.compare_exchange(SCANNING, value, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -99,10 +99,9 @@ impl Alarm {
     /// been released by the thread that lowered the shard's earliest deadline to `deadline`.
     #[must_use]
     pub(crate) fn pull_forward(&self, deadline: Tick) -> Notify {
-        // ORDERING: Relaxed; the shard lock orders this load. If the driver scanned the shard
-        // after the insert, it saw the entry. If before, the inserter took the lock the driver
-        // had released, so it reads the SCANNING stored before that scan, or a later value.
-        // Edge `alarm`; loom `inserts_race_park_on_two_shards`.
+        // ORDERING: Relaxed; the fence in `Board::lower` orders this load. If that of the scan came
+        // after it, the scan saw what was posted. If before, this reads the SCANNING stored before
+        // that scan, or a later value. Edge `alarm`; loom `inserts_race_park_on_two_shards`.
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             if seen <= deadline.raw() {

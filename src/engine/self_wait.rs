@@ -1,10 +1,11 @@
 //! Finds wakers and callbacks that wait for a timer of the very driver that runs them, in debug
 //! builds.
 //!
-//! Such a wait never ends. At first it cannot be told from a task that yields: a sleep is polled,
-//! and is pending. But a task that yields lets its waker return, and nothing here sees what a
-//! thread does that blocks. So after a while, what was polled is woken by another thread, which it
-//! has to bear; and if it is polled again within the same call, that has waited. The poll panics.
+//! Such a wait never ends. At first it cannot be distinguished from a task that yields: a sleep is
+//! polled, and is pending. But a task that yields lets its waker return, and nothing here sees what
+//! a thread does that blocks. So after a while, what was polled is woken by another thread, which
+//! it has to bear; and if it is polled again within the same call, that has waited. The poll
+//! panics.
 //!
 //! In builds without debug assertions all of this is empty, as it is where there are no threads.
 

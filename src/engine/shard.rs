@@ -67,13 +67,11 @@ impl Lateness {
     }
 }
 
-/// Effect of an insert on the shard's earliest deadline: if it was lowered, the driver's alarm has
-/// to be read once the lock is released.
+/// Effect of an insert on the shard's earliest deadline: if it was lowered, it has to be posted,
+/// and the driver's alarm read once the lock is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Earliest {
-    /// Lowered, and there was none before: the shard may have been idle.
-    First,
     Lowered,
     Kept,
 }
@@ -96,11 +94,6 @@ impl Shard {
     /// No later than any deadline in the shard; [`Tick::NEVER`] says that there is none.
     pub(crate) fn earliest(&self) -> Tick {
         self.earliest
-    }
-
-    /// Returns whether a pass has nothing to do here, and nothing to learn.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.earliest == Tick::NEVER && self.pending() == 0
     }
 
     /// The earliest deadline itself, on a virtual clock. At the price of a walk through one slot
@@ -229,10 +222,8 @@ impl Shard {
             return Earliest::Kept;
         }
         self.exact = true;
-        match core::mem::replace(&mut self.earliest, deadline) {
-            Tick::NEVER => Earliest::First,
-            _ => Earliest::Lowered,
-        }
+        self.earliest = deadline;
+        Earliest::Lowered
     }
 
     #[inline]

@@ -33,6 +33,20 @@ fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
 }
 
 #[test]
+fn a_thread_that_found_its_shard_taken_moves_for_good() {
+    let builder = Builder::default().virtual_clock(&VirtualClock::new()).shards(4);
+    let timer = builder.build().expect("the options are valid");
+    let home = thread_index();
+    let mut sleeps = [1, 2].map(|n| timer.sleep(Duration::from_nanos(n)));
+    {
+        let _held = timer.engine().shards[home % 4].lock();
+        assert!(poll(&mut sleeps[0]).is_pending());
+    }
+    assert!(poll(&mut sleeps[1]).is_pending());
+    assert_eq!((thread_index(), timer.stats().shards_used), (home + 1, 1));
+}
+
+#[test]
 fn a_clock_stops_at_the_deadlines_of_every_shard() {
     for delays in [[1, 2], [2, 1]] {
         let clock = VirtualClock::new();
@@ -75,6 +89,51 @@ fn a_pass_locks_no_shard_that_is_idle() {
     assert_eq!(pass_beside(&|index| index != home), sleep.deadline_tick());
     assert_eq!(clock.advance(Duration::from_nanos(1)), 1);
     assert_eq!(pass_beside(&|_| true), Tick::NEVER);
+}
+
+#[test]
+fn a_pass_locks_no_shard_in_which_nothing_is_due() {
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(2);
+    let (timer, _driver) = builder.build_manual(|| {}).expect("the options are valid");
+    let engine = timer.engine();
+    let mut sleeps = [5, 3].map(|nanos| timer.sleep(Duration::from_nanos(nanos)));
+    let home = thread_index() % 2;
+    assert!(poll(&mut sleeps[0]).is_pending());
+    {
+        let _held = engine.shards[home].lock();
+        assert!(poll(&mut sleeps[1]).is_pending());
+    }
+    let pass_beside = |held: usize| {
+        let _held = engine.shards[held].lock();
+        let pass = engine.pass(engine.clock().now(), &mut WakeBatch::new());
+        (pass.fired, pass.next)
+    };
+    assert_eq!(pass_beside(home), (0, sleeps[1].deadline_tick()));
+    clock.jump(Duration::from_nanos(4));
+    assert_eq!(pass_beside(home), (1, sleeps[0].deadline_tick()));
+    clock.jump(Duration::from_nanos(1));
+    assert_eq!(pass_beside(1 - home), (1, Tick::NEVER));
+}
+
+#[test]
+fn a_clock_finds_the_next_deadline_beside_shards_that_cancels_left_low() {
+    for first in [0, 1] {
+        let clock = VirtualClock::new();
+        let builder = Builder::default().virtual_clock(&clock).shards(2);
+        let timer = builder.build().expect("the options are valid");
+        let arm_in = |index: usize, nanos| {
+            let home = thread_index() % 2;
+            let _held = (home != index).then(|| timer.engine().shards[home].lock());
+            let mut sleep = timer.sleep(Duration::from_nanos(nanos));
+            assert!(poll(&mut sleep).is_pending());
+            sleep
+        };
+        let next = arm_in(first, 5);
+        let _later = arm_in(1 - first, 10);
+        drop(arm_in(1 - first, 3));
+        assert_eq!(clock.next_deadline(), Some(next.deadline()));
+    }
 }
 
 /// The first shard has nothing that is due, and the next one has.

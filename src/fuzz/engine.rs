@@ -223,7 +223,7 @@ struct World {
     rule: Rule,
     base: Instant,
     now: Time,
-    /// How far the clock has been told to go.
+    /// Time that the clock has been asked to reach.
     goal: Time,
     slots: [Option<Slot>; SLOTS],
     frames: Vec<Frame>,

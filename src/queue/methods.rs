@@ -13,7 +13,7 @@ macro_rules! queue_methods {
         /// ```
         /// use std::time::Duration;
         ///
-        #[doc = concat!("let queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let queue = tourbillon::queue::", $new, ";")]
         /// let mut queue = queue.with_tolerance(Duration::from_secs(1));
         #[doc = concat!("queue.", $insert, ";")]
         /// ```
@@ -34,7 +34,7 @@ macro_rules! queue_methods {
         /// ```
         /// use std::time::Duration;
         ///
-        #[doc = concat!("let mut queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
         #[doc = concat!("let key = queue.", $insert, ";")]
         /// assert_eq!(queue.remove(&key).into_inner(), 7);
         /// ```
@@ -50,7 +50,7 @@ macro_rules! queue_methods {
         /// ```
         /// use std::time::Duration;
         ///
-        #[doc = concat!("let mut queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
         #[doc = concat!("let key = queue.", $insert, ";")]
         /// assert!(queue.try_remove(&key).is_some());
         /// assert!(queue.try_remove(&key).is_none());
@@ -74,7 +74,7 @@ macro_rules! queue_methods {
         /// ```
         /// use std::time::{Duration, Instant};
         ///
-        #[doc = concat!("let mut queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
         #[doc = concat!("let key = queue.", $insert, ";")]
         /// assert!(queue.deadline(&key) > Instant::now());
         /// ```
@@ -95,7 +95,7 @@ macro_rules! queue_methods {
         /// ```
         /// use std::time::Duration;
         ///
-        #[doc = concat!("let mut queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
         #[doc = concat!("let key = queue.", $insert, ";")]
         /// assert_eq!(queue.get(&key), Some(&7));
         /// ```
@@ -110,7 +110,7 @@ macro_rules! queue_methods {
         /// ```
         /// use std::time::Duration;
         ///
-        #[doc = concat!("let mut queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
         #[doc = concat!("let key = queue.", $insert, ";")]
         /// *queue.get_mut(&key).expect("it is there") += 1;
         /// assert_eq!(queue.remove(&key).into_inner(), 8);
@@ -143,7 +143,7 @@ macro_rules! queue_methods {
         /// use std::task::{Context, Poll, Waker};
         /// use std::time::Duration;
         ///
-        #[doc = concat!("let mut queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
         /// let mut cx = Context::from_waker(Waker::noop());
         /// assert!(matches!(queue.poll_expired(&mut cx), Poll::Ready(None)));
         #[doc = concat!("queue.", $insert, ";")]
@@ -173,7 +173,7 @@ macro_rules! queue_methods {
         /// ```
         /// use std::time::Duration;
         ///
-        #[doc = concat!("let mut queue = tourbillon::", $new, ";")]
+        #[doc = concat!("let mut queue = tourbillon::queue::", $new, ";")]
         #[doc = concat!("let key = queue.", $insert, ";")]
         /// queue.clear();
         /// assert!(queue.is_empty() && queue.try_remove(&key).is_none());

@@ -70,7 +70,7 @@ impl Waiter {
         self.waiting = false;
     }
 
-    /// Waits for entries, of which there are none.
+    /// Waits for entries, while there are none.
     pub(crate) fn wait_for_entries(&mut self, cx: &Context<'_>) {
         self.sleep.cancel();
         self.register(cx);

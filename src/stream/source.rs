@@ -86,7 +86,7 @@ impl<S: Stream> Source<S> {
     }
 
     /// [`poll_next`](Self::poll_next), for adapters that take more than one item in a poll. Once
-    /// that is too many it is pending, and the task is woken to go on later.
+    /// that is too many it is pending, and the task is woken to continue later.
     pub(super) fn poll_next_within(
         self: Pin<&mut Self>,
         budget: &mut PollBudget,

@@ -7,7 +7,7 @@ use core::convert::Infallible;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 
 use critical_section::RestoreState;
 
@@ -19,6 +19,9 @@ pub(crate) use crate::sync::whole::AtomicU64;
 pub(crate) fn thread_index() -> usize {
     0
 }
+
+/// There is nowhere else to go.
+pub(crate) fn move_home() {}
 
 /// The calling thread. A program has one, and an interrupt handler counts as that: what it
 /// interrupted cannot be waited for.

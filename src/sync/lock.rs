@@ -283,7 +283,7 @@ mod stand_in {
 
     pub(crate) use crate::sync::MutexGuard as LockGuard;
 
-    /// A mutex, of which far fewer schedules are to be explored than of a thread that spins.
+    /// A mutex, since it has far fewer schedules to explore than a thread that spins.
     #[derive(Debug)]
     pub(crate) struct Lock<T>(crate::sync::Mutex<T>);
 

@@ -151,9 +151,9 @@ impl Builder {
     ///
     /// All other timers of the driver wait meanwhile.
     /// [`Stats::slow_calls`](crate::stats::Stats::slow_calls) counts the slow ones, and with the
-    /// feature `tracing` a pass that had one is an event (see [the list](crate#watching-it)). Calls
-    /// are measured by the timer's clock. A thread that loses the processor is slow too, so a limit
-    /// of a few milliseconds counts a busy machine as well.
+    /// feature `tracing` a pass that had one is an event (see [the list](crate::guide::watching)).
+    /// Calls are measured by the timer's clock. A thread that loses the processor is slow too, so a
+    /// limit of a few milliseconds counts a busy machine as well.
     ///
     /// With a limit of less than 640 us each call is measured by itself, which takes a reading of
     /// the clock; above, up to 64 of a crowd that take less than 10 us each are measured together.

@@ -36,7 +36,7 @@ impl Calls {
 /// A place for a callback, for the function of that callback to find.
 type Own = Arc<Mutex<Option<Callback>>>;
 
-/// The callback, of which nothing is locked meanwhile.
+/// The callback, with none of its locks held meanwhile.
 fn taken(own: &Own) -> Callback {
     own.lock().unwrap().take().expect("the test has put it there")
 }

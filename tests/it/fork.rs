@@ -52,7 +52,7 @@ fn status_of(child: libc::pid_t) -> libc::c_int {
 
 type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A future that keeps its waker where it is found, and is ready once it is told.
+/// A future that keeps its waker where it is found, and is ready once its flag is set.
 fn waiting(kept: &Arc<Mutex<Option<Waker>>>, done: &Arc<AtomicBool>) -> Waiting {
     let (kept, done) = (Arc::clone(kept), Arc::clone(done));
     Box::pin(std::future::poll_fn(move |cx| {

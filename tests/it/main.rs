@@ -18,7 +18,6 @@ mod faults;
 mod fork;
 mod future_ext;
 mod hostile;
-mod http_timeouts;
 mod interval;
 mod lateness;
 // Counts in the atomics of `std`, which metrics does not on a processor of 32 bits.

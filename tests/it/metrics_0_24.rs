@@ -17,7 +17,7 @@ use crate::support::*;
 
 type Cells = Mutex<BTreeMap<String, Arc<AtomicU64>>>;
 
-/// Keeps what it is told: values by their name and labels, units by the name.
+/// Keeps what it is given: values by their name and labels, units by the name.
 #[derive(Default)]
 struct Board {
     counters: Cells,
@@ -82,7 +82,7 @@ fn named<V: Copy>(label: &str, list: &[(&str, V)]) -> Vec<(String, V)> {
     list.iter().map(|(name, value)| (format!("tourbillon_{name} timer={label}"), *value)).collect()
 }
 
-/// Fires five timers, of which one is 1.5 s late and its waker panics; cancels two and leaves one.
+/// Fires five timers, one of them 1.5 s late and its waker panics; cancels two and leaves one.
 fn exercise(timer: &Timer, clock: &VirtualClock) -> impl Drop + use<> {
     for _ in 0..4 {
         clock.block_on(timer.sleep(SECOND));

@@ -1,5 +1,5 @@
-//! What `src/migration.md` says of the other timers, where a test can show it; and what it says of
-//! ours beside them.
+//! What `src/guide/migration.md` says of the other timers, where a test can show it; and what it
+//! says of ours beside them.
 //!
 //! The others know no virtual time that could be used here, so time is real.
 

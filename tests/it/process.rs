@@ -177,7 +177,7 @@ fn child_runs_out_of_address_space() {
 
     let mut sleep = tourbillon::sleep(3600 * SECOND);
     let [mut early, mut late] = [3601, 3602].map(|n| tourbillon::sleep(n * SECOND));
-    // Room to go on, but not for another thread's stack.
+    // Room to continue, but not for another thread's stack.
     let status = std::fs::read_to_string("/proc/self/statm").expect("procfs is there");
     let pages: libc::rlim_t =
         status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
@@ -243,8 +243,8 @@ const EXIT_CODE: i32 = 42;
 const DESTROYED: &str = "a thread-local was destroyed";
 
 /// As the process exits, there are thread-locals with armed sleeps of four threads: one that has
-/// ended, one that is being destroyed, one that goes on, and the one that exits. The C library does
-/// with the last one's what it does with the main thread's when `main` returns.
+/// ended, one that is being destroyed, one that continues, and the one that exits. The C library
+/// does with the last one's what it does with the main thread's when `main` returns.
 #[cfg(not(windows))]
 #[test]
 #[ignore = "run by the test above, in a process of its own"]

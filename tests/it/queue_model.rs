@@ -162,7 +162,7 @@ struct Harness<S> {
     entries: Vec<Entry>,
     gone: Vec<Key>,
     /// Deadlines that were removed or reset since there was last nothing to wait for. Each may
-    /// wake the task in vain when it comes.
+    /// wake the task needlessly when it comes.
     given_up: Vec<i64>,
     filings: u64,
     counters: [Arc<Counter>; 2],
@@ -173,7 +173,7 @@ struct Harness<S> {
 struct Wait {
     counter: Arc<Counter>,
     wakes_before: usize,
-    /// Something happened since of which the task has to know at once.
+    /// Something happened since, and the task has to know it at once.
     must_wake: bool,
     /// Nothing was going to expire.
     for_ever: bool,

@@ -98,7 +98,7 @@ pub(crate) fn poll_next<S: Stream + Unpin>(stream: &mut S, waker: &Waker) -> Pol
     Pin::new(stream).poll_next(&mut Context::from_waker(waker))
 }
 
-/// A value that counts its drops, and panics in the drop if told to.
+/// A value that counts its drops, and panics in the drop if asked to.
 #[derive(Debug)]
 pub(crate) struct Dropped {
     pub(crate) count: Arc<AtomicUsize>,

@@ -25,7 +25,7 @@ static _Atomic long waited_at;
 static atomic_int all_stand;
 static int64_t all_stood_at[CLOCKS];
 static _Atomic int64_t moved;
-// How often the thread has read a clock since it was told to be held. It is held before each of
+// How often the thread has read a clock since it was asked to hold. It is held before each of
 // the readings from the one number to before the other.
 static _Thread_local long readings, held_from, held_to;
 static _Thread_local int64_t held_for;

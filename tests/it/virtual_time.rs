@@ -286,7 +286,7 @@ fn a_waker_that_waits_for_a_clock_that_another_thread_moves_panics_and_is_counte
     let wait = |timer: &Timer, other: &VirtualClock| other.block_on(timer.sleep(3600 * SECOND));
     for (timer, clock) in wakers_that_cross(wait) {
         assert_eq!(timer.stats().waker_panics, 1);
-        // What moves the clock goes on, and so do its timers.
+        // What moves the clock continues, and so do its timers.
         clock.block_on(timer.sleep(SECOND));
     }
 }

@@ -248,7 +248,7 @@ fn the_task_that_polled_last_is_woken_by_a_step() {
     assert_eq!(Arc::strong_count(&first), 1);
     clock.suspend(MINUTE);
     assert_eq!((first.wakes(), second.wakes()), (0, 1));
-    // Woken, it is not told again before it is polled.
+    // Woken, it is not notified again before it is polled.
     clock.suspend(MINUTE);
     assert_eq!(second.wakes(), 1);
 }
@@ -483,7 +483,7 @@ mod shifted {
             }
         }
 
-        /// Sets the wall clock forward or back, of which the watcher is told.
+        /// Sets the wall clock forward or back, and notifies the watcher.
         fn step(&self, seconds: i64) {
             self.shift(libc::CLOCK_REALTIME, seconds);
             // SAFETY: needs nothing.
@@ -577,7 +577,7 @@ mod shifted {
             }
             assert_eq!(counter.wakes(), wakes);
         }
-        // A step of which there was a notice is not seen again.
+        // A step that had a notice is not seen again.
         shim.step(60);
         while counter.wakes() < 4 {
             std::thread::yield_now();
@@ -664,7 +664,7 @@ mod shifted {
         let waker = Waker::from(counter.clone());
         let limit = timer.now() + 30 * SECOND;
         assert!(driver.turn().next.is_some_and(|next| next <= limit));
-        // A reset of what is told of nothing leaves it so.
+        // A reset of one that gets no notices leaves it so.
         sleep.reset(sleep.target());
         let mut run = |seconds: i64| {
             for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_MONOTONIC_COARSE] {
@@ -683,7 +683,7 @@ mod shifted {
         assert_eq!((run(30), counter.wakes()), (1, 3));
         assert!(poll(&mut sleep).is_ready());
 
-        // The next tries again to be told, and is.
+        // The next asks for notices again, and gets them.
         shim.refuse(false);
         let woken = |counter: &Counter, times| {
             while counter.wakes() < times {
@@ -785,7 +785,7 @@ fn child_rests() {
     drop(sleep);
 }
 
-/// Run by `ci/faketime.sh`: libfaketime steps the wall clock, of which the kernel knows nothing.
+/// Run by `ci/faketime.sh`: libfaketime steps the wall clock, and the kernel knows nothing of it.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "takes half a minute; run by ci/faketime.sh under libfaketime"]

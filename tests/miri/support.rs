@@ -12,7 +12,7 @@ use tourbillon::virtual_time::VirtualClock;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Miri's clock goes on by 5 us with each basic block: this is about what an arm takes.
+/// Miri's clock moves on by 5 us with each basic block: this is about what an arm takes.
 pub(crate) const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 pub use node::{NodeOptions, run as run_node};
 use tourbillon_durable::store::NewTimer;
-use tourbillon_durable::{Retry, Store, Time, TimerId};
+use tourbillon_durable::{Store, Time, TimerId};
 
 use crate::Result;
 use crate::children::Process;
@@ -219,8 +219,7 @@ impl Run {
 
     /// Waits until there are no timers due by `end`.
     fn wait_until_done(&self, store: &mut dyn Store) -> Result<()> {
-        let filter = tourbillon_durable::store::Filter { limit: 1, ..Default::default() };
-        while !store.timers(&filter)?.is_empty() {
+        while !store.timers(&tourbillon_durable::store::TimerQuery::new().limit(1))?.is_empty() {
             std::thread::sleep(Duration::from_millis(100));
         }
         Ok(())
@@ -283,16 +282,9 @@ fn now() -> Time {
 }
 
 fn timer(kind: &str, at: Time) -> NewTimer {
-    NewTimer {
-        id: TimerId::new(now()),
-        schedule: None,
-        name: None,
-        kind: kind.to_owned(),
-        scheduled_for: at,
-        due: at,
-        payload: vec![0; 32],
-        retry: Retry::default().to_string(),
-    }
+    let mut timer = NewTimer::new(TimerId::new(now()), kind, at);
+    timer.payload = vec![0; 32];
+    timer
 }
 
 /// Inserts so many, due one after the other over `span` from `from` on.

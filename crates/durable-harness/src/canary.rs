@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tourbillon_durable::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Scan,
-    ScheduleRow, Store, Timer, TimerUpdate, Upcoming, Waiting, Window,
+    Beat, Claimed, End, Finished, Heard, Listening, Scan, Store, TimerQuery, Waiting, Window,
 };
-use tourbillon_durable::{Lease, Record, Shards, StoreError, Time, TimerId};
+use tourbillon_durable::{Lease, StoreError, TimerId};
 
 use crate::Result as Outcome;
 use crate::checker::Verdict;
@@ -125,6 +123,14 @@ impl Tap {
         &mut *self.store
     }
 
+    fn pass<T>(
+        &mut self,
+        _: &'static str,
+        call: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        call(self.store())
+    }
+
     /// The engine sees longer leases than there are, if it ignores them.
     fn span(&self, span: Duration) -> Duration {
         if self.bug == Some(Bug::LeaseIgnored) { span / TRUST } else { span }
@@ -132,8 +138,7 @@ impl Tap {
 
     /// Ends the attempt that runs, without a check of the fence.
     fn finish_any(&mut self, lease: Lease, end: &End) -> Result<Finished> {
-        let filter = Filter { timer: Some(end.timer), ..Filter::default() };
-        let running = self.store().timers(&filter)?.pop();
+        let running = self.store().timers(&TimerQuery::new().timer(end.timer))?.pop();
         let running = running.and_then(|timer| Some((timer.running?, timer.attempt)));
         let (lease, attempt) = running.unwrap_or((lease, end.attempt));
         let end = End { attempt, ..end.clone() };
@@ -156,10 +161,6 @@ impl Store for Tap {
         }))
     }
 
-    fn notify(&mut self, shards: Shards) -> Result<bool> {
-        self.store().notify(shards)
-    }
-
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let span = self.span(span);
         self.store().join(lease, span)
@@ -176,7 +177,7 @@ impl Store for Tap {
         }
         *unnoticed += 1;
         let now = self.store.now()?;
-        Ok(Some(Beat { lease, now, nodes: vec![(lease.node, now)] }))
+        Ok(Some(Beat::new(lease, now, vec![(lease.node, now)])))
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
@@ -218,89 +219,8 @@ impl Store for Tap {
         self.store().finish_and_claim(lease, ends, timers)
     }
 
-    fn now(&mut self) -> Result<Time> {
-        self.store().now()
-    }
-
-    fn leave(&mut self, lease: Lease) -> Result<()> {
-        self.store().leave(lease)
-    }
-
-    fn tend(&mut self) -> Result<Maintained> {
-        self.store().tend()
-    }
-
-    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
-        self.store().insert(timers)
-    }
-
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
-        self.store().held(lease)
-    }
-
-    fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {
-        self.store().claim(lease, timers)
-    }
-
-    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
-        self.store().cancel(timer)
-    }
-
-    fn reschedule(
-        &mut self,
-        timer: TimerId,
-        to: Time,
-        payload: Option<&[u8]>,
-        expect: Option<u64>,
-    ) -> Result<TimerUpdate> {
-        self.store().reschedule(timer, to, payload, expect)
-    }
-
-    fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
-        self.store().nodes()
-    }
-
-    fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {
-        self.store().overview(of)
-    }
-
-    fn find(&mut self, name: &str) -> Result<Option<Timer>> {
-        self.store().find(name)
-    }
-
-    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
-        self.store().timers(filter)
-    }
-
-    fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
-        self.store().schedule(name)
-    }
-
-    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.store().schedules(filter)
-    }
-
-    fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        self.store().upcoming(ahead, shards, limit)
-    }
-
-    fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
-        self.store().change(change)
-    }
-
-    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
-        self.store().advance(advance)
-    }
-
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
-        self.store().occur(occur)
-    }
-
-    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
-        self.store().records(filter)
-    }
-
-    fn prune(&mut self, before: Time, limit: u32) -> Result<u64> {
-        self.store().prune(before, limit)
+    tourbillon_durable::forward! { self.pass;
+        notify now leave tend insert held claim cancel reschedule nodes overview find timers
+        schedule schedules upcoming change advance occur records prune
     }
 }

@@ -1,6 +1,6 @@
 //! The final tables, as lines of a log.
 
-use tourbillon_durable::store::Filter;
+use tourbillon_durable::store::{RecordQuery, TimerQuery};
 use tourbillon_durable::{Outcome, Reason, Record, Store};
 
 use crate::Result;
@@ -12,11 +12,11 @@ const PAGE: u32 = 1_000;
 /// Writes all timers and records to the log.
 pub(crate) fn dump(store: &mut dyn Store, log: &Log) -> Result<()> {
     each_timer(store, |line| log.write(&line))?;
-    let mut filter = Filter { limit: PAGE, ..Filter::default() };
+    let mut query = RecordQuery::new().limit(PAGE);
     loop {
-        let records = store.records(&filter)?;
+        let records = store.records(&query)?;
         let Some(last) = records.last() else { return Ok(()) };
-        filter.after_record = Some((last.recorded, last.timer));
+        query = query.after(last.recorded, last.timer);
         for record in records {
             let ended = ended(&record)?;
             log.write(&Line::Record {
@@ -35,11 +35,11 @@ pub(crate) fn dump(store: &mut dyn Store, log: &Log) -> Result<()> {
 
 /// Calls `f` with each timer's line.
 pub(crate) fn each_timer(store: &mut dyn Store, mut f: impl FnMut(Line)) -> Result<()> {
-    let mut filter = Filter { limit: PAGE, ..Filter::default() };
+    let mut query = TimerQuery::new().limit(PAGE);
     loop {
-        let timers = store.timers(&filter)?;
+        let timers = store.timers(&query)?;
         let Some(last) = timers.last() else { return Ok(()) };
-        filter.after_timer = Some((last.new.due, last.new.id));
+        query = query.after(last.new.due, last.new.id);
         for timer in timers {
             f(Line::Timer {
                 timer: timer.new.id,

@@ -237,7 +237,7 @@ impl Storm {
                     left += usize::from(scheduled_for <= end);
                 }
             })?;
-            let next = store.schedules(&tourbillon_durable::store::Filter::default())?;
+            let next = store.schedules(&tourbillon_durable::store::ScheduleQuery::new())?;
             left += next.iter().filter(|row| row.next.is_some_and(|next| next <= end)).count();
             if left == 0 || Instant::now() >= deadline {
                 self.say(&format!("{left} are left"));

@@ -32,7 +32,7 @@ pub(crate) const KINDS: &[Kind] = &[
 
 /// The policy for all that fails: over within seconds.
 pub(crate) const RETRY: Retry =
-    Retry { attempts: 4, first: Duration::from_millis(50), longest: Duration::from_millis(500) };
+    Retry::new(4, Duration::from_millis(50), Duration::from_millis(500));
 
 /// Returns what the handler of `kind` does with an attempt: how long it takes, and how it ends. The
 /// same wherever it runs.

@@ -32,8 +32,8 @@ use crate::node::Shared;
 use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::store::{
-    Filter, Inserted, NewTimer, NodeInfo, Overview, OverviewOf, Result, ScheduleRow, Store, Timer,
-    TimerUpdate,
+    Inserted, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, ScheduleQuery,
+    ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
@@ -146,19 +146,20 @@ impl Client {
         self.call(move |store| store.find(&name)).await
     }
 
-    /// Timers that are not over, the one that is due first at the beginning.
-    pub async fn timers(&self, filter: Filter) -> Result<Vec<Timer>> {
-        self.call(move |store| store.timers(&filter)).await
+    /// Lists timers that are not over, in the query's order: by default the one that is due first
+    /// at the beginning.
+    pub async fn timers(&self, query: TimerQuery) -> Result<Vec<Timer>> {
+        self.call(move |store| store.timers(&query)).await
     }
 
     /// Schedules, in the order of their names.
-    pub async fn schedules(&self, filter: Filter) -> Result<Vec<ScheduleRow>> {
-        self.call(move |store| store.schedules(&filter)).await
+    pub async fn schedules(&self, query: ScheduleQuery) -> Result<Vec<ScheduleRow>> {
+        self.call(move |store| store.schedules(&query)).await
     }
 
-    /// Lists records of timers and occurrences, oldest first unless the filter says otherwise.
-    pub async fn records(&self, filter: Filter) -> Result<Vec<Record>> {
-        self.call(move |store| store.records(&filter)).await
+    /// Lists records of timers and occurrences, oldest first unless the query says otherwise.
+    pub async fn records(&self, query: RecordQuery) -> Result<Vec<Record>> {
+        self.call(move |store| store.records(&query)).await
     }
 
     /// The nodes that live.

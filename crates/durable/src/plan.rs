@@ -6,7 +6,7 @@ mod tests;
 use std::time::Duration;
 
 use crate::id::{ScheduleId, TimerId};
-use crate::policy::{Missed, Overlap, Policies, Retry};
+use crate::policy::{Missed, Overlap, Policies};
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
 use crate::store::{Advance, NewTimer, ScheduleRow, Skip, Unfinished};
@@ -14,9 +14,6 @@ use crate::time::Time;
 
 /// Most occurrences of one transaction.
 const BATCH: usize = 500;
-
-/// Marks a timer whose schedule has a queue.
-const QUEUED: &str = ";queued";
 
 /// The most that catching up counts to.
 const COUNTED: u64 = 10_000;
@@ -55,9 +52,12 @@ pub(crate) fn plan(
     now: Time,
     ahead: Duration,
 ) -> Step {
-    let counted = match policies.missed {
-        Missed::CatchUp { max_count, .. } => max_count.min(COUNTED) as usize,
-        Missed::Skip | Missed::Coalesce => 0,
+    let (missed, counted) = match policies.missed {
+        Missed::CatchUp { max_count, max_age } => {
+            let max_count = max_count.min(COUNTED);
+            (Missed::CatchUp { max_count, max_age }, max_count as usize)
+        }
+        all @ (Missed::Skip | Missed::Coalesce) => (all, 0),
     };
     let end = now + ahead;
     let all = std::iter::successors(Some(next), |last| schedule.next_after(*last));
@@ -66,6 +66,9 @@ pub(crate) fn plan(
     let within = found.iter().take_while(|at| **at <= end).count();
     found.truncate(within + 1);
     let due = found.iter().take_while(|at| **at <= now).count();
+    // If there are more than were looked for, none of a batch runs, whatever the newest is.
+    let newest = due.checked_sub(1).map(|last| found[last]);
+    let is_on_time = newest.is_some_and(|newest| now.since(newest) <= policies.on_time_within);
 
     let mut plan = Plan { next: Some(next), run: Vec::new(), skip: Vec::new(), only_idle: false };
     let mut line = Line { policies, id, occupied };
@@ -75,9 +78,11 @@ pub(crate) fn plan(
                 break;
             }
         } else {
-            match missed(policies, *at, now, due - place - 1, counted) {
-                Some(reason) => plan.skip.push((*at, reason)),
-                None => line.take_due(*at, &mut plan),
+            let later = (due - place - 1) as u64;
+            if missed.runs(later, now.since(*at), is_on_time) {
+                line.take_due(*at, &mut plan);
+            } else {
+                plan.skip.push((*at, reason(missed)));
             }
         }
         plan.next = found.get(place + 1).copied();
@@ -88,25 +93,11 @@ pub(crate) fn plan(
     }
 }
 
-/// Returns the reason for which an occurrence of the past that `later` others follow until now does
-/// not run, if there is one.
-fn missed(
-    policies: &Policies,
-    at: Time,
-    now: Time,
-    later: usize,
-    counted: usize,
-) -> Option<Reason> {
-    let is_on_time = later == 0 && now.since(at) <= policies.on_time_within;
-    if is_on_time {
-        return None;
-    }
-    match policies.missed {
-        Missed::Skip => Some(Reason::Missed),
-        Missed::Coalesce => (later > 0).then_some(Reason::Coalesced),
-        Missed::CatchUp { max_age, .. } => {
-            (later >= counted || now.since(at) > max_age).then_some(Reason::Missed)
-        }
+/// Returns the reason that occurrences have which the policy does not let run.
+fn reason(missed: Missed) -> Reason {
+    match missed {
+        Missed::Coalesce => Reason::Coalesced,
+        Missed::Skip | Missed::CatchUp { .. } => Reason::Missed,
     }
 }
 
@@ -181,14 +172,8 @@ impl Rows {
     /// The rows of `plan` for the schedule in `row`.
     pub(crate) fn new(plan: &Plan, row: &ScheduleRow, policies: &Policies) -> Self {
         let timer = |(at, due): &(Time, Time)| NewTimer {
-            id: TimerId::of_occurrence(row.id, *at),
-            schedule: Some(row.id),
-            name: Some(row.name.clone()),
-            kind: row.kind.clone(),
-            scheduled_for: *at,
             due: *due,
-            payload: row.payload.clone(),
-            retry: retry_text(policies),
+            ..NewTimer::occurrence(row, policies, *at)
         };
         Self {
             from: row.next.unwrap_or(Time::NEVER),
@@ -218,15 +203,6 @@ impl Rows {
     }
 }
 
-/// Returns what the timers of a schedule carry along: how they are tried again, and whether others
-/// may wait for their end.
-pub(crate) fn retry_text(policies: &Policies) -> String {
-    match policies.overlap {
-        Overlap::Queue { .. } => format!("{}{QUEUED}", policies.retry),
-        Overlap::Allow | Overlap::Skip => policies.retry.to_string(),
-    }
-}
-
 /// Returns how many occurrences may wait for one that is unfinished; `None` if they need not.
 pub(crate) fn room(overlap: Overlap) -> Option<u32> {
     match overlap {
@@ -234,16 +210,6 @@ pub(crate) fn room(overlap: Overlap) -> Option<u32> {
         Overlap::Skip => Some(0),
         Overlap::Queue { at_most } => Some(at_most.max(1)),
     }
-}
-
-/// Returns how a timer is tried again.
-pub(crate) fn retry_of(text: &str) -> Retry {
-    text.strip_suffix(QUEUED).unwrap_or(text).parse().unwrap_or_default()
-}
-
-/// Returns whether others may wait for a timer's end.
-pub(crate) fn is_queued(text: &str) -> bool {
-    text.ends_with(QUEUED)
 }
 
 /// Records of occurrences that never were timers.

@@ -1,6 +1,7 @@
 //! [`Record`]: what became of an occurrence.
 
 use crate::id::{NodeId, ScheduleId, TimerId};
+use crate::policy::Retry;
 use crate::time::Time;
 
 macro_rules! named {
@@ -81,6 +82,7 @@ named! {
 
 /// Record of an occurrence: a row of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Record {
     /// The timer. An occurrence that was skipped never was one; it has an identity all the same.
     pub timer: TimerId,
@@ -102,11 +104,10 @@ pub struct Record {
     pub reason: Option<Reason>,
     /// Detail that its last attempt left, or for a cancelled one the last that failed.
     pub detail: String,
-    /// Payload for the handler, if the outcome is [`Dead`](Outcome::Dead); `None` of one that was
-    /// recorded before records kept it.
+    /// Payload for the handler, if the outcome is [`Dead`](Outcome::Dead).
     pub payload: Option<Vec<u8>>,
-    /// A [`Retry`](crate::Retry) as text, if there is a payload. No matter to the store.
-    pub retry: Option<String>,
+    /// Policy for its attempts that failed, if there is a payload.
+    pub retry: Option<Retry>,
     /// Node that ran the last attempt, if the outcome is an attempt's.
     pub node: Option<NodeId>,
     /// When this was recorded, by the database's clock.

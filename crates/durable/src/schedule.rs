@@ -98,7 +98,8 @@ impl fmt::Display for Schedule {
         match &self.0 {
             Kind::Cron(cron) => write!(f, "cron {} {}", cron.zone(), cron.expression()),
             Kind::Every { period_us, anchor } => {
-                write!(f, "every {period_us} {}", anchor.as_micros())
+                let period = crate::span::write(Duration::from_micros(period_us.unsigned_abs()));
+                write!(f, "every {period} {}", anchor.as_micros())
             }
         }
     }
@@ -111,6 +112,8 @@ impl PartialEq for Schedule {
     }
 }
 
+impl Eq for Schedule {}
+
 impl FromStr for Schedule {
     type Err = ScheduleError;
 
@@ -122,7 +125,10 @@ impl FromStr for Schedule {
             "cron" => Self::cron(rest, first)
                 .map_err(|error| ScheduleError { text: text.to_owned(), source: Some(error) }),
             "every" => {
-                let period_us = first.parse().ok().filter(|us| *us > 0).ok_or_else(unknown)?;
+                let period = crate::span::read(first).ok_or_else(unknown)?;
+                let period_us = i64::try_from(period.as_micros()).map_err(|_| unknown())?;
+                let is_whole = period_us > 0 && period.subsec_nanos() % 1_000 == 0;
+                let period_us = is_whole.then_some(period_us).ok_or_else(unknown)?;
                 let anchor = Time::from_micros(rest.parse().map_err(|_| unknown())?);
                 Ok(Self(Kind::Every { period_us, anchor }))
             }
@@ -174,6 +180,33 @@ mod tests {
         // From the first of March 2096; 2100 has no such day.
         let next: Vec<Time> = leap.occurrences(at(3_981_398_400)).take(1).collect();
         assert_eq!(next, [at(4_233_686_400)]);
+    }
+
+    #[test]
+    fn schedules_are_read_as_they_were_written() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..1_000 {
+            let period = Duration::from_micros(random.u64(1..) >> random.u32(1..64));
+            let every = Schedule::every_from(period, Time::from_micros(random.i64(..)));
+            let [minute, hour] = [random.u8(0..60), random.u8(0..24)];
+            let zone = ["UTC", "Europe/Berlin", "America/New_York"][random.usize(0..3)];
+            let cron = Schedule::cron(&format!("{minute} {hour} * * *"), zone).unwrap();
+            for schedule in [every, cron] {
+                let read: Schedule = schedule.to_string().parse().unwrap();
+                let next = |schedule: &Schedule| schedule.next_after(at(1_000_000_000));
+                assert_eq!((&read, next(&read)), (&schedule, next(&schedule)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_schedule_is_named() {
+        for text in
+            ["", "at dawn", "every 0s 0", "every 5 0", "every 5s", "every 1ns 0", "cron UTC x"]
+        {
+            let error = text.parse::<Schedule>().unwrap_err();
+            assert_eq!(error.to_string(), format!("`{text}` is not a schedule"));
+        }
     }
 
     #[test]

@@ -55,10 +55,14 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod forward;
 mod memory;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod migration;
 mod overview;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod query;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod types;
@@ -77,10 +81,11 @@ use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
+pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, How, Inserted,
-    Maintained, ManualRun, NewTimer, NodeInfo, Occur, Scan, ScheduleRow, Skip, State, Timer,
-    TimerUpdate, Unfinished, Upcoming, Waiting, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, How, Inserted, Maintained,
+    ManualRun, NewTimer, NodeInfo, Occur, Scan, ScheduleRow, Skip, Timer, TimerUpdate, Unfinished,
+    Upcoming, Waiting, Window,
 };
 
 /// Called with the shards of timers that others have put there, and that are due soon.
@@ -245,17 +250,17 @@ pub trait Store: Send {
     /// The timer without a schedule that has this name.
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;
 
-    /// Timers by `filter`, in the order of `(due, id)`; with a [`prefix`](Filter::prefix), in that
-    /// of their names.
-    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
+    /// Lists timers, in the query's [order](TimerQuery::order).
+    fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>>;
 
     // Schedules.
 
     /// The schedule of this name, and the time.
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;
 
-    /// Schedules by `filter`, in the order of their names.
-    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>>;
+    /// Lists schedules, in the order of their names. One whose [rule](ScheduleRow::rule) cannot be
+    /// read is listed as the others are.
+    fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>>;
 
     /// The enabled schedules of `shards` whose `next` comes until `ahead` from now, in the order of
     /// `(next, id)`, the first `limit` of them.
@@ -308,9 +313,9 @@ pub trait Store: Send {
 
     // The history.
 
-    /// Records by `filter`, in the order of `(recorded, timer)`, or in the reverse if it asks for
+    /// Lists records, in the order of `(recorded, timer)`, or in the reverse if the query asks for
     /// the newest first.
-    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
+    fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>>;
 
     /// Counts timers, schedules and records of some kinds, at one moment. Each count stops at a
     /// limit and says so: what it costs does not depend on how much there is.

@@ -3,10 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use tourbillon::Timer;
-use tourbillon_durable::store::{Filter, Memory, Store, TimerUpdate};
+use tourbillon_durable::store::{
+    Change, Memory, RecordQuery, ScheduleQuery, ScheduleRow, Store, TimerQuery, TimerUpdate,
+};
 use tourbillon_durable::{
-    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Revival, RunNow, Schedule,
-    ScheduleUpdate, TimerId, Upsert,
+    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Revival, Rule, RunNow,
+    Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, TimerId, Upsert,
 };
 
 fn memory() -> Memory {
@@ -43,7 +45,7 @@ fn run(test: impl Future<Output = ()>) {
 /// Waits until a record of that kind is there, and returns all.
 async fn records(client: &Client, count: usize) -> Vec<tourbillon_durable::Record> {
     loop {
-        let records = client.records(Filter::default()).await.unwrap();
+        let records = client.records(RecordQuery::new()).await.unwrap();
         if records.len() >= count {
             return records;
         }
@@ -68,7 +70,7 @@ async fn fires_once_and_never_early() {
     assert_eq!((fire.name(), fire.scheduled_for()), (Some("inv-42"), due.into()));
     assert_eq!(client.cancel(id).await.unwrap(), TimerUpdate::Running { attempt: 1 });
     fire.complete().await.unwrap();
-    let records = client.records(Filter::default()).await.unwrap();
+    let records = client.records(RecordQuery::new()).await.unwrap();
     assert_eq!(records.len(), 1);
     assert_eq!((records[0].timer, records[0].outcome), (id, Outcome::Succeeded));
     assert_eq!(client.cancel(id).await.unwrap(), TimerUpdate::Gone);
@@ -107,7 +109,7 @@ fn a_failed_attempt_is_followed_by_another_until_the_last() {
         let engine = start(&store);
         let client = engine.client().unwrap();
         let mut mails = engine.worker("mail", 1);
-        let retry = Retry { attempts: 2, first: MOMENT, longest: LONG };
+        let retry = Retry::new(2, MOMENT, LONG);
         client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
         let first = mails.next().await.unwrap();
         let failed = first.claimed();
@@ -162,7 +164,7 @@ fn an_id_of_ones_own_is_used_once() {
         assert_eq!(fire.id(), id);
         fire.complete().await.unwrap();
         assert_eq!(create().await.unwrap(), Created::Exists(id));
-        assert_eq!(client.timers(Filter::default()).await.unwrap(), []);
+        assert_eq!(client.timers(TimerQuery::new()).await.unwrap(), []);
     });
 }
 
@@ -173,7 +175,7 @@ fn an_attempt_finds_what_the_one_before_left() {
         let engine = start(&store);
         let client = engine.client().unwrap();
         let mut mails = engine.worker("mail", 1);
-        let retry = Retry { attempts: 3, first: LONG, longest: LONG };
+        let retry = Retry::new(3, LONG, LONG);
         client.once("mail", at(Duration::ZERO)).retry(retry).create().await.unwrap();
         let first = mails.next().await.unwrap();
         assert_eq!(first.detail(), "");
@@ -326,7 +328,7 @@ fn what_is_made_now_is_taken_back_with_its_schedule() {
             .collect();
         let expected = [(first, Some(Reason::Disabled)), (second, Some(Reason::Removed))];
         assert_eq!(ends, expected);
-        assert_eq!(client.timers(Filter::default()).await.unwrap(), []);
+        assert_eq!(client.timers(TimerQuery::new()).await.unwrap(), []);
     });
 }
 
@@ -346,7 +348,7 @@ fn prefetch_bounds_what_is_running() {
         for left in (1..=10).rev() {
             let fire = mails.next().await.unwrap();
             tourbillon::sleep(Duration::from_millis(10)).await;
-            let count = running(client.timers(Filter::default()).await.unwrap());
+            let count = running(client.timers(TimerQuery::new()).await.unwrap());
             assert!(count <= 3.min(left), "{count} of {left} run");
             fire.complete().await.unwrap();
         }
@@ -377,7 +379,7 @@ fn a_schedule_fires_at_each_occurrence() {
         assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
         let ScheduleUpdate::Done { .. } = client.disable("t").await.unwrap() else { panic!() };
         assert_eq!(client.disable("t").await.unwrap(), ScheduleUpdate::Unchanged);
-        let timers = client.timers(Filter::default()).await.unwrap();
+        let timers = client.timers(TimerQuery::new()).await.unwrap();
         assert!(timers.iter().all(|timer| timer.running.is_some()), "{timers:?}");
         assert_eq!(client.upcoming("t", 3).await.unwrap(), []);
         assert!(matches!(client.enable("t").await.unwrap(), ScheduleUpdate::Done { .. }));
@@ -393,7 +395,7 @@ fn a_schedule_changes_only_from_what_is_expected() {
         let store = memory();
         let client = Client::new(Box::new(store)).unwrap();
         let every = || client.every("t", Schedule::every(MOMENT * 2)).kind("tick");
-        let row = async || client.schedules(Filter::default()).await.unwrap().remove(0);
+        let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
         assert_eq!(every().expect(Some(1)).upsert().await.unwrap(), Upsert::Stale);
         let made = every().expect(None).enabled(false).upsert().await.unwrap();
         assert_eq!((made, row().await.enabled), (Upsert::Created, false));
@@ -411,6 +413,48 @@ fn a_schedule_changes_only_from_what_is_expected() {
 }
 
 #[test]
+fn a_schedule_that_cannot_be_read_stops_no_other() {
+    run(async {
+        let mut store = memory();
+        let now = store.now().unwrap();
+        let rule = Rule::from_text("at dawn", "as ever");
+        let strange = ScheduleRow::new(ScheduleId::new(now), "strange", "t", rule, Some(now));
+        let change =
+            |expect, row| Change { expect, row, name: "strange", withdraw: None, skipped: &[] };
+        store.change(&change(None, Some(&strange))).unwrap();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut ticks = engine.worker("t", 1);
+        client.every("t", Schedule::every(MOMENT)).upsert().await.unwrap();
+        assert_eq!(ticks.next().await.unwrap().name(), Some("t"));
+        while engine.stats().not_understood == 0 {
+            tourbillon::sleep(MOMENT).await;
+        }
+
+        // Nobody knows its times until now, which a change would record.
+        let refused = [
+            client.disable("strange").await.map(drop),
+            client.remove("strange").await.map(drop),
+            client.every("strange", Schedule::every(MOMENT)).upsert().await.map(drop),
+            client.run_now("strange").await.map(drop),
+            client.upcoming("strange", 1).await.map(drop),
+        ];
+        for error in refused.map(Result::unwrap_err) {
+            assert_eq!(error.kind(), StoreErrorKind::Invalid);
+            let why = "the schedule `strange` cannot be read: `at dawn` is not a schedule";
+            assert!(error.to_string().ends_with(why), "{error}");
+        }
+        let mut disabled = strange.clone();
+        (disabled.enabled, disabled.next) = (false, None);
+        store.change(&change(Some(1), Some(&disabled))).unwrap();
+        assert!(client.enable("strange").await.is_err());
+        let removed = client.remove("strange").await.unwrap();
+        assert_eq!(removed, ScheduleUpdate::Done { running: Vec::new() });
+        engine.stop().await;
+    });
+}
+
+#[test]
 fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
     run(async {
         let store = memory();
@@ -422,7 +466,7 @@ fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
         };
         assert_eq!(every("old").await.unwrap(), Upsert::Created);
         // Due, with no worker of its kind, it keeps all that follow from being made.
-        while client.timers(Filter::default()).await.unwrap().is_empty() {
+        while client.timers(TimerQuery::new()).await.unwrap().is_empty() {
             tourbillon::sleep(MOMENT).await;
         }
         let mut ticks = engine.worker("new", 1);
@@ -446,7 +490,7 @@ fn queued_occurrences_run_one_after_the_other() {
         for _ in 0..5 {
             let fire = ticks.next().await.unwrap();
             tourbillon::sleep(MOMENT).await;
-            let all = client.timers(Filter::default()).await.unwrap();
+            let all = client.timers(TimerQuery::new()).await.unwrap();
             assert_eq!(all.iter().filter(|timer| timer.running.is_some()).count(), 1);
             assert!(last < Some(fire.scheduled_for()));
             last = Some(fire.scheduled_for());
@@ -496,7 +540,7 @@ fn a_stopped_engine_waits_for_what_handlers_have() {
         engine.stop().await;
         handler.join().unwrap().unwrap();
         assert!(mails.next().await.is_none());
-        let left = client.timers(Filter::default()).await.unwrap();
+        let left = client.timers(TimerQuery::new()).await.unwrap();
         assert_eq!((left.len(), left[0].running), (1, None));
     });
 }

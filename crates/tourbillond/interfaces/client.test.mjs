@@ -42,7 +42,7 @@ test('a schedule is made, listed, shown, replaced and removed by a generated cli
   assert.deepEqual(removed.data, { running: [] });
   const gone = await api.GET('/v1/apps/{app}/schedules/{key}', { params: { path } });
   assert.equal(gone.response.status, 404);
-  assert.equal(gone.error?.detail, 'there is no such schedule');
+  assert.equal(gone.error?.detail, 'no schedule has this key');
 });
 
 test('a refusal names its fields', async () => {

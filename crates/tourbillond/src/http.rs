@@ -4,9 +4,7 @@
 //! long; see [`Limits`]. Where there is no room for another client, or no memory for an answer,
 //! clients are cut sooner. What waits here waits by the service's own timers.
 
-mod limits;
 mod room;
-mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -27,20 +25,20 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tourbillon::Timer;
+use tourbillon_http_limits::{Socket, Watch};
 use tower::ServiceExt as _;
 
-pub use limits::Limits;
-use limits::Watch;
 use room::{Room, Seat};
-use socket::Socket;
 
 use crate::answers::{Answers, Counted};
-use crate::api::{Problem, Reached};
+use crate::api::Problem;
 use crate::descriptors;
+use crate::routes::Reached;
 
 /// The longest head of a request, in bytes; hyper's least is 8 KiB.
 const HEAD_MAX: usize = 64 * 1024;
@@ -53,6 +51,25 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The largest body whose memory is not counted.
 const SMALL: u64 = 1024;
+
+/// Limits of the service on its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Limits of a connection.
+    pub connection: tourbillon_http_limits::Limits,
+    /// Time from the end of a request's head to the answer, the body included.
+    pub request: Duration,
+    /// Most connections that may be open at a time; others wait to be accepted.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    /// Returns 30 s for a request, and 20,000 connections.
+    fn default() -> Self {
+        let connection = tourbillon_http_limits::Limits::default();
+        Self { connection, request: Duration::from_secs(30), connections: 20_000 }
+    }
+}
 
 /// State that the connections of a service share.
 #[derive(Clone)]
@@ -129,19 +146,19 @@ async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let watch = Arc::new(Watch::new(&server.timer, server.limits));
+    let watch = Arc::new(Watch::new(&server.timer, server.limits.connection));
     let service = service_fn(|mut request: Request<Incoming>| {
         if let Some(reached) = reached {
             request.extensions_mut().insert(reached);
         }
         // At once, and not when the future is first polled: what is read in between is of the next
         // head.
-        watch.answer_begins(request.body().size_hint().exact());
+        watch.request_begins(request.body().size_hint().exact());
         answer(request, &server, &watch)
     });
-    let socket = Socket::new(stream, Arc::clone(&watch));
+    let socket = Socket::new(TokioIo::new(stream), Arc::clone(&watch));
     let mut builder = http1::Builder::new();
-    // hyper's own limit counts from the end of the response before. Ours is in `limits`.
+    // hyper's own limit counts from the end of the response before; the watch's does not.
     builder.header_read_timeout(None).max_buf_size(HEAD_MAX);
     let mut connection = pin!(builder.serve_connection(socket, service));
     let mut stops = pin!(async move {
@@ -167,7 +184,7 @@ async fn connection<S>(
             tracing::debug!("a client was cut to make room");
             return Poll::Ready(());
         }
-        watch.poll_over(cx).map(|limit| tracing::debug!(?limit, "a client was cut"))
+        watch.poll_limit(cx).map(|limit| tracing::debug!(?limit, "a client was cut"))
     })
     .await;
 }
@@ -195,7 +212,7 @@ async fn answer(
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let status = answer.status();
-    watch.answer_ends(status.is_success() || status.is_redirection());
+    watch.response_begins(status.is_success() || status.is_redirection());
     Ok(answer)
 }
 

@@ -10,27 +10,30 @@
 //! All of them share one [`Service`]: the configuration in force, the engine, clients for its
 //! database, and the channel of runs.
 //!
-//! - [`callback::start`] is given the service once. It makes one worker an app
+//! - [`dispatch::start`] is given the service once. It makes one worker an app
 //!   ([`Service::worker`]), and follows the configuration ([`Service::follow`]), which may bring
 //!   further apps. It sends the [`model::Run`] of each attempt that ended to [`Service::runs`]. Its
 //!   tasks end when the workers' streams do, which [`Service::stop`] sees to.
-//! - [`callback::metrics`] and [`callback::lateness`] say what was measured.
 //! - [`page::routes`] are merged into the routes of [`api`], and need no token.
 //! - Whatever waits does so by [`Service::timer`].
 
 mod answers;
 pub mod api;
 pub mod callback;
+mod catalog;
 pub mod config;
 pub mod ctl;
 pub mod descriptors;
+pub mod dispatch;
 pub mod http;
 pub mod metrics;
 pub mod model;
+pub mod net;
 pub mod page;
 mod private;
-mod quota;
-mod service;
+pub mod routes;
+pub mod service;
+mod xtimer;
 
 pub use answers::Answers;
 pub use service::{Service, open};

@@ -9,11 +9,11 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tourbillon::Timer;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
-use tourbillond::{Service, api, callback, descriptors, http, open};
+use tourbillond::{Service, descriptors, dispatch, http, open, routes};
 
-/// Calls back over HTTP, at a time or by cron, from one node or many.
+/// Call back over HTTP, at a time or by cron, from one node or many.
 ///
-/// Alone it keeps its timers in `tourbillon.db` in the current folder, listens on
+/// Without flags, it keeps its timers in `tourbillon.db` in the current folder, listens on
 /// http://127.0.0.1:8321, and needs no token. The page is at `/`, the API at
 /// `/v1`, its description at `/v1/openapi.json`.
 #[derive(Parser)]
@@ -32,9 +32,9 @@ Examples:
   tourbillond --store postgres://timers:secret@db/timers --config apps.toml --listen 0.0.0.0:8321
       a node of a cluster: each is started the same way
   TOURBILLOND_LOG_FORMAT=json tourbillond --config apps.toml --log info,tourbillon_durable=debug
-      flags are environment variables too
+      each flag can be an environment variable
   tourbillond token
-      a new token, and the line for the file
+      a new token, and its line for the file
 
 A file:
   listen = \"0.0.0.0:8321\"
@@ -55,12 +55,12 @@ A file:
   [apps.billing.header_secrets]   # values of headers, which callbacks name
   ledger = { value = \"Bearer 8f1c..\", hosts = [\"ledger.example.com\"] }
 
-SIGHUP has apps and tokens read again; if the file is wrong, the old ones stay in force.
-SIGTERM and SIGINT stop in good order: no further callback starts, and those that run finish.";
+SIGHUP reloads apps and tokens; if the file is wrong, the old ones stay in force.
+SIGTERM and SIGINT shut down gracefully: no callback starts any more, and running ones finish.";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Prints a new token, and the line for the file that goes with it.
+    /// Print a new token, and its line for the configuration file.
     Token {
         /// Permit changes, too.
         #[arg(long)]
@@ -137,7 +137,7 @@ async fn serve(
     let listener = TcpListener::bind(settings.listen).await?;
     let store = open(&settings.store)?;
     let service = Service::start(store, config, &timer)?;
-    callback::start(&service);
+    dispatch::start(&service);
     tokio::spawn(reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service)));
     let (keeper, keep) = (Arc::clone(&service), settings.keep);
     tokio::spawn(async move { keeper.forget(keep).await });
@@ -153,7 +153,7 @@ async fn serve(
         tracing::info!("stopping");
         service.begin_stop();
     };
-    let (router, answers) = (api::router(Arc::clone(&service)), Arc::clone(&service.answers));
+    let (router, answers) = (routes::router(Arc::clone(&service)), Arc::clone(&service.answers));
     http::serve(listener, router, &timer, limits, answers, stop).await;
     service.stop().await;
     tracing::info!("stopped");

@@ -11,12 +11,11 @@ use tourbillon_durable::store::{Postgres, Sqlite};
 use tourbillon_durable::{Client, Engine, NodeId, Stats, Store, StoreError, Worker};
 
 use crate::answers::{ANSWERS_MAX, Answers};
-use crate::api::{LIVE, Overviews, Previews};
+use crate::catalog::Catalog;
 use crate::config::{Config, StoreAt};
 use crate::metrics::Timed;
 use crate::model::Run;
 use crate::private::{self, NOT_OWNER};
-use crate::quota::Quota;
 
 /// Runs by which a slow reader of [`Service::runs`] may be behind before it misses some.
 const RUNS: usize = 1_024;
@@ -29,6 +28,9 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Age of the last write up to which a node is ready: some beats of a second each.
 const BEAT: Duration = Duration::from_secs(4);
+
+/// Most live clients of one node.
+pub(crate) const LIVE: usize = 256;
 
 /// Reason for which a node is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +65,8 @@ pub struct Service {
     pub runs: broadcast::Sender<Arc<Run>>,
     /// The memory of answers that are not read yet.
     pub answers: Arc<Answers>,
-    pub(crate) quota: Quota,
-    pub(crate) overviews: Overviews,
-    pub(crate) previews: Previews,
+    /// Schedules and runs.
+    pub(crate) catalog: Catalog,
     /// A permit for each client that follows what happens.
     pub(crate) live: Arc<Semaphore>,
     config: watch::Sender<Arc<Config>>,
@@ -89,15 +90,15 @@ impl Service {
         timer: &Timer,
     ) -> Result<Arc<Self>, StoreError> {
         let engine = Engine::builder().start(Box::new(Timed::new(store, timer)))?;
+        let (client, reader) = (engine.client()?, engine.client()?);
+        let catalog = Catalog::new(client.clone(), reader.clone(), timer.clone(), engine.node());
         Ok(Arc::new(Self {
             timer: timer.clone(),
-            client: engine.client()?,
-            reader: engine.client()?,
+            client,
+            reader,
             runs: broadcast::channel(RUNS).0,
             answers: Answers::new(ANSWERS_MAX),
-            quota: Quota::default(),
-            overviews: Overviews::default(),
-            previews: Previews::default(),
+            catalog,
             live: Arc::new(Semaphore::new(LIVE)),
             config: watch::Sender::new(Arc::new(config)),
             stopping: watch::Sender::new(false),

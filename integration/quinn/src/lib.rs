@@ -1,6 +1,6 @@
 //! quinn over our timers, on smol and on loopback: no tokio runtime runs.
 //!
-//! Its runtime is quinn's own for smol, behind a socket that loses what it is told to, and with
+//! Its runtime is quinn's own for smol, behind a socket that loses chosen datagrams, and with
 //! our timers for its own. quinn asks for one timer per connection and one present per event. Both
 //! come from a timer of ours that nothing else uses, so that timer's counters tell what it did.
 #![cfg(test)]

@@ -14,7 +14,7 @@ const OF_CODE: [&str; 4] =
 const GENERATED: &str = "benches/RESULTS.md";
 
 /// Documents that name files and functions of other projects.
-const OF_OTHERS: [&str; 2] = ["docs/PLATFORMS.md", "src/migration.md"];
+const OF_OTHERS: [&str; 2] = ["docs/PLATFORMS.md", "src/guide/migration.md"];
 
 /// Checks all documents, and the sentences of all comments.
 pub fn check(

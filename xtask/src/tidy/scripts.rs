@@ -7,10 +7,9 @@ use crate::tree::Tree;
 const OWN_RUNNER: &str = "ci/web.sh";
 
 /// Commands that run tests.
-const TESTS: [&str; 7] = [
+const TESTS: [&str; 6] = [
     "cargo test ",
     "cargo +nightly test ",
-    "nextest run ",
     "\"${cargo[@]}\"",
     "\"${miri[@]}\" test",
     "with_std \"$target\" test",
@@ -18,7 +17,7 @@ const TESTS: [&str; 7] = [
 ];
 
 /// Words of commands that run tests and fail if there are none, or that run none.
-const SURE: [&str; 5] = ["some_tests", "--no-run", "--version", "nextest run ", "--list"];
+const SURE: [&str; 4] = ["some_tests", "--no-run", "--version", "--list"];
 
 /// Checks that a script's tests cannot be none, since a name that matches nothing passes.
 pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {

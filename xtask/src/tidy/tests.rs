@@ -138,7 +138,7 @@ fn unsafe_code_is_found_in_every_crate() {
     garden.plant(rule, "src/wall.rs", "fn f() { x!(unsafe { g() }) }");
     for file in [
         "crates/durable/src/plan.rs",
-        "crates/tourbillond/src/quota.rs",
+        "crates/tourbillond/src/catalog/quota.rs",
         "crates/durable-harness/src/load.rs",
     ] {
         garden.plant(rule, file, "fn f() { unsafe { g() } }");
@@ -178,6 +178,8 @@ fn an_import_that_points_up_is_found_in_every_form() {
     }
     let rule = "imports from the root, which hide the layer";
     garden.plant(rule, "crates/durable/src/node/fire.rs", "use crate::{Client, id};");
+    let text = "macro_rules! x { ($y:expr) => { $crate::Client::new($y) }; }";
+    garden.plant(None, "crates/durable/src/node/fire.rs", text);
     garden.harvest();
 }
 
@@ -201,6 +203,22 @@ fn a_drawing_of_other_layers_is_found() {
 }
 
 #[test]
+fn an_import_of_the_service_that_points_up_is_found() {
+    let mut garden = Garden::new();
+    let rule = "imports that point up";
+    let at = |file: &str| format!("crates/tourbillond/src/{file}");
+    garden.plant(rule, &at("net.rs"), "use crate::config::App;");
+    garden.plant(rule, &at("model.rs"), "use crate::{config::App, net::Network};");
+    garden.plant(rule, &at("catalog/write.rs"), "fn f() { crate::api::Problem::not_found(); }");
+    garden.plant(rule, &at("callback/guard.rs"), "use super::super::service::Service;");
+    let rule = "requests and answers of the service's own stop above the catalog";
+    garden.plant(rule, &at("catalog/found.rs"), "use axum::http::{StatusCode, HeaderMap};");
+    let rule = "rows of the store are read by the catalog alone";
+    garden.plant(rule, &at("api/runs.rs"), "use tourbillon_durable::store::Filter;");
+    garden.harvest();
+}
+
+#[test]
 fn a_module_that_nobody_has_ordered_is_found() {
     let mut tree = CLEAN.clone();
     tree.put("src/lib.rs", format!("{}mod planted;\n", CLEAN.get("src/lib.rs").unwrap()));
@@ -217,7 +235,7 @@ fn an_ordering_without_its_reason_is_found_in_every_crate() {
     for file in [
         "src/wall.rs",
         "crates/durable/src/plan.rs",
-        "crates/tourbillond/src/quota.rs",
+        "crates/tourbillond/src/catalog/quota.rs",
         "crates/durable-harness/src/load.rs",
     ] {
         garden.plant("an ordering without its reason", file, text);
@@ -260,7 +278,7 @@ fn a_sentence_that_stands_twice_is_found() {
     let text =
         "// It is said here\n// and more. It is\n// said here; and less.\n// It is said here.";
     garden.plant(rule, "src/wall.rs", text);
-    garden.plant(rule, "crates/tourbillond/src/quota.rs", text);
+    garden.plant(rule, "crates/tourbillond/src/catalog/quota.rs", text);
     garden.harvest();
 }
 
@@ -269,7 +287,8 @@ fn a_paragraph_that_opens_with_a_clause_is_counted() {
     let text =
         "/// What it is.\nstruct X;\n/// Which.\nstruct Y;\n/// Of those\n/// who.\nstruct Z;\n";
     let mut garden = Garden::new();
-    let files = ["src/wall.rs", "crates/durable/src/plan.rs", "crates/tourbillond/src/quota.rs"];
+    let files =
+        ["src/wall.rs", "crates/durable/src/plan.rs", "crates/tourbillond/src/catalog/quota.rs"];
     for file in files {
         garden.plant(None, file, &text.repeat(100));
     }
@@ -296,7 +315,8 @@ fn lines_too_long_and_what_is_left_open_are_found() {
     let mut garden = Garden::new();
     let long = format!("// {}", "x".repeat(98));
     garden.plant("lines of more than 100 columns", "src/wall.rs", &long);
-    garden.plant("lines of more than 100 columns", "crates/tourbillond/src/quota.rs", &long);
+    let quota = "crates/tourbillond/src/catalog/quota.rs";
+    garden.plant("lines of more than 100 columns", quota, &long);
     let open = format!("// TO{} the rest", "DO:");
     garden.plant("left open", "src/tick.rs", &open);
     garden.plant("left open", "crates/durable/README.md", &open);

@@ -146,16 +146,9 @@ fn late(address: &Address, log: &Log, first: u32, span: Duration) {
         let name = format!("late-{number}");
         let at = Stamp::now();
         log.write(&Line::Once { client: LATE, number, at, name: name.clone(), scheduled_for });
-        timers.push(NewTimer {
-            id: TimerId::new(now),
-            schedule: None,
-            name: Some(name),
-            kind: QUICK.to_owned(),
-            scheduled_for,
-            due: scheduled_for,
-            payload: Vec::new(),
-            retry: RETRY.to_string(),
-        });
+        let mut timer = NewTimer::new(TimerId::new(now), QUICK, scheduled_for);
+        (timer.name, timer.retry) = (Some(name), RETRY);
+        timers.push(timer);
     }
     let is_done = address.insert_late(&timers, span).is_ok();
     let answer = if is_done { Answer::Done } else { Answer::Unknown };

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs};
 
 use tourbillon::sleep;
-use tourbillon_durable::store::{Filter, Store};
+use tourbillon_durable::store::{RecordQuery, ScheduleQuery, Store, TimerQuery};
 use tourbillon_durable::{
     Client, Created, Missed, Record, Schedule, ScheduleUpdate, Time, TimerId,
 };
@@ -129,9 +129,9 @@ fn show(store: &str) -> Result<()> {
 /// Makes, kills, starts again, and reads.
 async fn tell(store: &str) -> Result<Story> {
     let client = Client::new(open(store)?)?;
-    let is_empty = client.timers(Filter::default()).await?.is_empty()
-        && client.schedules(Filter::default()).await?.is_empty()
-        && client.records(Filter::default()).await?.is_empty();
+    let is_empty = client.timers(TimerQuery::new()).await?.is_empty()
+        && client.schedules(ScheduleQuery::new()).await?.is_empty()
+        && client.records(RecordQuery::new()).await?.is_empty();
     if !is_empty {
         return Err(format!("{store} is not empty").into());
     }
@@ -163,7 +163,7 @@ async fn tell(store: &str) -> Result<Story> {
         }
     }
     let after = worker.stop()?;
-    let left = client.timers(Filter::default()).await?.len();
+    let left = client.timers(TimerQuery::new()).await?.len();
     let records = all_records(&client).await?;
     Ok(Story { reminders, first, before, after, killed, started_again, disabled, records, left })
 }
@@ -199,9 +199,9 @@ async fn make_schedules(client: &Client) -> Result<Vec<Time>> {
 
 /// Waits until no reminder is left, or for so long that it is one of the checks that fail.
 async fn wait_for_reminders(client: &Client) -> Result<()> {
-    let filter = Filter { kind: Some("reminder".to_owned()), limit: 1, ..Filter::default() };
+    let query = TimerQuery::new().kind("reminder").limit(1);
     let give_up = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < give_up && !client.timers(filter.clone()).await?.is_empty() {
+    while Instant::now() < give_up && !client.timers(query.clone()).await?.is_empty() {
         sleep(Duration::from_millis(50)).await;
     }
     Ok(())
@@ -210,8 +210,9 @@ async fn wait_for_reminders(client: &Client) -> Result<()> {
 async fn all_records(client: &Client) -> Result<Vec<Record>> {
     let mut all: Vec<Record> = Vec::new();
     loop {
-        let after_record = all.last().map(|record| (record.recorded, record.timer));
-        let page = client.records(Filter { after_record, ..Filter::default() }).await?;
+        let mut query = RecordQuery::new();
+        query.after = all.last().map(|record| (record.recorded, record.timer));
+        let page = client.records(query).await?;
         if page.is_empty() {
             return Ok(all);
         }

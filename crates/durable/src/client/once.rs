@@ -34,16 +34,7 @@ pub enum Created {
 
 impl Once {
     pub(super) fn new(client: &Client, kind: &str, at: Time) -> Self {
-        let timer = NewTimer {
-            id: TimerId::new(SystemTime::now().into()),
-            schedule: None,
-            name: None,
-            kind: kind.to_owned(),
-            scheduled_for: at,
-            due: at,
-            payload: Vec::new(),
-            retry: Retry::default().to_string(),
-        };
+        let timer = NewTimer::new(TimerId::new(SystemTime::now().into()), kind, at);
         Self { client: client.clone(), timer }
     }
 
@@ -85,7 +76,7 @@ impl Once {
 
     /// Sets what becomes of attempts that fail.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.timer.retry = retry.to_string();
+        self.timer.retry = retry;
         self
     }
 

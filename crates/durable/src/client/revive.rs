@@ -5,7 +5,7 @@ use super::schedules::{Tried, attempt};
 use super::{Client, Request, insert_all};
 use crate::id::TimerId;
 use crate::record::{Outcome, Record};
-use crate::store::{Filter, Inserted, NewTimer, Result, Store};
+use crate::store::{Inserted, NewTimer, RecordQuery, Result, Store, TimerQuery};
 
 /// Result of [`Client::revive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +60,8 @@ impl Client {
 /// Makes a dead timer again. With the answer comes the timer, if this call made it.
 pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revival, Option<NewTimer>)> {
     attempt(|| {
-        let filter = Filter { timer: Some(dead), ..Filter::default() };
-        let Some(record) = store.records(&filter)?.pop() else {
-            let is_there = !store.timers(&filter)?.is_empty();
+        let Some(record) = store.records(&RecordQuery::new().timer(dead))?.pop() else {
+            let is_there = !store.timers(&TimerQuery::new().timer(dead))?.is_empty();
             let revived = if is_there { Revival::NotDead } else { Revival::Gone };
             return Ok(Tried::Done((revived, None)));
         };
@@ -88,6 +87,7 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revival, O
             due: now,
             payload,
             retry,
+            has_queue: false,
         };
         match row {
             Some(row) => Ok(occur(store, &row, timer)?.map(|(ran, made)| (ran.into(), made))),

@@ -2,10 +2,8 @@
 
 use super::schedules::{Tried, attempt};
 use super::{Client, Request, until_answered};
-use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
-use crate::plan::{retry_text, room};
-use crate::policy::Policies;
+use crate::plan::room;
 use crate::store::{ManualRun, NewTimer, Occur, Result, ScheduleRow, Store};
 
 /// Result of [`Client::run_now`].
@@ -50,8 +48,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. A further call
-    /// may make another.
+    /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), it may be made. A further
+    /// call may make another.
     pub async fn run_now(&self, name: &str) -> Result<RunNow> {
         let name = name.to_owned();
         let (ran, made) = self.call(move |store| run_now(store, &name)).await?;
@@ -68,17 +66,8 @@ pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(RunNow, Opti
     attempt(|| {
         let (now, row) = store.schedule(name)?;
         let Some(row) = row else { return Ok(Tried::Done((RunNow::Gone, None))) };
-        let timer = NewTimer {
-            id: TimerId::new(now),
-            schedule: Some(row.id),
-            name: Some(row.name.clone()),
-            kind: row.kind.clone(),
-            scheduled_for: now,
-            due: now,
-            payload: row.payload.clone(),
-            retry: retry_text(&policies(&row)?),
-        };
-        occur(store, &row, timer)
+        let timer = NewTimer::occurrence(&row, &row.rule()?.policies, now);
+        occur(store, &row, NewTimer { id: TimerId::new(now), ..timer })
     })
 }
 
@@ -86,12 +75,14 @@ pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(RunNow, Opti
 pub(super) fn occur(
     store: &mut dyn Store,
     row: &ScheduleRow,
-    timer: NewTimer,
+    mut timer: NewTimer,
 ) -> Result<Tried<(RunNow, Option<NewTimer>)>> {
     if !row.enabled {
         return Ok(Tried::Done((RunNow::Disabled, None)));
     }
-    let (version, queue) = (row.version, room(policies(row)?.overlap));
+    let overlap = row.rule()?.policies.overlap;
+    timer.has_queue = overlap.has_queue();
+    let (version, queue) = (row.version, room(overlap));
     let done = RunNow::Done(timer.id);
     // Answers other than that it exists say that the calls whose answers were lost made nothing.
     let occur = Occur { timer: &timer, version, queue };
@@ -102,8 +93,4 @@ pub(super) fn occur(
         ManualRun::Stale => Tried::Stale,
         ManualRun::Busy => Tried::Done((RunNow::Busy, None)),
     })
-}
-
-fn policies(row: &ScheduleRow) -> Result<Policies> {
-    row.policies.parse().map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))
 }

@@ -9,6 +9,7 @@ use crate::id::{ScheduleId, TimerId};
 use crate::plan::{backlog, skips};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
+use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{Change, Changed, Result, ScheduleRow, Store};
 use crate::time::Time;
@@ -214,16 +215,12 @@ impl Client {
             let Some(row) = store.schedule(&name)?.1.filter(|row| row.enabled) else {
                 return Ok(Vec::new());
             };
-            let schedule = parse(&row)?;
+            let schedule = &row.rule()?.schedule;
             let all = std::iter::successors(row.next, |last| schedule.next_after(*last));
             Ok(all.take(count).collect())
         })
         .await
     }
-}
-
-fn parse(row: &ScheduleRow) -> Result<Schedule> {
-    row.spec.parse().map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))
 }
 
 /// Plans a change from what is there and makes it, until no other comes between.
@@ -258,8 +255,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             id: ScheduleId::new(now),
             name: wanted.name.clone(),
             kind: wanted.kind.clone(),
-            spec: wanted.schedule.to_string(),
-            policies: wanted.policies.to_string(),
+            rule: Ok(Rule::new(wanted.schedule.clone(), wanted.policies)),
             payload: wanted.payload.clone(),
             enabled,
             version: 1,
@@ -270,7 +266,8 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             return Ok(make(store, &change)?.map(|_| Upsert::Created));
         };
         // What is pending is of the old kind, whose workers may be gone.
-        let goes_on = old.spec == row.spec && old.kind == row.kind;
+        let old_times = old.rule.as_ref().map(|rule| &rule.schedule);
+        let goes_on = old_times == Ok(&wanted.schedule) && old.kind == row.kind;
         (row.id, row.version) = (old.id, old.version);
         if goes_on && enabled == old.enabled {
             row.next = old.next;
@@ -298,7 +295,7 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate
         if old.enabled {
             return Ok(Tried::Done(ScheduleUpdate::Unchanged));
         }
-        let next = parse(&old)?.next_after(now);
+        let next = old.rule()?.schedule.next_after(now);
         let row = ScheduleRow { enabled: true, next, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
@@ -332,7 +329,7 @@ fn replace(
     let plain = plain(old);
     let mut skipped = Vec::new();
     if let Some(reason) = reason.filter(|_| old.enabled) {
-        let (due, rest) = backlog(&parse(old)?, old.next, now, reason);
+        let (due, rest) = backlog(&old.rule()?.schedule, old.next, now, reason);
         skipped = skips(&due, old.id, Outcome::Cancelled);
         if rest.is_some_and(|rest| rest <= now) {
             let step = ScheduleRow { next: rest, ..old.clone() };

@@ -211,9 +211,8 @@ impl Fire {
     }
 
     fn end_failed(self, detail: &str, pause: Option<Duration>) -> Ended {
-        let retry = crate::plan::retry_of(&self.timer.new.retry);
         let detail = clean(detail);
-        let how = match retry.pause(self.timer.failures + 1) {
+        let how = match self.timer.new.retry.pause(self.timer.failures + 1) {
             Some(usual) => How::Retry(pause.unwrap_or(usual), detail),
             None => How::Done(Outcome::Dead, Some(Reason::Failed), detail),
         };
@@ -234,7 +233,7 @@ impl Fire {
             end,
             since: self.shared.now(),
             reply,
-            is_awaited: crate::plan::is_queued(&self.timer.new.retry),
+            is_awaited: self.timer.new.has_queue,
             kind: Some(self.kind),
         });
     }

@@ -5,8 +5,7 @@ use std::time::Instant;
 use super::shared::Shared;
 use crate::id::Shards;
 use crate::plan::{Rows, Step, plan};
-use crate::policy::Policies;
-use crate::schedule::Schedule;
+use crate::rule::Rule;
 use crate::store::{Advanced, Result, ScheduleRow, Store, Unfinished};
 use crate::time::Time;
 use crate::trace;
@@ -78,8 +77,7 @@ impl Planner {
         now: Time,
         until: Instant,
     ) -> Result<bool> {
-        let (spec, policies) = (row.spec.parse::<Schedule>(), row.policies.parse::<Policies>());
-        let (Ok(schedule), Ok(policies)) = (spec, policies) else {
+        let Ok(Rule { schedule, policies }) = row.rule.clone() else {
             // Written by a later version. It waits for a node of that version.
             node.counters.not_understood.add(1);
             trace::not_understood(&row.name);

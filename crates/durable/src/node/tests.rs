@@ -21,7 +21,7 @@ use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
-use crate::store::{Filter, Memory, NewTimer, Store as _};
+use crate::store::{Memory, NewTimer, Store as _, TimerQuery};
 use picky::Picky;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -79,16 +79,7 @@ fn world() -> (VirtualClock, Timer, Memory) {
 
 fn insert(store: &mut Memory, kind: &str, count: usize) -> BTreeSet<TimerId> {
     let now = store.now().unwrap();
-    let new = |_| NewTimer {
-        id: TimerId::new(now),
-        schedule: None,
-        name: None,
-        kind: kind.to_owned(),
-        scheduled_for: now,
-        due: now,
-        payload: Vec::new(),
-        retry: Retry::NEVER.to_string(),
-    };
+    let new = |_| NewTimer { retry: Retry::NEVER, ..NewTimer::new(TimerId::new(now), kind, now) };
     let timers: Vec<NewTimer> = (0..count).map(new).collect();
     store.insert(&timers).unwrap();
     timers.iter().map(|timer| timer.id).collect()
@@ -465,11 +456,11 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     client::upsert(&mut store, &wanted).unwrap();
     store.lost = 2;
     let (ran, _) = client::run_now(&mut store, "t").unwrap();
-    let timers = store.timers(&Filter::default()).unwrap();
+    let timers = store.timers(&TimerQuery::new()).unwrap();
     assert_eq!((timers.len(), ran), (1, RunNow::Done(timers[0].new.id)));
     // One may be made when all are lost.
     store.lost = u32::MAX;
     let error = client::run_now(&mut store, "t").unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Uncertain);
-    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 2);
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 2);
 }

@@ -9,9 +9,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Maintained,
-    ManualRun, Memory, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result, Scan, ScheduleRow,
-    Store, Timer, TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
+    ManualRun, Memory, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result, Scan,
+    ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::time::Time;
 
@@ -191,7 +191,7 @@ impl Store for Faulty {
         unimplemented!("no node asks for it")
     }
 
-    fn timers(&mut self, _: &Filter) -> Result<Vec<Timer>> {
+    fn timers(&mut self, _: &TimerQuery) -> Result<Vec<Timer>> {
         unimplemented!("no node asks for it")
     }
 
@@ -199,7 +199,7 @@ impl Store for Faulty {
         unimplemented!("no node asks for it")
     }
 
-    fn schedules(&mut self, _: &Filter) -> Result<Vec<ScheduleRow>> {
+    fn schedules(&mut self, _: &ScheduleQuery) -> Result<Vec<ScheduleRow>> {
         unimplemented!("no node asks for it")
     }
 
@@ -224,7 +224,7 @@ impl Store for Faulty {
         unimplemented!("no node asks for it")
     }
 
-    fn records(&mut self, _: &Filter) -> Result<Vec<Record>> {
+    fn records(&mut self, _: &RecordQuery) -> Result<Vec<Record>> {
         unimplemented!("no node asks for it")
     }
 

@@ -13,7 +13,7 @@ use crate::node::{Ended, Fire};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
 use crate::schedule::Schedule;
-use crate::store::{Filter, NewTimer, State, Store, TimerUpdate};
+use crate::store::{NewTimer, RecordQuery, State, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
 /// The number of the clients' connection, which never dies.
@@ -92,14 +92,8 @@ impl Model {
         let now = world.db().now().unwrap();
         let at = now + Duration::from_micros(world.below(4_000_000)) - Duration::from_millis(500);
         let timer = NewTimer {
-            id: TimerId::new(now),
-            schedule: None,
-            name: None,
-            kind: KINDS[world.below(2) as usize].to_owned(),
-            scheduled_for: at,
-            due: at,
-            payload: Vec::new(),
-            retry: RETRY.to_string(),
+            retry: RETRY,
+            ..NewTimer::new(TimerId::new(now), KINDS[world.below(2) as usize], at)
         };
         let once = Once { at, ..Once::default() };
         world.model.borrow_mut().onces.insert(timer.id, once);
@@ -197,9 +191,9 @@ impl Model {
         let is_enabled = every.now.as_ref().is_none_or(|(_, _, enabled)| *enabled);
         let is_new = upserted == Upsert::Created;
         assert_eq!(is_new, every.now.is_none());
-        let spec = wanted.schedule.to_string();
-        let begins_anew =
-            old.as_ref().is_some_and(|old| old.spec != spec || old.kind != wanted.kind);
+        let begins_anew = old.as_ref().is_some_and(|old| {
+            old.rule().unwrap().schedule != wanted.schedule || old.kind != wanted.kind
+        });
         if begins_anew && is_enabled {
             every.close(now);
         }
@@ -257,13 +251,8 @@ impl Model {
 
     /// Makes one of those that died last again.
     fn revive(world: &World) {
-        let filter = Filter {
-            outcome: Some(Outcome::Dead),
-            newest_first: true,
-            limit: 4,
-            ..Filter::default()
-        };
-        let dead = world.db().records(&filter).unwrap();
+        let newest = RecordQuery::new().outcome(Outcome::Dead).newest_first().limit(4);
+        let dead = world.db().records(&newest).unwrap();
         let Some(record) = dead.get(world.below(4) as usize) else { return };
         let (revived, made) = client::revive(&mut world.db(), record.timer).unwrap();
         let mut model = world.model.borrow_mut();
@@ -346,13 +335,12 @@ impl Model {
 
     /// Checks that everything has ended once.
     pub(super) fn check_end(&self, world: &World) {
-        let all = Filter { limit: u32::MAX, ..Filter::default() };
-        let left = world.db().timers(&all).unwrap();
+        let left = world.db().timers(&TimerQuery::new().limit(u32::MAX)).unwrap();
         assert!(left.is_empty(), "{left:?} are left");
         let mut by_timer = BTreeMap::<TimerId, Vec<Record>>::new();
         let mut by_name = BTreeMap::<String, Vec<Time>>::new();
         let mut beside = BTreeSet::new();
-        for record in world.db().records(&all).unwrap() {
+        for record in world.db().records(&RecordQuery::new().limit(u32::MAX)).unwrap() {
             if let (Some(_), Some(name)) = (record.schedule, &record.name) {
                 if self.revived.contains_key(&record.timer) {
                     beside.insert((name.clone(), record.scheduled_for));
@@ -408,8 +396,8 @@ fn occurrences((schedule, after, until): &(Schedule, Time, Option<Time>)) -> Vec
 /// What runs of the schedule of that name.
 fn running(world: &World, name: &str) -> Vec<(TimerId, u32)> {
     // A schedule that was removed is not found by its name.
-    let filter = Filter { state: Some(State::Running), limit: u32::MAX, ..Filter::default() };
-    let timers = world.db().timers(&filter).unwrap().into_iter();
+    let all = TimerQuery::new().state(State::Running).limit(u32::MAX);
+    let timers = world.db().timers(&all).unwrap().into_iter();
     let running = timers.filter(|timer| timer.new.name.as_deref() == Some(name));
     running.map(|timer| (timer.new.id, timer.attempt)).collect()
 }

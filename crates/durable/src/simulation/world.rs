@@ -14,7 +14,7 @@ use super::faulty::{Fault, Faulty, bury, nobody_is_dead};
 use super::model::Model;
 use crate::id::{NodeId, Shards};
 use crate::node::{Fire, MainLoop, Next, Options, Shared, Worker, begin, call};
-use crate::store::{Filter, Memory, Store};
+use crate::store::{Memory, Store, TimerQuery};
 
 /// How many nodes there are at a time.
 const NODES: usize = 3;
@@ -297,8 +297,7 @@ impl World {
     fn check_start(&self, fire: &Fire) {
         let now = self.db().now().unwrap();
         assert!(fire.claimed() >= fire.due() && now >= fire.claimed(), "{fire:?} is early");
-        let filter = Filter { timer: Some(fire.id()), ..Filter::default() };
-        let rows = self.db().timers(&filter).unwrap();
+        let rows = self.db().timers(&TimerQuery::new().timer(fire.id())).unwrap();
         let is_ours = |row: &crate::store::Timer| {
             row.running == Some(fire.fence().lease) && row.attempt == fire.attempt()
         };
@@ -344,8 +343,7 @@ impl World {
     /// Of a schedule that lets nothing overlap, one timer is unfinished at a time.
     fn check_overlaps(&self) {
         let mut unfinished = BTreeMap::<_, u32>::new();
-        let filter = Filter { limit: u32::MAX, ..Filter::default() };
-        for timer in self.db().timers(&filter).unwrap() {
+        for timer in self.db().timers(&TimerQuery::new().limit(u32::MAX)).unwrap() {
             let is_queued = timer.running.is_none() && timer.new.due == crate::Time::NEVER;
             if let (Some(schedule), Some(name), false) =
                 (timer.new.schedule, timer.new.name, is_queued)

@@ -14,10 +14,14 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use super::{
-    Beat, Claimed, End, Filter, How, Inserted, NewTimer, Scan, ScheduleRow, Store, Timer, Window,
+    Beat, Claimed, End, How, Inserted, NewTimer, RecordQuery, Scan, ScheduleRow, Store, Timer,
+    TimerQuery, Window,
 };
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
+use crate::policy::{Policies, Retry};
 use crate::record::{Outcome, Record};
+use crate::rule::Rule;
+use crate::schedule::Schedule;
 use crate::time::Time;
 
 /// An empty database for one case, and its time.
@@ -81,7 +85,8 @@ cases! {
         a_timer_is_held_until_it_is_given_a_time
         a_failed_attempt_leaves_its_detail
         a_cancelled_timer_records_what_its_attempts_left
-        the_dead_keep_what_it_takes_to_run_them_again;
+        the_dead_keep_what_it_takes_to_run_them_again
+        a_timer_keeps_how_it_is_retried;
     lists:
         timers_come_in_pages
         timers_are_found_by_what_they_are
@@ -126,7 +131,9 @@ cases! {
         upcoming_counts_what_occupies_a_schedule
         a_queued_timer_is_claimed_after_those_before_it
         a_queued_timer_can_be_cancelled
-        a_removed_schedule_is_gone;
+        a_removed_schedule_is_gone
+        a_schedule_keeps_its_rule
+        a_rule_that_cannot_be_read_stops_no_other;
     history:
         records_come_in_pages
         records_are_found_by_what_they_are_of
@@ -183,16 +190,9 @@ impl<'a> Bench<'a> {
     /// A timer that is due `ahead` from now.
     fn timer(&mut self, ahead: Duration) -> NewTimer {
         let now = self.now();
-        NewTimer {
-            id: TimerId::new(now),
-            schedule: None,
-            name: None,
-            kind: "mail".to_owned(),
-            scheduled_for: now + ahead,
-            due: now + ahead,
-            payload: vec![0, 1, 255],
-            retry: "3,1000,2000".to_owned(),
-        }
+        let retry = Retry::new(3, Duration::from_millis(1), Duration::from_millis(2));
+        let payload = vec![0, 1, 255];
+        NewTimer { payload, retry, ..NewTimer::new(TimerId::new(now), "mail", now + ahead) }
     }
 
     /// Inserts a timer that is due `ahead` from now.
@@ -232,12 +232,11 @@ impl<'a> Bench<'a> {
     }
 
     fn row(&mut self, id: TimerId) -> Option<Timer> {
-        let filter = Filter { timer: Some(id), ..Filter::default() };
-        self.store.timers(&filter).unwrap().into_iter().next()
+        self.store.timers(&TimerQuery::new().timer(id)).unwrap().into_iter().next()
     }
 
     fn records(&mut self) -> Vec<Record> {
-        self.store.records(&Filter::default()).unwrap()
+        self.store.records(&RecordQuery::new()).unwrap()
     }
 
     fn pass(&self, span: Duration) {
@@ -247,17 +246,11 @@ impl<'a> Bench<'a> {
     /// A schedule that is next due `ahead` from now, not yet in the database.
     fn schedule(&mut self, name: &str, ahead: Duration) -> ScheduleRow {
         let now = self.now();
-        ScheduleRow {
-            id: ScheduleId::new(now),
-            name: name.to_owned(),
-            kind: "bill".to_owned(),
-            spec: "every 1000000 0".to_owned(),
-            policies: "skip;0;allow;0;1,0,0".to_owned(),
-            payload: vec![7],
-            enabled: true,
-            version: 1,
-            next: Some(now + ahead),
-        }
+        let id = ScheduleId::new(now);
+        let every = Schedule::every(Duration::from_secs(1));
+        let rule = Ok(Rule::new(every, Policies { retry: Retry::NEVER, ..Policies::default() }));
+        let row = ScheduleRow::new(id, name, "bill", rule, Some(now + ahead));
+        ScheduleRow { payload: vec![7], ..row }
     }
 
     /// Makes a schedule that is next due `ahead` from now.
@@ -272,16 +265,9 @@ impl<'a> Bench<'a> {
 
     /// An occurrence of `row`, to be inserted.
     fn occurrence(&mut self, row: &ScheduleRow, scheduled_for: Time, due: Time) -> NewTimer {
-        NewTimer {
-            id: TimerId::new(scheduled_for),
-            schedule: Some(row.id),
-            name: Some(row.name.clone()),
-            kind: row.kind.clone(),
-            scheduled_for,
-            due,
-            payload: row.payload.clone(),
-            retry: "1,0,0".to_owned(),
-        }
+        let policies = &row.rule().unwrap().policies;
+        let id = TimerId::new(scheduled_for);
+        NewTimer { id, due, ..NewTimer::occurrence(row, policies, scheduled_for) }
     }
 }
 

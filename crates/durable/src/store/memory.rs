@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use self::tables::{Life, Node, Tables};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result,
-    Scan, ScheduleRow, State, Store, Timer, TimerUpdate, Upcoming, Waiting, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
+    Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result,
+    Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming,
+    Waiting, Window,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
@@ -265,31 +266,24 @@ impl Store for Memory {
         Ok(tables.by_name.get(name).map(|id| tables.timers[id].clone()))
     }
 
-    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
+    fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>> {
         let (_, tables) = self.begin();
-        let is_meant = |timer: &&Timer| {
-            let new = &timer.new;
-            let state = if timer.running.is_some() { State::Running } else { State::Pending };
-            filter.takes(&new.kind, new.name.as_deref(), new.schedule, Some(new.id))
-                && filter.state.is_none_or(|wanted| wanted == state)
-                && filter.spans(new.due)
-        };
+        let schedule = query.name.as_ref().and_then(|name| tables.schedules.get(name));
+        let is_meant = |timer: &&Timer| query.takes(timer, schedule.map(|row| row.id));
         let timer = |id: &TimerId| &tables.timers[id];
-        if let Some(prefix) = &filter.prefix {
-            let names = tables.by_name.range(prefix.clone()..);
-            let names = names.filter(|(name, _)| filter.after_name.as_ref() < Some(*name));
-            let rows = names.map(|(_, id)| timer(id)).filter(is_meant);
-            return Ok(rows.take(filter.limit()).cloned().collect());
-        }
-        let schedule = filter.name.as_ref().and_then(|name| tables.schedules.get(name));
-        let is_of_it = |timer: &&Timer| {
-            let of = timer.new.schedule;
-            filter.name.is_none() || of.is_none() || of == schedule.map(|row| row.id)
-        };
-        let places =
-            tables.by_due.iter().filter(|place| filter.after_timer.as_ref() < Some(*place));
-        let rows = places.map(|(_, id)| timer(id)).filter(is_meant).filter(is_of_it);
-        Ok(rows.take(filter.limit()).cloned().collect())
+        let limit = query.limit as usize;
+        Ok(match &query.order {
+            TimerOrder::Name { prefix, after } => {
+                let names = tables.by_name.range(prefix.clone()..);
+                let names = names.take_while(|(name, _)| name.starts_with(prefix));
+                let names = names.filter(|(name, _)| after.as_ref() < Some(*name));
+                names.map(|(_, id)| timer(id)).filter(is_meant).take(limit).cloned().collect()
+            }
+            TimerOrder::Due { after } => {
+                let places = tables.by_due.iter().filter(|place| after.as_ref() < Some(*place));
+                places.map(|(_, id)| timer(id)).filter(is_meant).take(limit).cloned().collect()
+            }
+        })
     }
 
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
@@ -297,14 +291,10 @@ impl Store for Memory {
         Ok((now, tables.schedules.get(name).cloned()))
     }
 
-    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
+    fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>> {
         let (_, tables) = self.begin();
-        let rows = tables.schedules.values().filter(|row| {
-            filter.takes(&row.kind, Some(&row.name), filter.schedule, filter.timer)
-                && filter.enabled.is_none_or(|wanted| wanted == row.enabled)
-                && filter.after_name.as_ref() < Some(&row.name)
-        });
-        Ok(rows.take(filter.limit()).cloned().collect())
+        let rows = tables.schedules.values().filter(|row| query.takes(row));
+        Ok(rows.take(query.limit as usize).cloned().collect())
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
@@ -404,25 +394,15 @@ impl Store for Memory {
         Ok(ManualRun::Done { due })
     }
 
-    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
+    fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {
         let (_, tables) = self.begin();
-        let is_after = |place: (Time, TimerId)| match filter.after_record {
-            Some(after) if filter.newest_first => place < after,
-            Some(after) => place > after,
-            None => true,
-        };
-        let is_meant = |(place, record): &(&(Time, TimerId), &Record)| {
-            let (schedule, timer) = (record.schedule, Some(record.timer));
-            filter.takes(&record.kind, record.name.as_deref(), schedule, timer)
-                && filter.outcome.is_none_or(|wanted| wanted == record.outcome)
-                && filter.spans(record.recorded)
-                && is_after(**place)
-        };
-        let mut rows: Vec<_> = tables.records.iter().filter(is_meant).collect();
-        if filter.newest_first {
-            rows.reverse();
-        }
-        Ok(rows.into_iter().map(|(_, record)| record.clone()).take(filter.limit()).collect())
+        let rows = tables.records.values().filter(|record| query.takes(record));
+        let limit = query.limit as usize;
+        Ok(if query.newest_first {
+            rows.rev().take(limit).cloned().collect()
+        } else {
+            rows.take(limit).cloned().collect()
+        })
     }
 
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {

@@ -10,6 +10,7 @@ pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Query of [`Store::overview`](super::Store::overview).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OverviewOf {
     /// Kinds to count; none of them twice.
     pub kinds: Vec<String>,
@@ -21,6 +22,7 @@ pub struct OverviewOf {
 
 /// Counts of a store's rows, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Overview {
     /// The database's clock.
     pub now: Time,
@@ -47,6 +49,7 @@ pub struct Overview {
 
 /// A count that stops where it would cost too much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Count {
     /// Number of rows found.
     pub count: u64,
@@ -55,6 +58,11 @@ pub struct Count {
 }
 
 impl OverviewOf {
+    /// Makes a query of these kinds, of which each count reads at most `most` rows.
+    pub fn new(kinds: Vec<String>, most: u32) -> Self {
+        Self { kinds, most }
+    }
+
     /// Returns how many rows of each kind are read.
     pub(super) fn part(&self) -> u32 {
         let kinds = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
@@ -64,7 +72,7 @@ impl OverviewOf {
 
 impl Overview {
     /// Makes an overview with nothing counted.
-    pub(super) fn new(now: Time) -> Self {
+    pub fn new(now: Time) -> Self {
         Self {
             now,
             overdue: Count::default(),
@@ -123,6 +131,11 @@ impl Overview {
 }
 
 impl Count {
+    /// Makes a count; with `is_cut` there may be more.
+    pub fn new(count: u64, is_cut: bool) -> Self {
+        Self { count, is_cut }
+    }
+
     fn add(&mut self, count: u64, is_cut: bool) {
         self.count += count;
         self.is_cut |= is_cut;

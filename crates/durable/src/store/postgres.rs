@@ -37,9 +37,9 @@ pub use self::schema::SCHEMA;
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Heard, Inserted,
-    Listening, Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result,
-    Scan, ScheduleRow, Store, Timer, TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
+    Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result,
+    Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -319,16 +319,16 @@ impl Store for Postgres {
         self.call(async |session, _| timers::find(session, name).await)
     }
 
-    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
-        self.call(async |session, _| lists::timers(session, filter).await)
+    fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>> {
+        self.call(async |session, _| lists::timers(session, query).await)
     }
 
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
         self.call(async |session, _| schedules::schedule(session, name).await)
     }
 
-    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.call(async |session, _| lists::schedules(session, filter).await)
+    fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>> {
+        self.call(async |session, _| lists::schedules(session, query).await)
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
@@ -347,8 +347,8 @@ impl Store for Postgres {
         self.call(async |session, _| schedules::occur(session, occur).await)
     }
 
-    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
-        self.call(async |session, _| lists::records(session, filter).await)
+    fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {
+        self.call(async |session, _| lists::records(session, query).await)
     }
 
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {

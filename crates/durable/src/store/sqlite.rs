@@ -27,9 +27,9 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Maintained,
-    ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result, Scan, ScheduleRow, Store,
-    Timer, TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
+    ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result, Scan,
+    ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -202,16 +202,16 @@ impl Store for Sqlite {
         self.link.read(|file, _| timers::find(file, name))
     }
 
-    fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>> {
-        self.link.read(|file, _| lists::timers(filter).get(file, values::timer))
+    fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>> {
+        self.link.read(|file, _| lists::timers(query).get(file, values::timer))
     }
 
     fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)> {
         self.link.read(|file, now| Ok((now, schedules::by_name(file, name)?)))
     }
 
-    fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>> {
-        self.link.read(|file, _| lists::schedules(filter).get(file, values::schedule))
+    fn schedules(&mut self, query: &ScheduleQuery) -> Result<Vec<ScheduleRow>> {
+        self.link.read(|file, _| lists::schedules(query).get(file, values::schedule))
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
@@ -230,8 +230,8 @@ impl Store for Sqlite {
         self.link.write(|file, now| schedules::occur(file, now, occur))
     }
 
-    fn records(&mut self, filter: &Filter) -> Result<Vec<Record>> {
-        self.link.read(|file, _| lists::records(filter).get(file, values::record))
+    fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {
+        self.link.read(|file, _| lists::records(query).get(file, values::record))
     }
 
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {

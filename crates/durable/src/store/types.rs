@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
-use crate::record::{Outcome, Reason};
+use crate::policy::{Policies, Retry};
+use crate::record::{Outcome, Reason, Record};
+use crate::rule::{Rule, Unreadable};
 use crate::time::Time;
 
 /// The answer to [`Store::join`](super::Store::join) and [`Store::beat`](super::Store::beat).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Beat {
     /// The node's lease.
     pub lease: Lease,
@@ -17,8 +21,16 @@ pub struct Beat {
     pub nodes: Vec<(NodeId, Time)>,
 }
 
+impl Beat {
+    /// Makes the answer for a node that lives under `lease`.
+    pub fn new(lease: Lease, now: Time, nodes: Vec<(NodeId, Time)>) -> Self {
+        Self { lease, now, nodes }
+    }
+}
+
 /// A node that lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeInfo {
     /// The node.
     pub id: NodeId,
@@ -30,8 +42,16 @@ pub struct NodeInfo {
     pub expires: Time,
 }
 
+impl NodeInfo {
+    /// Makes the row of a node that joined or beat at `beat`, and whose lease ends at `expires`.
+    pub fn new(id: NodeId, epoch: u64, beat: Time, expires: Time) -> Self {
+        Self { id, epoch, beat, expires }
+    }
+}
+
 /// The answer to [`Store::tend`](super::Store::tend).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Maintained {
     /// Nodes whose life ended.
     pub nodes: u64,
@@ -47,6 +67,7 @@ pub struct Maintained {
 
 /// A timer to be inserted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewTimer {
     /// Its identity, which says its shard too.
     pub id: TimerId,
@@ -62,8 +83,44 @@ pub struct NewTimer {
     pub due: Time,
     /// For the handler.
     pub payload: Vec<u8>,
-    /// A [`Retry`](crate::Retry) as text. No matter to the store.
-    pub retry: String,
+    /// Policy for its attempts that fail.
+    pub retry: Retry,
+    /// True if others of its schedule may wait for its end, in a queue.
+    pub has_queue: bool,
+}
+
+impl NewTimer {
+    /// Makes a timer of no schedule, scheduled for `due`; without a name and a payload, and with
+    /// the usual [`Retry`].
+    pub fn new(id: TimerId, kind: impl Into<String>, due: Time) -> Self {
+        Self {
+            id,
+            schedule: None,
+            name: None,
+            kind: kind.into(),
+            scheduled_for: due,
+            due,
+            payload: Vec::new(),
+            retry: Retry::default(),
+            has_queue: false,
+        }
+    }
+
+    /// Makes an occurrence of the schedule in `row`, which has these policies, scheduled for `at`
+    /// and due then.
+    pub fn occurrence(row: &ScheduleRow, policies: &Policies, at: Time) -> Self {
+        Self {
+            id: TimerId::of_occurrence(row.id, at),
+            schedule: Some(row.id),
+            name: Some(row.name.clone()),
+            kind: row.kind.clone(),
+            scheduled_for: at,
+            due: at,
+            payload: row.payload.clone(),
+            retry: policies.retry,
+            has_queue: policies.overlap.has_queue(),
+        }
+    }
 }
 
 /// Result of inserting a [`NewTimer`].
@@ -77,6 +134,7 @@ pub enum Inserted {
 
 /// A timer as it is in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Timer {
     /// The timer as it was inserted; `due`, and after a reschedule `scheduled_for`, as they are
     /// now.
@@ -91,6 +149,41 @@ pub struct Timer {
     pub running: Option<Lease>,
     /// Counter of its [reschedules](super::Store::reschedule), from 1. Attempts do not change it.
     pub version: u64,
+}
+
+impl Record {
+    /// Makes the record of a timer that ends at `recorded`, with this outcome.
+    ///
+    /// It has no reason, the timer's own detail, and no node. Of a [dead](Outcome::Dead) one it
+    /// keeps the payload and the retries.
+    pub fn new(timer: Timer, outcome: Outcome, recorded: Time) -> Self {
+        let Timer { new, attempt, failures, detail, .. } = timer;
+        let is_dead = outcome == Outcome::Dead;
+        Self {
+            timer: new.id,
+            schedule: new.schedule,
+            name: new.name,
+            kind: new.kind,
+            scheduled_for: new.scheduled_for,
+            attempts: attempt,
+            failures,
+            outcome,
+            reason: None,
+            detail,
+            payload: is_dead.then_some(new.payload),
+            retry: is_dead.then_some(new.retry),
+            node: None,
+            recorded,
+        }
+    }
+}
+
+impl Timer {
+    /// Makes the row of a timer that was just inserted.
+    pub fn new(new: NewTimer) -> Self {
+        let (attempt, failures, detail) = (0, 0, String::new());
+        Self { new, attempt, failures, detail, running: None, version: 1 }
+    }
 }
 
 /// Query of [`Store::scan`](super::Store::scan).
@@ -110,11 +203,19 @@ pub struct Scan<'a> {
 
 /// The answer to [`Store::scan`](super::Store::scan).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Window {
     /// The database's clock.
     pub now: Time,
     /// Timers that were found.
     pub timers: Vec<Waiting>,
+}
+
+impl Window {
+    /// Makes the answer with the timers that were found, which are in the order of `(due, id)`.
+    pub fn new(now: Time, timers: Vec<Waiting>) -> Self {
+        Self { now, timers }
+    }
 }
 
 /// A pending timer, as [`Store::scan`](super::Store::scan) finds it.
@@ -130,11 +231,19 @@ pub struct Waiting {
 
 /// The answer to [`Store::claim`](super::Store::claim).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Claimed {
     /// The database's clock.
     pub now: Time,
     /// Timers that run now.
     pub timers: Vec<Timer>,
+}
+
+impl Claimed {
+    /// Makes the answer with the timers that were claimed, in the same order.
+    pub fn new(now: Time, timers: Vec<Timer>) -> Self {
+        Self { now, timers }
+    }
 }
 
 /// The end of one attempt.
@@ -190,91 +299,9 @@ pub enum TimerUpdate {
     Gone,
 }
 
-/// Filter of a list: rows that fulfil all of its conditions.
-///
-/// Lists come in an order in which a page says where the next begins:
-///
-/// | list | order | the next page |
-/// |---|---|---|
-/// | schedules | name | `after_name` |
-/// | timers | due, id | `after_timer` |
-/// | timers by `prefix` | name | `after_name` |
-/// | records | recorded, timer; or the reverse | `after_record` |
-///
-/// Names are in the order of their bytes. With a `kind`, a `name` or a `timer` a page is answered
-/// from an index, however long the table is; so are schedules and timers by `prefix`. What is asked
-/// for beside that is looked for row by row, but for `since`, `until`, `enabled` and an `outcome`
-/// other than [`Succeeded`](Outcome::Succeeded) beside a `kind`. What is running is looked for in
-/// what is due.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Only rows of this kind.
-    pub kind: Option<String>,
-    /// Only rows of this name: of the schedule, or of the timer itself. What still runs of a
-    /// schedule that was removed is not found by it.
-    pub name: Option<String>,
-    /// Only rows whose name has this prefix; of timers, only those without a schedule.
-    pub prefix: Option<String>,
-    /// Only rows of this schedule. No matter to a list of schedules. Records are found sooner by
-    /// name.
-    pub schedule: Option<ScheduleId>,
-    /// The one with this timer. No matter to a list of schedules.
-    pub timer: Option<TimerId>,
-    /// The timers in this state. No matter to other lists.
-    pub state: Option<State>,
-    /// The schedules that are enabled, or those that are not. No matter to other lists.
-    pub enabled: Option<bool>,
-    /// The records with this outcome. No matter to other lists.
-    pub outcome: Option<Outcome>,
-    /// The timers that are due then or later; the records that were written then or later.
-    pub since: Option<Time>,
-    /// The timers that are due before; the records that were written before.
-    pub until: Option<Time>,
-    /// True for records in the reverse of their order. No matter to other lists.
-    pub newest_first: bool,
-    /// The timers that come after this, `due` and id, in their order.
-    pub after_timer: Option<(Time, TimerId)>,
-    /// The schedules, and timers by `prefix`, whose names come after this.
-    pub after_name: Option<String>,
-    /// The records that come after this, `recorded` and timer, in the order that is asked for.
-    pub after_record: Option<(Time, TimerId)>,
-    /// Most rows; 0 for a thousand.
-    pub limit: u32,
-}
-
-/// State of a timer: whether an attempt runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// None does: the timer waits for its time, for a node, or for its schedule's queue.
-    Pending,
-    /// One does.
-    Running,
-}
-
-impl Filter {
-    /// Returns how many rows at most.
-    pub(super) fn limit(&self) -> usize {
-        if self.limit == 0 { 1_000 } else { self.limit as usize }
-    }
-
-    /// Returns what comes right after all that starts with `prefix`, in the order of bytes; `None`
-    /// if nothing does.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
-    pub(super) fn prefix_end(&self) -> Option<String> {
-        let mut end: Vec<char> = self.prefix.as_ref()?.chars().collect();
-        while let Some(last) = end.pop() {
-            // Characters and their bytes are in the same order.
-            if let Some(next) = (last..=char::MAX).nth(1) {
-                end.push(next);
-                return Some(end.into_iter().collect());
-            }
-        }
-        None
-    }
-}
-
 /// A schedule as it is in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScheduleRow {
     /// Its identity, which says its shard too.
     pub id: ScheduleId,
@@ -282,10 +309,9 @@ pub struct ScheduleRow {
     pub name: String,
     /// Kind of handler that its occurrences are for.
     pub kind: String,
-    /// A [`Schedule`](crate::Schedule) as text. No matter to the store.
-    pub spec: String,
-    /// [`Policies`](crate::Policies) as text. No matter to the store.
-    pub policies: String,
+    /// Its times and policies; an error in the place of those that this version cannot read. Such a
+    /// row is listed, and written, as any other.
+    pub rule: Result<Rule, Unreadable>,
     /// For the handler.
     pub payload: Vec<u8>,
     /// True if it is enabled.
@@ -296,13 +322,63 @@ pub struct ScheduleRow {
     pub next: Option<Time>,
 }
 
+impl ScheduleRow {
+    /// Makes the first version of a schedule, enabled and without a payload.
+    pub fn new(
+        id: ScheduleId,
+        name: impl Into<String>,
+        kind: impl Into<String>,
+        rule: Result<Rule, Unreadable>,
+        next: Option<Time>,
+    ) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            kind: kind.into(),
+            rule,
+            payload: Vec::new(),
+            enabled: true,
+            version: 1,
+            next,
+        }
+    }
+
+    /// Returns its times and policies.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid), with its name and why, if they are unreadable.
+    pub fn rule(&self) -> Result<&Rule, StoreError> {
+        self.rule.as_ref().map_err(|why| {
+            let why = format!("the schedule `{}` cannot be read: {why}", self.name);
+            StoreError::new(StoreErrorKind::Invalid, why)
+        })
+    }
+
+    /// Returns the texts of its times and of its policies, for a store that keeps text.
+    pub fn texts(&self) -> (String, String) {
+        match &self.rule {
+            Ok(rule) => (rule.schedule.to_string(), rule.policies.to_string()),
+            Err(texts) => (texts.schedule().to_owned(), texts.policies().to_owned()),
+        }
+    }
+}
+
 /// The answer to [`Store::upcoming`](super::Store::upcoming).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Upcoming {
     /// The database's clock.
     pub now: Time,
     /// The schedules.
     pub schedules: Vec<(ScheduleRow, Unfinished)>,
+}
+
+impl Upcoming {
+    /// Makes the answer with these schedules, which are in the order of `(next, id)`.
+    pub fn new(now: Time, schedules: Vec<(ScheduleRow, Unfinished)>) -> Self {
+        Self { now, schedules }
+    }
 }
 
 /// Timers that a schedule has in the table.

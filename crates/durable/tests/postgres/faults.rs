@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, Postgres, Store};
+use tourbillon_durable::store::{End, Finished, How, Inserted, Postgres, Store, TimerQuery};
 use tourbillon_durable::{Outcome, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
@@ -155,8 +155,7 @@ fn a_write_that_is_held_back_is_not_done_after_it_was_repeated() {
     // What arrives now finds nobody. If it did, the timer would be there for a second time.
     proxy.release();
     thread::sleep(Duration::from_millis(300));
-    let filter = Filter { timer: Some(timer.id), ..Filter::default() };
-    assert_eq!(store.timers(&filter).unwrap(), []);
+    assert_eq!(store.timers(&TimerQuery::new().timer(timer.id)).unwrap(), []);
 }
 
 const TERMINATE: &str = "

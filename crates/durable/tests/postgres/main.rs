@@ -38,16 +38,9 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// A timer of the kind `mail`.
 fn timer(due: Time) -> NewTimer {
-    NewTimer {
-        id: TimerId::new(due),
-        schedule: None,
-        name: None,
-        kind: "mail".to_owned(),
-        scheduled_for: due,
-        due,
-        payload: b"to whom it may concern".to_vec(),
-        retry: "3,1000,2000".to_owned(),
-    }
+    let mut timer = NewTimer::new(TimerId::new(due), "mail", due);
+    timer.payload = b"to whom it may concern".to_vec();
+    timer
 }
 
 fn join(store: &mut dyn Store) -> Lease {

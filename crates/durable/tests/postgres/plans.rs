@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{
-    Advance, Advanced, Change, End, Filter, How, ManualRun, NewTimer, Occur, OverviewOf, Postgres,
-    Scan, ScheduleRow, Skip, Store, TimerUpdate,
+    Advance, Advanced, Change, End, How, ManualRun, NewTimer, Occur, OverviewOf, Postgres,
+    RecordQuery, Scan, ScheduleQuery, ScheduleRow, Skip, Store, TimerQuery, TimerUpdate,
 };
-use tourbillon_durable::{Lease, Outcome, Reason, ScheduleId, Shards, Time, TimerId};
+use tourbillon_durable::{
+    Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
+};
 
 use crate::cluster::Database;
 use crate::{LONG, join, timer};
@@ -67,8 +69,8 @@ impl Large {
         let mut client = database.client();
         let fill = format!(
             "INSERT INTO tourbillon.timer
-                 (id, kind, name, scheduled_for, due, shard, payload, retry)
-             SELECT gen_random_uuid(), 'mail', 'name ' || n, at, at, 0, '', '1,0,0'
+                 (id, kind, name, scheduled_for, due, shard)
+             SELECT gen_random_uuid(), 'mail', 'name ' || n, at, at, 0
              FROM (SELECT n, now() + make_interval(secs => 300 * (n / {EACH} - {past}) - 1) AS at
                    FROM generate_series(0, {EACH} * {TIMES} - 1) AS n) AS times"
         );
@@ -151,7 +153,11 @@ fn a_claim_reads_what_it_names_and_tend_a_part_of_what_is_due() {
 fn everything(store: &mut Postgres, name: &str) {
     let lease = join(store);
     let now = store.now().unwrap();
-    let new = |n: u32| NewTimer { name: Some(format!("{name} {n}")), ..timer(now) };
+    let new = |n: u32| {
+        let mut timer = timer(now);
+        timer.name = Some(format!("{name} {n}"));
+        timer
+    };
     let timers = [0, 1, 2, 3, 4].map(new);
     store.insert(&timers).unwrap();
     store.insert(&timers).unwrap();
@@ -167,25 +173,15 @@ fn everything(store: &mut Postgres, name: &str) {
     store.finish(lease, &end(retried, How::Retry(LONG, "rain".to_owned()))).unwrap();
     store.cancel(third).unwrap();
     store.reschedule(fourth, now, None, None).unwrap();
-    let row = ScheduleRow {
-        id: ScheduleId::new(now),
-        name: name.to_owned(),
-        kind: "mail".to_owned(),
-        spec: String::new(),
-        policies: String::new(),
-        payload: Vec::new(),
-        enabled: true,
-        version: 1,
-        next: Some(now),
-    };
+    let rule = Ok(Rule::new(Schedule::every(LONG), Policies::default()));
+    let row = ScheduleRow::new(ScheduleId::new(now), name, "mail", rule, Some(now));
     let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
     store.change(&change).unwrap();
     let second = Duration::from_secs(1);
-    let occurrence = |n: u32, due| NewTimer {
-        schedule: Some(row.id),
-        name: Some(name.to_owned()),
-        scheduled_for: now + second * n,
-        ..timer(due)
+    let occurrence = |n: u32, due| {
+        let mut timer = NewTimer::occurrence(&row, &Policies::default(), now + second * n);
+        timer.due = due;
+        timer
     };
     let timers = [occurrence(0, now + LONG), occurrence(1, Time::NEVER)];
     let skip = |n: u32| Skip {
@@ -268,12 +264,12 @@ fn filled(database: &Database) -> Client {
     let mut client = database.client();
     let all = ROWS * KINDS;
     let fill = format!(
-        "INSERT INTO tourbillon.timer (id, kind, name, scheduled_for, due, shard, payload, retry)
+        "INSERT INTO tourbillon.timer (id, kind, name, scheduled_for, due, shard)
          SELECT gen_random_uuid(), 'kind ' || n % {KINDS}, n % {KINDS} || '/' || n,
                 now(),
                 CASE WHEN n / 10 % 2 = 0 THEN 'infinity'
                      ELSE now() + make_interval(secs => n + n % {KINDS} * {all}) END,
-                0, '', ''
+                0
          FROM generate_series(1, {all}) AS n;
          INSERT INTO tourbillon.schedule
              (id, name, kind, spec, policies, payload, shard, enabled, version, next)
@@ -326,12 +322,10 @@ fn a_page_of_a_list_reads_what_it_returns() {
     drop(database.connect());
     let mut client = filled(&database);
     // The last of those that are due, and the last by name.
-    let kind = || Filter { kind: Some("kind 9".to_owned()), limit: 50, ..Filter::default() };
-    let enabled = |enabled| Filter { enabled: Some(enabled), ..kind() };
-    let prefix = || Filter { prefix: Some("9/7".to_owned()), ..kind() };
-    let newest = || Filter { newest_first: true, ..kind() };
-    let dead = Filter { outcome: Some(Outcome::Dead), ..newest() };
-    let named = Filter { name: Some("9/77".to_owned()), kind: None, ..newest() };
+    let timers = || TimerQuery::new().kind("kind 9").limit(50);
+    let schedules = || ScheduleQuery::new().kind("kind 9").limit(50);
+    let newest = || RecordQuery::new().newest_first().limit(50);
+    let of_kind = || newest().kind("kind 9");
     let analyze = "ANALYZE tourbillon.timer, tourbillon.schedule, tourbillon.history";
     for is_analyzed in [false, true] {
         if is_analyzed {
@@ -347,20 +341,21 @@ fn a_page_of_a_list_reads_what_it_returns() {
             let read = blocks(&database, &mut client, |store| assert_eq!(list(store), expected));
             assert!(read - connecting < 600, "{what}, {is_analyzed}: {read} blocks");
         };
-        for filter in [kind(), prefix()] {
-            let what = format!("{filter:?}");
-            page(&what, 50, &mut |store| store.timers(&filter).unwrap().len());
+        for query in [timers(), timers().by_name("9/7", None)] {
+            let what = format!("{query:?}");
+            page(&what, 50, &mut |store| store.timers(&query).unwrap().len());
         }
-        for filter in [kind(), prefix(), enabled(true), enabled(false)] {
-            let what = format!("{filter:?}");
-            page(&what, 50, &mut |store| store.schedules(&filter).unwrap().len());
+        let (enabled, disabled) = (schedules().enabled(true), schedules().enabled(false));
+        for query in [schedules(), schedules().prefix("9/7"), enabled, disabled] {
+            let what = format!("{query:?}");
+            page(&what, 50, &mut |store| store.schedules(&query).unwrap().len());
         }
-        let all = Filter { kind: None, ..newest() };
-        for (filter, expected) in [(&newest(), 50), (&dead, 50), (&named, 10), (&all, 50)] {
-            let what = format!("{filter:?}");
-            page(&what, expected, &mut |store| store.records(filter).unwrap().len());
+        let (dead, named) = (of_kind().outcome(Outcome::Dead), newest().name("9/77"));
+        for (query, expected) in [(of_kind(), 50), (dead, 50), (named, 10), (newest(), 50)] {
+            let what = format!("{query:?}");
+            page(&what, expected, &mut |store| store.records(&query).unwrap().len());
         }
-        let of = OverviewOf { kinds: vec!["kind 9".to_owned()], most: 50 };
+        let of = OverviewOf::new(vec!["kind 9".to_owned()], 50);
         page("overview", 50, &mut |store| store.overview(&of).unwrap().enabled.count as usize);
         // What is held is passed over.
         page("tend", 0, &mut |store| store.tend().unwrap().promoted as usize);

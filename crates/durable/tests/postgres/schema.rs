@@ -2,10 +2,11 @@
 
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use tourbillon_durable::store::postgres::SCHEMA;
-use tourbillon_durable::store::{Filter, Postgres, Store};
-use tourbillon_durable::{StoreError, StoreErrorKind};
+use tourbillon_durable::store::{Postgres, Store};
+use tourbillon_durable::{Retry, StoreError, StoreErrorKind};
 
 use crate::cluster::Database;
 
@@ -62,39 +63,34 @@ fn a_further_connection_makes_no_tables() {
     assert_eq!(store.connect().map(drop).unwrap_err().kind(), StoreErrorKind::Schema);
 }
 
-/// What a build writes that knows the first version only.
-const OLD: &str = "
-    INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard, payload, retry, attempt)
-    VALUES (gen_random_uuid(), 'mail', now(), now(), 0, 'a', '3,0,0', 1);
-    INSERT INTO tourbillon.history
-        (timer, kind, scheduled_for, attempts, failures, outcome, reason, detail, recorded)
-    VALUES (gen_random_uuid(), 'mail', now(), 1, 1, 2, 1, 'rain', now())";
+#[test]
+fn a_timer_is_inserted_from_another_language_as_the_document_says() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let mut client = database.client();
+    let (_, sql) = include_str!("../../docs/POSTGRES.md").split_once("```sql\n").unwrap();
+    let (sql, _) = sql.split_once("```").unwrap();
+    client.batch_execute(sql).unwrap();
+
+    let timer = store.find("invoice-42").unwrap().unwrap();
+    let (first, longest) = (Duration::from_secs(30), Duration::from_secs(300));
+    assert_eq!(timer.new.retry, Retry::new(5, first, longest));
+    assert_eq!((timer.new.payload, timer.new.has_queue), (Vec::new(), false));
+    let shard: i16 = client.query_one("SELECT shard FROM tourbillon.timer", &[]).unwrap().get(0);
+    assert_eq!(shard, i16::from(timer.new.id.shard()));
+
+    for column in ["retry_attempts = -1", "retry_first = '-1 s'", "retry_longest = '-1 s'"] {
+        let set = format!("UPDATE tourbillon.timer SET {column}");
+        client.batch_execute(&set).unwrap_err();
+    }
+}
 
 #[test]
-fn tables_of_the_first_version_are_taken_forward_and_an_old_build_goes_on() {
+fn a_timer_without_more_has_the_usual_retries() {
     let database = Database::new();
-    let mut client = database.client();
-    let found = "CREATE SCHEMA tourbillon;
-        CREATE TABLE tourbillon.version (
-            the boolean PRIMARY KEY DEFAULT true CHECK (the),
-            version integer NOT NULL,
-            oldest integer NOT NULL
-        );
-        INSERT INTO tourbillon.version (version, oldest) VALUES (1, 1)";
-    client.batch_execute(found).unwrap();
-    client.batch_execute(include_str!("../../src/store/postgres/1.sql")).unwrap();
-    client.batch_execute(OLD).unwrap();
     let mut store = database.connect();
-    client.batch_execute(OLD).unwrap();
-
-    let lease = crate::join(&mut store);
-    let timers = store.timers(&Filter::default()).unwrap();
-    let mut ids: Vec<_> = timers.iter().map(|timer| timer.new.id).collect();
-    ids.sort();
-    let claimed = store.claim(lease, &ids).unwrap().timers;
-    assert_eq!(claimed.len(), 2);
-    assert!(claimed.iter().all(|timer| timer.attempt == 2 && timer.detail.is_empty()));
-    let records = store.records(&Filter::default()).unwrap();
-    assert_eq!(records.len(), 2);
-    assert!(records.iter().all(|record| record.detail == "rain" && record.payload.is_none()));
+    let insert = "INSERT INTO tourbillon.timer (id, name, kind, scheduled_for, due, shard)
+        VALUES (gen_random_uuid(), 'one', 'mail', now(), now(), 0)";
+    database.client().batch_execute(insert).unwrap();
+    assert_eq!(store.find("one").unwrap().unwrap().new.retry, Retry::default());
 }

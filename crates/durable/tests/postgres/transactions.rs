@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use tokio_postgres::NoTls;
 use tourbillon_durable::store::postgres::{finish, finish_async, insert, insert_async};
-use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, Store};
+use tourbillon_durable::store::{End, Finished, How, Inserted, RecordQuery, Store, TimerQuery};
 use tourbillon_durable::{
     Client, Lease, Outcome, Schedule, ScheduleUpdate, StoreErrorKind, TimerId,
 };
@@ -28,7 +28,7 @@ fn running(store: &mut dyn Store) -> (Lease, TimerId) {
 }
 
 fn timers(store: &mut dyn Store) -> usize {
-    store.timers(&Filter::default()).unwrap().len()
+    store.timers(&TimerQuery::new()).unwrap().len()
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_timer_whose_id_was_recorded_before_goes_with_its_end() {
         assert_eq!(finished, [Finished::Fenced]);
         assert_eq!(timers(&mut store), 0);
     }
-    assert_eq!(store.records(&Filter::default()).unwrap().len(), 2);
+    assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 2);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     assert_eq!(timers(&mut store), 1);
     assert_eq!(attempt(true), Finished::Accepted);
     assert_eq!(timers(&mut store), 0);
-    assert_eq!(store.records(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
     let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
     assert_eq!(bills, 1);
 }
@@ -197,7 +197,7 @@ fn a_transaction_of_tokio_postgres_does_as_well() {
         });
     };
     let ids = |store: &mut dyn Store| -> Vec<TimerId> {
-        store.timers(&Filter::default()).unwrap().iter().map(|timer| timer.new.id).collect()
+        store.timers(&TimerQuery::new()).unwrap().iter().map(|timer| timer.new.id).collect()
     };
     within(false);
     assert_eq!(ids(&mut store), [id]);

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, TransactionBehavior};
 use tourbillon_durable::store::sqlite::{finish, insert};
-use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, NewTimer, Sqlite, Store};
+use tourbillon_durable::store::{
+    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery,
+};
 use tourbillon_durable::{Lease, NodeId, Outcome, StoreErrorKind, TimerId};
 
 use super::folder::Folder;
@@ -15,16 +17,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// A timer that is due at once.
 pub(crate) fn timer() -> NewTimer {
     let now = SystemTime::now().into();
-    NewTimer {
-        id: TimerId::new(now),
-        schedule: None,
-        name: None,
-        kind: "mail".to_owned(),
-        scheduled_for: now,
-        due: now,
-        payload: Vec::new(),
-        retry: String::new(),
-    }
+    NewTimer::new(TimerId::new(now), "mail", now)
 }
 
 fn kind<T: std::fmt::Debug>(answer: Result<T, tourbillon_durable::StoreError>) -> StoreErrorKind {
@@ -43,7 +36,7 @@ fn tables_of_a_later_version_are_refused_if_they_say_so() {
     assert_eq!(kind(Sqlite::open(folder.file())), StoreErrorKind::Schema);
     assert_eq!(kind(store.connect().map(drop)), StoreErrorKind::Schema);
     assert_eq!(kind(store.insert(&[timer()])), StoreErrorKind::Schema);
-    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
     assert_eq!(db.query_row("SELECT version FROM tourbillon_schema", (), |row| row.get(0)), Ok(9));
 }
 
@@ -87,7 +80,7 @@ fn a_reader_waits_for_no_writer() {
     let mut other = Connection::open(folder.file()).unwrap();
     let held = other.transaction_with_behavior(TransactionBehavior::Exclusive).unwrap();
     held.execute("DELETE FROM tourbillon_timer", ()).unwrap();
-    assert_eq!(store.timers(&Filter::default()).unwrap().len(), 1);
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
 }
 
 #[test]
@@ -105,7 +98,7 @@ fn a_timer_is_made_with_the_callers_transaction_or_not_at_all() {
         } else {
             transaction.rollback().unwrap();
         }
-        assert_eq!(store.timers(&Filter::default()).unwrap().len(), expected);
+        assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), expected);
     }
 }
 
@@ -137,41 +130,5 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     let ends = ends.map(|end| End { attempt: 2, ..end });
     assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
     transaction.commit().unwrap();
-    assert_eq!(store.records(&Filter::default()).unwrap().len(), 1);
-}
-
-/// What a build writes that knows the first version only.
-const OLD: &str = "
-    INSERT INTO tourbillon_timer (id, kind, scheduled_for, due, payload, retry, attempt)
-    VALUES (randomblob(16), 'mail', 1, 1, x'01', '3,0,0', 1);
-    INSERT INTO tourbillon_history
-        (recorded, timer, kind, scheduled_for, attempts, failures, outcome, reason, detail)
-    VALUES (1, randomblob(16), 'mail', 1, 1, 1, 2, 1, 'rain')";
-
-#[test]
-fn tables_of_the_first_version_are_taken_forward_and_an_old_build_goes_on() {
-    let folder = Folder::new();
-    let db = Connection::open(folder.file()).unwrap();
-    let found = "CREATE TABLE tourbillon_schema (
-            the INTEGER PRIMARY KEY CHECK (the = 1),
-            version INTEGER NOT NULL,
-            oldest INTEGER NOT NULL
-        ) STRICT;
-        INSERT INTO tourbillon_schema VALUES (1, 1, 1)";
-    db.execute_batch(found).unwrap();
-    db.execute_batch(include_str!("../../src/store/sqlite/1.sql")).unwrap();
-    db.execute_batch(OLD).unwrap();
-    let mut store = Sqlite::open(folder.file()).unwrap();
-    db.execute_batch(OLD).unwrap();
-
-    let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
-    let timers = store.timers(&Filter::default()).unwrap();
-    let mut ids: Vec<TimerId> = timers.iter().map(|timer| timer.new.id).collect();
-    ids.sort();
-    let claimed = store.claim(lease, &ids).unwrap().timers;
-    assert_eq!(claimed.len(), 2);
-    assert!(claimed.iter().all(|timer| timer.attempt == 2 && timer.detail.is_empty()));
-    let records = store.records(&Filter::default()).unwrap();
-    assert_eq!(records.len(), 2);
-    assert!(records.iter().all(|record| record.detail == "rain" && record.payload.is_none()));
+    assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
 }

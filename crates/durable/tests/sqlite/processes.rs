@@ -11,7 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
-use tourbillon_durable::store::{End, Filter, Finished, How, Inserted, NewTimer, Sqlite, Store};
+use tourbillon_durable::store::{
+    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery,
+};
 use tourbillon_durable::{Lease, NodeId, Outcome, TimerId};
 
 use super::file::timer;
@@ -154,7 +156,7 @@ fn complete(store: &mut dyn Store, lease: Lease, timer: TimerId, attempt: u32) -
 }
 
 fn ids(store: &mut dyn Store) -> Vec<TimerId> {
-    let timers = store.timers(&Filter::default()).unwrap();
+    let timers = store.timers(&TimerQuery::new()).unwrap();
     timers.iter().map(|timer| timer.new.id).collect()
 }
 
@@ -201,9 +203,9 @@ fn a_killed_process_loses_nothing_that_it_was_told() {
 
         let nobody =
             store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
-        let records = store.records(&Filter::default()).unwrap();
+        let records = store.records(&RecordQuery::new()).unwrap();
         let completed: Vec<TimerId> = records.iter().map(|record| record.timer).collect();
-        let timers = store.timers(&Filter::default()).unwrap();
+        let timers = store.timers(&TimerQuery::new()).unwrap();
         assert!(timers.len() <= 1, "{timers:?}");
         for word in told {
             let (id, step) = word.split_once(' ').unwrap();
@@ -227,18 +229,18 @@ fn a_process_that_is_killed_in_a_transaction_has_written_nothing() {
     let mut store = Sqlite::open(folder.file()).unwrap();
     let timers: Vec<NewTimer> = (0..30).map(|_| timer()).collect();
     store.insert(&timers).unwrap();
-    let before = store.timers(&Filter::default()).unwrap();
+    let before = store.timers(&TimerQuery::new()).unwrap();
     let mut other = Process::start("stop in the middle", &folder.file());
     other.go();
     assert_eq!(other.next().as_deref(), Some("inside"));
     let log = std::fs::metadata(folder.file().with_extension("db-wal")).unwrap().len();
     assert!(log > 1_000_000, "only {log} bytes of it are written");
     other.kill();
-    assert_eq!(store.timers(&Filter::default()).unwrap(), before);
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap(), before);
     let new = timer();
     assert_eq!(store.insert(from_ref(&new)).unwrap(), [Inserted::Created]);
     let mut again = Sqlite::open(folder.file()).unwrap();
-    assert_eq!(again.timers(&Filter::default()).unwrap().len(), before.len() + 1);
+    assert_eq!(again.timers(&TimerQuery::new()).unwrap().len(), before.len() + 1);
     let db = Connection::open(folder.file()).unwrap();
     let sound: String = db.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
     assert_eq!(sound, "ok");

@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 
 use super::problem::Problem;
-use crate::Service;
 use crate::config::{App, Config, Scope, Token, hash};
+use crate::service::Service;
 
 /// Permissions of a request's token.
 #[derive(Clone, Debug)]
@@ -29,12 +29,16 @@ impl Access {
         }
         let unauthorized = |why: &str| Problem::new(StatusCode::UNAUTHORIZED, why);
         let sent = headers.get(header::AUTHORIZATION);
-        let sent =
-            sent.ok_or_else(|| unauthorized("a token is needed: `Authorization: Bearer`"))?;
+        let sent = sent.ok_or_else(|| {
+            unauthorized("the request has no token; send `Authorization: Bearer TOKEN`")
+        })?;
         let token = sent.to_str().ok().and_then(|sent| sent.split_once(' '));
-        let (_, token) = token
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .ok_or_else(|| unauthorized("`Authorization` is not `Bearer TOKEN`"))?;
+        let (_, token) =
+            token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).ok_or_else(|| {
+                unauthorized(
+                    "the header `Authorization` is malformed; send `Authorization: Bearer TOKEN`",
+                )
+            })?;
         let hash = hash(token.trim());
         let best = |tokens: &[Token]| {
             let fit = |token: &Token| token.is(&hash).then_some(token.scope);
@@ -46,7 +50,7 @@ impl Access {
         let apps: Vec<_> =
             apps.into_iter().filter_map(|(name, scope)| Some((name, scope?))).collect();
         if admin.is_none() && apps.is_empty() {
-            return Err(unauthorized("the token is not known"));
+            return Err(unauthorized("the token is not valid; ask the operator for one"));
         }
         Ok(Self { config, admin, apps })
     }
@@ -60,8 +64,10 @@ impl Access {
     pub(crate) fn to(&self, app: &str, scope: Scope) -> Result<&App, Problem> {
         let forbidden = |why: &str| Err(Problem::new(StatusCode::FORBIDDEN, why));
         match self.scope(app) {
-            None => forbidden("the token is not for this app"),
-            Some(own) if own < scope => forbidden("the token lets see, and not change"),
+            None => forbidden("the token does not permit access to this app"),
+            Some(own) if own < scope => {
+                forbidden("the token permits reads only; use one with scope `write`")
+            }
             Some(_) => self.config.apps.get(app).ok_or_else(|| Problem::not_found("app")),
         }
     }
@@ -70,7 +76,10 @@ impl Access {
     pub(crate) fn to_all(&self) -> Result<(), Problem> {
         match self.admin {
             Some(_) => Ok(()),
-            None => Err(Problem::new(StatusCode::FORBIDDEN, "the token is not for all apps")),
+            None => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "the token does not permit access to all apps; use one of `admin.tokens`",
+            )),
         }
     }
 

@@ -1,13 +1,18 @@
 //! [`Problem`]: an error, as RFC 9457 has it.
 
+use std::collections::BTreeMap;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use tourbillon_durable::{StoreError, StoreErrorKind};
-use utoipa::ToSchema;
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
+
+use crate::catalog::Error;
 
 /// The content type of a problem.
-pub(super) const PROBLEM: &str = "application/problem+json";
+pub(crate) const PROBLEM: &str = "application/problem+json";
 
 /// After how many seconds a request may be repeated that found the database away.
 pub(super) const RETRY_S: u32 = 2;
@@ -20,11 +25,11 @@ pub struct Problem {
     pub kind: String,
     /// The status, in words.
     pub title: String,
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// Explanation of this error.
+    /// Explanation of this error: what is wrong, and what to do.
     pub detail: String,
-    /// Errors by field.
+    /// Errors of single fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
 }
@@ -32,10 +37,23 @@ pub struct Problem {
 /// Error of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
-    /// Its path, such as `when.cron`.
+    /// Path of the field, such as `when.cron`.
     pub field: String,
     /// Explanation of the error.
     pub detail: String,
+}
+
+/// Errors of an operation, in the OpenAPI document.
+pub(crate) struct Failure;
+
+impl IntoResponses for Failure {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+        let response = ResponseBuilder::new()
+            .description("Any error, as a problem of RFC 9457.")
+            .content(PROBLEM, problem);
+        BTreeMap::from([("default".to_owned(), response.build().into())])
+    }
 }
 
 impl Problem {
@@ -56,7 +74,7 @@ impl Problem {
         let errors: Vec<_> = errors.collect();
         let detail = match &errors[..] {
             [one] => format!("`{}`: {}", one.field, one.detail),
-            more => format!("{} fields are wrong", more.len()),
+            more => format!("{} fields are wrong; `errors` lists them", more.len()),
         };
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }
@@ -75,19 +93,42 @@ impl Problem {
     }
 }
 
+impl From<Error> for Problem {
+    /// Gives each error of the catalog its status.
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::Missing(_) => StatusCode::NOT_FOUND,
+            Error::Conflict(_) => StatusCode::CONFLICT,
+            Error::Stale => StatusCode::PRECONDITION_FAILED,
+            Error::Full(_) => StatusCode::TOO_MANY_REQUESTS,
+            Error::Crowded(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Error::Broken(_) | Error::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,
+            Error::Invalid(_) | Error::Store(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        match error {
+            Error::Invalid(faults) => Self::fields(faults),
+            Error::Store(error) => error.into(),
+            error => Self::new(status, error.to_string()),
+        }
+    }
+}
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         tracing::warn!(%error, "the store did not answer a request");
         let detail = match error.kind() {
             StoreErrorKind::Uncertain => {
-                "the database's answer was lost: the request may have been carried out"
+                "the answer of the database was lost, and the request may have been carried out; \
+                 read before you repeat it"
             }
             StoreErrorKind::Invalid => {
-                let why = "the database refused what it was given";
+                let why = "the database refused the request; the log of the node says why";
                 return Self::new(StatusCode::UNPROCESSABLE_ENTITY, why);
             }
-            StoreErrorKind::Schema => "the database's tables are of another version",
-            _ => "the database is not available, and nothing was done",
+            StoreErrorKind::Schema => {
+                "the tables of the database have another version; upgrade this node"
+            }
+            _ => "the database is not available, and nothing was changed; try again",
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }

@@ -10,6 +10,7 @@ use hyper::body::{Body as _, Bytes};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use utoipa::IntoParams;
 
 use super::problem::Problem;
 use super::wording::fault;
@@ -31,20 +32,20 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 }
 
 /// Fails unless the headers say that the body is JSON.
-pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
+pub(crate) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or("").split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     if kind == "application/json" || kind.starts_with("application/") && kind.ends_with("+json") {
         return Ok(());
     }
-    let why = "the body has to be JSON: `Content-Type: application/json`";
+    let why = "the body is not declared as JSON; send `Content-Type: application/json`";
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
 }
 
 /// The body, unless it is too large. One that says so is refused before any of it is read.
 async fn body(request: Request) -> Result<Bytes, Problem> {
     let too_large = || {
-        let why = format!("a body has {BODY_MAX} bytes at most");
+        let why = format!("the body is larger than {BODY_MAX} bytes, which is the limit");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, why)
     };
     let body = request.into_body();
@@ -54,7 +55,10 @@ async fn body(request: Request) -> Result<Bytes, Problem> {
     match Limited::new(body, BODY_MAX).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body is not complete")),
+        Err(_) => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "the body ended before its length; send the request again",
+        )),
     }
 }
 
@@ -159,6 +163,11 @@ impl<'de> Deserialize<'de> for Once {
     }
 }
 
+/// Returns the header `traceparent`, if it is text.
+pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
+    headers.get("traceparent").and_then(|trace| trace.to_str().ok())
+}
+
 /// The query, which has nothing that is not known.
 pub(crate) struct Params<T>(pub(crate) T);
 
@@ -181,6 +190,34 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     })
 }
 
+/// Path of an app.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct OfApp {
+    /// Name of the app.
+    pub(super) app: String,
+}
+
+/// Path of a schedule.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct OfSchedule {
+    /// Name of the app.
+    pub(super) app: String,
+    /// Key of the schedule.
+    pub(super) key: String,
+}
+
+/// Path of a run.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct OfRun {
+    /// Name of the app.
+    pub(super) app: String,
+    /// Identity of the run.
+    pub(super) id: String,
+}
+
 /// The segments of the path that a route names.
 pub(crate) struct Path<T>(pub(crate) T);
 
@@ -190,7 +227,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         let segments = axum::extract::Path::from_request_parts(parts, state).await;
         let segments = segments.map_err(|_| {
-            Problem::new(StatusCode::BAD_REQUEST, "the path is not UTF-8 once it is decoded")
+            Problem::new(
+                StatusCode::BAD_REQUEST,
+                "the path is not UTF-8 after percent-decoding; encode it as UTF-8",
+            )
         })?;
         Ok(Self(segments.0))
     }
@@ -201,6 +241,6 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
     const MAX: u32 = 1_000;
     match asked.unwrap_or(100) {
         limit @ 1..=MAX => Ok(limit),
-        _ => Err(Problem::field("limit", format!("it is not within 1 to {MAX}"))),
+        _ => Err(Problem::field("limit", format!("it is not between 1 and {MAX}"))),
     }
 }

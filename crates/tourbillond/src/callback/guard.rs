@@ -10,13 +10,12 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-use std::str::FromStr;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
 use url::{Host, Url};
 
-use crate::config::{App, Network};
+use crate::config::App;
+use crate::net::{Destination, Network};
 
 /// Networks that are refused, by the registries of special-purpose addresses of IANA. Of IPv6 only
 /// 2000::/3 is given to the public internet; the rest is refused whatever it is for.
@@ -76,76 +75,9 @@ fn reached(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A host as an operator writes it: `hooks.example.com`, `*.example.com` for what is below it, each
-/// with a port or without. One that may be called, or by which the service is reached.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Destination {
-    host: Host,
-    is_below: bool,
-    port: Option<u16>,
-}
-
-impl Destination {
-    /// Returns whether this is the host, or one of the hosts, and the port if it has one.
-    pub(crate) fn has(&self, host: &Host<&str>, port: Option<u16>) -> bool {
-        let is_host = match (&self.host, host) {
-            (Host::Domain(own), Host::Domain(other)) => {
-                let other = other.strip_suffix('.').unwrap_or(other);
-                match other.strip_suffix(own.as_str()) {
-                    Some("") => !self.is_below,
-                    Some(before) => self.is_below && before.ends_with('.'),
-                    None => false,
-                }
-            }
-            (Host::Ipv4(own), Host::Ipv4(other)) => own == other,
-            (Host::Ipv6(own), Host::Ipv6(other)) => own == other,
-            _ => false,
-        };
-        is_host && (self.port.is_none() || self.port == port)
-    }
-
-    /// The only port that it has; `None` if any.
-    pub(crate) fn port(&self) -> Option<u16> {
-        self.port
-    }
-}
-
-impl FromStr for Destination {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || format!("`{text}` is no host such as `*.example.com` or `example.com:8080`");
-        let (host, is_below) = match text.strip_prefix("*.") {
-            Some(host) => (host, true),
-            None => (text, false),
-        };
-        let (host, port) = match host.rsplit_once(':') {
-            // Not one within an address of IPv6.
-            Some((host, port)) if !port.ends_with(']') => {
-                (host, Some(port.parse().map_err(|_| error())?))
-            }
-            _ => (host, None),
-        };
-        let host = Host::parse(host).map_err(|_| error())?;
-        if is_below && !matches!(host, Host::Domain(_)) {
-            return Err(error());
-        }
-        Ok(Self { host, is_below, port })
-    }
-}
-
-impl TryFrom<String> for Destination {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
 /// Reason for which an address is not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(crate) struct Refused {
     address: IpAddr,
     why: &'static str,
 }
@@ -161,18 +93,18 @@ impl std::error::Error for Refused {}
 
 /// Destinations that an app may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     destinations: Vec<Destination>,
     networks: Vec<Network>,
 }
 
 impl Guard {
-    pub(super) fn new(app: &App) -> Self {
+    pub(crate) fn new(app: &App) -> Self {
         Self { destinations: app.destinations.clone(), networks: app.networks.clone() }
     }
 
     /// Returns whether an address may be called.
-    pub(super) fn judge(&self, address: IpAddr) -> Result<(), Refused> {
+    pub(crate) fn judge(&self, address: IpAddr) -> Result<(), Refused> {
         if self.networks.iter().any(|network| network.contains(address)) {
             return Ok(());
         }
@@ -186,7 +118,7 @@ impl Guard {
 
     /// Returns whether a URL may be called, as far as it says: its host, and its address if it has
     /// one.
-    pub(super) fn judge_url(&self, url: &Url) -> Result<(), String> {
+    pub(crate) fn judge_url(&self, url: &Url) -> Result<(), String> {
         let Some(host) = url.host() else { return Err("has no host".into()) };
         let port = url.port_or_known_default();
         let is_any = self.destinations.is_empty();
@@ -371,12 +303,5 @@ mod tests {
         assert!(leads(&guard, "http://[2606:4700::1111]"));
         assert!(!leads(&guard, "https://[2606:4700::1111]"));
         assert!(leads(&guard, "https://[2606:4700::1001]:9"));
-    }
-
-    #[test]
-    fn what_is_no_destination_is_refused() {
-        for text in ["", "*.", "*.1.2.3.4", "a b", "a:x", "a:70000", "http://a", "a/8"] {
-            assert!(text.parse::<Destination>().is_err(), "{text}");
-        }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use hyper::StatusCode;
 use tourbillon_durable::Retry;
 
-use super::client::Answer;
 use super::request::Fault;
 use crate::model::{self, RetryPolicy};
 
@@ -49,15 +48,25 @@ pub fn retry(policy: Option<&RetryPolicy>) -> Result<Retry, Vec<Fault>> {
     }
     match pauses {
         Some((first, longest)) if faults.is_empty() => {
-            Ok(Retry { attempts: policy.attempts, first, longest })
+            Ok(Retry::new(policy.attempts, first, longest))
         }
         _ => Err(faults),
     }
 }
 
+/// Answer of a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    /// Time for which the receiver asks to be left alone.
+    pub(crate) retry_after: Option<Duration>,
+    /// The beginning of the body.
+    pub(crate) body: Vec<u8>,
+}
+
 /// Decision on an occurrence after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Succeeded,
     /// Due again after the pause, unless this was the last attempt.
     Failed(String, Duration),
@@ -71,7 +80,7 @@ pub(super) enum Verdict {
 /// An answer of 2xx is success, and 410 (gone) ends the occurrence; any other is a failure, also a
 /// redirect. The pause is between half of what the policy says and all of it, so that what failed
 /// together does not come back together, and at least what the receiver asks for.
-pub(super) fn judge(
+pub(crate) fn judge(
     answer: &Result<Answer, String>,
     retry: &Retry,
     failures: u32,
@@ -91,7 +100,7 @@ pub(super) fn judge(
 }
 
 /// A part of a span, by any number.
-pub(super) fn share(span: Duration, random: u64) -> Duration {
+pub(crate) fn share(span: Duration, random: u64) -> Duration {
     span.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
 }
 
@@ -151,7 +160,7 @@ mod tests {
             first: first.into(),
             longest: longest.into(),
         };
-        let good = Retry { attempts: 3, first: SECOND, longest: 60 * SECOND };
+        let good = Retry::new(3, SECOND, 60 * SECOND);
         assert_eq!(retry(Some(&policy(3, "1s", "1m"))), Ok(good));
         for (wrong, field) in [
             (policy(0, "1s", "1m"), "retry.attempts"),
@@ -178,7 +187,7 @@ mod tests {
     fn each_field_of_a_policy_has_a_default() {
         let read = |text: &str| retry(Some(&serde_json::from_str(text).unwrap()));
         let of = |attempts, first: u32, longest: u32| {
-            Ok(Retry { attempts, first: SECOND * first, longest: SECOND * longest })
+            Ok(Retry::new(attempts, SECOND * first, SECOND * longest))
         };
         assert_eq!(retry(None), of(5, 10, 120));
         for (text, expected) in [

@@ -12,12 +12,12 @@ const WHOLE_MIN: usize = 4;
 const PART_MIN: usize = 8;
 
 /// Values that are not to be shown.
-pub(super) struct Redact(Vec<String>);
+pub(crate) struct Redact(Vec<String>);
 
 impl Redact {
     /// Looks for the values of a callback's headers that let somebody in: of secrets, and of those
     /// that are named like `Authorization`.
-    pub(super) fn new(app: &App, callback: &Callback) -> Self {
+    pub(crate) fn new(app: &App, callback: &Callback) -> Self {
         let value = |(name, header): (&'_ String, &'_ Header)| match header {
             Header::Value(value) => is_sensitive(name).then(|| value.clone()),
             Header::Secret { secret } => {
@@ -39,7 +39,7 @@ impl Redact {
     }
 
     /// Returns the text with [`MASK`] in place of each value, also of one that is cut at its end.
-    pub(super) fn text(&self, mut text: String) -> String {
+    pub(crate) fn text(&self, mut text: String) -> String {
         for value in &self.0 {
             if text.contains(value) {
                 text = text.replace(value, MASK);

@@ -106,7 +106,7 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
 }
 
 /// Returns how long an attempt may take.
-pub(super) fn limit(callback: &Callback) -> Result<Duration, String> {
+pub(crate) fn limit(callback: &Callback) -> Result<Duration, String> {
     let span = model::span(callback.timeout.as_deref().unwrap_or(model::TIMEOUT))?;
     if span.is_zero() || span > TIMEOUT_MAX {
         return Err(format!("is not between 0 and {} s", TIMEOUT_MAX.as_secs()));
@@ -115,7 +115,7 @@ pub(super) fn limit(callback: &Callback) -> Result<Duration, String> {
 }
 
 /// Returns the target of a URL, in the one spelling that is judged and sent.
-pub(super) fn target(url: &str) -> Result<Url, String> {
+pub(crate) fn target(url: &str) -> Result<Url, String> {
     let mut url = match Url::parse(url) {
         Ok(url) if url.as_str().len() <= TEXT_MAX => url,
         Ok(_) => return Err(format!("is longer than {TEXT_MAX} bytes")),
@@ -205,16 +205,16 @@ fn render(template: &str, value: impl Fn(&str) -> String) -> Result<String, Temp
 
 /// Attempt that a request is for.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt<'a> {
-    pub(super) app: &'a str,
+pub(crate) struct Attempt<'a> {
+    pub(crate) app: &'a str,
     /// The key of the schedule or one-shot.
-    pub(super) schedule: &'a str,
+    pub(crate) schedule: &'a str,
     /// Identity of the occurrence, the same for each attempt.
-    pub(super) key: String,
-    pub(super) scheduled_for: Time,
+    pub(crate) key: String,
+    pub(crate) scheduled_for: Time,
     /// Number of the attempt, from 1.
-    pub(super) number: u32,
-    pub(super) trace: Option<Trace>,
+    pub(crate) number: u32,
+    pub(crate) trace: Option<Trace>,
 }
 
 /// The request of an attempt. It is signed with each of the app's secrets, at `now`. By `xtimer`, a
@@ -223,7 +223,7 @@ pub(super) struct Attempt<'a> {
 /// # Errors
 ///
 /// Fails if the callback is wrong, though it was checked: another version may have checked it.
-pub(super) fn build(
+pub(crate) fn build(
     callback: &Callback,
     xtimer: Option<&XTimer>,
     attempt: &Attempt<'_>,

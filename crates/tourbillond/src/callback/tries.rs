@@ -14,12 +14,12 @@ const ERROR_MAX: usize = 200;
 const ANSWER_MAX: usize = 512;
 
 /// An answer's body as text that can be shown: what is no text becomes U+FFFD.
-pub(super) fn shown(body: &[u8]) -> String {
+pub(crate) fn shown(body: &[u8]) -> String {
     cut(&String::from_utf8_lossy(body), ANSWER_MAX)
 }
 
 /// Returns what of a text can be shown, so many characters at most.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     let shown = |char: char| match char {
         '\n' | '\t' => char,
         char if char.is_control() => char::REPLACEMENT_CHARACTER,
@@ -29,7 +29,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 }
 
 /// The tries, and one more. If that is too much, those after the first go, the oldest first.
-pub(super) fn append(kept: &str, last: &Try) -> String {
+pub(crate) fn append(kept: &str, last: &Try) -> String {
     let mut last = last.clone();
     last.error = last.error.map(|error| cut(&error, ERROR_MAX));
     let line = serde_json::to_string(&last).expect("a try is written as JSON");

@@ -5,26 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tourbillon_http_limits::Standing;
 
 use crate::answers::Answers;
-
-/// Standing of a connection that may be cut where there is no room, those that are cut first at the
-/// beginning. A *stranger* was granted nothing yet.
-///
-/// A connection that is being answered is not cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
-    /// A stranger that is silent.
-    Silent,
-    /// A stranger whose request is not complete.
-    Begins,
-    /// Granted something, and silent.
-    Idle,
-    /// Does not read its answer.
-    Unread,
-    /// Granted something, and its request is not complete.
-    Continues,
-}
 
 /// Number of standings.
 const STANDINGS: usize = Standing::Continues as usize + 1;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, yield_now};
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
+use tourbillon_http_limits::Limit;
 
 use super::{Answers, Limits, Room, Server as Served, connection};
 
@@ -77,13 +78,17 @@ async fn settle() {
     }
 }
 
+fn span(limit: Limit) -> Duration {
+    Limits::default().connection.span(limit)
+}
+
 const MOMENT: Duration = Duration::from_millis(1);
 
 #[tokio::test]
 async fn a_silent_client_is_cut() {
     let mut server = Server::new();
     settle().await;
-    let idle = Limits::default().idle;
+    let idle = span(Limit::Idle);
     assert!(!server.is_cut_after(idle - MOMENT).await);
     assert!(server.is_cut_after(MOMENT).await);
 
@@ -100,7 +105,7 @@ async fn a_silent_client_is_cut() {
 async fn a_head_has_its_time_from_its_first_byte() {
     let mut server = Server::new();
     settle().await;
-    let Limits { idle, header, .. } = Limits::default();
+    let (idle, header) = (span(Limit::Idle), span(Limit::Header));
     assert!(!server.is_cut_after(idle - MOMENT).await);
     server.send(b"GET / HTTP/1.1\r\n").await;
     assert!(!server.is_cut_after(header / 2).await);
@@ -113,7 +118,7 @@ async fn a_head_has_its_time_from_its_first_byte() {
 async fn a_body_that_does_not_come_is_answered_for_and_cut() {
     let mut server = Server::new();
     server.send(b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\npart").await;
-    let Limits { request, linger, .. } = Limits::default();
+    let (request, linger) = (Limits::default().request, span(Limit::Linger));
     assert!(!server.is_cut_after(request - MOMENT).await);
     assert!(!server.is_cut_after(MOMENT).await);
     let answer = server.answer().await;
@@ -126,7 +131,7 @@ async fn a_body_that_does_not_come_is_answered_for_and_cut() {
 async fn a_client_that_does_not_read_is_cut() {
     let mut server = Server::new();
     server.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let write = Limits::default().write;
+    let write = span(Limit::Write);
     assert!(!server.is_cut_after(write - MOMENT).await);
     // Something is taken, so it has all its time again.
     server.answer().await;
@@ -145,7 +150,7 @@ async fn a_client_that_is_answered_early_sees_the_answer() {
     let answer = server.answer().await;
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("no"), "{answer}");
     assert!(!server.serves.is_finished());
-    assert!(server.is_cut_after(Limits::default().linger).await);
+    assert!(server.is_cut_after(span(Limit::Linger)).await);
 }
 
 #[tokio::test]
@@ -156,7 +161,7 @@ async fn requests_that_come_together_are_answered_in_turn() {
     let answer = server.answer().await;
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 3, "{answer}");
     assert!(answer.contains("\r\n\r\nbodyHTTP/1.1"), "{answer}");
-    assert!(!server.is_cut_after(Limits::default().header - MOMENT).await);
+    assert!(!server.is_cut_after(span(Limit::Header) - MOMENT).await);
     assert!(server.is_cut_after(MOMENT).await);
 }
 

@@ -1,6 +1,5 @@
 //! Requests to the API, counted by route, method and status.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -8,17 +7,13 @@ use axum::middleware::Next;
 use axum::response::Response;
 use hyper::Method;
 use metrics::{counter, histogram};
+use tourbillon::Timer;
 
 use super::{REQUEST_SECONDS, REQUESTS};
-use crate::Service;
 
 /// Answers a request, and counts it. Routes that are not known, and methods of a client's own, have
 /// one label each, so that no client makes series.
-pub(crate) async fn count(
-    State(service): State<Arc<Service>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn count(State(timer): State<Timer>, request: Request, next: Next) -> Response {
     let route = match request.extensions().get::<MatchedPath>() {
         Some(path) => path.as_str().to_owned(),
         None => "none".to_owned(),
@@ -33,8 +28,8 @@ pub(crate) async fn count(
         Method::OPTIONS => "OPTIONS",
         _ => "other",
     };
-    let start = service.timer.now();
-    let mut counted = Counted { service, route, method, start, status: None };
+    let start = timer.now();
+    let mut counted = Counted { timer, route, method, start, status: None };
     let answer = next.run(request).await;
     counted.status = Some(answer.status().as_u16());
     answer
@@ -42,7 +37,7 @@ pub(crate) async fn count(
 
 /// A request, counted once it is dropped: one whose client went, or whose time was over, too.
 struct Counted {
-    service: Arc<Service>,
+    timer: Timer,
     route: String,
     method: &'static str,
     start: Instant,
@@ -51,7 +46,7 @@ struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let took = self.service.timer.now().duration_since(self.start);
+        let took = self.timer.now().duration_since(self.start);
         let (route, method) = (std::mem::take(&mut self.route), self.method);
         let status = self.status.map_or_else(|| "none".to_owned(), |status| status.to_string());
         let name = route.clone();

@@ -5,7 +5,8 @@ use axum::http::{Method, Request};
 use serde_json::json;
 use tourbillon::Timer;
 use tourbillon_durable::store::Memory;
-use tourbillond::config::{App, Config, Limits, Token, hash};
+use tourbillond::config::{App, Config, Token, hash};
+use tourbillond::model::Limits;
 
 use super::{Answer, Api, SCHEDULES, keyed, nightly};
 

@@ -84,7 +84,7 @@ async fn the_document_has_what_was_promised() {
 
 #[test]
 fn every_reference_of_the_document_leads_somewhere() {
-    let document = serde_json::to_value(tourbillond::api::document()).unwrap();
+    let document = serde_json::to_value(tourbillond::routes::document()).unwrap();
     let text = document.to_string();
     let references = text.split("\"$ref\":\"#").skip(1);
     let mut count = 0;
@@ -97,7 +97,7 @@ fn every_reference_of_the_document_leads_somewhere() {
 
 #[test]
 fn every_operation_has_a_name_of_its_own_and_errors_are_problems() {
-    let document = serde_json::to_value(tourbillond::api::document()).unwrap();
+    let document = serde_json::to_value(tourbillond::routes::document()).unwrap();
     assert_eq!(document["servers"][0]["url"], "/");
     let mut names = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -113,4 +113,45 @@ fn every_operation_has_a_name_of_its_own_and_errors_are_problems() {
         }
     }
     assert!(names.len() > 25, "{names:?}");
+}
+
+/// Words that open a clause or stand for something unsaid, where a sentence for a user of the API
+/// opens with a noun or a verb.
+const CLAUSES: [&str; 22] = [
+    "what", "how", "which", "whose", "whether", "has", "of", "by", "those", "these", "where",
+    "who", "as", "until", "when", "while", "it", "they", "its", "whoever", "whatever", "same",
+];
+
+/// Adds each text of the document: its place, and what it says.
+fn texts(value: &Value, place: &str, all: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let place = format!("{place}/{name}");
+                match field.as_str().filter(|_| matches!(&**name, "description" | "summary")) {
+                    Some(text) => all.push((place, text.to_owned())),
+                    None => texts(field, &place, all),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| texts(item, place, all)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_text_of_the_document_is_a_sentence_for_its_reader() {
+    let document = serde_json::to_value(tourbillond::routes::document()).unwrap();
+    let mut all = Vec::new();
+    texts(&document, "", &mut all);
+    assert!(all.len() > 250, "{}", all.len());
+    let mut wrong = Vec::new();
+    for (place, text) in &all {
+        let opens = text.split([' ', ':', ',']).next().unwrap_or("").to_lowercase();
+        let is_short = text.split_whitespace().count() < 3;
+        if is_short || !text.ends_with('.') || CLAUSES.contains(&&*opens) {
+            wrong.push(format!("{place}: {text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -27,7 +27,7 @@ use tourbillon::Timer;
 use tourbillon_durable::Store;
 use tourbillon_durable::store::Memory;
 use tourbillond::config::{App, Config};
-use tourbillond::{Service, api};
+use tourbillond::{Service, routes};
 use tower::ServiceExt as _;
 
 /// A service, and its routes.
@@ -79,7 +79,7 @@ impl Api {
 
     fn with(store: Box<dyn Store>, config: Config) -> Self {
         let service = Service::start(store, config, &Timer::global()).unwrap();
-        let router = api::router(Arc::clone(&service)).layer(map_request(with_host));
+        let router = routes::router(Arc::clone(&service)).layer(map_request(with_host));
         Self { service, router }
     }
 

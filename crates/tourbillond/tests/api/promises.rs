@@ -15,7 +15,7 @@ use tourbillon::virtual_time::VirtualClock;
 use tourbillon_durable::store::{
     Advance, End, How, Memory, NewTimer, Scan, Sqlite, Store, Timer as Row,
 };
-use tourbillon_durable::{Lease, NodeId, Outcome, Reason, Schedule, Shards, Time, TimerId};
+use tourbillon_durable::{Lease, NodeId, Outcome, Reason, Shards, Time};
 use tourbillond::model::{self, Stored};
 
 use super::{Answer, Api, SCHEDULES, one, open};
@@ -347,22 +347,13 @@ impl World {
         let upcoming = self.node.upcoming(Duration::ZERO, Shards::ALL, 10).unwrap();
         for (row, _) in &upcoming.schedules {
             let at = row.next.unwrap();
-            let schedule: Schedule = row.spec.parse().unwrap();
-            let timer = NewTimer {
-                id: TimerId::of_occurrence(row.id, at),
-                schedule: Some(row.id),
-                name: Some(row.name.clone()),
-                kind: row.kind.clone(),
-                scheduled_for: at,
-                due: at,
-                payload: row.payload.clone(),
-                retry: "1,0,0".to_owned(),
-            };
+            let rule = row.rule().unwrap();
+            let timer = NewTimer::occurrence(row, &rule.policies, at);
             let advance = Advance {
                 schedule: row.id,
                 version: row.version,
                 from: at,
-                next: schedule.next_after(at),
+                next: rule.schedule.next_after(at),
                 timers: &[timer],
                 skipped: &[],
                 only_idle: false,

@@ -178,7 +178,7 @@ async fn what_is_fired_runs_now_and_is_taken_back_with_its_schedule() {
     api.post(&one("a/disable"), json!(null)).await.expect(200);
     assert_eq!(runs("state=pending").await.len(), 0);
     assert_eq!(runs("state=cancelled&key=a").await[0]["id"], made["id"]);
-    assert_eq!(fire("a").await.expect(409)["detail"], "it is disabled");
+    assert_eq!(fire("a").await.expect(409)["detail"], "the schedule is disabled; enable it first");
     api.post(&one("a/enable"), json!(null)).await.expect(200);
     fire("a").await.expect(200);
     api.delete(&one("a")).await.expect(200);

@@ -3,7 +3,7 @@
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
 use tourbillon::Timer;
-use tourbillon_durable::store::{Filter, Memory};
+use tourbillon_durable::store::{Memory, ScheduleQuery};
 use tourbillond::config::{App, Config};
 
 use super::{Answer, Api, SCHEDULES, keyed, nightly, one, open};
@@ -42,7 +42,7 @@ fn without_key(mut definition: Value) -> Value {
 
 /// What is kept of each schedule, as text.
 async fn kept(api: &Api) -> String {
-    let rows = api.service.client.schedules(Filter { limit: 100, ..Filter::default() }).await;
+    let rows = api.service.client.schedules(ScheduleQuery::new()).await;
     let payloads = rows.unwrap().into_iter().map(|row| String::from_utf8(row.payload).unwrap());
     payloads.collect()
 }

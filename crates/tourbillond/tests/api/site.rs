@@ -7,8 +7,8 @@ use axum::http::{Method, Request};
 use serde_json::{Value, json};
 use tourbillon::Timer;
 use tourbillon_durable::store::Memory;
-use tourbillond::api::Reached;
 use tourbillond::config::Config;
+use tourbillond::routes::Reached;
 use tower::ServiceExt as _;
 
 use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one, open};
@@ -116,7 +116,7 @@ async fn the_target_of_a_request_counts_as_much_as_its_host() {
 #[tokio::test]
 async fn a_request_has_one_host() {
     let api = Api::new();
-    let routes = tourbillond::api::router(api.service.clone());
+    let routes = tourbillond::routes::router(api.service.clone());
     for path in PATHS {
         let none = Request::get(path).body(Body::empty()).unwrap();
         assert_eq!(routes.clone().oneshot(none).await.unwrap().status(), 400, "{path}");

@@ -27,7 +27,7 @@ fn files(path: &Path, owner: Option<u32>) -> Files {
     files
 }
 
-/// The names of the files that jobs are from, and what is told of the others.
+/// The names of the files that jobs are from, and the reports on the others.
 fn loaded(path: &Path, owner: Option<u32>) -> (Vec<String>, Vec<String>) {
     let Load { jobs, faults } = files(path, owner).load();
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();

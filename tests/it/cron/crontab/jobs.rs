@@ -17,7 +17,7 @@ use super::log::{Log, visible};
 use super::output::{LINE_MAX, OUTPUT_MAX, copy};
 use super::table::{Format, parse};
 
-/// The only job of a file, and a log of which times and places are left out.
+/// The only job of a file, and a log without times and places.
 fn only(text: &str, format: Format) -> (Arc<Entry>, Log, Receiver<String>) {
     let table = parse(format!("{text}\n"), format, "UTC").expect("no faults");
     let job = table.jobs.into_iter().next().expect("a job");
@@ -178,7 +178,7 @@ fn what_a_job_prints_changes_nothing_but_its_line_of_the_log() {
     assert_eq!(visible("é ü 漢 \\ \"'".as_bytes()), "é ü 漢 \\ \"'");
 }
 
-/// What is told of a stream, and how many bytes are left out.
+/// The report on a stream, and how many bytes it leaves out.
 fn copied(stream: impl smol::io::AsyncRead + Unpin) -> (Vec<String>, u64) {
     let told = RefCell::new(Vec::new());
     let tell = |line: &str| told.borrow_mut().push(line.to_owned());

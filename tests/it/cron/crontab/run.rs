@@ -153,7 +153,7 @@ fn files_that_are_read_again_lose_nothing_that_is_due_and_run_nothing_twice() {
     touch(0);
     fs::write(path.join("jobs"), "0 * * * * true\n50 9 * * * true\n0 10 * * * true\n")
         .expect("a file can be written");
-    // All three become due at once, of which the first is the latest.
+    // All three become due at once; the first is the latest.
     let told = run(&path, Missed::Coalesce, async |machine| {
         machine.wait(MINUTE).await;
         touch(1);

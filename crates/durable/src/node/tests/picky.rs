@@ -6,14 +6,8 @@ use std::time::Duration;
 use tourbillon::virtual_time::VirtualClock;
 
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, Shards, TimerId};
-use crate::record::Record;
-use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filter, Finished, Inserted, Maintained,
-    ManualRun, Memory, NewTimer, NodeInfo, Occur, Overview, OverviewOf, Result, Scan, ScheduleRow,
-    Store, Timer, TimerUpdate, Upcoming, Window,
-};
-use crate::time::Time;
+use crate::id::{Lease, TimerId};
+use crate::store::{Claimed, End, Finished, Maintained, ManualRun, Memory, Occur, Result, Store};
 
 pub(super) struct Picky {
     pub(super) memory: Memory,
@@ -26,12 +20,14 @@ pub(super) struct Picky {
     pub(super) panics: bool,
 }
 
-macro_rules! delegate {
-    ($(fn $name:ident(&mut self $(, $arg:ident: $type:ty)*) -> $out:ty;)*) => {
-        $(fn $name(&mut self $(, $arg: $type)*) -> $out {
-            self.memory.$name($($arg),*)
-        })*
-    };
+impl Picky {
+    fn pass<T>(
+        &mut self,
+        _: &'static str,
+        call: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        call(&mut self.memory)
+    }
 }
 
 impl Store for Picky {
@@ -67,32 +63,8 @@ impl Store for Picky {
         Ok(occurred)
     }
 
-    delegate! {
-        fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate>;
-        fn now(&mut self) -> Result<Time>;
-        fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
-        fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>>;
-        fn leave(&mut self, lease: Lease) -> Result<()>;
-        fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
-        fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
-        fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>>;
-        fn reschedule(
-            &mut self,
-            timer: TimerId,
-            to: Time,
-            payload: Option<&[u8]>,
-            expect: Option<u64>
-        ) -> Result<TimerUpdate>;
-        fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
-        fn overview(&mut self, of: &OverviewOf) -> Result<Overview>;
-        fn find(&mut self, name: &str) -> Result<Option<Timer>>;
-        fn timers(&mut self, filter: &Filter) -> Result<Vec<Timer>>;
-        fn schedule(&mut self, name: &str) -> Result<(Time, Option<ScheduleRow>)>;
-        fn schedules(&mut self, filter: &Filter) -> Result<Vec<ScheduleRow>>;
-        fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming>;
-        fn change(&mut self, change: &Change<'_>) -> Result<Changed>;
-        fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
-        fn records(&mut self, filter: &Filter) -> Result<Vec<Record>>;
-        fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
+    crate::forward! { self.pass;
+        now join beat leave nodes insert scan held cancel reschedule find timers schedule schedules
+        upcoming change advance records overview prune
     }
 }

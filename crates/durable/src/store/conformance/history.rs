@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Bench, MOMENT, Rig, done};
 use crate::id::TimerId;
-use crate::store::{Filter, Finished};
+use crate::store::{Finished, RecordQuery};
 
 fn finished(bench: &mut Bench<'_>) -> TimerId {
     let id = bench.running();
@@ -15,13 +15,13 @@ fn finished(bench: &mut Bench<'_>) -> TimerId {
 pub(super) fn records_come_in_pages(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let mut ids: Vec<TimerId> = (0..5).map(|_| finished(&mut bench)).collect();
-    let mut filter = Filter { limit: 2, ..Filter::default() };
+    let mut query = RecordQuery::new().limit(2);
     let mut found = Vec::new();
     loop {
-        let page = bench.store.records(&filter).unwrap();
+        let page = bench.store.records(&query).unwrap();
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 2);
-        filter.after_record = Some((last.recorded, last.timer));
+        query = query.after(last.recorded, last.timer);
         found.extend(page);
     }
     assert!(found.is_sorted_by_key(|record| (record.recorded, record.timer)));
@@ -40,16 +40,15 @@ pub(super) fn records_are_found_by_what_they_are_of(rig: &dyn Rig) {
     for timer in &timers {
         assert_eq!(bench.store.cancel(timer.id).unwrap(), crate::store::TimerUpdate::Done);
     }
-    let mut found = |filter: Filter| -> Vec<TimerId> {
-        bench.store.records(&filter).unwrap().iter().map(|record| record.timer).collect()
+    let mut found = |query: RecordQuery| -> Vec<TimerId> {
+        bench.store.records(&query).unwrap().iter().map(|record| record.timer).collect()
     };
     let [one, two] = [timers[0].id, timers[1].id];
-    let name = Some("one".to_owned());
-    assert_eq!(found(Filter { name: name.clone(), ..Filter::default() }), [one]);
-    let kind = Some("bill".to_owned());
-    assert_eq!(found(Filter { kind: kind.clone(), ..Filter::default() }), [two]);
-    assert_eq!(found(Filter { name, kind, ..Filter::default() }), []);
-    assert_eq!(found(Filter { timer: Some(two), ..Filter::default() }), [two]);
+    let all = RecordQuery::new;
+    assert_eq!(found(all().name("one")), [one]);
+    assert_eq!(found(all().kind("bill")), [two]);
+    assert_eq!(found(all().name("one").kind("bill")), []);
+    assert_eq!(found(all().timer(two)), [two]);
 }
 
 pub(super) fn pruned_records_are_gone(rig: &dyn Rig) {

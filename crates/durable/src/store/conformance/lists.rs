@@ -6,31 +6,29 @@ use super::{Bench, LONG, MOMENT, Rig, done, join_again};
 use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Change, Count, Filter, How, NewTimer, NodeInfo, OverviewOf, State, TimerUpdate,
+    Change, Count, How, NewTimer, NodeInfo, OverviewOf, RecordQuery, ScheduleQuery, State,
+    TimerQuery, TimerUpdate,
 };
 use crate::time::Time;
 
 /// Names beside which a prefix has to be told from another one, in their order.
 const NAMES: [&str; 6] = ["a", "b/1", "b/2", "b/\u{10ffff}", "b0", "c%_"];
 
-fn kind(kind: &str) -> Filter {
-    Filter { kind: Some(kind.to_owned()), ..Filter::default() }
+/// Timers with a name of their own that starts so.
+fn named(prefix: &str) -> TimerQuery {
+    TimerQuery::new().by_name(prefix, None)
 }
 
-fn prefix(prefix: &str) -> Filter {
-    Filter { prefix: Some(prefix.to_owned()), ..Filter::default() }
+fn timers(bench: &mut Bench<'_>, query: &TimerQuery) -> Vec<TimerId> {
+    bench.store.timers(query).unwrap().iter().map(|timer| timer.new.id).collect()
 }
 
-fn timers(bench: &mut Bench<'_>, filter: &Filter) -> Vec<TimerId> {
-    bench.store.timers(filter).unwrap().iter().map(|timer| timer.new.id).collect()
+fn schedules(bench: &mut Bench<'_>, query: &ScheduleQuery) -> Vec<String> {
+    bench.store.schedules(query).unwrap().into_iter().map(|row| row.name).collect()
 }
 
-fn schedules(bench: &mut Bench<'_>, filter: &Filter) -> Vec<String> {
-    bench.store.schedules(filter).unwrap().into_iter().map(|row| row.name).collect()
-}
-
-fn records(bench: &mut Bench<'_>, filter: &Filter) -> Vec<TimerId> {
-    bench.store.records(filter).unwrap().iter().map(|record| record.timer).collect()
+fn records(bench: &mut Bench<'_>, query: &RecordQuery) -> Vec<TimerId> {
+    bench.store.records(query).unwrap().iter().map(|record| record.timer).collect()
 }
 
 pub(super) fn timers_come_in_pages(rig: &dyn Rig) {
@@ -42,19 +40,19 @@ pub(super) fn timers_come_in_pages(rig: &dyn Rig) {
     bench.pass(MOMENT);
     let running = bench.running();
     let expected = [sooner, running, TimerId::from_bits(7), later.id, last];
-    for mut filter in [Filter::default(), kind("mail")] {
-        filter.limit = 2;
+    for query in [TimerQuery::new(), TimerQuery::new().kind("mail")] {
+        let mut query = query.limit(2);
         let mut found = Vec::new();
         loop {
-            let page = bench.store.timers(&filter).unwrap();
+            let page = bench.store.timers(&query).unwrap();
             let Some(last) = page.last() else { break };
             assert!(page.len() <= 2);
-            filter.after_timer = Some((last.new.due, last.new.id));
+            query = query.after(last.new.due, last.new.id);
             found.extend(page.iter().map(|timer| timer.new.id));
         }
         assert_eq!(found, expected);
     }
-    assert_eq!(timers(&mut bench, &kind("bill")), []);
+    assert_eq!(timers(&mut bench, &TimerQuery::new().kind("bill")), []);
 }
 
 pub(super) fn timers_are_found_by_what_they_are(rig: &dyn Rig) {
@@ -63,25 +61,23 @@ pub(super) fn timers_are_found_by_what_they_are(rig: &dyn Rig) {
     let bill = NewTimer { kind: "bill".to_owned(), ..bench.timer(LONG) };
     bench.store.insert(std::slice::from_ref(&bill)).unwrap();
     let mail = bench.insert(LONG * 2);
-    let state = |state| Filter { state: Some(state), ..Filter::default() };
-    let pending = state(State::Pending);
-    assert_eq!(timers(&mut bench, &state(State::Running)), [running]);
+    let pending = TimerQuery::new().state(State::Pending);
+    let runs = TimerQuery::new().state(State::Running);
+    assert_eq!(timers(&mut bench, &runs), [running]);
     assert_eq!(timers(&mut bench, &pending), [bill.id, mail]);
-    assert_eq!(timers(&mut bench, &Filter { state: pending.state, ..kind("mail") }), [mail]);
-    let running_mail = Filter { state: Some(State::Running), ..kind("mail") };
-    assert_eq!(timers(&mut bench, &running_mail), [running]);
-    assert_eq!(timers(&mut bench, &Filter { kind: kind("bill").kind, ..running_mail }), []);
-    let one = Filter { timer: Some(mail), ..Filter::default() };
+    assert_eq!(timers(&mut bench, &pending.kind("mail")), [mail]);
+    assert_eq!(timers(&mut bench, &runs.clone().kind("mail")), [running]);
+    assert_eq!(timers(&mut bench, &runs.kind("bill")), []);
+    let one = TimerQuery::new().timer(mail);
     assert_eq!(timers(&mut bench, &one), [mail]);
-    assert_eq!(timers(&mut bench, &Filter { kind: kind("bill").kind, ..one }), []);
+    assert_eq!(timers(&mut bench, &one.kind("bill")), []);
+    assert_eq!(timers(&mut bench, &TimerQuery::new().limit(0)), []);
 
     // From the one moment, and until before the other.
-    let span = |since, until| Filter { since, until, ..Filter::default() };
     let last = bench.row(mail).unwrap().new.due;
-    assert_eq!(timers(&mut bench, &span(Some(bill.due), Some(last))), [bill.id]);
-    let of_mail = Filter { kind: kind("mail").kind, ..span(Some(last), None) };
-    assert_eq!(timers(&mut bench, &of_mail), [mail]);
-    assert_eq!(timers(&mut bench, &span(None, Some(bill.due))), [running]);
+    assert_eq!(timers(&mut bench, &TimerQuery::new().since(bill.due).until(last)), [bill.id]);
+    assert_eq!(timers(&mut bench, &TimerQuery::new().kind("mail").since(last)), [mail]);
+    assert_eq!(timers(&mut bench, &TimerQuery::new().until(bill.due)), [running]);
 }
 
 pub(super) fn timers_are_found_by_how_their_names_start(rig: &dyn Rig) {
@@ -99,18 +95,17 @@ pub(super) fn timers_are_found_by_how_their_names_start(rig: &dyn Rig) {
     bench.store.insert(&[of_schedule]).unwrap();
 
     let ids: Vec<TimerId> = all.iter().map(|new| new.id).collect();
-    assert_eq!(timers(&mut bench, &prefix("b/")), ids[1..4]);
-    assert_eq!(timers(&mut bench, &prefix("")), ids);
-    assert_eq!(timers(&mut bench, &prefix("c%")), ids[5..]);
-    assert_eq!(timers(&mut bench, &prefix("b%")), []);
-    assert_eq!(timers(&mut bench, &prefix("b/\u{10ffff}")), ids[3..4]);
-    let mut page = Filter { limit: 2, ..prefix("b") };
+    assert_eq!(timers(&mut bench, &named("b/")), ids[1..4]);
+    assert_eq!(timers(&mut bench, &named("")), ids);
+    assert_eq!(timers(&mut bench, &named("c%")), ids[5..]);
+    assert_eq!(timers(&mut bench, &named("b%")), []);
+    assert_eq!(timers(&mut bench, &named("b/\u{10ffff}")), ids[3..4]);
+    let page = named("b").limit(2);
     assert_eq!(timers(&mut bench, &page), ids[1..3]);
-    page.after_name = Some(NAMES[2].to_owned());
+    let page = page.by_name("b", Some(NAMES[2].to_owned()));
     assert_eq!(timers(&mut bench, &page), ids[3..5]);
-    let until = Filter { until: Some(all[1].due), ..prefix("b/") };
-    assert_eq!(timers(&mut bench, &until), ids[2..4]);
-    assert_eq!(timers(&mut bench, &Filter { kind: kind("bill").kind, ..prefix("b/") }), []);
+    assert_eq!(timers(&mut bench, &named("b/").until(all[1].due)), ids[2..4]);
+    assert_eq!(timers(&mut bench, &named("b/").kind("bill")), []);
 }
 
 pub(super) fn timers_are_found_by_the_name_of_their_schedule(rig: &dyn Rig) {
@@ -122,16 +117,11 @@ pub(super) fn timers_are_found_by_the_name_of_their_schedule(rig: &dyn Rig) {
     let own = NewTimer { name: Some("one".to_owned()), ..bench.timer(LONG * 2) };
     let other = NewTimer { name: Some("two".to_owned()), ..bench.timer(LONG) };
     bench.store.insert(&[later.clone(), sooner.clone(), own.clone(), other.clone()]).unwrap();
-    let name = Filter { name: Some("one".to_owned()), ..Filter::default() };
+    let name = TimerQuery::new().name("one");
     assert_eq!(timers(&mut bench, &name), [sooner.id, own.id, later.id]);
-    assert_eq!(
-        timers(&mut bench, &Filter { kind: kind("bill").kind, ..name }),
-        [sooner.id, later.id]
-    );
-    let schedule = Filter { schedule: Some(row.id), ..Filter::default() };
-    assert_eq!(timers(&mut bench, &schedule), [sooner.id, later.id]);
-    let name = Filter { name: Some("three".to_owned()), ..Filter::default() };
-    assert_eq!(timers(&mut bench, &name), []);
+    assert_eq!(timers(&mut bench, &name.kind("bill")), [sooner.id, later.id]);
+    assert_eq!(timers(&mut bench, &TimerQuery::new().schedule(row.id)), [sooner.id, later.id]);
+    assert_eq!(timers(&mut bench, &TimerQuery::new().name("three")), []);
 }
 
 /// Makes a schedule of each name; every other is disabled.
@@ -150,14 +140,16 @@ fn make_schedules(bench: &mut Bench<'_>) {
 pub(super) fn schedules_come_in_pages(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     make_schedules(&mut bench);
-    for mut filter in [Filter::default(), kind("bill"), prefix("")] {
-        filter.limit = 2;
+    for query in
+        [ScheduleQuery::new(), ScheduleQuery::new().kind("bill"), ScheduleQuery::new().prefix("")]
+    {
+        let mut query = query.limit(2);
         let mut found = Vec::new();
         loop {
-            let page = schedules(&mut bench, &filter);
+            let page = schedules(&mut bench, &query);
             assert!(page.len() <= 2);
             let Some(last) = page.last() else { break };
-            filter.after_name = Some(last.clone());
+            query = query.after(last);
             found.extend(page);
         }
         assert_eq!(found, NAMES);
@@ -167,17 +159,17 @@ pub(super) fn schedules_come_in_pages(rig: &dyn Rig) {
 pub(super) fn schedules_are_found_by_what_they_are(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     make_schedules(&mut bench);
-    assert_eq!(schedules(&mut bench, &kind("mail")), [""; 0]);
-    for all in [Filter::default(), kind("bill")] {
-        let starts = Filter { prefix: Some("b/".to_owned()), ..all.clone() };
+    assert_eq!(schedules(&mut bench, &ScheduleQuery::new().kind("mail")), [""; 0]);
+    assert_eq!(schedules(&mut bench, &ScheduleQuery::new().limit(0)), [""; 0]);
+    for all in [ScheduleQuery::new(), ScheduleQuery::new().kind("bill")] {
+        let starts = all.clone().prefix("b/");
         assert_eq!(schedules(&mut bench, &starts), NAMES[1..4]);
-        let starts = Filter { enabled: Some(false), ..starts };
-        assert_eq!(schedules(&mut bench, &starts), [NAMES[1], NAMES[3]]);
-        let enabled = Filter { enabled: Some(true), ..all.clone() };
+        assert_eq!(schedules(&mut bench, &starts.enabled(false)), [NAMES[1], NAMES[3]]);
+        let enabled = all.clone().enabled(true);
         assert_eq!(schedules(&mut bench, &enabled), [NAMES[0], NAMES[2], NAMES[4]]);
-        let named = Filter { name: Some("b0".to_owned()), ..all };
+        let named = all.name("b0");
         assert_eq!(schedules(&mut bench, &named), ["b0"]);
-        assert_eq!(schedules(&mut bench, &Filter { enabled: Some(false), ..named }), [""; 0]);
+        assert_eq!(schedules(&mut bench, &named.enabled(false)), [""; 0]);
     }
 }
 
@@ -189,8 +181,7 @@ fn ended(bench: &mut Bench<'_>, kind: &str, name: Option<&str>, how: How) -> (Ti
     bench.claim(timer.id).unwrap();
     bench.finish(timer.id, 1, how);
     bench.pass(MOMENT);
-    let record = Filter { timer: Some(timer.id), ..Filter::default() };
-    (bench.store.records(&record).unwrap()[0].recorded, timer.id)
+    (bench.store.records(&RecordQuery::new().timer(timer.id)).unwrap()[0].recorded, timer.id)
 }
 
 pub(super) fn records_come_newest_first(rig: &dyn Rig) {
@@ -203,25 +194,25 @@ pub(super) fn records_come_newest_first(rig: &dyn Rig) {
         those.map(|(_, (_, id))| *id).collect()
     };
     let every: Vec<TimerId> = all.iter().map(|(_, id)| *id).collect();
-    let named = Filter { name: Some("one".to_owned()), ..Filter::default() };
     let cases = [
-        (Filter::default(), every.clone()),
-        (named, every),
-        (kind("mail"), of("mail")),
-        (kind("bill"), of("bill")),
+        (RecordQuery::new(), every.clone()),
+        (RecordQuery::new().name("one"), every),
+        (RecordQuery::new().kind("mail"), of("mail")),
+        (RecordQuery::new().kind("bill"), of("bill")),
     ];
-    for (filter, mut expected) in cases {
+    for (all, mut expected) in cases {
         for newest_first in [false, true] {
-            let mut filter = Filter { newest_first, limit: 2, ..filter.clone() };
+            let all = all.clone().limit(2);
+            let mut query = if newest_first { all.newest_first() } else { all };
             let mut found = Vec::new();
             loop {
-                let page = bench.store.records(&filter).unwrap();
+                let page = bench.store.records(&query).unwrap();
                 let Some(last) = page.last() else { break };
                 assert!(page.len() <= 2);
-                filter.after_record = Some((last.recorded, last.timer));
+                query = query.after(last.recorded, last.timer);
                 found.extend(page.iter().map(|record| record.timer));
             }
-            assert_eq!(found, expected, "{filter:?}");
+            assert_eq!(found, expected, "{query:?}");
             expected.reverse();
         }
     }
@@ -236,25 +227,25 @@ pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
     let four = bench.insert(LONG);
     assert_eq!(bench.store.cancel(four).unwrap(), TimerUpdate::Done);
 
-    let outcome = |outcome, filter: Filter| Filter { outcome: Some(outcome), ..filter };
-    let all = Filter::default;
-    for (filter, expected) in [
-        (outcome(Outcome::Dead, all()), vec![two, three]),
-        (outcome(Outcome::Dead, kind("mail")), vec![two]),
-        (outcome(Outcome::Succeeded, kind("mail")), vec![one]),
-        (outcome(Outcome::Succeeded, all()), vec![one]),
-        (outcome(Outcome::Cancelled, all()), vec![four]),
-        (outcome(Outcome::Skipped, kind("mail")), vec![]),
-        (outcome(Outcome::Dead, Filter { timer: Some(one), ..all() }), vec![]),
-        (outcome(Outcome::Dead, Filter { name: Some("a/1".to_owned()), ..all() }), vec![]),
-        (prefix("a/"), vec![one, two, three]),
-        (Filter { kind: kind("mail").kind, ..prefix("a/2") }, vec![two]),
-        (Filter { since: Some(second), until: Some(third), ..all() }, vec![two]),
-        (Filter { since: Some(first), until: Some(third), ..kind("mail") }, vec![one, two]),
-        (Filter { until: Some(third), ..outcome(Outcome::Dead, kind("mail")) }, vec![two]),
-        (Filter { since: Some(third), newest_first: true, ..all() }, vec![four, three]),
+    let (all, mail) = (RecordQuery::new, || RecordQuery::new().kind("mail"));
+    for (query, expected) in [
+        (all().outcome(Outcome::Dead), vec![two, three]),
+        (mail().outcome(Outcome::Dead), vec![two]),
+        (mail().outcome(Outcome::Succeeded), vec![one]),
+        (all().outcome(Outcome::Succeeded), vec![one]),
+        (all().outcome(Outcome::Cancelled), vec![four]),
+        (mail().outcome(Outcome::Skipped), vec![]),
+        (all().timer(one).outcome(Outcome::Dead), vec![]),
+        (all().name("a/1").outcome(Outcome::Dead), vec![]),
+        (all().prefix("a/"), vec![one, two, three]),
+        (mail().prefix("a/2"), vec![two]),
+        (all().since(second).until(third), vec![two]),
+        (mail().since(first).until(third), vec![one, two]),
+        (mail().until(third).outcome(Outcome::Dead), vec![two]),
+        (all().since(third).newest_first(), vec![four, three]),
+        (all().limit(0), vec![]),
     ] {
-        assert_eq!(records(&mut bench, &filter), expected, "{filter:?}");
+        assert_eq!(records(&mut bench, &query), expected, "{query:?}");
     }
 }
 

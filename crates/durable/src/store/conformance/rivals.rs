@@ -84,8 +84,8 @@ pub(super) fn rivals_advance_a_schedule_once(rig: &dyn Rig) {
         let won = advanced.iter().filter(|answer| **answer == Advanced::Done).count();
         assert_eq!(won, 1, "{advanced:?}");
     }
-    let filter = crate::store::Filter { schedule: Some(row.id), ..Default::default() };
-    assert_eq!(bench.store.timers(&filter).unwrap().len(), 10);
+    let query = crate::store::TimerQuery::new().schedule(row.id);
+    assert_eq!(bench.store.timers(&query).unwrap().len(), 10);
 }
 
 pub(super) fn rivals_make_one_occurrence_of_now(rig: &dyn Rig) {
@@ -126,7 +126,7 @@ pub(super) fn a_cancel_and_a_claim_do_not_both_win(rig: &dyn Rig) {
     won.dedup();
     assert_eq!(won.len(), count, "a timer was both cancelled and claimed");
     let records = bench.records().len();
-    let left = bench.store.timers(&crate::store::Filter::default()).unwrap();
+    let left = bench.store.timers(&crate::store::TimerQuery::new()).unwrap();
     assert_eq!(records + left.len(), ids.len());
 }
 

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use super::{Bench, LONG, MOMENT, Rig, done, join_again, retry};
 use crate::id::{ScheduleId, Shards, TimerId};
+use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
+use crate::rule::Rule;
+use crate::schedule::Schedule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, Finished, How, ManualRun, NewTimer, Occur, ScheduleRow,
-    Skip, TimerUpdate, Unfinished,
+    Advance, Advanced, Change, Changed, Finished, How, ManualRun, NewTimer, Occur, ScheduleQuery,
+    ScheduleRow, Skip, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -436,4 +439,57 @@ pub(super) fn a_removed_schedule_is_gone(rig: &dyn Rig) {
     assert_eq!(bench.store.advance(&advance(&row, next)).unwrap(), Advanced::Stale);
     let again = bench.scheduled("nightly", LONG);
     assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(again));
+}
+
+pub(super) fn a_schedule_keeps_its_rule(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let missed = Missed::CatchUp { max_count: 3, max_age: SECOND };
+    let (on_time_within, jitter) = (Duration::from_nanos(1), SECOND);
+    let policies = [
+        Policies::default(),
+        Policies {
+            missed,
+            on_time_within,
+            overlap: Overlap::Queue { at_most: 5 },
+            jitter,
+            retry: Retry::NEVER,
+        },
+        Policies { missed: Missed::Skip, overlap: Overlap::Skip, ..Policies::default() },
+    ];
+    let times = [
+        Schedule::cron("0 2 * * MON#1", "Europe/Berlin").unwrap(),
+        Schedule::every(SECOND),
+        Schedule::every_from(Duration::from_micros(1), Time::from_micros(-1)),
+    ];
+    for (n, (times, policies)) in times.into_iter().zip(policies).enumerate() {
+        let name = format!("rule {n}");
+        let rule = Ok(Rule::new(times, policies));
+        let row = ScheduleRow { rule, ..bench.schedule(&name, LONG) };
+        bench.store.change(&Change { expect: None, ..change(&row) }).unwrap();
+        assert_eq!(bench.store.schedule(&name).unwrap().1, Some(row));
+    }
+}
+
+pub(super) fn a_rule_that_cannot_be_read_stops_no_other(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let rule = Rule::from_text("at dawn", "as ever");
+    let strange = ScheduleRow { rule, ..bench.schedule("a strange one", Duration::ZERO) };
+    bench.store.change(&Change { expect: None, ..change(&strange) }).unwrap();
+    let other = bench.scheduled("another", Duration::ZERO);
+    bench.pass(MOMENT);
+
+    let upcoming = bench.store.upcoming(Duration::ZERO, Shards::ALL, 9).unwrap().schedules;
+    let mut found: Vec<ScheduleRow> = upcoming.into_iter().map(|(row, _)| row).collect();
+    found.sort_by(|one, two| one.name.cmp(&two.name));
+    assert_eq!(found, [strange.clone(), other.clone()]);
+    let listed = bench.store.schedules(&ScheduleQuery::new()).unwrap();
+    assert_eq!(listed, [strange.clone(), other]);
+    let error = listed[0].rule().unwrap_err().to_string();
+    assert!(error.contains("`a strange one` cannot be read: `at dawn` is not"), "{error}");
+
+    // A change of something else leaves its texts as they are.
+    let disabled = ScheduleRow { enabled: false, next: None, ..strange };
+    bench.store.change(&change(&disabled)).unwrap();
+    let found = bench.store.schedule(&disabled.name).unwrap().1.unwrap();
+    assert_eq!(found, ScheduleRow { version: 2, ..disabled });
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds, retry};
 use crate::id::{Shards, TimerId};
+use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
 use crate::store::{End, Finished, How, Inserted, NewTimer, Scan, Timer, TimerUpdate};
 use crate::time::Time;
@@ -447,6 +448,27 @@ pub(super) fn the_dead_keep_what_it_takes_to_run_them_again(rig: &dyn Rig) {
     for record in bench.records() {
         let is_dead = record.timer == bad;
         assert_eq!(record.payload, is_dead.then(|| vec![0, 1, 255]));
-        assert_eq!(record.retry, is_dead.then(|| retry.clone()));
+        assert_eq!(record.retry, is_dead.then_some(retry));
+    }
+}
+
+pub(super) fn a_timer_keeps_how_it_is_retried(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let longest = Duration::from_secs(365 * 86_400 * 1_000);
+    for retry in [
+        Retry::NEVER,
+        Retry::default(),
+        Retry::new(0, Duration::from_micros(1), Duration::ZERO),
+        Retry::new(i32::MAX as u32, Duration::from_micros(1_000_001), longest),
+    ] {
+        for has_queue in [false, true] {
+            let timer = NewTimer { retry, has_queue, ..bench.timer(Duration::ZERO) };
+            bench.store.insert(from_ref(&timer)).unwrap();
+            let listed = bench.row(timer.id).unwrap().new;
+            let claimed = bench.claim(timer.id).unwrap().new;
+            for found in [listed, claimed] {
+                assert_eq!((found.retry, found.has_queue), (retry, has_queue));
+            }
+        }
     }
 }

@@ -6,9 +6,7 @@ use std::sync::Weak;
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
-use crate::store::{
-    End, Filter, Finished, How, NewTimer, Overview, ScheduleRow, Skip, Timer, Unfinished,
-};
+use crate::store::{End, Finished, How, NewTimer, Overview, ScheduleRow, Skip, Timer, Unfinished};
 use crate::time::Time;
 
 #[derive(Default)]
@@ -65,9 +63,7 @@ impl Tables {
             }
             (None, None) => {}
         }
-        let (id, detail) = (new.id, String::new());
-        let timer = Timer { new, attempt: 0, failures: 0, detail, running: None, version: 1 };
-        self.timers.insert(id, timer);
+        self.timers.insert(new.id, Timer::new(new));
     }
 
     pub(super) fn take(&mut self, id: TimerId) -> Option<Timer> {
@@ -120,8 +116,8 @@ impl Tables {
     /// Ends a timer that is not running.
     pub(super) fn withdraw(&mut self, id: TimerId, reason: Reason, now: Time) {
         if let Some(timer) = self.take(id) {
-            let how = (Outcome::Cancelled, Some(reason), timer.detail.clone());
-            self.record(record(timer, how, None, now));
+            let record = Record::new(timer, Outcome::Cancelled, now);
+            self.record(Record { reason: Some(reason), ..record });
         }
     }
 
@@ -155,22 +151,11 @@ impl Tables {
     pub(super) fn skip(&mut self, skipped: &[Skip], row: &ScheduleRow, now: Time) {
         for skip in skipped {
             if !self.has(row.id, skip.scheduled_for) {
-                self.record(Record {
-                    timer: skip.id,
-                    schedule: Some(row.id),
-                    name: Some(row.name.clone()),
-                    kind: row.kind.clone(),
-                    scheduled_for: skip.scheduled_for,
-                    attempts: 0,
-                    failures: 0,
-                    outcome: skip.outcome,
-                    reason: Some(skip.reason),
-                    detail: String::new(),
-                    payload: None,
-                    retry: None,
-                    node: None,
-                    recorded: now,
-                });
+                let (name, kind) = (Some(row.name.clone()), row.kind.clone());
+                let new = NewTimer::new(skip.id, kind, skip.scheduled_for);
+                let timer = Timer::new(NewTimer { schedule: Some(row.id), name, ..new });
+                let reason = Some(skip.reason);
+                self.record(Record { reason, ..Record::new(timer, skip.outcome, now) });
             }
         }
     }
@@ -219,8 +204,9 @@ impl Tables {
             How::Done(outcome, reason, detail) => {
                 timer.failures += u32::from(*outcome == Outcome::Dead);
                 if let Some(timer) = self.take(end.timer) {
-                    let how = (*outcome, *reason, detail.clone());
-                    self.record(record(timer, how, Some(lease.node), now));
+                    let record = Record::new(timer, *outcome, now);
+                    let (detail, node) = (detail.clone(), Some(lease.node));
+                    self.record(Record { reason: *reason, detail, node, ..record });
                 }
             }
             How::Retry(pause, detail) => {
@@ -232,52 +218,5 @@ impl Tables {
             How::HandBack => self.free(end.timer, None),
         }
         Finished::Accepted
-    }
-}
-
-pub(super) fn record(
-    timer: Timer,
-    (outcome, reason, detail): (Outcome, Option<Reason>, String),
-    node: Option<NodeId>,
-    recorded: Time,
-) -> Record {
-    let is_dead = outcome == Outcome::Dead;
-    Record {
-        timer: timer.new.id,
-        schedule: timer.new.schedule,
-        name: timer.new.name,
-        kind: timer.new.kind,
-        scheduled_for: timer.new.scheduled_for,
-        attempts: timer.attempt,
-        failures: timer.failures,
-        outcome,
-        reason,
-        detail,
-        payload: is_dead.then_some(timer.new.payload),
-        retry: is_dead.then_some(timer.new.retry),
-        node,
-        recorded,
-    }
-}
-
-impl Filter {
-    pub(super) fn takes(
-        &self,
-        kind: &str,
-        name: Option<&str>,
-        schedule: Option<ScheduleId>,
-        timer: Option<TimerId>,
-    ) -> bool {
-        let starts_so = |prefix: &str| name.is_some_and(|name| name.starts_with(prefix));
-        self.kind.as_deref().is_none_or(|wanted| wanted == kind)
-            && self.name.as_deref().is_none_or(|wanted| Some(wanted) == name)
-            && self.prefix.as_deref().is_none_or(starts_so)
-            && self.schedule.is_none_or(|wanted| Some(wanted) == schedule)
-            && self.timer.is_none_or(|wanted| Some(wanted) == timer)
-    }
-
-    /// Returns whether `time` is one that is asked for.
-    pub(super) fn spans(&self, time: Time) -> bool {
-        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
     }
 }

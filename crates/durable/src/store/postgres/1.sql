@@ -3,21 +3,32 @@
 -- two versions of each of its rows: timers that were inserted one after the other are often due
 -- so, and claimed in one statement. Timers with equal times are in the order of their ids, so that
 -- a scan reads no more of them than it returns. What changes stands last: the log of a claim then
--- begins there.
+-- begins there. Behind it stands what no claim names, so that the log of a claim does not have it
+-- again, and what lies beside the row is not copied: `detail`, what the last failed attempt left, NULL
+-- for nothing; `stopped`, why a timer that runs is not to run again, as its schedule was stopped
+-- meanwhile; and `version`, which counts the changes that clients make, NULL for 1. So a timer that
+-- does not fail and that nobody changes takes no more room. Names are in the order of their bytes, in
+-- their indexes too: so a prefix is a range.
 CREATE TABLE tourbillon.timer (
     id uuid PRIMARY KEY,
     schedule uuid,
-    name text,
+    name text COLLATE "C",
     kind text NOT NULL,
     scheduled_for timestamptz NOT NULL,
     shard smallint NOT NULL,
-    retry text NOT NULL,
-    payload bytea NOT NULL,
+    retry_attempts integer NOT NULL DEFAULT 10 CHECK (retry_attempts >= 0),
+    retry_first interval NOT NULL DEFAULT '1 second' CHECK (retry_first >= '0'),
+    retry_longest interval NOT NULL DEFAULT '5 minutes' CHECK (retry_longest >= '0'),
+    has_queue boolean NOT NULL DEFAULT false,
+    payload bytea NOT NULL DEFAULT '',
     due timestamptz NOT NULL,
     failures integer NOT NULL DEFAULT 0,
     attempt integer NOT NULL DEFAULT 0,
     epoch bigint,
-    node uuid
+    node uuid,
+    detail text,
+    stopped smallint,
+    version integer
 ) WITH (
     fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0,
@@ -30,10 +41,16 @@ CREATE UNIQUE INDEX timer_occurrence ON tourbillon.timer (schedule, scheduled_fo
     WHERE schedule IS NOT NULL;
 CREATE UNIQUE INDEX timer_name ON tourbillon.timer (name)
     WHERE schedule IS NULL AND name IS NOT NULL;
+CREATE INDEX timer_stopped ON tourbillon.timer (id) WHERE stopped IS NOT NULL;
+-- For lists, and counts of them. Nothing that a claim writes is in any.
+CREATE INDEX timer_kind ON tourbillon.timer (kind, due, id);
+-- The queues of schedules, without timers that are held.
+CREATE INDEX timer_queue ON tourbillon.timer (schedule, scheduled_for)
+    WHERE schedule IS NOT NULL AND due = 'infinity';
 
 CREATE TABLE tourbillon.schedule (
     id uuid PRIMARY KEY,
-    name text NOT NULL UNIQUE,
+    name text COLLATE "C" NOT NULL UNIQUE,
     kind text NOT NULL,
     spec text NOT NULL,
     policies text NOT NULL,
@@ -44,6 +61,9 @@ CREATE TABLE tourbillon.schedule (
     next timestamptz
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX schedule_next ON tourbillon.schedule (next, id) WHERE enabled;
+-- A schedule is in one of them: each of its steps writes to every index that it is in.
+CREATE INDEX schedule_enabled ON tourbillon.schedule (kind, name) WHERE enabled;
+CREATE INDEX schedule_disabled ON tourbillon.schedule (kind, name) WHERE NOT enabled;
 
 -- Who lives. A row goes with its life.
 CREATE TABLE tourbillon.node (
@@ -60,11 +80,12 @@ CREATE TABLE tourbillon.identity (
     seen timestamptz NOT NULL
 );
 
--- One record a timer, and one an occurrence, by constraint.
+-- One record a timer, and one an occurrence, by constraint. Of a dead timer `payload` and
+-- `retry_...` are kept: it takes them to run it again.
 CREATE TABLE tourbillon.history (
     timer uuid PRIMARY KEY,
     schedule uuid,
-    name text,
+    name text COLLATE "C",
     kind text NOT NULL,
     scheduled_for timestamptz NOT NULL,
     attempts integer NOT NULL,
@@ -73,12 +94,21 @@ CREATE TABLE tourbillon.history (
     reason smallint,
     detail text NOT NULL,
     node uuid,
-    recorded timestamptz NOT NULL
+    recorded timestamptz NOT NULL,
+    payload bytea,
+    retry_attempts integer,
+    retry_first interval,
+    retry_longest interval
 ) WITH (
     fillfactor = 100,
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_insert_scale_factor = 0.1
 );
-CREATE INDEX history_recorded ON tourbillon.history (recorded, timer);
 CREATE UNIQUE INDEX history_occurrence ON tourbillon.history (schedule, scheduled_for)
     WHERE schedule IS NOT NULL;
+-- By kind: a list of all kinds reads the first of each.
+CREATE INDEX history_kind ON tourbillon.history (kind, recorded, timer);
+CREATE INDEX history_name ON tourbillon.history (name, recorded, timer) WHERE name IS NOT NULL;
+-- What did not succeed, which is little.
+CREATE INDEX history_outcome ON tourbillon.history (kind, outcome, recorded, timer)
+    WHERE outcome <> 1;

@@ -47,15 +47,17 @@ macro_rules! ended {
              RETURNING t.id, t.schedule, t.name, t.kind, t.scheduled_for, t.attempt, t.failures,
                        e.outcome, e.reason, e.detail,
                        CASE WHEN e.outcome = 2 THEN t.payload END AS payload,
-                       CASE WHEN e.outcome = 2 THEN t.retry END AS retry
+                       CASE WHEN e.outcome = 2 THEN t.retry_attempts END AS retry_attempts,
+                       CASE WHEN e.outcome = 2 THEN t.retry_first END AS retry_first,
+                       CASE WHEN e.outcome = 2 THEN t.retry_longest END AS retry_longest
          ),
          recorded AS (
              INSERT INTO tourbillon.history
                  (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
-                  detail, node, recorded, payload, retry)
+                  detail, node, recorded, payload, retry_attempts, retry_first, retry_longest)
              SELECT id, schedule, name, kind, scheduled_for, attempt,
                     failures + (outcome = 2)::int4, outcome, reason, detail, $1, now(), payload,
-                    retry
+                    retry_attempts, retry_first, retry_longest
              FROM ended
              ON CONFLICT DO NOTHING
              RETURNING timer
@@ -70,8 +72,8 @@ macro_rules! and_rows {
             " SELECT now(), ",
             $ended,
             ", NULL::uuid, NULL::uuid, NULL, NULL, NULL::timestamptz, NULL::timestamptz,
-                 NULL::bytea, NULL, NULL::int4, NULL::int4, NULL::uuid, NULL::int8, NULL,
-                 NULL::int4
+                 NULL::bytea, NULL::int4, NULL::interval, NULL::interval, NULL::bool, NULL::int4,
+                 NULL::int4, NULL::uuid, NULL::int8, NULL, NULL::int4
              UNION ALL SELECT NULL, NULL, ",
             columns!(),
             " FROM claimed"

@@ -75,6 +75,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
+    }
+}
+
 pub(super) type Answer<T> = std::result::Result<T, Failure>;
 
 /// Future that drives a connection.

@@ -8,11 +8,12 @@ use tokio_postgres::types::ToSql;
 
 use super::link::{Answer, Failure, Query, Session};
 use super::schedules::{schedule_columns, schedule_row};
-use super::timers::{columns, timer};
+use super::timers::{columns, retry, timer};
 use super::values::{Id, Stamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::record::{Outcome, Reason, Record};
-use crate::store::{Filter, ScheduleRow, State, Timer};
+use crate::store::query::prefix_end;
+use crate::store::{RecordQuery, ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery};
 use crate::time::Time;
 
 /// A statement and its parameters.
@@ -68,30 +69,32 @@ const IS_NAMED: &str = "id = ANY(ARRAY(
     WHERE schedule = (SELECT id FROM tourbillon.schedule WHERE name = ?)
 ))";
 
-pub(super) async fn timers(session: &Session, filter: &Filter) -> Answer<Vec<Timer>> {
-    let schedule = filter.schedule.map(Id::from);
-    let id = filter.timer.map(Id::from);
-    let (since, until) = (filter.since.map(Stamp), filter.until.map(Stamp));
-    let after = filter.after_timer.map(|(due, id)| (Stamp(due), Id::from(id)));
-    let end = filter.prefix_end();
-    let is_by_name = filter.prefix.is_some();
-    let is_by_id = !is_by_name && (id.is_some() || filter.name.is_some());
+pub(super) async fn timers(session: &Session, query: &TimerQuery) -> Answer<Vec<Timer>> {
+    let schedule = query.schedule.map(Id::from);
+    let id = query.timer.map(Id::from);
+    let (since, until) = (query.since.map(Stamp), query.until.map(Stamp));
+    let (after, names) = match &query.order {
+        TimerOrder::Due { after } => (after.map(|(due, id)| (Stamp(due), Id::from(id))), None),
+        TimerOrder::Name { prefix, after } => (None, Some((prefix, prefix_end(prefix), after))),
+    };
+    let is_by_name = names.is_some();
+    let is_by_id = !is_by_name && (id.is_some() || query.name.is_some());
     let is_by_schedule = !is_by_name && !is_by_id && schedule.is_some();
     let is_by_due = !is_by_name && !is_by_id && !is_by_schedule;
 
     let columns = columns!();
     let mut list = List::new(format!("SELECT {columns} FROM tourbillon.timer WHERE true"));
     list.add(is_by_id, "id = ?", id.as_ref());
-    list.add(is_by_id, IS_NAMED, filter.name.as_ref());
+    list.add(is_by_id, IS_NAMED, query.name.as_ref());
     list.add(is_by_schedule, "schedule = ?", schedule.as_ref());
-    match filter.state {
+    match query.state {
         Some(State::Running) => list.sql += " AND node IS NOT NULL",
         Some(State::Pending) => list.sql += " AND node IS NULL",
         None => {}
     }
     // What runs was due.
-    let runs = filter.state == Some(State::Running);
-    let kind = filter.kind.as_ref().filter(|_| is_by_due);
+    let runs = query.state == Some(State::Running);
+    let kind = query.kind.as_ref().filter(|_| is_by_due);
     if let Some(kind) = kind {
         // Compared and ordered by kind and time together, as in an overview. It is `$1`.
         list.by("kind >= ? AND kind <= ?", Some(kind));
@@ -100,16 +103,16 @@ pub(super) async fn timers(session: &Session, filter: &Filter) -> Answer<Vec<Tim
         list.after("(kind, due, id) > ($1, ?, ?)", after.as_ref());
         list.sql += if runs { " AND (kind, due) <= ($1, now())" } else { "" };
     } else {
-        list.only("kind = ?", filter.kind.as_ref());
+        list.only("kind = ?", query.kind.as_ref());
         list.add(is_by_due, "due >= ?", since.as_ref());
         list.add(is_by_due, "due < ?", until.as_ref());
         list.sql += if runs && is_by_due { " AND due <= now()" } else { "" };
     }
-    if is_by_name {
+    if let Some((prefix, end, after)) = &names {
         list.sql += " AND schedule IS NULL AND name IS NOT NULL";
-        list.by("name >= ?", filter.prefix.as_ref());
+        list.by("name >= ?", Some(*prefix));
         list.by("name < ?", end.as_ref());
-        list.by("name > ?", filter.after_name.as_ref());
+        list.by("name > ?", after.as_ref());
         list.sql += " ORDER BY name";
     } else if kind.is_some() {
         list.sql += " ORDER BY kind, due, id";
@@ -117,38 +120,41 @@ pub(super) async fn timers(session: &Session, filter: &Filter) -> Answer<Vec<Tim
         list.after("(due, id) > (?, ?)", after.as_ref());
         list.sql += " ORDER BY due, id";
     }
-    let _ = write!(list.sql, " LIMIT {}", filter.limit());
+    let _ = write!(list.sql, " LIMIT {}", query.limit);
     list.read(session).await?.iter().map(|row| timer(row, 0)).collect()
 }
 
-pub(super) async fn schedules(session: &Session, filter: &Filter) -> Answer<Vec<ScheduleRow>> {
-    let end = filter.prefix_end();
+pub(super) async fn schedules(
+    session: &Session,
+    query: &ScheduleQuery,
+) -> Answer<Vec<ScheduleRow>> {
+    let end = query.prefix.as_deref().and_then(prefix_end);
     let columns = schedule_columns!();
     let mut list = List::new(String::from("SELECT * FROM ("));
-    let parts: &[_] = match (filter.enabled, &filter.kind) {
+    let parts: &[_] = match (query.enabled, &query.kind) {
         (None, None) => &["true"],
         (Some(true), _) => &["s.enabled"],
         (Some(false), _) => &["NOT s.enabled"],
         (None, Some(_)) => &["s.enabled", "NOT s.enabled"],
     };
-    let limit = filter.limit();
+    let limit = query.limit;
     for (n, part) in parts.iter().enumerate() {
         // The first of each part, and of those the first.
         list.sql += if n > 0 { " UNION ALL (" } else { "(" };
         let _ = write!(list.sql, "SELECT {columns} FROM tourbillon.schedule AS s WHERE {part}");
-        list.by("s.name = ?", filter.name.as_ref());
-        if let Some(kind) = &filter.kind {
+        list.by("s.name = ?", query.name.as_ref());
+        if let Some(kind) = &query.kind {
             // As in a list of timers.
             list.by("s.kind >= ? AND s.kind <= ?", Some(kind));
             let of_kind = format!("(s.kind, s.name) # (${}, ?)", list.params.len());
-            list.by(&of_kind.replace('#', ">="), filter.prefix.as_ref());
+            list.by(&of_kind.replace('#', ">="), query.prefix.as_ref());
             list.by(&of_kind.replace('#', "<"), end.as_ref());
-            list.by(&of_kind.replace('#', ">"), filter.after_name.as_ref());
+            list.by(&of_kind.replace('#', ">"), query.after.as_ref());
             let _ = write!(list.sql, " ORDER BY s.kind, s.name LIMIT {limit})");
         } else {
-            list.by("s.name >= ?", filter.prefix.as_ref());
+            list.by("s.name >= ?", query.prefix.as_ref());
             list.by("s.name < ?", end.as_ref());
-            list.by("s.name > ?", filter.after_name.as_ref());
+            list.by("s.name > ?", query.after.as_ref());
             let _ = write!(list.sql, " ORDER BY s.name LIMIT {limit})");
         }
     }
@@ -171,24 +177,24 @@ macro_rules! kinds {
     };
 }
 
-pub(super) async fn records(session: &Session, filter: &Filter) -> Answer<Vec<Record>> {
-    let schedule = filter.schedule.map(Id::from);
-    let id = filter.timer.map(Id::from);
-    let outcome = filter.outcome.map(Outcome::code);
-    let (since, until) = (filter.since.map(Stamp), filter.until.map(Stamp));
-    let after = filter.after_record.map(|(time, id)| (Stamp(time), Id::from(id)));
+pub(super) async fn records(session: &Session, query: &RecordQuery) -> Answer<Vec<Record>> {
+    let schedule = query.schedule.map(Id::from);
+    let id = query.timer.map(Id::from);
+    let outcome = query.outcome.map(Outcome::code);
+    let (since, until) = (query.since.map(Stamp), query.until.map(Stamp));
+    let after = query.after.map(|(time, id)| (Stamp(time), Id::from(id)));
     let is_by_id = id.is_some();
-    let is_by_name = !is_by_id && filter.name.is_some();
+    let is_by_name = !is_by_id && query.name.is_some();
     let is_by_schedule = !is_by_id && !is_by_name && schedule.is_some();
     let is_by_kind = !is_by_id && !is_by_name && !is_by_schedule;
-    let is_by_outcome = filter.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
+    let is_by_outcome = query.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
     let is_by_time = is_by_name || is_by_kind;
 
     let mut list = List::new(format!("SELECT {RECORD} FROM tourbillon.history AS h WHERE true"));
     list.add(is_by_id, "timer = ?", id.as_ref());
-    list.add(is_by_name, "name = ?", filter.name.as_ref());
+    list.add(is_by_name, "name = ?", query.name.as_ref());
     list.add(is_by_schedule, "schedule = ?", schedule.as_ref());
-    match &filter.kind {
+    match &query.kind {
         None if is_by_kind => list.sql += " AND h.kind = k.kind",
         kind => list.add(is_by_kind, "kind = ?", kind.as_ref()),
     }
@@ -196,27 +202,25 @@ pub(super) async fn records(session: &Session, filter: &Filter) -> Answer<Vec<Re
         list.sql += " AND outcome <> 1";
     }
     list.add(is_by_kind && is_by_outcome, "outcome = ?", outcome.as_ref());
-    list.only("starts_with(name, ?)", filter.prefix.as_ref());
+    list.only("starts_with(name, ?)", query.prefix.as_ref());
     list.add(is_by_time, "recorded >= ?", since.as_ref());
     list.add(is_by_time, "recorded < ?", until.as_ref());
-    let order = if filter.newest_first {
+    let order = if query.newest_first {
         list.after("(recorded, timer) < (?, ?)", after.as_ref());
         "recorded DESC, timer DESC"
     } else {
         list.after("(recorded, timer) > (?, ?)", after.as_ref());
         "recorded, timer"
     };
-    let _ = write!(list.sql, " ORDER BY {order} LIMIT {}", filter.limit());
-    if filter.kind.is_none() && is_by_kind {
+    let _ = write!(list.sql, " ORDER BY {order} LIMIT {}", query.limit);
+    if query.kind.is_none() && is_by_kind {
         // The first of each kind, and of those the first.
         list.sql = format!(
             concat!(
                 kinds!(),
                 "SELECT r.* FROM k CROSS JOIN LATERAL ({}) AS r ORDER BY {} LIMIT {}"
             ),
-            list.sql,
-            order,
-            filter.limit()
+            list.sql, order, query.limit
         );
     }
     list.read(session).await?.iter().map(record).collect()
@@ -224,7 +228,7 @@ pub(super) async fn records(session: &Session, filter: &Filter) -> Answer<Vec<Re
 
 /// The columns of a record, in the order that [`record`] reads them in.
 const RECORD: &str = "timer, schedule, name, h.kind, scheduled_for, attempts, failures, outcome, \
-    reason, detail, node, recorded, payload, retry";
+    reason, detail, node, recorded, payload, retry_attempts, retry_first, retry_longest";
 
 // A statement above has this number in it.
 const _: () = assert!(Outcome::Succeeded.code() == 1);
@@ -250,7 +254,10 @@ fn record(row: &Row) -> Answer<Record> {
         reason,
         detail: row.try_get(9)?,
         payload: row.try_get(12)?,
-        retry: row.try_get(13)?,
+        retry: match row.try_get(13)? {
+            None => None,
+            Some(attempts) => Some(retry(attempts, row.try_get(14)?, row.try_get(15)?)),
+        },
         node: node.map(Into::into),
         recorded,
     })

@@ -9,6 +9,7 @@ use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, mask};
 use crate::id::{Shards, TimerId};
 use crate::record::{Outcome, Reason};
+use crate::rule::Rule;
 use crate::store::{
     Advance, Advanced, Change, Changed, ManualRun, NewTimer, Occur, ScheduleRow, Skip, Unfinished,
     Upcoming,
@@ -28,8 +29,7 @@ pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
         id: row.try_get::<_, Id>(at)?.into(),
         name: row.try_get(at + 1)?,
         kind: row.try_get(at + 2)?,
-        spec: row.try_get(at + 3)?,
-        policies: row.try_get(at + 4)?,
+        rule: Rule::from_text(row.try_get(at + 3)?, row.try_get(at + 4)?),
         payload: row.try_get(at + 5)?,
         enabled: row.try_get(at + 6)?,
         version: row.try_get::<_, i64>(at + 7)?.unsigned_abs(),
@@ -168,6 +168,7 @@ async fn put(
     sql: &'static str,
 ) -> Answer<bool> {
     let shard = i16::from(row.id.shard());
+    let (schedule, policies) = row.texts();
     let written = session
         .write(
             sql,
@@ -175,8 +176,8 @@ async fn put(
                 &Id::from(row.id),
                 &row.name,
                 &row.kind,
-                &row.spec,
-                &row.policies,
+                &schedule,
+                &policies,
                 &row.payload,
                 &row.enabled,
                 &version,

@@ -5,30 +5,21 @@
 //! it made. That row says which version the tables have, and the oldest build that works with them,
 //! so that a build and the next run side by side if the migration between them lets them.
 
+#[cfg(test)]
+mod tests;
+
 use tokio_postgres::error::SqlState;
 
 use super::link::{Answer, Failure, Query, Session};
-use crate::error::{StoreError, StoreErrorKind};
+use super::values::int;
+use crate::store::migration::{Found, Migration, newest, refusal};
 
-/// The version of the tables that this build makes, and the oldest build that works with them.
-struct Migration {
-    version: i32,
-    oldest: i32,
-    sql: &'static str,
-}
-
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, oldest: 1, sql: include_str!("1.sql") },
-    Migration { version: 2, oldest: 1, sql: include_str!("2.sql") },
-    Migration { version: 3, oldest: 1, sql: include_str!("3.sql") },
-    Migration { version: 4, oldest: 1, sql: include_str!("4.sql") },
-    Migration { version: 5, oldest: 1, sql: include_str!("5.sql") },
-];
+const MIGRATIONS: &[Migration] = &[Migration { version: 1, oldest: 1, sql: include_str!("1.sql") }];
 
 /// The version of the tables that this build makes, and the lowest that it works with.
 ///
 /// This build also works with tables of a higher version, if they say so.
-pub const SCHEMA: u32 = MIGRATIONS.len() as u32;
+pub const SCHEMA: u32 = newest(MIGRATIONS);
 
 /// Says only whether there is something to read from.
 const IS_THERE: &str = "SELECT to_regclass('tourbillon.version') IS NOT NULL";
@@ -54,6 +45,10 @@ const PATIENTLY: &str = "SET LOCAL lock_timeout = '60s'; SET LOCAL statement_tim
 
 /// Makes the tables what this build needs.
 pub(super) async fn migrate(session: &mut Session) -> Answer<()> {
+    migrate_by(session, MIGRATIONS).await
+}
+
+async fn migrate_by(session: &mut Session, migrations: &[Migration]) -> Answer<()> {
     if !is_there(session).await? {
         session.begin().await?;
         match session.batch(FOUND).await {
@@ -62,14 +57,12 @@ pub(super) async fn migrate(session: &mut Session) -> Answer<()> {
             Err(failure) => return Err(failure),
         }
     }
-    while version(session, READ).await? < SCHEMA as i32 {
+    while found(session, READ).await?.step(migrations)?.is_some() {
         session.begin().await?;
         session.batch(PATIENTLY).await?;
-        let version = version(session, LOCK).await?;
-        let next = MIGRATIONS.iter().find(|migration| migration.version == version + 1);
-        if let Some(next) = next {
+        if let Some(next) = found(session, LOCK).await?.step(migrations)? {
             session.batch(next.sql).await?;
-            session.write(SET, &[&next.version, &next.oldest]).await?;
+            session.write(SET, &[&int(next.version), &int(next.oldest)]).await?;
         }
         session.commit().await?;
     }
@@ -78,33 +71,22 @@ pub(super) async fn migrate(session: &mut Session) -> Answer<()> {
 
 /// Fails unless this build works with the tables.
 pub(super) async fn check(session: &mut Session) -> Answer<()> {
-    let found = if is_there(session).await? { version(session, READ).await? } else { 0 };
-    if found < SCHEMA as i32 {
-        return Err(refuse(format!("they have version {found}, and this build needs {SCHEMA}")));
-    }
-    Ok(())
+    let found =
+        if is_there(session).await? { found(session, READ).await? } else { Found::default() };
+    Ok(found.check(MIGRATIONS)?)
 }
 
 async fn is_there(session: &mut Session) -> Answer<bool> {
     Ok(session.read(IS_THERE, &[]).await?[0].try_get(0)?)
 }
 
-/// The version of the tables, unless this build is too old for them.
-async fn version(session: &mut Session, sql: &'static str) -> Answer<i32> {
+async fn found(session: &mut Session, sql: &'static str) -> Answer<Found> {
     let rows = session.read(sql, &[]).await?;
-    let Some(row) = rows.first() else { return Err(refuse("`version` has no row".to_owned())) };
+    let Some(row) = rows.first() else {
+        return Err(refusal("`version` has no row".to_owned()).into());
+    };
     let (version, oldest): (i32, i32) = (row.try_get(0)?, row.try_get(1)?);
-    if oldest > SCHEMA as i32 {
-        return Err(refuse(format!(
-            "they have version {version}, which works with builds from version {oldest} on; this \
-             build has {SCHEMA}"
-        )));
-    }
-    Ok(version)
-}
-
-fn refuse(why: String) -> Failure {
-    Failure::Other(StoreError::new(StoreErrorKind::Schema, why))
+    Ok(Found { version: version.unsigned_abs(), oldest: oldest.unsigned_abs() })
 }
 
 /// Returns whether another process made the same at the same time.

@@ -6,9 +6,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::link::{Answer, Failure, Query, Session};
-use super::values::{Id, Span, Stamp, big, mask};
+use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
+use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
 use crate::store::{Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window};
 use crate::time::Time;
@@ -16,8 +17,9 @@ use crate::time::Time;
 /// The columns of a timer, in the order that [`timer`] reads them in.
 macro_rules! columns {
     () => {
-        "id, schedule, name, kind, scheduled_for, due, payload, retry, attempt, failures, \
-         node, epoch, coalesce(detail, '') AS detail, coalesce(version, 1) AS version"
+        "id, schedule, name, kind, scheduled_for, due, payload, retry_attempts, retry_first, \
+         retry_longest, has_queue, attempt, failures, node, epoch, \
+         coalesce(detail, '') AS detail, coalesce(version, 1) AS version"
     };
 }
 pub(super) use columns;
@@ -27,8 +29,8 @@ pub(super) fn timer(row: &Row, at: usize) -> Answer<Timer> {
     let schedule: Option<Id> = row.try_get(at + 1)?;
     let Stamp(scheduled_for) = row.try_get(at + 4)?;
     let Stamp(due) = row.try_get(at + 5)?;
-    let node: Option<Id> = row.try_get(at + 10)?;
-    let epoch: Option<i64> = row.try_get(at + 11)?;
+    let node: Option<Id> = row.try_get(at + 13)?;
+    let epoch: Option<i64> = row.try_get(at + 14)?;
     Ok(Timer {
         new: NewTimer {
             id: row.try_get::<_, Id>(at)?.into(),
@@ -38,24 +40,31 @@ pub(super) fn timer(row: &Row, at: usize) -> Answer<Timer> {
             scheduled_for,
             due,
             payload: row.try_get(at + 6)?,
-            retry: row.try_get(at + 7)?,
+            retry: retry(row.try_get(at + 7)?, row.try_get(at + 8)?, row.try_get(at + 9)?),
+            has_queue: row.try_get(at + 10)?,
         },
-        attempt: row.try_get::<_, i32>(at + 8)?.unsigned_abs(),
-        failures: row.try_get::<_, i32>(at + 9)?.unsigned_abs(),
-        detail: row.try_get(at + 12)?,
+        attempt: row.try_get::<_, i32>(at + 11)?.unsigned_abs(),
+        failures: row.try_get::<_, i32>(at + 12)?.unsigned_abs(),
+        detail: row.try_get(at + 15)?,
         running: node
             .zip(epoch)
             .map(|(node, epoch)| Lease { node: node.into(), epoch: epoch.unsigned_abs() }),
-        version: row.try_get::<_, i32>(at + 13)?.unsigned_abs().into(),
+        version: row.try_get::<_, i32>(at + 16)?.unsigned_abs().into(),
     })
 }
 
-/// Rows `n` of the parameters `$1` to `$9`.
+pub(super) fn retry(attempts: i32, Span(first): Span, Span(longest): Span) -> Retry {
+    Retry::new(attempts.unsigned_abs(), first, longest)
+}
+
+/// Rows `n` of the parameters `$1` to `$12`.
 macro_rules! new_timers {
     () => {
         "unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[],
-             $6::timestamptz[], $7::int2[], $8::bytea[], $9::text[])
-             AS n (id, schedule, name, kind, scheduled_for, due, shard, payload, retry)"
+             $6::timestamptz[], $7::int2[], $8::bytea[], $9::int4[], $10::interval[],
+             $11::interval[], $12::bool[])
+             AS n (id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
+                   retry_first, retry_longest, has_queue)"
     };
 }
 
@@ -64,9 +73,11 @@ macro_rules! insert_timers {
     ($condition:literal) => {
         concat!(
             "INSERT INTO tourbillon.timer
-                 (id, schedule, name, kind, scheduled_for, due, shard, payload, retry)
+                 (id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
+                  retry_first, retry_longest, has_queue)
              SELECT n.id, n.schedule, n.name, n.kind, n.scheduled_for, greatest(n.due, now()),
-                    n.shard, n.payload, n.retry
+                    n.shard, n.payload, n.retry_attempts, n.retry_first, n.retry_longest,
+                    n.has_queue
              FROM ",
             $crate::store::postgres::timers::new_timers!(),
             " WHERE ",
@@ -88,12 +99,15 @@ pub(super) struct NewTimers<'a> {
     pub(super) due: Vec<Stamp>,
     pub(super) shards: Vec<i16>,
     pub(super) payloads: Vec<&'a [u8]>,
-    pub(super) retries: Vec<&'a str>,
+    pub(super) attempts: Vec<i32>,
+    pub(super) first: Vec<Span>,
+    pub(super) longest: Vec<Span>,
+    pub(super) queues: Vec<bool>,
 }
 
 impl NewTimers<'_> {
     /// In the order of [`INSERT`].
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 9] {
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 12] {
         [
             &self.ids,
             &self.schedules,
@@ -103,7 +117,10 @@ impl NewTimers<'_> {
             &self.due,
             &self.shards,
             &self.payloads,
-            &self.retries,
+            &self.attempts,
+            &self.first,
+            &self.longest,
+            &self.queues,
         ]
     }
 }
@@ -120,7 +137,10 @@ impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
             columns.due.push(Stamp(new.due));
             columns.shards.push(new.id.shard().into());
             columns.payloads.push(&new.payload);
-            columns.retries.push(&new.retry);
+            columns.attempts.push(int(new.retry.attempts));
+            columns.first.push(Span(new.retry.first));
+            columns.longest.push(Span(new.retry.longest));
+            columns.queues.push(new.has_queue);
         }
         columns
     }

@@ -48,7 +48,7 @@ impl<'a> FromSql<'a> for Stamp {
 }
 
 /// `interval`, and not longer than a thousand years.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span(pub(super) Duration);
 
 impl ToSql for Span {
@@ -63,6 +63,23 @@ impl ToSql for Span {
 
     accepts!(INTERVAL);
     to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Span {
+    /// A day has 24 hours and a month 30 days, as in the server's own comparisons.
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failed> {
+        let raw: [u8; 16] = raw.try_into()?;
+        let (micros, rest) = raw.split_at(8);
+        let (days, months) = rest.split_at(4);
+        let days = i64::from(i32::from_be_bytes(days.try_into()?))
+            + 30 * i64::from(i32::from_be_bytes(months.try_into()?));
+        let micros = i64::from_be_bytes(micros.try_into()?);
+        let micros = days.saturating_mul(86_400 * 1_000_000).saturating_add(micros);
+        // What is before zero is none.
+        Ok(Self(Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
+    }
+
+    accepts!(INTERVAL);
 }
 
 /// `uuid`. Both sort by their bits.
@@ -130,6 +147,36 @@ mod tests {
         let mut bytes = BytesMut::new();
         let _ = Stamp(time).to_sql(&Type::TIMESTAMPTZ, &mut bytes).unwrap();
         Stamp::from_sql(&Type::TIMESTAMPTZ, &bytes).unwrap().0
+    }
+
+    #[test]
+    fn a_span_comes_back_to_the_microsecond_up_to_a_thousand_years() {
+        let round = |span| {
+            let mut bytes = BytesMut::new();
+            let _ = Span(span).to_sql(&Type::INTERVAL, &mut bytes).unwrap();
+            Span::from_sql(&Type::INTERVAL, &bytes).unwrap().0
+        };
+        let longest = Duration::from_micros(LONGEST.unsigned_abs());
+        for span in [Duration::ZERO, Duration::from_micros(1), longest] {
+            assert_eq!(round(span), span);
+        }
+        assert_eq!(round(Duration::from_nanos(1)), Duration::from_micros(1));
+        assert_eq!(round(Duration::MAX), longest);
+    }
+
+    #[test]
+    fn an_interval_of_others_has_days_and_months() {
+        let read = |micros: i64, days: i32, months: i32| {
+            let mut bytes = BytesMut::new();
+            bytes.put_i64(micros);
+            bytes.put_i32(days);
+            bytes.put_i32(months);
+            Span::from_sql(&Type::INTERVAL, &bytes).unwrap().0
+        };
+        assert_eq!(read(1, 2, 1), Duration::from_secs(32 * 86_400) + Duration::from_micros(1));
+        assert_eq!(read(-1, 0, 0), Duration::ZERO);
+        let most = Duration::from_micros(i64::MAX.unsigned_abs());
+        assert_eq!(read(i64::MAX, i32::MAX, i32::MAX), most);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 -- What runs has a node and an epoch; what is pending has none. There are no shards here: a node reads
 -- the rows of one file, and picks its own by their ids. Rows are in the order of their ids, which is
--- about the order that they are made in.
+-- about the order that they are made in. `detail` is what the last failed attempt left. `stopped` says
+-- why a timer that runs is not to run again: its schedule was stopped meanwhile. `version` counts the
+-- changes that clients make to a timer, so that one does not undo another's unseen.
 CREATE TABLE tourbillon_timer (
     id BLOB PRIMARY KEY NOT NULL,
     schedule BLOB,
@@ -12,8 +14,15 @@ CREATE TABLE tourbillon_timer (
     failures INTEGER NOT NULL DEFAULT 0,
     node BLOB,
     epoch INTEGER,
-    retry TEXT NOT NULL,
-    payload BLOB NOT NULL
+    -- Of its policy for failed attempts the spans are in microseconds.
+    retry_attempts INTEGER NOT NULL DEFAULT 10 CHECK (retry_attempts BETWEEN 0 AND 2147483647),
+    retry_first INTEGER NOT NULL DEFAULT 1000000 CHECK (retry_first >= 0),
+    retry_longest INTEGER NOT NULL DEFAULT 300000000 CHECK (retry_longest >= 0),
+    has_queue INTEGER NOT NULL DEFAULT 0 CHECK (has_queue IN (0, 1)),
+    payload BLOB NOT NULL DEFAULT x'',
+    detail TEXT NOT NULL DEFAULT '',
+    stopped INTEGER,
+    version INTEGER NOT NULL DEFAULT 1
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tourbillon_timer_due ON tourbillon_timer (due, id);
 CREATE UNIQUE INDEX tourbillon_timer_occurrence ON tourbillon_timer (schedule, scheduled_for)
@@ -22,6 +31,12 @@ CREATE UNIQUE INDEX tourbillon_timer_name ON tourbillon_timer (name)
     WHERE schedule IS NULL AND name IS NOT NULL;
 -- Only of what runs, so that finding orphans costs nothing while millions wait.
 CREATE INDEX tourbillon_timer_running ON tourbillon_timer (node, epoch) WHERE node IS NOT NULL;
+CREATE INDEX tourbillon_timer_stopped ON tourbillon_timer (stopped) WHERE stopped IS NOT NULL;
+-- For lists, and counts of them. Nothing that a claim writes is in any.
+CREATE INDEX tourbillon_timer_kind ON tourbillon_timer (kind, due, id);
+-- The queues of schedules, without timers that are held.
+CREATE INDEX tourbillon_timer_queue ON tourbillon_timer (schedule, scheduled_for)
+    WHERE schedule IS NOT NULL AND due = 9223372036854775807;
 
 CREATE TABLE tourbillon_schedule (
     id BLOB PRIMARY KEY NOT NULL,
@@ -35,6 +50,9 @@ CREATE TABLE tourbillon_schedule (
     next INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (next, id) WHERE enabled;
+-- A schedule is in one of them: each of its steps writes to every index that it is in.
+CREATE INDEX tourbillon_schedule_enabled ON tourbillon_schedule (kind, name) WHERE enabled;
+CREATE INDEX tourbillon_schedule_disabled ON tourbillon_schedule (kind, name) WHERE NOT enabled;
 
 -- A node that lives has an end of its lease. One that died is kept for its epoch; `seen` then says
 -- when it died.
@@ -46,6 +64,7 @@ CREATE TABLE tourbillon_node (
 ) STRICT, WITHOUT ROWID;
 
 -- In the order of its lists, so that what is new comes at the end and what is old goes in one piece.
+-- Of a dead timer `payload` and `retry_...` are kept: it takes them to run it again.
 CREATE TABLE tourbillon_history (
     recorded INTEGER NOT NULL,
     timer BLOB NOT NULL,
@@ -59,8 +78,18 @@ CREATE TABLE tourbillon_history (
     reason INTEGER,
     detail TEXT NOT NULL,
     node BLOB,
+    payload BLOB,
+    retry_attempts INTEGER,
+    retry_first INTEGER,
+    retry_longest INTEGER,
     PRIMARY KEY (recorded, timer)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tourbillon_history_timer ON tourbillon_history (timer);
 CREATE UNIQUE INDEX tourbillon_history_occurrence ON tourbillon_history (schedule, scheduled_for)
     WHERE schedule IS NOT NULL;
+CREATE INDEX tourbillon_history_kind ON tourbillon_history (kind, recorded, timer);
+CREATE INDEX tourbillon_history_name ON tourbillon_history (name, recorded, timer)
+    WHERE name IS NOT NULL;
+-- What did not succeed, which is little.
+CREATE INDEX tourbillon_history_outcome ON tourbillon_history (kind, outcome, recorded, timer)
+    WHERE outcome <> 1;

@@ -23,6 +23,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
+    }
+}
+
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {

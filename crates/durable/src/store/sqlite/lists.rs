@@ -1,4 +1,4 @@
-//! Lists by a filter, and the end of old records.
+//! Lists by a query, and the end of old records.
 
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, Row, params};
@@ -7,7 +7,8 @@ use super::failure::Answer;
 use super::values::{Id, Stamp, record_columns, schedule_columns, timer_columns};
 use crate::id::TimerId;
 use crate::record::Outcome;
-use crate::store::{Filter, State};
+use crate::store::query::prefix_end;
+use crate::store::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 use crate::time::Time;
 
 pub(super) const PRUNE: &str = "
@@ -24,7 +25,7 @@ const IS_NAMED: &str = "id IN (
     WHERE schedule IS NOT NULL AND schedule = (SELECT id FROM tourbillon_schedule WHERE name = ?)
 )";
 
-/// A list with those conditions that its filter has, by the index that serves them best.
+/// A list with those conditions that its query has, by the index that serves them best.
 pub(super) struct List {
     sql: String,
     values: Vec<Box<dyn ToSql>>,
@@ -52,12 +53,13 @@ impl List {
         self
     }
 
-    fn starts_so(&mut self, filter: &Filter) -> &mut Self {
-        self.and("name >= ?", filter.prefix.clone()).and("name < ?", filter.prefix_end())
+    fn starts_so(&mut self, prefix: Option<&String>) -> &mut Self {
+        let end = prefix.and_then(|prefix| prefix_end(prefix));
+        self.and("name >= ?", prefix.cloned()).and("name < ?", end)
     }
 
-    fn order(&mut self, order: &str, filter: &Filter) {
-        self.sql = format!("{} ORDER BY {order} LIMIT {}", self.sql, filter.limit());
+    fn order(&mut self, order: &str, limit: u32) {
+        self.sql = format!("{} ORDER BY {order} LIMIT {limit}", self.sql);
     }
 
     pub(super) fn get<T>(
@@ -77,56 +79,60 @@ impl List {
     }
 }
 
-pub(super) fn timers(filter: &Filter) -> List {
-    let by = if filter.prefix.is_some() {
+pub(super) fn timers(query: &TimerQuery) -> List {
+    let is_by_name = matches!(query.order, TimerOrder::Name { .. });
+    let by = if is_by_name {
         "INDEXED BY tourbillon_timer_name WHERE schedule IS NULL AND name IS NOT NULL"
-    } else if filter.timer.is_some() || filter.name.is_some() {
+    } else if query.timer.is_some() || query.name.is_some() {
         "WHERE true"
-    } else if filter.schedule.is_some() {
+    } else if query.schedule.is_some() {
         "INDEXED BY tourbillon_timer_occurrence WHERE schedule IS NOT NULL"
-    } else if filter.state == Some(State::Running) {
+    } else if query.state == Some(State::Running) {
         "INDEXED BY tourbillon_timer_running WHERE true"
-    } else if filter.kind.is_some() {
+    } else if query.kind.is_some() {
         "INDEXED BY tourbillon_timer_kind WHERE true"
     } else {
         "INDEXED BY tourbillon_timer_due WHERE true"
     };
     let columns = timer_columns!();
     let mut list = List::new(format!("SELECT {columns} FROM tourbillon_timer {by}"));
-    if let Some(name) = &filter.name {
+    if let Some(name) = &query.name {
         list.and(IS_NAMED, Some(name.clone())).values.push(Box::new(name.clone()));
     }
-    match filter.state {
+    match query.state {
         Some(State::Pending) => list.sql += " AND node IS NULL",
         Some(State::Running) => list.sql += " AND node IS NOT NULL",
         None => {}
     }
-    list.and("id = ?", filter.timer.map(Id::from))
-        .and("kind = ?", filter.kind.clone())
-        .and("schedule = ?", filter.schedule.map(Id::from))
-        .and("due >= ?", filter.since.map(Stamp))
-        .and("due < ?", filter.until.map(Stamp));
-    if filter.prefix.is_some() {
-        list.starts_so(filter).and("name > ?", filter.after_name.clone()).order("name", filter);
-    } else {
-        list.after("(due, id) > (?, ?)", filter.after_timer).order("due, id", filter);
+    list.and("id = ?", query.timer.map(Id::from))
+        .and("kind = ?", query.kind.clone())
+        .and("schedule = ?", query.schedule.map(Id::from))
+        .and("due >= ?", query.since.map(Stamp))
+        .and("due < ?", query.until.map(Stamp));
+    match &query.order {
+        TimerOrder::Name { prefix, after } => {
+            list.starts_so(Some(prefix)).and("name > ?", after.clone()).order("name", query.limit)
+        }
+        TimerOrder::Due { after } => {
+            list.after("(due, id) > (?, ?)", *after).order("due, id", query.limit);
+        }
     }
     list
 }
 
-pub(super) fn schedules(filter: &Filter) -> List {
+pub(super) fn schedules(query: &ScheduleQuery) -> List {
     let part = |from: &str| {
         let columns = schedule_columns!();
         let mut list = List::new(format!("SELECT {columns} FROM tourbillon_schedule {from}"));
-        list.and("kind = ?", filter.kind.clone())
-            .and("name = ?", filter.name.clone())
-            .starts_so(filter)
-            .and("name > ?", filter.after_name.clone());
+        list.and("kind = ?", query.kind.clone())
+            .and("name = ?", query.name.clone())
+            .starts_so(query.prefix.as_ref())
+            .and("name > ?", query.after.clone());
         list
     };
     const ENABLED: &str = "INDEXED BY tourbillon_schedule_enabled WHERE enabled";
     const DISABLED: &str = "INDEXED BY tourbillon_schedule_disabled WHERE NOT enabled";
-    let mut list = match (filter.enabled, &filter.kind) {
+    let mut list = match (query.enabled, &query.kind) {
         (None, None) => part("WHERE true"),
         (Some(true), None) => part("WHERE enabled"),
         (Some(false), None) => part("WHERE NOT enabled"),
@@ -139,41 +145,40 @@ pub(super) fn schedules(filter: &Filter) -> List {
             list
         }
     };
-    list.order("name", filter);
+    list.order("name", query.limit);
     list
 }
 
-pub(super) fn records(filter: &Filter) -> List {
-    let failed = filter.outcome.filter(|outcome| *outcome != Outcome::Succeeded);
-    let by = if filter.timer.is_some() {
+pub(super) fn records(query: &RecordQuery) -> List {
+    let failed = query.outcome.filter(|outcome| *outcome != Outcome::Succeeded);
+    let by = if query.timer.is_some() {
         "INDEXED BY tourbillon_history_timer WHERE true"
-    } else if filter.name.is_some() {
+    } else if query.name.is_some() {
         "INDEXED BY tourbillon_history_name WHERE true"
-    } else if filter.schedule.is_some() {
+    } else if query.schedule.is_some() {
         "INDEXED BY tourbillon_history_occurrence WHERE schedule IS NOT NULL"
-    } else if filter.kind.is_some() && failed.is_some() {
+    } else if query.kind.is_some() && failed.is_some() {
         "INDEXED BY tourbillon_history_outcome WHERE outcome <> 1"
-    } else if filter.kind.is_some() {
+    } else if query.kind.is_some() {
         "INDEXED BY tourbillon_history_kind WHERE true"
     } else {
         "WHERE true"
     };
     let columns = record_columns!();
     let mut list = List::new(format!("SELECT {columns} FROM tourbillon_history {by}"));
-    list.and("timer = ?", filter.timer.map(Id::from))
-        .and("kind = ?", filter.kind.clone())
-        .and("name = ?", filter.name.clone())
-        .starts_so(filter)
-        .and("schedule = ?", filter.schedule.map(Id::from))
-        .and("outcome = ?", filter.outcome.map(Outcome::code))
-        .and("recorded >= ?", filter.since.map(Stamp))
-        .and("recorded < ?", filter.until.map(Stamp));
-    if filter.newest_first {
-        list.after("(recorded, timer) < (?, ?)", filter.after_record)
-            .order("recorded DESC, timer DESC", filter);
+    list.and("timer = ?", query.timer.map(Id::from))
+        .and("kind = ?", query.kind.clone())
+        .and("name = ?", query.name.clone())
+        .starts_so(query.prefix.as_ref())
+        .and("schedule = ?", query.schedule.map(Id::from))
+        .and("outcome = ?", query.outcome.map(Outcome::code))
+        .and("recorded >= ?", query.since.map(Stamp))
+        .and("recorded < ?", query.until.map(Stamp));
+    if query.newest_first {
+        list.after("(recorded, timer) < (?, ?)", query.after)
+            .order("recorded DESC, timer DESC", query.limit);
     } else {
-        list.after("(recorded, timer) > (?, ?)", filter.after_record)
-            .order("recorded, timer", filter);
+        list.after("(recorded, timer) > (?, ?)", query.after).order("recorded, timer", query.limit);
     }
     list
 }

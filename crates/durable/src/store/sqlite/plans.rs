@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{lists, nodes, overview, schedules, schema, timers};
 use crate::id::TimerId;
 use crate::record::Outcome;
-use crate::store::Filter;
+use crate::store::{RecordQuery, ScheduleQuery, TimerQuery};
 use crate::time::Time;
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
@@ -80,22 +80,23 @@ fn no_statement_walks_a_table() {
 #[test]
 fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
     let connection = tables();
-    let kind = Filter { kind: Some("mail".to_owned()), ..Filter::default() };
-    let prefix = Filter { prefix: Some("a/".to_owned()), ..kind.clone() };
-    let name = Filter { name: Some("a/1".to_owned()), ..kind.clone() };
     let (time, id) = (Time::from_micros(1), TimerId::from_bits(1));
-    let span = Filter { since: Some(time), until: Some(time), ..kind.clone() };
-    let newest = Filter { newest_first: true, after_record: Some((time, id)), ..span.clone() };
-    let dead = Filter { outcome: Some(Outcome::Dead), ..newest.clone() };
+    let kind = TimerQuery::new().kind("mail");
+    let span = kind.clone().since(time).until(time);
+    let prefix = kind.clone().by_name("a/", None);
+    let later = kind.clone().after(time, id);
+    let spanned = RecordQuery::new().kind("mail").since(time).until(time);
+    let newest = spanned.clone().newest_first().after(time, id);
+    let dead = newest.clone().outcome(Outcome::Dead);
+    let name = RecordQuery::new().kind("mail").name("a/1");
     let timer = "SEARCH tourbillon_timer USING INDEX tourbillon_timer_";
     let history = "SEARCH tourbillon_history USING INDEX tourbillon_history_";
-    let later = Filter { after_timer: Some((time, id)), ..kind.clone() };
     for (list, expected) in [
         (lists::timers(&kind), format!("{timer}kind (kind=?)")),
         (lists::timers(&span), format!("{timer}kind (kind=? AND due>? AND due<?)")),
         (lists::timers(&later), format!("{timer}kind (kind=? AND (due,id)>(?,?))")),
         (lists::timers(&prefix), format!("{timer}name (name>? AND name<?)")),
-        (lists::records(&span), format!("{history}kind (kind=? AND recorded>? AND recorded<?)")),
+        (lists::records(&spanned), format!("{history}kind (kind=? AND recorded>? AND recorded<?)")),
         (lists::records(&newest), format!("{history}kind (kind=? AND recorded>? AND recorded<?)")),
         (
             lists::records(&dead),
@@ -105,10 +106,11 @@ fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
     ] {
         assert_eq!(plan(&connection, list.sql()), [expected], "{}", list.sql());
     }
-    for filter in [kind.clone(), prefix, name, Filter { enabled: Some(true), ..kind }] {
-        for step in plan(&connection, lists::schedules(&filter).sql()) {
+    let kind = || ScheduleQuery::new().kind("mail");
+    for query in [kind(), kind().prefix("a/"), kind().name("a/1"), kind().enabled(true)] {
+        for step in plan(&connection, lists::schedules(&query).sql()) {
             let is_bad = step.starts_with("SCAN") || step.contains("TEMP B-TREE");
-            assert!(!is_bad, "{filter:?}: {step}");
+            assert!(!is_bad, "{query:?}: {step}");
         }
     }
 }

@@ -114,12 +114,13 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
     match change.row {
         Some(row) => {
             let sql = if old.is_some() { REPLACE } else { CREATE };
+            let (schedule, policies) = row.texts();
             connection.prepare_cached(sql)?.execute(params![
                 change.name,
                 Id::from(row.id),
                 row.kind,
-                row.spec,
-                row.policies,
+                schedule,
+                policies,
                 row.payload,
                 row.enabled,
                 big(version),

@@ -9,27 +9,9 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::failure::{Answer, Failure};
-use crate::error::{StoreError, StoreErrorKind};
+use crate::store::migration::{Found, Migration};
 
-/// The version of the tables that it makes, and the oldest build that works with them.
-struct Migration {
-    version: u32,
-    oldest: u32,
-    sql: &'static str,
-}
-
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, oldest: 1, sql: include_str!("1.sql") },
-    Migration { version: 2, oldest: 1, sql: include_str!("2.sql") },
-    Migration { version: 3, oldest: 1, sql: include_str!("3.sql") },
-    Migration { version: 4, oldest: 1, sql: include_str!("4.sql") },
-    Migration { version: 5, oldest: 1, sql: include_str!("5.sql") },
-];
-
-/// The version of the tables that this build makes, and the lowest that it works with.
-///
-/// This build also works with tables of a higher version, if they say so.
-const SCHEMA: u32 = MIGRATIONS.len() as u32;
+const MIGRATIONS: &[Migration] = &[Migration { version: 1, oldest: 1, sql: include_str!("1.sql") }];
 
 const IS_THERE: &str =
     "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'tourbillon_schema')";
@@ -54,29 +36,19 @@ pub(super) fn migrate(connection: &Connection) -> Answer<()> {
 
 /// Fails unless this build works with the tables.
 pub(super) fn check(connection: &Connection) -> Answer<()> {
-    check_by(connection, SCHEMA)
-}
-
-fn check_by(connection: &Connection, build: u32) -> Answer<()> {
-    let found = version(connection, build)?;
-    if found < build {
-        return Err(refuse(format!("they have version {found}, and this build needs {build}")));
-    }
-    Ok(())
+    Ok(found(connection)?.check(MIGRATIONS)?)
 }
 
 fn migrate_by(connection: &Connection, migrations: &[Migration]) -> Answer<()> {
-    let newest = migrations.len() as u32;
     // Without the lock, which is not needed to find that all is done.
-    if is_there(connection)? && version(connection, newest)? >= newest {
+    if is_there(connection)? && found(connection)?.step(migrations)?.is_none() {
         return Ok(());
     }
     loop {
         let immediate = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(connection, immediate)?;
         transaction.execute_batch(FOUND)?;
-        let found = version(&transaction, newest)?;
-        let Some(next) = migrations.get(found as usize) else { return Ok(()) };
+        let Some(next) = found(&transaction)?.step(migrations)? else { return Ok(()) };
         transaction.execute_batch(next.sql)?;
         transaction.execute(SET, [next.version, next.oldest])?;
         transaction.commit().map_err(Failure::Commit)?;
@@ -87,44 +59,49 @@ fn is_there(connection: &Connection) -> Answer<bool> {
     Ok(connection.query_row(IS_THERE, [], |row| row.get(0))?)
 }
 
-/// The version of the tables, 0 if there are none; fails if they are not for a build like this.
-fn version(connection: &Connection, build: u32) -> Answer<u32> {
+/// Returns the version of the tables; that of none if there are none.
+fn found(connection: &Connection) -> Answer<Found> {
     let mut statement = connection.prepare_cached(READ)?;
-    let row = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let (version, oldest): (u32, u32) = row.unwrap_or_default();
-    if oldest > build {
-        return Err(refuse(format!(
-            "they have version {version}, which works with builds from version {oldest} on; this \
-             build has {build}"
-        )));
-    }
-    Ok(version)
-}
-
-fn refuse(why: String) -> Failure {
-    Failure::Other(StoreError::new(StoreErrorKind::Schema, why))
+    let found = statement
+        .query_row([], |row| Ok(Found { version: row.get(0)?, oldest: row.get(1)? }))
+        .optional()?;
+    Ok(found.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
 
-    use super::{MIGRATIONS, Migration, check_by, migrate_by, version};
+    use super::{Found, MIGRATIONS, Migration, check, found, migrate, migrate_by};
     use crate::error::{StoreError, StoreErrorKind};
+    use crate::store::migration::newest;
 
-    const FIRST: Migration = Migration { version: 1, oldest: 1, sql: "CREATE TABLE a (x)" };
-    const SECOND: Migration =
-        Migration { version: 2, oldest: 1, sql: "CREATE TABLE b (x); ALTER TABLE a ADD y" };
-    const THIRD: Migration = Migration { version: 3, oldest: 3, sql: "CREATE TABLE c (x)" };
-    const BROKEN: Migration = Migration { version: 2, oldest: 2, sql: "DROP TABLE a; SELECT oops" };
+    const BUILD: u32 = newest(MIGRATIONS);
 
-    fn empty() -> Connection {
-        Connection::open_in_memory().unwrap()
+    const OTHER: &str = "ALTER TABLE tourbillon_timer ADD COLUMN weight INTEGER DEFAULT 7;
+        CREATE TABLE tourbillon_other (x ANY) STRICT";
+
+    /// A made-up step after this build's.
+    const NEXT: Migration = Migration { version: BUILD + 1, oldest: BUILD, sql: OTHER };
+
+    const TIMER: &str = "
+        INSERT INTO tourbillon_timer (id, kind, scheduled_for, due, payload)
+        VALUES (randomblob(16), 'mail', 1, 1, x'01')";
+
+    fn made() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        migrate(&connection).unwrap();
+        connection.execute(TIMER, ()).unwrap();
+        connection
     }
 
-    fn tables(connection: &Connection) -> i64 {
-        let sql = "SELECT count(*) FROM sqlite_schema WHERE name <> 'tourbillon_schema'";
-        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+    fn with(next: Migration) -> Vec<Migration> {
+        [MIGRATIONS, &[next]].concat()
+    }
+
+    fn weights(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+        let mut statement = connection.prepare("SELECT weight FROM tourbillon_timer")?;
+        statement.query_map((), |row| row.get(0))?.collect()
     }
 
     #[test]
@@ -136,34 +113,39 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_taken_forward_from_where_they_are() {
-        let connection = empty();
-        migrate_by(&connection, &[FIRST]).unwrap();
-        migrate_by(&connection, &[FIRST, SECOND]).unwrap();
-        migrate_by(&connection, &[FIRST, SECOND]).unwrap();
-        assert_eq!((version(&connection, 2).unwrap(), tables(&connection)), (2, 2));
+    fn the_next_version_keeps_what_is_there_and_this_build_works_on() {
+        let connection = made();
+        weights(&connection).unwrap_err();
+        for _ in 0..2 {
+            migrate_by(&connection, &with(NEXT)).unwrap();
+            assert_eq!(found(&connection).unwrap(), Found { version: BUILD + 1, oldest: BUILD });
+        }
+        migrate(&connection).unwrap();
+        check(&connection).unwrap();
+        connection.execute(TIMER, ()).unwrap();
+        assert_eq!(weights(&connection), Ok(vec![7, 7]));
     }
 
     #[test]
-    fn a_build_works_with_later_tables_that_let_it() {
-        let connection = empty();
-        migrate_by(&connection, &[FIRST, SECOND]).unwrap();
-        migrate_by(&connection, &[FIRST]).unwrap();
-        check_by(&connection, 1).unwrap();
-        migrate_by(&connection, &[FIRST, SECOND, THIRD]).unwrap();
-        for failure in [migrate_by(&connection, &[FIRST, SECOND]), check_by(&connection, 2)] {
-            let error = StoreError::from(failure.unwrap_err());
+    fn a_version_that_this_build_is_too_old_for_is_refused() {
+        let connection = made();
+        let oldest = BUILD + 1;
+        migrate_by(&connection, &with(Migration { oldest, ..NEXT })).unwrap();
+        for refused in [migrate(&connection), check(&connection)] {
+            let error = StoreError::from(refused.unwrap_err());
             assert_eq!(error.kind(), StoreErrorKind::Schema);
-            assert!(error.to_string().contains("builds from version 3 on"), "{error}");
+            let why = format!("builds from version {oldest} on; this build has {BUILD}");
+            assert!(error.to_string().ends_with(&why), "{error}");
         }
     }
 
     #[test]
     fn a_migration_that_fails_leaves_nothing() {
-        let connection = empty();
-        migrate_by(&connection, &[FIRST]).unwrap();
-        migrate_by(&connection, &[FIRST, BROKEN]).unwrap_err();
-        assert_eq!((version(&connection, 2).unwrap(), tables(&connection)), (1, 1));
+        let connection = made();
+        let sql = "DROP TABLE tourbillon_timer; SELECT oops";
+        migrate_by(&connection, &with(Migration { sql, ..NEXT })).unwrap_err();
+        assert_eq!(found(&connection).unwrap().version, BUILD);
         assert!(connection.is_autocommit());
+        connection.execute(TIMER, ()).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::failure::Answer;
 use super::nodes::{lives, parts};
-use super::values::{Id, Stamp, timer, timer_columns};
+use super::values::{Id, Stamp, micros, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
@@ -17,8 +17,9 @@ use crate::time::Time;
 /// An occurrence that is there a second time is refused: what comes here has none.
 pub(super) const INSERT: &str = "
     INSERT INTO tourbillon_timer
-        (id, schedule, name, kind, scheduled_for, due, payload, retry)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        (id, schedule, name, kind, scheduled_for, due, payload, retry_attempts, retry_first,
+         retry_longest, has_queue)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO NOTHING
     ON CONFLICT (name) WHERE schedule IS NULL AND name IS NOT NULL DO NOTHING";
 
@@ -48,9 +49,11 @@ macro_rules! fenced {
 
 pub(super) const RECORD: &str = fenced!(
     "INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
-        attempts, failures, outcome, reason, detail, node, payload, retry)
+        attempts, failures, outcome, reason, detail, node, payload, retry_attempts, retry_first,
+        retry_longest)
     SELECT ?5, id, schedule, name, kind, scheduled_for, attempt, failures + ?9, ?6, ?7, ?8, node,
-        CASE WHEN ?9 THEN payload END, CASE WHEN ?9 THEN retry END
+        CASE WHEN ?9 THEN payload END, CASE WHEN ?9 THEN retry_attempts END,
+        CASE WHEN ?9 THEN retry_first END, CASE WHEN ?9 THEN retry_longest END
     FROM tourbillon_timer"
 );
 
@@ -123,7 +126,10 @@ pub(super) fn add(statement: &mut CachedStatement<'_>, new: &NewTimer, now: Time
         Stamp(new.scheduled_for),
         Stamp(new.due.max(now)),
         new.payload,
-        new.retry,
+        new.retry.attempts.min(i32::MAX as u32),
+        micros(new.retry.first),
+        micros(new.retry.longest),
+        new.has_queue,
     ])?;
     Ok(count > 0)
 }

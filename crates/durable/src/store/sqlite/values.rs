@@ -1,10 +1,14 @@
 //! Values as SQLite keeps them, and rows as they come back.
 
+use std::time::Duration;
+
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Result, Row};
 
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
+use crate::policy::Retry;
 use crate::record::{Outcome, Reason, Record};
+use crate::rule::Rule;
 use crate::store::{NewTimer, ScheduleRow, Timer};
 use crate::time::Time;
 
@@ -72,19 +76,28 @@ pub(super) fn big(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// A span as SQLite keeps it: in microseconds, rounded up.
+pub(super) fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos().div_ceil(1_000)).unwrap_or(i64::MAX)
+}
+
+fn span(row: &Row<'_>, column: usize) -> Result<Duration> {
+    count(row, column).map(Duration::from_micros)
+}
+
 /// The columns of a timer, as [`timer`] reads them.
 macro_rules! timer_columns {
     () => {
-        "id, schedule, name, kind, scheduled_for, due, payload, retry, attempt, failures, \
-         node, epoch, detail, version"
+        "id, schedule, name, kind, scheduled_for, due, payload, retry_attempts, retry_first, \
+         retry_longest, has_queue, attempt, failures, node, epoch, detail, version"
     };
 }
 pub(super) use timer_columns;
 
 pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
-    let node: Option<Id> = row.get(10)?;
+    let node: Option<Id> = row.get(13)?;
     let running = match node {
-        Some(node) => Some(Lease { node: node.into(), epoch: count(row, 11)? }),
+        Some(node) => Some(Lease { node: node.into(), epoch: count(row, 14)? }),
         None => None,
     };
     let new = NewTimer {
@@ -95,10 +108,11 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
         scheduled_for: row.get::<_, Stamp>(4)?.0,
         due: row.get::<_, Stamp>(5)?.0,
         payload: row.get(6)?,
-        retry: row.get(7)?,
+        retry: Retry::new(row.get(7)?, span(row, 8)?, span(row, 9)?),
+        has_queue: row.get(10)?,
     };
-    let (attempt, failures, detail) = (row.get(8)?, row.get(9)?, row.get(12)?);
-    Ok(Timer { new, attempt, failures, detail, running, version: count(row, 13)? })
+    let (attempt, failures, detail) = (row.get(11)?, row.get(12)?, row.get(15)?);
+    Ok(Timer { new, attempt, failures, detail, running, version: count(row, 16)? })
 }
 
 /// The columns of a schedule, as [`schedule`] reads them.
@@ -110,12 +124,12 @@ macro_rules! schedule_columns {
 pub(super) use schedule_columns;
 
 pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
+    let (schedule, policies): (String, String) = (row.get(3)?, row.get(4)?);
     Ok(ScheduleRow {
         id: row.get::<_, Id>(0)?.into(),
         name: row.get(1)?,
         kind: row.get(2)?,
-        spec: row.get(3)?,
-        policies: row.get(4)?,
+        rule: Rule::from_text(&schedule, &policies),
         payload: row.get(5)?,
         enabled: row.get(6)?,
         version: count(row, 7)?,
@@ -127,13 +141,14 @@ pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
 macro_rules! record_columns {
     () => {
         "timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason, detail, \
-         node, recorded, payload, retry"
+         node, recorded, payload, retry_attempts, retry_first, retry_longest"
     };
 }
 pub(super) use record_columns;
 
 pub(super) fn record(row: &Row<'_>) -> Result<Record> {
     let reason: Option<i16> = row.get(8)?;
+    let attempts: Option<u32> = row.get(13)?;
     Ok(Record {
         timer: row.get::<_, Id>(0)?.into(),
         schedule: row.get::<_, Option<Id>>(1)?.map(ScheduleId::from),
@@ -146,7 +161,10 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record> {
         reason: reason.map(|code| known(code, 8, Reason::from_code)).transpose()?,
         detail: row.get(9)?,
         payload: row.get(12)?,
-        retry: row.get(13)?,
+        retry: match attempts {
+            Some(attempts) => Some(Retry::new(attempts, span(row, 14)?, span(row, 15)?)),
+            None => None,
+        },
         node: row.get::<_, Option<Id>>(10)?.map(NodeId::from),
         recorded: row.get::<_, Stamp>(11)?.0,
     })

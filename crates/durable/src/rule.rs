@@ -1,0 +1,88 @@
+//! [`Rule`]: times and policies of a schedule.
+
+use std::fmt;
+
+use crate::policy::Policies;
+use crate::schedule::Schedule;
+
+/// Times and policies of a schedule.
+///
+/// Stores that keep text write both by `Display`, and read them by [`from_text`](Self::from_text).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// Times of its occurrences.
+    pub schedule: Schedule,
+    /// Policies for occurrences that are missed, that overlap or that fail.
+    pub policies: Policies,
+}
+
+impl Rule {
+    /// Makes a rule.
+    pub fn new(schedule: impl Into<Schedule>, policies: Policies) -> Self {
+        Self { schedule: schedule.into(), policies }
+    }
+
+    /// Reads a rule from the texts of its times and of its policies.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreadable`], with both texts, if one of them is not what this version writes. A store
+    /// returns it in the row's place, so that one row stops no other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon_durable::{Policies, Rule, Schedule};
+    ///
+    /// let rule = Rule::new(Schedule::every(Duration::from_secs(5)), Policies::default());
+    /// let (times, policies) = (rule.schedule.to_string(), rule.policies.to_string());
+    /// assert_eq!(times, "every 5s 0");
+    /// assert_eq!(Rule::from_text(&times, &policies), Ok(rule));
+    ///
+    /// let unreadable = Rule::from_text("at dawn", &policies).unwrap_err();
+    /// assert_eq!(unreadable.to_string(), "`at dawn` is not a schedule");
+    /// ```
+    pub fn from_text(schedule: &str, policies: &str) -> Result<Self, Unreadable> {
+        let unreadable = |why: &dyn fmt::Display| Unreadable {
+            schedule: schedule.to_owned(),
+            policies: policies.to_owned(),
+            why: why.to_string(),
+        };
+        Ok(Self {
+            schedule: schedule.parse().map_err(|error| unreadable(&error))?,
+            policies: policies.parse().map_err(|error| unreadable(&error))?,
+        })
+    }
+}
+
+/// Rule that this version cannot read: another version has written it, or something else.
+///
+/// It keeps the texts, so that a store writes them back as they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    schedule: String,
+    policies: String,
+    why: String,
+}
+
+impl Unreadable {
+    /// Returns the text of the times.
+    pub fn schedule(&self) -> &str {
+        &self.schedule
+    }
+
+    /// Returns the text of the policies.
+    pub fn policies(&self) -> &str {
+        &self.policies
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Unreadable {}

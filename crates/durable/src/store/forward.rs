@@ -1,0 +1,167 @@
+//! [`forward!`](crate::forward): calls of a store that go to another one as they are.
+
+/// Writes those methods of a [`Store`](crate::Store) which pass their call on, for a store around
+/// another one.
+///
+/// `forward!(self.method; names)` stands in an `impl Store` block. Each method that is named calls
+/// `self.method(name, work)`: `name` is its name, and `work` makes the call on the store that it is
+/// given.
+///
+/// # Examples
+///
+/// A store that counts its calls and refuses to prune:
+///
+/// ```
+/// use tourbillon_durable::store::{Memory, Result};
+/// use tourbillon_durable::{Store, StoreError, StoreErrorKind, Time};
+///
+/// struct Counted(Box<dyn Store>, u32);
+///
+/// impl Counted {
+///     fn pass<T>(
+///         &mut self,
+///         _name: &'static str,
+///         work: impl FnOnce(&mut dyn Store) -> Result<T>,
+///     ) -> Result<T> {
+///         self.1 += 1;
+///         work(&mut *self.0)
+///     }
+/// }
+///
+/// impl Store for Counted {
+///     fn connect(&self) -> Result<Box<dyn Store>> {
+///         Ok(Box::new(Self(self.0.connect()?, 0)))
+///     }
+///
+///     fn prune(&mut self, _before: Time, _limit: u32) -> Result<u64> {
+///         Err(StoreError::new(StoreErrorKind::Invalid, "records are kept"))
+///     }
+///
+///     tourbillon_durable::forward! { self.pass;
+///         now join beat leave tend nodes insert scan held claim finish cancel reschedule find
+///         timers schedule schedules upcoming change advance occur records overview
+///     }
+/// }
+///
+/// let memory = Memory::new(&tourbillon::Timer::global());
+/// let mut counted = Counted(Box::new(memory), 0);
+/// counted.nodes()?;
+/// counted.prune(Time::NEVER, 1).unwrap_err();
+/// assert_eq!(counted.1, 1);
+/// # Ok::<(), StoreError>(())
+/// ```
+#[macro_export]
+macro_rules! forward {
+    ($self:ident.$pass:ident; $($name:ident)*) => {
+        $($crate::forward!(@ $name $self $pass);)*
+    };
+    (@ notify $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass notify(shards: $crate::Shards) -> bool);
+    };
+    (@ now $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass now() -> $crate::Time);
+    };
+    (@ join $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass join(lease: $crate::Lease, span: ::std::time::Duration)
+            -> ::std::option::Option<$crate::store::Beat>);
+    };
+    (@ beat $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass beat(lease: $crate::Lease, span: ::std::time::Duration)
+            -> ::std::option::Option<$crate::store::Beat>);
+    };
+    (@ leave $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass leave(lease: $crate::Lease) -> ());
+    };
+    (@ tend $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass tend() -> $crate::store::Maintained);
+    };
+    (@ nodes $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass nodes() -> ::std::vec::Vec<$crate::store::NodeInfo>);
+    };
+    (@ insert $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass insert(timers: &[$crate::store::NewTimer])
+            -> ::std::vec::Vec<$crate::store::Inserted>);
+    };
+    (@ scan $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass scan(scan: &$crate::store::Scan<'_>)
+            -> $crate::store::Window);
+    };
+    (@ held $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass held(lease: $crate::Lease)
+            -> ::std::vec::Vec<($crate::TimerId, u32)>);
+    };
+    (@ claim $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass claim(lease: $crate::Lease, timers: &[$crate::TimerId])
+            -> $crate::store::Claimed);
+    };
+    (@ finish $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass finish(lease: $crate::Lease, ends: &[$crate::store::End])
+            -> ::std::vec::Vec<$crate::store::Finished>);
+    };
+    (@ finish_and_claim $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass finish_and_claim(
+                lease: $crate::Lease, ends: &[$crate::store::End], timers: &[$crate::TimerId])
+            -> (::std::vec::Vec<$crate::store::Finished>, $crate::store::Claimed));
+    };
+    (@ cancel $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass cancel(timer: $crate::TimerId)
+            -> $crate::store::TimerUpdate);
+    };
+    (@ reschedule $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass reschedule(
+                timer: $crate::TimerId,
+                to: $crate::Time,
+                payload: ::std::option::Option<&[u8]>,
+                expect: ::std::option::Option<u64>)
+            -> $crate::store::TimerUpdate);
+    };
+    (@ find $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass find(name: &str)
+            -> ::std::option::Option<$crate::store::Timer>);
+    };
+    (@ timers $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass timers(query: &$crate::store::TimerQuery)
+            -> ::std::vec::Vec<$crate::store::Timer>);
+    };
+    (@ schedule $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass schedule(name: &str)
+            -> ($crate::Time, ::std::option::Option<$crate::store::ScheduleRow>));
+    };
+    (@ schedules $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass schedules(query: &$crate::store::ScheduleQuery)
+            -> ::std::vec::Vec<$crate::store::ScheduleRow>);
+    };
+    (@ upcoming $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass upcoming(
+                ahead: ::std::time::Duration, shards: $crate::Shards, limit: u32)
+            -> $crate::store::Upcoming);
+    };
+    (@ change $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass change(change: &$crate::store::Change<'_>)
+            -> $crate::store::Changed);
+    };
+    (@ advance $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass advance(advance: &$crate::store::Advance<'_>)
+            -> $crate::store::Advanced);
+    };
+    (@ occur $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass occur(occur: &$crate::store::Occur<'_>)
+            -> $crate::store::ManualRun);
+    };
+    (@ records $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass records(query: &$crate::store::RecordQuery)
+            -> ::std::vec::Vec<$crate::Record>);
+    };
+    (@ overview $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass overview(of: &$crate::store::OverviewOf)
+            -> $crate::store::Overview);
+    };
+    (@ prune $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass prune(before: $crate::Time, limit: u32) -> u64);
+    };
+    (@@ $self:ident $pass:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty) => {
+        fn $name(&mut $self $(, $argument: $type)*) -> $crate::store::Result<$answer> {
+            $self.$pass(::std::stringify!($name), |store| store.$name($($argument),*))
+        }
+    };
+}

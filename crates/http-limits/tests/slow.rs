@@ -1,0 +1,229 @@
+//! Clients that are slow in each way, on a virtual clock, and clients that are not.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon_http_limits::{Limit, Limits, Socket, Standing, Watch};
+
+const HELLO: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// Both directions of a connection.
+#[derive(Default)]
+struct Pipe {
+    /// Bytes that the client has sent, and that were not read yet.
+    sent: Vec<u8>,
+    /// Bytes that the client has got.
+    got: Vec<u8>,
+    /// Bytes that the client still takes.
+    room: usize,
+}
+
+/// The server's end.
+#[derive(Clone)]
+struct End(Arc<Mutex<Pipe>>);
+
+impl End {
+    fn pipe(&self) -> MutexGuard<'_, Pipe> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Read for End {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut pipe = self.pipe();
+        if pipe.sent.is_empty() {
+            return Poll::Pending;
+        }
+        let count = pipe.sent.len().min(buffer.remaining());
+        buffer.put_slice(&pipe.sent[..count]);
+        pipe.sent.drain(..count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for End {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut pipe = self.pipe();
+        let count = bytes.len().min(pipe.room);
+        if count == 0 {
+            return Poll::Pending;
+        }
+        pipe.room -= count;
+        pipe.got.extend_from_slice(&bytes[..count]);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A server with one client. Its test polls it, so there is nothing to wake.
+struct Server {
+    clock: VirtualClock,
+    client: End,
+    watch: Arc<Watch>,
+    serves: Pin<Box<dyn Future<Output = Option<Limit>>>>,
+}
+
+impl Server {
+    fn new() -> Self {
+        let clock = VirtualClock::new();
+        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let client = End(Arc::new(Mutex::new(Pipe { room: 1 << 20, ..Pipe::default() })));
+        let watch = Arc::new(Watch::new(&timer, Limits::default()));
+        let (own, stream) = (Arc::clone(&watch), client.clone());
+        let serves = Box::pin(async move {
+            let seen = Arc::clone(&own);
+            let service = service_fn(move |request: Request<Incoming>| {
+                seen.request_begins(request.body().size_hint().exact());
+                let (seen, path) = (Arc::clone(&seen), request.uri().path().to_owned());
+                async move {
+                    let size = if path == "/large" { 1 << 20 } else { 5 };
+                    let mut answer = Response::new(Full::new(Bytes::from(vec![b'.'; size])));
+                    if path == "/refuse" {
+                        answer.headers_mut().insert("connection", "close".parse().unwrap());
+                    }
+                    seen.response_begins(path != "/refuse");
+                    Ok::<_, Infallible>(answer)
+                }
+            });
+            let mut builder = http1::Builder::new();
+            builder.header_read_timeout(None);
+            let mut connection =
+                Box::pin(builder.serve_connection(Socket::new(stream, own.clone()), service));
+            poll_fn(|cx| match connection.as_mut().poll(cx) {
+                Poll::Ready(_) => Poll::Ready(None),
+                Poll::Pending => own.poll_limit(cx).map(Some),
+            })
+            .await
+        });
+        Self { clock, client, watch, serves }
+    }
+
+    /// Polls the server a few times: hyper may go on only with the next poll.
+    fn turn(&mut self) -> Option<Option<Limit>> {
+        for _ in 0..8 {
+            if let Poll::Ready(end) =
+                self.serves.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
+                return Some(end);
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.client.pipe().sent.extend_from_slice(bytes);
+        assert_eq!(self.turn(), None);
+    }
+
+    /// Lets time go by; returns the end of the connection, if that is there.
+    fn after(&mut self, span: Duration) -> Option<Option<Limit>> {
+        self.clock.advance(span);
+        self.turn()
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.watch.standing().map(|(standing, _)| standing)
+    }
+}
+
+fn span(limit: Limit) -> Duration {
+    Limits::default().span(limit)
+}
+
+#[test]
+fn a_client_that_says_nothing_is_closed_when_idle_is_over() {
+    let mut server = Server::new();
+    assert_eq!(server.after(span(Limit::Idle) - MOMENT), None);
+    assert_eq!(server.after(MOMENT), Some(Some(Limit::Idle)));
+}
+
+#[test]
+fn a_head_that_trickles_in_is_limited_from_its_first_byte() {
+    let mut server = Server::new();
+    assert_eq!(server.after(span(Limit::Idle) - MOMENT), None);
+    for _ in 0..9 {
+        server.send(b"G");
+        assert_eq!(server.after(Duration::from_secs(1)), None);
+    }
+    assert_eq!(server.after(Duration::from_secs(1)), Some(Some(Limit::Header)));
+}
+
+#[test]
+fn an_answer_that_is_not_taken_is_limited_from_the_last_byte_that_was() {
+    let mut server = Server::new();
+    server.client.pipe().room = 1_000;
+    server.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(server.after(span(Limit::Write) - MOMENT), None);
+    server.client.pipe().room = 1;
+    assert_eq!(server.turn(), None);
+    assert_eq!(server.after(span(Limit::Write) - MOMENT), None);
+    assert_eq!(server.standing(), Some(Standing::Unread));
+    assert_eq!(server.after(MOMENT), Some(Some(Limit::Write)));
+}
+
+#[test]
+fn a_body_that_nobody_reads_is_drained_until_linger_is_over() {
+    let mut server = Server::new();
+    server.send(b"POST /refuse HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc");
+    assert!(server.client.pipe().got.starts_with(b"HTTP/1.1 200"));
+    assert_eq!(server.after(span(Limit::Linger) - MOMENT), None);
+    assert_eq!(server.after(MOMENT), Some(Some(Limit::Linger)));
+}
+
+#[test]
+fn a_client_that_keeps_asking_is_never_closed() {
+    let mut server = Server::new();
+    for _ in 0..100 {
+        server.send(HELLO);
+        assert_eq!(server.after(span(Limit::Idle) - MOMENT), None);
+    }
+}
+
+#[test]
+fn a_request_that_came_with_the_one_before_is_limited_as_its_own_head() {
+    let mut server = Server::new();
+    server.send(&[HELLO, &HELLO[..9]].concat());
+    assert_eq!(server.after(span(Limit::Header) - MOMENT), None);
+    assert_eq!(server.after(MOMENT), Some(Some(Limit::Header)));
+}
+
+#[test]
+fn a_client_is_a_stranger_until_it_is_granted_something() {
+    let mut server = Server::new();
+    assert_eq!(server.standing(), Some(Standing::Silent));
+    server.send(&HELLO[..9]);
+    assert_eq!(server.standing(), Some(Standing::Begins));
+    server.send(&HELLO[9..]);
+    assert_eq!(server.standing(), Some(Standing::Idle));
+    server.send(&HELLO[..9]);
+    assert_eq!(server.standing(), Some(Standing::Continues));
+}

@@ -1,0 +1,61 @@
+//! The catalog: schedules, one-shots and runs of all apps, as the store has them.
+//!
+//! It finds, creates, replaces, switches, removes, lists and counts, within the limits of each app.
+//! It knows neither HTTP nor tokens: [`api`](crate::api) asks on behalf of a request, and turns an
+//! [`Error`] into a status. All of the service's calls to the store start here, but for those of
+//! [`dispatch`](crate::dispatch).
+
+mod definition;
+mod error;
+mod found;
+mod overview;
+mod pages;
+mod preview;
+mod quota;
+mod runs;
+mod switch;
+mod write;
+
+use tourbillon::Timer;
+use tourbillon_durable::{Client, NodeId};
+
+pub(crate) use error::{Conflict, Error};
+pub(crate) use found::Found;
+use overview::Overviews;
+pub(crate) use pages::{Left, PAGE, Query, ROWS};
+use preview::Previews;
+use quota::Quota;
+pub(crate) use runs::RunQuery;
+pub(crate) use write::Written;
+
+/// Tries of a change that another change came before.
+const TRIES: usize = 5;
+
+/// The schedules and runs of all apps.
+pub(crate) struct Catalog {
+    /// Client for changes, and for reads that a change rests on.
+    client: Client,
+    /// Client for lists and counts, so that they delay no change.
+    reader: Client,
+    timer: Timer,
+    /// The node that answers.
+    node: NodeId,
+    quota: Quota,
+    overviews: Overviews,
+    previews: Previews,
+}
+
+impl Catalog {
+    /// Creates a catalog that asks by these clients.
+    pub(crate) fn new(client: Client, reader: Client, timer: Timer, node: NodeId) -> Self {
+        Self {
+            client,
+            reader,
+            timer,
+            node,
+            quota: Quota::default(),
+            overviews: Overviews::default(),
+            previews: Previews::default(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Definitions: checks every field, and makes what the store is given.
+
+use std::time::Duration;
+
+use tourbillon_durable::{Every, Missed, Overlap, Retry, Schedule, Time};
+
+use super::error::{Error, Result};
+use crate::callback;
+use crate::config::App;
+use crate::model::{self, Definition, MissedPolicy, OverlapPolicy, Stored, When};
+
+/// The largest definition, with all that is kept beside it, in bytes.
+pub(super) const STORED_MAX: usize = 48 * 1024;
+
+/// The longest key, in bytes.
+const KEY_MAX: usize = 120;
+
+/// The shortest period.
+const PERIOD_MIN: Duration = Duration::from_secs(1);
+
+/// The longest period or pause.
+const YEAR: Duration = Duration::from_secs(366 * 86_400);
+
+/// Most occurrences that are caught up, or wait in a queue.
+const COUNT_MAX: u32 = 10_000;
+
+/// When something is to happen, once the texts are read.
+#[derive(Clone, Debug)]
+pub(super) enum Times {
+    /// Again and again.
+    Repeated(Schedule),
+    /// Once, then.
+    At(Time),
+    /// Once, so long from when the database has it.
+    After(Duration),
+}
+
+/// A definition that makes sense.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) times: Times,
+    pub(super) retry: Retry,
+    missed: Missed,
+    on_time_within: Duration,
+    overlap: Overlap,
+    jitter: Duration,
+}
+
+/// Fields that are wrong, and why.
+#[derive(Default)]
+struct Faults(Vec<(String, String)>);
+
+impl Faults {
+    fn add(&mut self, field: &str, why: impl Into<String>) {
+        self.0.push((field.to_owned(), why.into()));
+    }
+
+    /// The value, or a fault in its place.
+    fn take<T>(&mut self, field: &str, value: std::result::Result<T, String>) -> Option<T> {
+        value.map_err(|why| self.add(field, why)).ok()
+    }
+
+    fn span(&mut self, field: &str, text: Option<&String>, default: &str) -> Duration {
+        let text = text.map_or(default, String::as_str);
+        let span = model::span(text).and_then(|span| {
+            if span > YEAR { Err("it is longer than a year".to_owned()) } else { Ok(span) }
+        });
+        self.take(field, span).unwrap_or_default()
+    }
+
+    fn count(&mut self, field: &str, count: u32, max: u32) {
+        if !(1..=max).contains(&count) {
+            self.add(field, format!("it is not within 1 to {max}"));
+        }
+    }
+}
+
+impl Plan {
+    /// # Errors
+    ///
+    /// Each field that is wrong.
+    pub(super) fn new(app: &App, definition: &Definition) -> Result<Self> {
+        let mut faults = Faults::default();
+        let times = times(&mut faults, &definition.when);
+        if !matches!(times, None | Some(Times::Repeated(_))) {
+            for (field, is_there) in [
+                ("missed", definition.missed.is_some()),
+                ("on_time_within", definition.on_time_within.is_some()),
+                ("overlap", definition.overlap.is_some()),
+                ("jitter", definition.jitter.is_some()),
+            ] {
+                if is_there {
+                    faults.add(field, "it is for what repeats, and this happens once");
+                }
+            }
+        }
+        let missed = match definition.missed {
+            Some(MissedPolicy::Skip) => Missed::Skip,
+            None | Some(MissedPolicy::Coalesce) => Missed::Coalesce,
+            Some(MissedPolicy::CatchUp(count)) => {
+                faults.count("missed.catch_up", count, COUNT_MAX);
+                Missed::CatchUp { max_count: count.into(), max_age: YEAR * 10 }
+            }
+        };
+        let overlap = match definition.overlap {
+            None | Some(OverlapPolicy::Allow) => Overlap::Allow,
+            Some(OverlapPolicy::Skip) => Overlap::Skip,
+            Some(OverlapPolicy::Queue(at_most)) => {
+                faults.count("overlap.queue", at_most, COUNT_MAX);
+                Overlap::Queue { at_most }
+            }
+        };
+        let within = definition.on_time_within.as_ref();
+        let on_time_within = faults.span("on_time_within", within, model::ON_TIME_WITHIN);
+        let jitter = faults.span("jitter", definition.jitter.as_ref(), "0s");
+        let retry = match callback::retry(definition.retry.as_ref()) {
+            Ok(retry) => Some(retry),
+            Err(more) => {
+                faults.0.extend(more);
+                None
+            }
+        };
+        if let Err(more) = callback::check(app, &definition.callback) {
+            faults.0.extend(more);
+        }
+        match (times, retry) {
+            (Some(times), Some(retry)) if faults.0.is_empty() => {
+                Ok(Self { times, retry, missed, on_time_within, overlap, jitter })
+            }
+            _ => Err(Error::Invalid(faults.0)),
+        }
+    }
+
+    /// Gives a schedule its policies.
+    pub(super) fn policies(&self, every: Every) -> Every {
+        every
+            .missed(self.missed)
+            .on_time_within(self.on_time_within)
+            .overlap(self.overlap)
+            .jitter(self.jitter)
+            .retry(self.retry)
+    }
+}
+
+/// Reads when something is to happen.
+///
+/// # Errors
+///
+/// The field that is wrong.
+pub(super) fn read_times(when: &When) -> Result<Times> {
+    let mut faults = Faults::default();
+    times(&mut faults, when).ok_or_else(|| Error::Invalid(faults.0))
+}
+
+fn times(faults: &mut Faults, when: &When) -> Option<Times> {
+    match when {
+        When::Cron(when) => match Schedule::cron(&when.cron, &when.zone) {
+            Ok(schedule) => Some(Times::Repeated(schedule)),
+            Err(error) => {
+                let is_zone = error.field() == Some(tourbillon::cron::Field::Zone);
+                faults.add(if is_zone { "when.zone" } else { "when.cron" }, error.to_string());
+                None
+            }
+        },
+        When::Every(when) => {
+            let period = model::span(&when.every).and_then(|period| match period {
+                period if period < PERIOD_MIN => Err("it is shorter than a second".to_owned()),
+                period if period > YEAR => Err("it is longer than a year".to_owned()),
+                period => Ok(period),
+            });
+            faults.take("when.every", period).map(|period| Times::Repeated(Schedule::every(period)))
+        }
+        When::At(when) => faults.take("when.at", model::time(&when.at)).map(Times::At),
+        When::After(when) => {
+            let after = model::span(&when.after).and_then(|after| {
+                let is_long = after > YEAR * 100;
+                if is_long { Err("it is longer than 100 years".to_owned()) } else { Ok(after) }
+            });
+            faults.take("when.after", after).map(Times::After)
+        }
+    }
+}
+
+/// Fails unless a key can be one.
+///
+/// All characters are of ASCII, so that no two keys look alike by Unicode's forms; and `.` and `..`
+/// are no keys, as clients take them out of a path.
+pub(super) fn check_key(key: &str) -> Result<()> {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@+~".contains(&byte);
+    if matches!(key, "." | "..") {
+        return Err(Error::field("key", "`.` and `..` are no keys, as a path cannot have them"));
+    }
+    if !key.is_empty() && key.len() <= KEY_MAX && key.bytes().all(is_good) {
+        return Ok(());
+    }
+    let why = format!("a key has 1 to {KEY_MAX} characters of `A-Z a-z 0-9 - _ . : @ + ~`");
+    Err(Error::field("key", why))
+}
+
+/// Returns what is kept, as the store is given it.
+pub(super) fn payload(stored: &Stored) -> Result<Vec<u8>> {
+    let payload = serde_json::to_vec(stored).expect("a definition is JSON");
+    if payload.len() <= STORED_MAX {
+        return Ok(payload);
+    }
+    let why = format!(
+        "the definition has {} bytes with it, and {STORED_MAX} are the most",
+        payload.len()
+    );
+    Err(Error::field("callback.body", why))
+}

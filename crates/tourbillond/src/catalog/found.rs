@@ -1,0 +1,197 @@
+//! [`Found`]: the schedule or one-shot of a key.
+
+use tourbillon_durable::store::{RecordQuery, ScheduleQuery, ScheduleRow, Timer};
+use tourbillon_durable::{Outcome, Record, Time, TimerId};
+
+use super::Catalog;
+use super::error::{Error, Missing, Result};
+use crate::callback::was_of;
+use crate::model::{self, AtWhen, Definition, Schedule, State as Stands, Stored, When};
+
+/// Number of next times that are shown.
+const NEXT: usize = 5;
+
+/// Number of a key's newest records that are searched for one of a one-shot. Runs of a schedule
+/// that had the key before may have ended since.
+const LOOKED: u32 = 1_000;
+
+/// State of a key.
+pub(crate) enum Found {
+    /// Repeating schedule.
+    Repeated(ScheduleRow),
+    /// One-shot that is not over.
+    Once(Timer),
+    /// One-shot that is over.
+    Over(Record),
+}
+
+/// State of a key.
+#[expect(clippy::large_enum_variant, reason = "one is taken apart as soon as it is there")]
+pub(super) enum Slot {
+    /// Something is there.
+    Taken(Found),
+    /// Nothing is; the identity of the one-shot that is made next.
+    Free(TimerId),
+}
+
+impl Catalog {
+    /// Looks up a key.
+    ///
+    /// The first one-shot of a key has an identity by its name, and each further one by that before
+    /// it. So of all that make it at the same time, one does, and a request that is carried out
+    /// late makes nothing that is over already.
+    pub(super) async fn look(&self, app: &str, key: &str) -> Result<Slot> {
+        let name = model::name(app, key);
+        let by_name = ScheduleQuery::new().name(&*name);
+        if let Some(row) = self.client.schedules(by_name).await?.pop() {
+            return Ok(Slot::Taken(Found::Repeated(row)));
+        }
+        // By its name: one that was made again has another id.
+        if let Some(timer) = self.client.find(&name).await? {
+            return Ok(Slot::Taken(Found::Once(timer)));
+        }
+        let newest = RecordQuery::new().name(&*name).newest_first();
+        let mut last = self.client.records(newest.clone().limit(1)).await?.pop();
+        if last.as_ref().is_some_and(|record| record.schedule.is_some()) {
+            let more = self.client.records(newest.limit(LOOKED)).await?;
+            last = more.into_iter().find(|record| record.schedule.is_none());
+        }
+        let Some(mut last) = last else { return Ok(Slot::Free(model::once_id(&name))) };
+        // Those of one moment are in no order of time.
+        let next = loop {
+            let next = TimerId::of_revival(last.timer);
+            match self.client.records(RecordQuery::new().timer(next)).await?.pop() {
+                Some(record) => last = record,
+                None => break next,
+            }
+        };
+        Ok(match last.outcome {
+            Outcome::Cancelled => Slot::Free(next),
+            _ => Slot::Taken(Found::Over(last)),
+        })
+    }
+
+    /// Returns a key's schedule or one-shot as the API shows it.
+    pub(crate) async fn show(&self, app: &str, key: &str) -> Result<Schedule> {
+        let found = self.find(app, key).await?.ok_or(Missing::Schedule)?;
+        let now = self.client.now().await?;
+        found.view(app, key, now).ok_or(Error::Unreadable)
+    }
+
+    /// Finds the repeating schedule of a key.
+    pub(crate) async fn repeated(&self, app: &str, key: &str) -> Result<Option<Found>> {
+        let by_name = ScheduleQuery::new().name(model::name(app, key));
+        Ok(self.reader.schedules(by_name).await?.pop().map(Found::Repeated))
+    }
+
+    /// Finds what is there under the key.
+    pub(crate) async fn find(&self, app: &str, key: &str) -> Result<Option<Found>> {
+        Ok(match self.look(app, key).await? {
+            Slot::Taken(found) => Some(found),
+            Slot::Free(_) => None,
+        })
+    }
+}
+
+impl Found {
+    /// Returns the payload for its handler, unless it is over.
+    fn payload(&self) -> Option<&[u8]> {
+        match self {
+            Self::Repeated(row) => Some(&row.payload),
+            Self::Once(timer) => Some(&timer.new.payload),
+            Self::Over(record) => record.payload.as_deref(),
+        }
+    }
+
+    /// Returns about how many bytes it takes in the store.
+    pub(crate) fn size(&self) -> usize {
+        self.payload().map_or(0, <[u8]>::len)
+    }
+
+    /// Returns what was asked for, unless it is over.
+    pub(crate) fn stored(&self) -> Option<Stored> {
+        serde_json::from_slice(self.payload()?).ok()
+    }
+
+    /// Returns `true` if this definition asked for it.
+    pub(super) fn is_of(&self, definition: &Definition) -> bool {
+        match self {
+            Self::Over(Record { payload: None, detail, .. }) => was_of(detail, definition),
+            _ => self.stored().is_some_and(|stored| stored.definition == *definition),
+        }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        match self {
+            Self::Repeated(row) => row.version,
+            Self::Once(timer) => timer.version,
+            Self::Over(_) => 0,
+        }
+    }
+
+    pub(crate) fn state(&self) -> Stands {
+        match self {
+            Self::Repeated(row) if row.enabled => Stands::Enabled,
+            Self::Repeated(_) => Stands::Disabled,
+            Self::Once(timer) if timer.running.is_some() => Stands::Running,
+            Self::Once(timer) if timer.new.due == Time::NEVER => Stands::Disabled,
+            Self::Once(_) => Stands::Pending,
+            Self::Over(record) => match record.outcome {
+                Outcome::Succeeded => Stands::Succeeded,
+                Outcome::Dead => Stands::Dead,
+                Outcome::Skipped => Stands::Skipped,
+                _ => Stands::Cancelled,
+            },
+        }
+    }
+
+    fn next(&self, now: Time) -> Vec<Time> {
+        match self {
+            Self::Repeated(row) if row.enabled => match &row.rule {
+                Ok(rule) => rule.schedule.occurrences(now).take(NEXT).collect(),
+                Err(_) => Vec::new(),
+            },
+            Self::Once(timer) if timer.new.due != Time::NEVER => vec![timer.new.due],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns it as the API shows it; `None` if a newer version has written it.
+    pub(super) fn view(&self, app: &str, key: &str, now: Time) -> Option<Schedule> {
+        let stored = self.stored();
+        let (id, at) = match self {
+            Self::Repeated(row) => (row.id.to_string(), None),
+            Self::Once(timer) => (timer.new.id.to_string(), Some(timer.new.scheduled_for)),
+            Self::Over(record) => (record.timer.to_string(), Some(record.scheduled_for)),
+        };
+        let created = stored.as_ref().map(|stored| stored.created.clone());
+        let state = self.state();
+        let enabled = matches!(state, Stands::Enabled | Stands::Pending | Stands::Running);
+        let (when, rest, xtimer) = match stored {
+            Some(Stored { definition, xtimer, .. }) => {
+                (definition.when.clone(), Some(definition), xtimer)
+            }
+            None => (When::At(AtWhen { at: model::rfc3339(at?) }), None, None),
+        };
+        let rest = rest.as_ref();
+        let xtimer = xtimer.and_then(|kept| kept.view(key));
+        Some(Schedule {
+            app: app.to_owned(),
+            key: key.to_owned(),
+            id,
+            version: self.version(),
+            state,
+            next: self.next(now).into_iter().map(model::rfc3339).collect(),
+            created,
+            when,
+            callback: rest.map(|rest| rest.callback.masked()),
+            missed: rest.and_then(|rest| rest.missed),
+            on_time_within: rest.and_then(|rest| rest.on_time_within.clone()),
+            overlap: rest.and_then(|rest| rest.overlap),
+            jitter: rest.and_then(|rest| rest.jitter.clone()),
+            retry: rest.and_then(|rest| rest.retry.clone()),
+            enabled,
+            xtimer,
+        })
+    }
+}

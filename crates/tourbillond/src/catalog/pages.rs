@@ -1,0 +1,263 @@
+//! Pages of lists: what each may cost, whatever was asked for and whatever is stored.
+//!
+//! A page ends at its limit, or sooner once what was read for it has so many bytes; then it says
+//! where the next begins. The store is read in parts, so that no more is read than is needed.
+
+use std::collections::VecDeque;
+
+use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery};
+
+use super::Catalog;
+use super::error::Result;
+use super::found::Found;
+use crate::model::{self, Page, Schedule, ScheduleKind, State as Stands};
+
+/// Most bytes that are read for a page, and that it has, but for the last item.
+pub(crate) const PAGE: usize = 1 << 20;
+
+/// Most rows that are read at a time.
+pub(crate) const ROWS: u32 = 64;
+
+/// Most bytes of a row.
+const ROW: usize = 64 << 10;
+
+/// Bytes that each item counts beside what is stored.
+const ITEM: usize = 512;
+
+/// Bytes that each row counts that is read and not listed.
+const PASSED: usize = 64;
+
+/// Budget that a page has left.
+#[derive(Debug)]
+pub(crate) struct Left {
+    items: usize,
+    bytes: usize,
+    /// Items that were taken, and their bytes.
+    taken: (usize, usize),
+}
+
+impl Left {
+    /// A page of so many items at most.
+    pub(crate) fn new(items: usize) -> Self {
+        Self { items, bytes: PAGE, taken: (0, 0) }
+    }
+
+    /// Returns whether nothing more is to be read.
+    pub(crate) fn is_none(&self) -> bool {
+        self.items == 0 || self.bytes == 0
+    }
+
+    /// Takes an item, of which so many bytes are stored.
+    pub(crate) fn take(&mut self, stored: usize) {
+        self.items -= 1;
+        self.bytes = self.bytes.saturating_sub(stored + ITEM);
+        self.taken = (self.taken.0 + 1, self.taken.1 + stored + ITEM);
+    }
+
+    /// Returns how many rows to read next: as many as the page may still have, if they are like
+    /// those before, and one that says whether there is more.
+    pub(crate) fn rows(&self) -> u32 {
+        let each = self.taken.1.checked_div(self.taken.0).unwrap_or(ROW);
+        let rows = (self.bytes / each).min(self.items).saturating_add(1);
+        u32::try_from(rows).unwrap_or(ROWS).min(ROWS)
+    }
+
+    /// Passes a row that is not listed.
+    pub(crate) fn pass(&mut self) {
+        self.bytes = self.bytes.saturating_sub(PASSED);
+    }
+}
+
+/// Schedules and one-shots that are not over, in the order of their names.
+pub(crate) struct Live<'a> {
+    catalog: &'a Catalog,
+    schedules: Option<Part<ScheduleRow, ScheduleQuery>>,
+    timers: Option<Part<Timer, TimerQuery>>,
+}
+
+/// Rows of one table that were read, and what comes after them.
+struct Part<T, Q> {
+    /// Query that is made next; `None` if none is.
+    next: Option<Q>,
+    rows: VecDeque<T>,
+}
+
+impl<T, Q: Clone> Part<T, Q> {
+    fn new(query: Q) -> Self {
+        Self { next: Some(query), rows: VecDeque::new() }
+    }
+
+    /// Returns the query to make now, if any.
+    fn wanted(&self) -> Option<Q> {
+        self.next.clone().filter(|_| self.rows.is_empty())
+    }
+
+    /// Takes what was read of so many rows. `after` makes the query of what follows a row.
+    fn read(&mut self, limit: u32, rows: Vec<T>, after: impl Fn(Q, &T) -> Q) {
+        let is_last = rows.len() < limit as usize;
+        let next = self.next.take().filter(|_| !is_last).zip(rows.last());
+        self.next = next.map(|(query, last)| after(query, last));
+        self.rows = rows.into();
+    }
+}
+
+/// Returns the query of timers by name that follow one.
+fn after(mut query: TimerQuery, last: &Timer) -> TimerQuery {
+    if let TimerOrder::Name { after, .. } = &mut query.order {
+        after.clone_from(&last.new.name);
+    }
+    query
+}
+
+impl<'a> Live<'a> {
+    /// Makes one of the rows of each query; that of timers is in the order of names.
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        schedules: Option<ScheduleQuery>,
+        timers: Option<TimerQuery>,
+    ) -> Self {
+        Self { catalog, schedules: schedules.map(Part::new), timers: timers.map(Part::new) }
+    }
+
+    /// The next, and its name. What is not read yet is read by so many `rows`.
+    pub(crate) async fn next(&mut self, rows: u32) -> Result<Option<(String, Found)>> {
+        let reader = &self.catalog.reader;
+        if let Some(part) = &mut self.schedules {
+            if let Some(query) = part.wanted() {
+                let read = reader.schedules(query.limit(rows)).await?;
+                part.read(rows, read, |query, last| query.after(&*last.name));
+            }
+        }
+        if let Some(part) = &mut self.timers {
+            if let Some(query) = part.wanted() {
+                let read = reader.timers(query.limit(rows)).await?;
+                part.read(rows, read, after);
+            }
+        }
+        let schedules = self.schedules.as_mut().map(|part| &mut part.rows);
+        let timers = self.timers.as_mut().map(|part| &mut part.rows);
+        let name = |timer: &Timer| timer.new.name.clone().unwrap_or_default();
+        let is_timer = match (
+            schedules.as_ref().and_then(|rows| rows.front()),
+            timers.as_ref().and_then(|rows| rows.front()),
+        ) {
+            (Some(row), Some(timer)) => name(timer) < row.name,
+            (None, timer) => timer.is_some(),
+            (Some(_), None) => false,
+        };
+        Ok(if is_timer {
+            let timer = timers.and_then(VecDeque::pop_front);
+            timer.map(|timer| (name(&timer), Found::Once(timer)))
+        } else {
+            let row = schedules.and_then(VecDeque::pop_front);
+            row.map(|row| (row.name.clone(), Found::Repeated(row)))
+        })
+    }
+}
+
+/// Query of a list of schedules.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    /// Prefix of the keys.
+    pub(crate) prefix: Option<String>,
+    /// State of the schedules.
+    pub(crate) state: Option<Stands>,
+    /// Kind of the schedules.
+    pub(crate) kind: Option<ScheduleKind>,
+    /// Most schedules of the page.
+    pub(crate) limit: u32,
+    /// Key that the page comes after.
+    pub(crate) cursor: Option<String>,
+}
+
+impl Catalog {
+    /// Reads the repeating schedules of an app whose keys have a prefix, by key.
+    pub(crate) fn repeating(&self, app: &str, prefix: &str) -> Live<'_> {
+        Live::new(self, Some(ScheduleQuery::new().prefix(model::name(app, prefix))), None)
+    }
+
+    /// Lists schedules, and one-shots that are not over, by key.
+    pub(crate) async fn list(&self, app: &str, query: Query) -> Result<Page<Schedule>> {
+        let prefix = model::name(app, query.prefix.as_deref().unwrap_or(""));
+        let after = query.cursor.as_ref().map(|key| model::name(app, key));
+        let enabled = match query.state {
+            Some(Stands::Enabled) => Some(true),
+            Some(Stands::Disabled) => Some(false),
+            _ => None,
+        };
+        let state = match query.state {
+            Some(Stands::Running) => Some(State::Running),
+            Some(Stands::Pending | Stands::Disabled) => Some(State::Pending),
+            _ => None,
+        };
+        let is_any = query.state.is_none();
+        let repeats = query.kind != Some(ScheduleKind::Once) && (is_any || enabled.is_some());
+        let happens = query.kind != Some(ScheduleKind::Repeated) && (is_any || state.is_some());
+        let mut schedules = ScheduleQuery::new().prefix(&*prefix);
+        (schedules.enabled, schedules.after) = (enabled, after.clone());
+        let mut timers = TimerQuery::new().by_name(prefix, after);
+        timers.state = state;
+        let (schedules, timers) = (repeats.then_some(schedules), happens.then_some(timers));
+        let now = self.reader.now().await?;
+        let mut live = Live::new(self, schedules, timers);
+        let mut left = Left::new(query.limit as usize);
+        let (mut items, mut next, mut last) = (Vec::new(), None, None);
+        while let Some((name, found)) = live.next(left.rows()).await? {
+            if left.is_none() {
+                next = last;
+                break;
+            }
+            last = model::app_and_key(&name).map(|(_, key)| key.to_owned());
+            let fits = query.state.is_none_or(|state| found.state() == state);
+            match last.as_ref().filter(|_| fits).and_then(|key| found.view(app, key, now)) {
+                Some(view) => {
+                    left.take(found.size());
+                    items.push(without_body(view));
+                }
+                None => left.pass(),
+            }
+        }
+        Ok(Page { items, next })
+    }
+}
+
+/// A schedule as lists show it.
+fn without_body(mut schedule: Schedule) -> Schedule {
+    if let Some(callback) = schedule.callback.as_mut().filter(|callback| !callback.body.is_empty())
+    {
+        callback.body_bytes = Some(std::mem::take(&mut callback.body).len());
+    }
+    schedule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_by_its_items_or_its_bytes() {
+        let mut few = Left::new(2);
+        assert_eq!(few.rows(), 3);
+        few.take(1);
+        assert!(!few.is_none());
+        assert_eq!(few.rows(), 2);
+        few.take(1);
+        assert!(few.is_none());
+        let mut large = Left::new(1_000);
+        (0..22).for_each(|_| large.take(47_000));
+        assert!(!large.is_none());
+        assert_eq!(large.rows(), 1);
+        large.take(47_000);
+        assert!(large.is_none());
+        // Small ones are as many as were asked for.
+        let mut small = Left::new(1_000);
+        assert_eq!(small.rows(), 17, "they may be large");
+        small.take(500);
+        assert_eq!(small.rows(), ROWS);
+        (0..998).for_each(|_| small.take(500));
+        assert!(!small.is_none());
+        let mut none = Left::new(1);
+        (0..PAGE / PASSED).for_each(|_| none.pass());
+        assert!(none.is_none());
+    }
+}

@@ -1,0 +1,223 @@
+//! Runs: occurrences that are due, that run, and that are over.
+
+use tourbillon_durable::store::{RecordQuery, State as Stands, Timer, TimerOrder, TimerQuery};
+use tourbillon_durable::{Outcome, Record, Revival, Time, TimerId};
+
+use super::Catalog;
+use super::error::{Conflict, Error, Missing, Result};
+use super::pages::{Left, ROWS};
+use crate::callback::read_tries;
+use crate::model::{self, Page, Run, RunState, Stored};
+
+/// Query of a list of runs.
+#[derive(Clone, Debug)]
+pub(crate) struct RunQuery {
+    /// Key of the schedule.
+    pub(crate) key: Option<String>,
+    /// State of the runs; `None` for those that are over.
+    pub(crate) state: Option<RunState>,
+    /// Earliest time at which a run was recorded, or is due.
+    pub(crate) since: Option<Time>,
+    /// Time before which a run was recorded, or is due.
+    pub(crate) until: Option<Time>,
+    /// True to list runs that are over from the newest to the oldest.
+    pub(crate) newest_first: bool,
+    /// Most runs of the page.
+    pub(crate) limit: u32,
+    /// `next` of the page before.
+    pub(crate) cursor: Option<String>,
+}
+
+impl Catalog {
+    /// Lists runs.
+    pub(crate) async fn runs(&self, app: &str, query: RunQuery) -> Result<Page<Run>> {
+        let cursor = query.cursor.as_deref().map(read_cursor).transpose()?;
+        let unfinished = match query.state {
+            Some(RunState::Pending) => Some(Stands::Pending),
+            Some(RunState::Running) => Some(Stands::Running),
+            _ => None,
+        };
+        let name = query.key.as_deref().map(|key| model::name(app, key));
+        let mut timers = TimerQuery::new().kind(model::kind(app));
+        (timers.name, timers.since, timers.until) = (name.clone(), query.since, query.until);
+        timers.state = unfinished;
+        let mut records = RecordQuery::new().kind(model::kind(app));
+        (records.name, records.since, records.until) = (name, query.since, query.until);
+        records.newest_first = query.newest_first;
+        records.outcome = query.state.and_then(outcome_of);
+        let mut left = Left::new(query.limit as usize);
+        let (mut items, mut last) = (Vec::new(), cursor);
+        loop {
+            let limit = left.rows();
+            // Where each run is in the list, how much is stored of it, and how it is shown.
+            let rows: Vec<((Time, TimerId), usize, Run)> = if unfinished.is_some() {
+                let mut page = timers.clone().limit(limit);
+                page.order = TimerOrder::Due { after: last };
+                let row = |timer: &Timer| {
+                    let stored = timer.new.payload.len() + timer.detail.len();
+                    ((timer.new.due, timer.new.id), stored, of_timer(timer))
+                };
+                self.reader.timers(page).await?.iter().map(row).collect()
+            } else {
+                let mut page = records.clone().limit(limit);
+                page.after = last;
+                let row = |record: &Record| {
+                    let stored = record.payload.as_ref().map_or(0, Vec::len) + record.detail.len();
+                    ((record.recorded, record.timer), stored, of_record(record))
+                };
+                self.reader.records(page).await?.iter().map(row).collect()
+            };
+            let is_last = rows.len() < limit as usize;
+            for (place, stored, run) in rows {
+                if left.is_none() {
+                    let next = last.map(|(time, id)| format!("{}.{id}", time.as_micros()));
+                    return Ok(Page { items, next });
+                }
+                left.take(stored);
+                last = Some(place);
+                items.push(run);
+            }
+            if is_last {
+                return Ok(Page { items, next: None });
+            }
+        }
+    }
+
+    /// Calls `each` with the runs of a key: those that are not over, and then up to about `most`
+    /// that are, the newest first.
+    pub(crate) async fn each_run(
+        &self,
+        app: &str,
+        key: &str,
+        most: usize,
+        mut each: impl FnMut(Run),
+    ) -> Result<()> {
+        let name = model::name(app, key);
+        let waiting = self.reader.timers(TimerQuery::new().name(&*name).limit(ROWS)).await?;
+        waiting.iter().rev().for_each(|timer| each(of_timer(timer)));
+        let mut newest = RecordQuery::new().name(name).newest_first().limit(ROWS);
+        let mut counted = 0;
+        loop {
+            let records = self.reader.records(newest.clone()).await?;
+            let is_last = records.len() < ROWS as usize;
+            newest.after = records.last().map(|record| (record.recorded, record.timer));
+            counted += records.len();
+            records.iter().for_each(|record| each(of_record(record)));
+            if is_last || counted >= most {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Finds a run of the app.
+    pub(crate) async fn run(&self, app: &str, id: &str) -> Result<Run> {
+        let timer = id.parse().map_err(|_| Missing::Run)?;
+        let run = match self.client.timers(TimerQuery::new().timer(timer)).await?.first() {
+            Some(timer) => Some(of_timer(timer)),
+            None => {
+                let by_id = RecordQuery::new().timer(timer);
+                self.client.records(by_id).await?.first().map(of_record)
+            }
+        };
+        run.filter(|run| run.app == app).ok_or(Error::Missing(Missing::Run))
+    }
+
+    /// Makes a new run of a dead one. A repeat makes nothing, and returns the same run.
+    pub(crate) async fn retry(&self, app: &str, id: &str) -> Result<TimerId> {
+        let run = self.run(app, id).await?;
+        let timer = run.id.parse().map_err(|_| Missing::Run)?;
+        let id = match self.client.revive(timer).await? {
+            Revival::Done(id) => id,
+            Revival::NotDead => return Err(Conflict::NotDead.into()),
+            Revival::Disabled => return Err(Conflict::RunDisabled.into()),
+            Revival::Removed => return Err(Conflict::RunDeleted.into()),
+            Revival::Busy => return Err(Conflict::Overlap.into()),
+            Revival::Gone => return Err(Missing::Run.into()),
+        };
+        // It may have been made before, and be over; or a DELETE came first, which made it to free
+        // the key.
+        let record = self.client.records(RecordQuery::new().timer(id)).await?.pop();
+        if record.is_some_and(|record| record.outcome == Outcome::Cancelled) {
+            return Err(Conflict::Cancelled(id.to_string()).into());
+        }
+        Ok(id)
+    }
+}
+
+fn read_cursor(text: &str) -> Result<(Time, TimerId)> {
+    let cursor = text
+        .split_once('.')
+        .and_then(|(time, id)| Some((Time::from_micros(time.parse().ok()?), id.parse().ok()?)));
+    cursor.ok_or_else(|| Error::field("cursor", "it is not one that a list gave"))
+}
+
+fn outcome_of(state: RunState) -> Option<Outcome> {
+    match state {
+        RunState::Succeeded => Some(Outcome::Succeeded),
+        RunState::Dead => Some(Outcome::Dead),
+        RunState::Skipped => Some(Outcome::Skipped),
+        RunState::Cancelled => Some(Outcome::Cancelled),
+        RunState::Pending | RunState::Running => None,
+    }
+}
+
+/// Returns the app and the key of a run. A run that was made again may have no name.
+fn app_and_key(kind: &str, name: Option<&str>, payload: Option<&[u8]>) -> (String, String) {
+    if let Some((app, key)) = name.and_then(model::app_and_key) {
+        return (app.to_owned(), key.to_owned());
+    }
+    let app = kind.strip_prefix("http.").unwrap_or_default();
+    let stored = payload.and_then(|payload| serde_json::from_slice::<Stored>(payload).ok());
+    (app.to_owned(), stored.map(|stored| stored.key).unwrap_or_default())
+}
+
+/// A run that is not over.
+fn of_timer(timer: &Timer) -> Run {
+    let new = &timer.new;
+    let (app, key) = app_and_key(&new.kind, new.name.as_deref(), Some(&new.payload));
+    let (scheduled_for, due) = (new.scheduled_for, new.due);
+    Run {
+        id: new.id.to_string(),
+        app,
+        key,
+        scheduled_for: model::rfc3339(scheduled_for),
+        state: if timer.running.is_some() { RunState::Running } else { RunState::Pending },
+        reason: None,
+        due: (due != Time::NEVER).then(|| model::rfc3339(due)),
+        recorded: None,
+        attempts: timer.attempt,
+        failures: timer.failures,
+        node: timer.running.map(|lease| lease.node.to_string()),
+        tries: read_tries(&timer.detail),
+        can_retry: false,
+    }
+}
+
+/// A run that is over.
+pub(super) fn of_record(record: &Record) -> Run {
+    let (app, key) = app_and_key(&record.kind, record.name.as_deref(), record.payload.as_deref());
+    Run {
+        id: record.timer.to_string(),
+        app,
+        key,
+        // What was held until it was taken back has no time.
+        scheduled_for: model::rfc3339(match record.scheduled_for {
+            Time::NEVER => record.recorded,
+            time => time,
+        }),
+        state: match record.outcome {
+            Outcome::Succeeded => RunState::Succeeded,
+            Outcome::Dead => RunState::Dead,
+            Outcome::Skipped => RunState::Skipped,
+            _ => RunState::Cancelled,
+        },
+        reason: record.reason.map(|reason| reason.to_string()),
+        due: None,
+        recorded: Some(model::rfc3339(record.recorded)),
+        attempts: record.attempts,
+        failures: record.failures,
+        node: record.node.map(|node| node.to_string()),
+        tries: read_tries(&record.detail),
+        can_retry: record.outcome == Outcome::Dead && record.payload.is_some(),
+    }
+}

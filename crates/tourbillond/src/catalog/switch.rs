@@ -1,0 +1,125 @@
+//! Enables, disables, removes and fires the schedule or one-shot of a key.
+
+use tourbillon_durable::store::TimerUpdate;
+use tourbillon_durable::{Replacement, RunNow, ScheduleUpdate, Time, TimerId};
+
+use super::error::{Conflict, Error, Missing, Result};
+use super::found::Found;
+use super::{Catalog, TRIES};
+use crate::model::{self, Attempt, State as Stands, Stopped};
+
+impl Catalog {
+    /// Enables or disables what is there under the key.
+    pub(crate) async fn switch(&self, app: &str, key: &str, on: bool) -> Result<Stopped> {
+        for _ in 0..TRIES {
+            let found = self.find(app, key).await?;
+            let found = found.ok_or(Missing::Schedule)?;
+            let timer = match &found {
+                Found::Over(_) => return Err(Conflict::Over.into()),
+                Found::Repeated(row) => {
+                    let switched = match on {
+                        true => self.client.enable(&row.name).await?,
+                        false => self.client.disable(&row.name).await?,
+                    };
+                    return match switched {
+                        ScheduleUpdate::Done { running } => Ok(stopped(&running)),
+                        ScheduleUpdate::Unchanged => Ok(stopped(&[])),
+                        ScheduleUpdate::Gone => Err(Missing::Schedule.into()),
+                    };
+                }
+                Found::Once(timer) => timer,
+            };
+            let state = found.state();
+            if on != (state == Stands::Disabled) && (on || state != Stands::Running) {
+                return Ok(stopped(&[]));
+            }
+            let at = match found.stored().and_then(|stored| stored.at_us) {
+                Some(at) if on => Time::from_micros(at),
+                None if on => return Err(Error::Unreadable),
+                _ => Time::NEVER,
+            };
+            let replacement = Replacement::at(at).expect(timer.version);
+            if self.give(timer.new.id, replacement).await? {
+                return Ok(stopped(&[]));
+            }
+        }
+        Err(Conflict::Contended.into())
+    }
+
+    /// Removes what is there under the key.
+    pub(crate) async fn remove(&self, app: &str, key: &str) -> Result<Stopped> {
+        let client = &self.client;
+        for _ in 0..TRIES {
+            let found = self.find(app, key).await?;
+            match found.ok_or(Missing::Schedule)? {
+                Found::Repeated(row) => {
+                    if let ScheduleUpdate::Done { running } = client.remove(&row.name).await? {
+                        self.quota.forget(app);
+                        return Ok(stopped(&running));
+                    }
+                }
+                Found::Once(timer) => match client.cancel(timer.new.id).await? {
+                    TimerUpdate::Done => {
+                        self.quota.forget(app);
+                        return Ok(stopped(&[]));
+                    }
+                    TimerUpdate::Running { attempt } => {
+                        return Err(Conflict::Running(attempt).into());
+                    }
+                    TimerUpdate::Stale | TimerUpdate::Gone => {}
+                },
+                Found::Over(record) => {
+                    // The record stays. The one-shot that would follow is made, held, and taken
+                    // back.
+                    let id = TimerId::of_revival(record.timer);
+                    let next = client.once(&model::kind(app), Time::NEVER).id(id);
+                    next.name(model::name(app, key)).create().await?;
+                    match client.cancel(id).await? {
+                        TimerUpdate::Done => return Ok(stopped(&[])),
+                        TimerUpdate::Running { attempt } => {
+                            return Err(Conflict::Running(attempt).into());
+                        }
+                        TimerUpdate::Stale | TimerUpdate::Gone => {}
+                    }
+                }
+            }
+        }
+        Err(Conflict::Contended.into())
+    }
+
+    /// Makes a run for now: of a repeating schedule beside its times, of a one-shot in place of its
+    /// time.
+    pub(crate) async fn run_now(&self, app: &str, key: &str) -> Result<TimerId> {
+        for _ in 0..TRIES {
+            let found = self.find(app, key).await?;
+            let found = found.ok_or(Missing::Schedule)?;
+            let timer = match &found {
+                Found::Over(_) => return Err(Conflict::Over.into()),
+                Found::Repeated(row) => {
+                    return match self.client.run_now(&row.name).await? {
+                        RunNow::Done(id) => Ok(id),
+                        RunNow::Busy => Err(Conflict::Overlap.into()),
+                        RunNow::Disabled => Err(Conflict::Disabled.into()),
+                        RunNow::Gone => Err(Missing::Schedule.into()),
+                    };
+                }
+                Found::Once(_) if found.state() == Stands::Disabled => {
+                    return Err(Conflict::Disabled.into());
+                }
+                Found::Once(timer) => timer,
+            };
+            let now = self.client.now().await?;
+            let replacement = Replacement::at(now).expect(timer.version);
+            if self.give(timer.new.id, replacement).await? {
+                return Ok(timer.new.id);
+            }
+        }
+        Err(Conflict::Contended.into())
+    }
+}
+
+fn stopped(running: &[(TimerId, u32)]) -> Stopped {
+    let attempt =
+        |(run, attempt): &(TimerId, u32)| Attempt { run: run.to_string(), attempt: *attempt };
+    Stopped { running: running.iter().map(attempt).collect() }
+}

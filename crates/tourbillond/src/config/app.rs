@@ -1,0 +1,184 @@
+//! Apps: their tokens, limits, and secrets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::model::Limits;
+use crate::net::{Destination, Network};
+
+/// The longest name of an app.
+const APP_MAX: usize = 40;
+
+/// The longest name of a secret for headers.
+const SECRET_NAME_MAX: usize = 64;
+
+/// Lengths that the value of such a secret may have. A shorter one could not be told from other
+/// text that a receiver answers.
+const SECRET_LEN: std::ops::RangeInclusive<usize> = 8..=8 * 1024;
+
+/// A namespace of schedules, with its tokens and limits.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct App {
+    /// Tokens that may see or change it.
+    pub tokens: Vec<Token>,
+    /// Limits of the app.
+    pub limits: Limits,
+    /// Hosts that may be called: `hooks.example.com`, `*.example.com`, each with a port or without.
+    /// Any if there is none.
+    pub destinations: Vec<Destination>,
+    /// Networks that may be called although they are private, such as `10.1.0.0/16`.
+    pub networks: Vec<Network>,
+    /// Secrets that callbacks are signed with, by each of them; unsigned if there is none.
+    pub secrets: Vec<Secret>,
+    /// Values of headers, by the names that callbacks of this app have for them.
+    pub header_secrets: BTreeMap<String, HeaderSecret>,
+}
+
+/// A token, as it is configured: by its hash.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// SHA-256 of the token, in hexadecimal digits; `tourbillond token` prints one.
+    pub sha256: Sha,
+    /// Permissions of the token.
+    #[serde(default)]
+    pub scope: Scope,
+}
+
+impl Token {
+    /// Returns whether it is the token with this hash. The time it takes depends on neither.
+    pub fn is(&self, hash: &[u8; 32]) -> bool {
+        self.sha256.0.ct_eq(hash).into()
+    }
+}
+
+/// The hash of a token, as it is configured and compared.
+pub fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+/// A SHA-256.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Sha([u8; 32]);
+
+impl TryFrom<String> for Sha {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(&text, &mut bytes)
+            .map_err(|_| "a SHA-256 has 64 hexadecimal digits".to_owned())?;
+        Ok(Self(bytes))
+    }
+}
+
+/// Permissions of a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// To see.
+    #[default]
+    Read,
+    /// To see and to change.
+    Write,
+}
+
+/// Value of a header that callbacks can name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderSecret {
+    /// Value of the header, as it is sent.
+    pub(crate) value: Secret,
+    /// Hosts that it may be sent to, as in [`App::destinations`].
+    hosts: Vec<Destination>,
+    /// True if it may be sent to them without TLS.
+    #[serde(default)]
+    plain_http: bool,
+}
+
+impl HeaderSecret {
+    /// Returns whether it may be sent there.
+    ///
+    /// # Errors
+    ///
+    /// The reason why not, for people to read.
+    pub(crate) fn judge(&self, url: &url::Url) -> Result<(), &'static str> {
+        let host = url.host().ok_or("the URL has no host")?;
+        let port = url.port_or_known_default();
+        if !self.hosts.iter().any(|known| known.has(&host, port)) {
+            return Err("it is for other hosts");
+        }
+        let is_local = match host {
+            url::Host::Domain(name) => name == "localhost",
+            url::Host::Ipv4(address) => address.is_loopback(),
+            url::Host::Ipv6(address) => address.is_loopback(),
+        };
+        match url.scheme() {
+            "https" => Ok(()),
+            _ if self.plain_http || is_local => Ok(()),
+            _ => Err("it is sent by https alone"),
+        }
+    }
+
+    fn check(&self, name: &str) -> Result<(), String> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_value = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        let Secret(value) = &self.value;
+        let why = if name.is_empty() || name.len() > SECRET_NAME_MAX || !name.bytes().all(is_name) {
+            format!("a name has 1 to {SECRET_NAME_MAX} characters of `A-Z a-z 0-9 - _ .`")
+        } else if !SECRET_LEN.contains(&value.len()) || !value.bytes().all(is_value) {
+            let (least, most) = (SECRET_LEN.start(), SECRET_LEN.end());
+            format!("`value` does not have {least} to {most} characters of visible ASCII")
+        } else if self.hosts.is_empty() {
+            "`hosts` names no host that it may be sent to".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(format!("`header_secrets.{name}`: {why}"))
+    }
+}
+
+/// Secret that signs callbacks. Not shown by `Debug`.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl App {
+    /// One of a service without tokens: it may call what the service may be called from.
+    pub(super) fn open() -> Self {
+        let networks = ["127.0.0.0/8", "::1/128"].map(|text| text.parse().expect("a network"));
+        Self { networks: networks.into(), ..Self::default() }
+    }
+
+    pub(super) fn check(&self, name: &str) -> Result<(), String> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_path = matches!(name, "." | "..");
+        if is_path || name.is_empty() || name.len() > APP_MAX || !name.bytes().all(is_name) {
+            return Err(format!(
+                "a name has 1 to {APP_MAX} characters of `A-Z`, `a-z`, `0-9`, `-`, `_` and `.`, \
+                 and is neither `.` nor `..`"
+            ));
+        }
+        let Limits { due_per_second, concurrent, per_host, .. } = self.limits;
+        let none = [("due_per_second", due_per_second), ("concurrent", concurrent)]
+            .into_iter()
+            .chain([("per_host", per_host)])
+            .find(|(_, limit)| *limit == 0);
+        if let Some((field, _)) = none {
+            return Err(format!("`limits.{field}` is zero"));
+        }
+        self.header_secrets.iter().try_for_each(|(name, secret)| secret.check(name))
+    }
+}

@@ -1,0 +1,143 @@
+//! The file, and how all that is set is put together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{App, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt, Token};
+use crate::model;
+use crate::net::Destination;
+use crate::private::{self, OTHERS};
+
+/// The file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    listen: Option<SocketAddr>,
+    store: Option<String>,
+    log_format: Option<LogFormat>,
+    log: Option<String>,
+    connections: Option<usize>,
+    keep: Option<String>,
+    xtimer_zone: Option<String>,
+    xtimer_app: Option<String>,
+    hosts: Vec<Destination>,
+    admin: Admin,
+    apps: BTreeMap<String, App>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Admin {
+    tokens: Vec<Token>,
+}
+
+impl File {
+    /// Returns whether there is anything in it that is not for everybody.
+    fn has_secrets(&self) -> bool {
+        let store = self.store.as_ref().and_then(|store| url::Url::parse(store).ok());
+        let has = |app: &App| {
+            !(app.tokens.is_empty() && app.secrets.is_empty() && app.header_secrets.is_empty())
+        };
+        store.is_some_and(|store| store.password().is_some())
+            || !self.admin.tokens.is_empty()
+            || self.apps.values().any(has)
+    }
+}
+
+/// Error of a configuration.
+#[derive(Debug)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Reads the file, if one is named, and puts all together.
+///
+/// # Errors
+///
+/// If the file cannot be read or has what is not known, with the line; if a value makes no sense;
+/// or if other than loopback is to be listened on without a token.
+pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
+    let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
+    let path = flags.config.as_deref().filter(|_| file.has_secrets());
+    let exposed = path.and_then(|path| private::exposed(path, OTHERS));
+    let wrong = |field: &str, why: String| ConfigError(format!("`{field}`: {why}"));
+    let listen = flags.listen.or(file.listen);
+    let store = file.store.map(|text| text.parse::<StoreAt>()).transpose();
+    let store = store.map_err(|why| wrong("store", why))?;
+    let keep = file.keep.map(|text| model::span(&text)).transpose();
+    let keep = keep.map_err(|why| wrong("keep", why))?;
+    let settings = Settings {
+        exposed,
+        listen: listen.unwrap_or_else(|| LISTEN.parse().expect("the default is an address")),
+        store: flags.store.clone().or(store).unwrap_or_else(|| StoreAt::File(FILE.into())),
+        log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
+        log: flags.log.clone().or(file.log).unwrap_or_else(|| "info".to_owned()),
+        connections: flags.connections.or(file.connections).unwrap_or(20_000).max(1),
+        keep: flags.keep.or(keep).unwrap_or(Duration::from_secs(14 * 86_400)),
+    };
+    let zone = flags.xtimer_zone.clone().or(file.xtimer_zone);
+    let xtimer_zone = zone.unwrap_or_else(|| "UTC".to_owned());
+    jiff::tz::TimeZone::get(&xtimer_zone).map_err(|_| {
+        wrong("xtimer_zone", format!("`{xtimer_zone}` is not a time zone of the IANA database"))
+    })?;
+    let xtimer_app = flags.xtimer_app.clone().or(file.xtimer_app);
+    let hosts = if flags.host.is_empty() { file.hosts } else { flags.host.clone() };
+    let (apps, admin) = (file.apps, file.admin.tokens);
+    let mut config = Config { apps, admin, hosts, xtimer_zone, xtimer_app };
+    if config.is_open() {
+        if !settings.listen.ip().is_loopback() {
+            let why = format!(
+                "`{}` can be reached from other hosts, and no token is configured: add some \
+                 (`tourbillond token` makes one), or listen on 127.0.0.1",
+                settings.listen
+            );
+            return Err(wrong("listen", why));
+        }
+        for name in [DEFAULT_APP].into_iter().chain(flags.app.iter().map(String::as_str)) {
+            config.apps.entry(name.to_owned()).or_insert_with(App::open);
+        }
+    } else if let Some(name) = flags.app.first() {
+        let why = "a service with tokens has its apps in the file: add it there".to_owned();
+        return Err(wrong(&format!("--app {name}"), why));
+    }
+    if let Some(name) = config.xtimer_app.as_ref().filter(|name| !config.apps.contains_key(*name)) {
+        return Err(wrong("xtimer_app", format!("there is no app `{name}`: add it to the file")));
+    }
+    for (name, app) in &config.apps {
+        app.check(name).map_err(|why| wrong(&format!("apps.{name}"), why))?;
+    }
+    Ok((settings, config))
+}
+
+fn read(path: &Path) -> Result<File, ConfigError> {
+    let wrong = |why: &dyn fmt::Display| ConfigError(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    toml::from_str(&text).map_err(|error| wrong(&said(&text, &error)))
+}
+
+/// Returns what is wrong with a file and where, without the line itself, and without a value in the
+/// place of another: either may be a secret, and this goes into the log.
+fn said(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let message = error.message();
+    let message = match (message.find("string \""), message.rfind('"')) {
+        (Some(first), Some(last)) if message.starts_with("invalid") => {
+            format!("{}{}", &message[..first + "string".len()], &message[last + 1..])
+        }
+        _ => message.to_owned(),
+    };
+    format!("line {line}, column {column}: {message}")
+}

@@ -1,0 +1,378 @@
+//! The command line of `tourbillonctl`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::{Failure, crontab, read};
+use crate::model::{
+    AfterWhen, AtWhen, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
+    OverlapPolicy, RetryPolicy, When,
+};
+
+/// Manage the schedules and runs of a `tourbillond`.
+#[derive(Debug, Parser)]
+#[command(name = "tourbillonctl", version, after_long_help = MORE)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+pub(super) const MORE: &str = "\
+Examples:
+  tourbillonctl put nightly --cron '0 2 * * *' --zone Europe/Berlin --to https://example.com/backup
+  tourbillonctl put reminder-42 --after 30m --to https://example.com/remind --body '{\"order\": 42}'
+  tourbillonctl preview --cron '30 2 * * *' --zone Europe/Berlin --count 3
+  tourbillonctl runs --state dead
+  tourbillonctl apply -f schedules.toml --dry-run
+  tourbillonctl import crontab /etc/crontab --format system --to 'https://example.com/run/{key}'
+
+A file for `apply`, as TOML or as JSON:
+  [schedules.nightly]
+  when = { cron = \"0 2 * * *\", zone = \"Europe/Berlin\" }
+  callback = { url = \"https://example.com/backup\" }
+
+Exit codes:
+  0  success
+  1  the service refused the request, or could not be reached
+  2  the command line or a file is wrong; nothing was sent
+  3  `apply --dry-run` or `import --dry-run` found a difference";
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub(super) struct Common {
+    /// URL of the service.
+    #[arg(long, global = true, env = "TOURBILLON_URL", default_value = "http://127.0.0.1:8321")]
+    pub(super) url: String,
+    /// API token.
+    #[arg(long, global = true, env = "TOURBILLON_TOKEN", hide_env_values = true)]
+    pub(super) token: Option<String>,
+    /// App to operate on.
+    #[arg(long, global = true, env = "TOURBILLON_APP", default_value = "default")]
+    pub(super) app: String,
+    /// Print the answer of the service, as JSON.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List the apps that the token may read.
+    Apps,
+    /// List schedules by key.
+    List {
+        /// Only keys with this prefix.
+        #[arg(long)]
+        prefix: Option<String>,
+        /// Only schedules in this state.
+        #[arg(long)]
+        state: Option<String>,
+        #[command(flatten)]
+        page: Page,
+    },
+    /// Show a schedule.
+    Get {
+        /// Key of the schedule.
+        key: String,
+    },
+    /// Create a schedule; one that exists must have the same definition.
+    Create {
+        /// Key of the schedule; the service generates one if it is missing.
+        key: Option<String>,
+        #[command(flatten)]
+        define: Define,
+    },
+    /// Create or replace a schedule.
+    Put {
+        /// Key of the schedule.
+        key: String,
+        #[command(flatten)]
+        define: Define,
+    },
+    /// Delete schedules: once the command succeeds, no callback of them starts.
+    Delete {
+        /// Keys of the schedules.
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Enable schedules.
+    Enable {
+        /// Keys of the schedules.
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Disable schedules, so that no callback of them starts until they are enabled.
+    Disable {
+        /// Keys of the schedules.
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Call back now, beside the times of the schedule.
+    Fire {
+        /// Key of the schedule.
+        key: String,
+    },
+    /// Show the next times of a schedule, or of an expression.
+    Preview {
+        /// Key of the schedule.
+        #[arg(
+            conflicts_with_all = ["cron", "every"],
+            required_unless_present_any = ["cron", "every"],
+        )]
+        key: Option<String>,
+        /// Preview a crontab(5) expression.
+        #[arg(long, conflicts_with = "every")]
+        cron: Option<String>,
+        /// Time zone of the expression.
+        #[arg(long, conflicts_with = "every", default_value = "UTC")]
+        zone: String,
+        /// Preview a period, such as `90s`.
+        #[arg(long)]
+        every: Option<String>,
+        /// Number of occurrences.
+        #[arg(long, default_value_t = 10)]
+        count: u32,
+    },
+    /// List runs, newest first.
+    Runs {
+        /// Only runs of this schedule.
+        #[arg(long)]
+        key: Option<String>,
+        /// Only runs in this state: pending, running, succeeded, dead, skipped or cancelled.
+        #[arg(long)]
+        state: Option<String>,
+        /// Only runs from this time on.
+        #[arg(long)]
+        since: Option<String>,
+        /// Only runs before this time.
+        #[arg(long)]
+        until: Option<String>,
+        #[command(flatten)]
+        page: Page,
+    },
+    /// Show a run with its attempts.
+    Run {
+        /// Id of the run.
+        id: String,
+    },
+    /// Retry a dead run, as a new run.
+    Retry {
+        /// Id of the run.
+        id: String,
+    },
+    /// Show counts of runs and schedules, recent failures, and the nodes.
+    Overview,
+    /// Apply a file of schedules: show the difference, ask for confirmation, and change them.
+    Apply {
+        /// File to apply, TOML or JSON; `-` reads JSON from standard input.
+        #[arg(short, long)]
+        file: PathBuf,
+        /// Delete schedules that are not in the file, too.
+        #[arg(long)]
+        prune: bool,
+        #[command(flatten)]
+        consent: Consent,
+    },
+    /// Import schedules from another scheduler.
+    #[command(subcommand)]
+    Import(Import),
+    /// Print completions for a shell.
+    Completions {
+        /// Shell to complete in.
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Import {
+    /// Import a crontab(5): each line becomes a schedule that calls back with the command as body.
+    ///
+    /// If a line is wrong, the command says so and imports nothing. The key of a line is the first
+    /// word of its command and a hash of its time, zone, user, command and input. So a second
+    /// import leaves what it finds again, wherever the line stands now, makes what is new, and
+    /// removes what is gone. Lines that say the same are counted: `-2`, `-3`.
+    Crontab {
+        /// Crontab to import.
+        file: PathBuf,
+        /// URL to call, in which `{key}`, `{line}` (its number) and `{user}` are replaced.
+        #[arg(long)]
+        to: String,
+        /// Format: `user` as `crontab -e` has it, or `system` with users before the commands.
+        #[arg(long, default_value = "user")]
+        format: crontab::Whose,
+        /// Time zone of lines without CRON_TZ above them; the system's if it is missing.
+        #[arg(long)]
+        zone: Option<String>,
+        /// Prefix of the keys.
+        #[arg(long, default_value = "crontab-")]
+        prefix: String,
+        #[command(flatten)]
+        consent: Consent,
+    },
+}
+
+/// Part of a list.
+#[derive(Args, Debug)]
+pub(super) struct Page {
+    /// Maximum number of items.
+    #[arg(long, default_value_t = 100)]
+    pub(super) limit: usize,
+}
+
+/// Consent to a change.
+#[derive(Args, Debug)]
+pub(super) struct Consent {
+    /// Show the difference, and change nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do not ask for confirmation.
+    #[arg(long, short)]
+    pub(super) yes: bool,
+}
+
+/// A definition by flags, or as a document.
+#[derive(Args, Debug)]
+pub(super) struct Define {
+    /// File with the definition as JSON; `-` reads standard input. Instead of the flags below.
+    #[arg(short, long, conflicts_with_all = ["cron", "every", "at", "after", "to"])]
+    pub(super) file: Option<PathBuf>,
+    /// Repeat by a crontab(5) expression.
+    #[arg(long, conflicts_with_all = ["every", "at", "after"])]
+    pub(super) cron: Option<String>,
+    /// Time zone of the expression.
+    #[arg(long, conflicts_with_all = ["every", "at", "after"], default_value = "UTC")]
+    pub(super) zone: String,
+    /// Repeat after a period, such as `90s`.
+    #[arg(long, conflicts_with_all = ["at", "after"])]
+    pub(super) every: Option<String>,
+    /// Call back once, at a time of RFC 3339.
+    #[arg(long, conflicts_with = "after")]
+    pub(super) at: Option<String>,
+    /// Call back once, after a delay such as `30m`.
+    #[arg(long)]
+    pub(super) after: Option<String>,
+    /// URL to call.
+    #[arg(long)]
+    pub(super) to: Option<String>,
+    /// HTTP method.
+    #[arg(long, default_value = "POST")]
+    pub(super) method: String,
+    /// Header to send, as `Name: value`. Can be repeated.
+    #[arg(long = "header", value_parser = header)]
+    pub(super) headers: Vec<(String, String)>,
+    /// Header whose value is a secret of the service's configuration, as `Name: SECRET`. Can be
+    /// repeated.
+    #[arg(long = "secret-header", value_parser = header)]
+    pub(super) secret_headers: Vec<(String, String)>,
+    /// Body to send; `@FILE` reads it from a file.
+    #[arg(long, default_value = "")]
+    pub(super) body: String,
+    /// Time limit of one attempt.
+    #[arg(long)]
+    pub(super) timeout: Option<String>,
+    /// Number of attempts, with the default pauses.
+    #[arg(long)]
+    pub(super) attempts: Option<u32>,
+    /// Policy for missed times: `skip`, `coalesce`, or `catch-up=N`.
+    #[arg(long, value_parser = missed)]
+    pub(super) missed: Option<MissedPolicy>,
+    /// Policy for times that overlap: `allow`, `skip`, or `queue=N`.
+    #[arg(long, value_parser = overlap)]
+    pub(super) overlap: Option<OverlapPolicy>,
+    /// Maximum random delay of a run.
+    #[arg(long)]
+    pub(super) jitter: Option<String>,
+    /// Create the schedule disabled.
+    #[arg(long)]
+    pub(super) disabled: bool,
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn missed(text: &str) -> Result<MissedPolicy, String> {
+    match text.split_once('=') {
+        None if text == "skip" => Ok(MissedPolicy::Skip),
+        None if text == "coalesce" => Ok(MissedPolicy::Coalesce),
+        Some(("catch-up", count)) => count.parse().map(MissedPolicy::CatchUp).map_err(word),
+        _ => Err("expected `skip`, `coalesce` or `catch-up=N`".to_owned()),
+    }
+}
+
+fn overlap(text: &str) -> Result<OverlapPolicy, String> {
+    match text.split_once('=') {
+        None if text == "allow" => Ok(OverlapPolicy::Allow),
+        None if text == "skip" => Ok(OverlapPolicy::Skip),
+        Some(("queue", count)) => count.parse().map(OverlapPolicy::Queue).map_err(word),
+        _ => Err("expected `allow`, `skip` or `queue=N`".to_owned()),
+    }
+}
+
+fn word(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Define {
+    pub(super) fn definition(&self) -> Result<Definition, Failure> {
+        if let Some(file) = &self.file {
+            let text = read(file)?;
+            return serde_json::from_slice(&text)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())));
+        }
+        let [cron, every, at, after] =
+            [&self.cron, &self.every, &self.at, &self.after].map(Option::as_deref);
+        let when = when(cron, &self.zone, every, at, after)?;
+        let url = self.to.clone();
+        let url =
+            url.ok_or_else(|| Failure::Usage("no URL is given: use `--to URL`".to_owned()))?;
+        let body = match self.body.strip_prefix('@') {
+            Some(file) => String::from_utf8(read(Path::new(file))?)?,
+            None => self.body.clone(),
+        };
+        let values = self.headers.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+        let secrets = self.secret_headers.iter().cloned();
+        let secrets = secrets.map(|(name, secret)| (name, Header::Secret { secret }));
+        let headers: BTreeMap<_, _> = values.chain(secrets).collect();
+        let retry =
+            self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
+        let method = self.method.clone();
+        let timeout = self.timeout.clone();
+        let callback = Callback { method, url, headers, body, body_bytes: None, timeout };
+        Ok(Definition {
+            when,
+            callback,
+            missed: self.missed,
+            on_time_within: None,
+            overlap: self.overlap,
+            jitter: self.jitter.clone(),
+            retry,
+            enabled: !self.disabled,
+        })
+    }
+}
+
+pub(super) fn when(
+    cron: Option<&str>,
+    zone: &str,
+    every: Option<&str>,
+    at: Option<&str>,
+    after: Option<&str>,
+) -> Result<When, Failure> {
+    let own = str::to_owned;
+    match (cron, every, at, after) {
+        (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone) })),
+        (_, Some(every), ..) => Ok(When::Every(EveryWhen { every: own(every) })),
+        (_, _, Some(at), _) => Ok(When::At(AtWhen { at: own(at) })),
+        (_, _, _, Some(after)) => Ok(When::After(AfterWhen { after: own(after) })),
+        _ => Err(Failure::Usage(
+            "no time is given: use `--cron`, `--every`, `--at` or `--after`".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,72 @@
+//! Dispatches due attempts: one worker an app, with limits per app and per host.
+//!
+//! Due attempts come from the worker of their app. [`gate`] decides whether one starts, waits a
+//! little in memory, or is postponed: handed back to the database, due again later, with no failure
+//! counted. An attempt that starts is built and judged by [`callback`](crate::callback), and
+//! [sent](client) to an address that the app's [`Guard`] permits.
+//!
+//! Every limit is of one node.
+
+mod app;
+mod client;
+mod gate;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::callback::Guard;
+use crate::metrics;
+use crate::service::Service;
+use app::Dispatcher;
+use client::Client;
+
+/// Period at which measurements are tidied up.
+const TIDY: Duration = Duration::from_secs(5);
+
+/// Starts the workers of all apps, and follows the configuration: at each change all of them are
+/// started anew, and those of apps that are gone are not. What runs then goes on.
+///
+/// They end when the service is stopped.
+///
+/// # Panics
+///
+/// If it is not called on a runtime of tokio.
+pub fn start(service: &Arc<Service>) {
+    metrics::collect();
+    tokio::spawn(follow(service.clone()));
+    tokio::spawn(tidy(service.clone()));
+}
+
+async fn follow(service: Arc<Service>) {
+    let mut configs = service.follow();
+    let mut dispatchers = HashMap::<String, Dispatcher>::new();
+    loop {
+        let config = configs.borrow_and_update().clone();
+        for (_, dispatcher) in dispatchers.drain() {
+            dispatcher.retire().await;
+        }
+        for (name, app) in &config.apps {
+            let client = match Client::new(Guard::new(app), &service.timer) {
+                Ok(client) => client,
+                Err(error) => {
+                    tracing::error!(app = name, %error, "no callbacks: TLS cannot be set up");
+                    continue;
+                }
+            };
+            let Some(started) = Dispatcher::start(&service, name, app, client) else { return };
+            dispatchers.insert(name.clone(), started);
+        }
+        if configs.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn tidy(service: Arc<Service>) {
+    let mut ticks = service.timer.interval(TIDY);
+    while service.stats().is_some() {
+        ticks.tick().await;
+        metrics::tidy();
+    }
+}

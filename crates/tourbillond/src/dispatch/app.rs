@@ -1,0 +1,362 @@
+//! The attempts of one app: from the worker, through the gate, to the receiver.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+use tokio::task::{Id, JoinSet};
+use tourbillon_durable::{Ended, Fire, Retry, Worker};
+use tracing::{debug, error, info, warn};
+
+use super::client::{Client, Lack};
+use super::gate::{Full, Gate, Limits, Offered};
+use crate::callback::{
+    self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_tries, retry, share,
+};
+use crate::config::App;
+use crate::metrics::Meters;
+use crate::model::{self, Run, RunState, Stored, Try};
+use crate::service::Service;
+
+/// Attempts that wait for each that may run.
+const WAITING: usize = 4;
+
+/// Attempts that a worker has in hand beyond those that run and wait: on their way to the gate, or
+/// back to the database.
+const IN_PASSING: usize = 256;
+
+/// The shortest pause after a shortage of this host's own; the longest is twice as long.
+const SHORTAGE: Duration = Duration::from_millis(500);
+
+/// State that the attempts of an app share.
+struct Shared {
+    service: Arc<Service>,
+    app: String,
+    config: App,
+    client: Client,
+    meters: Meters,
+}
+
+/// An attempt, and what its payload says.
+struct Job {
+    fire: Fire,
+    key: String,
+    /// Its host, by which it is counted.
+    host: Arc<str>,
+    stored: Stored,
+    retry: Retry,
+    /// When it came from the worker.
+    since: Instant,
+}
+
+/// The attempts of one app, until it is [retired](Self::retire) or the engine stops.
+pub(super) struct Dispatcher {
+    stop: oneshot::Sender<()>,
+    released: oneshot::Receiver<()>,
+}
+
+impl Dispatcher {
+    /// Starts a worker; `None` once the service is stopped.
+    pub(super) fn start(
+        service: &Arc<Service>,
+        name: &str,
+        app: &App,
+        client: Client,
+    ) -> Option<Self> {
+        let count = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
+        let running = count(app.limits.concurrent);
+        let waiting = running.saturating_mul(WAITING);
+        let limits = Limits {
+            running,
+            per_host: count(app.limits.per_host),
+            waiting,
+            per_second: app.limits.due_per_second,
+        };
+        let prefetch = running.saturating_add(waiting).saturating_add(IN_PASSING);
+        let fires = service.worker(&model::kind(name), prefetch)?;
+        let shared = Shared {
+            service: service.clone(),
+            app: name.to_owned(),
+            config: app.clone(),
+            client,
+            meters: Meters::new(name),
+        };
+        let (stop, stopped) = oneshot::channel();
+        let (release, released) = oneshot::channel();
+        tokio::spawn(run(Arc::new(shared), limits, fires, stopped, release));
+        Some(Self { stop, released })
+    }
+
+    /// Takes no further attempt, and waits until it has given back the worker and what waited.
+    /// Running attempts continue.
+    pub(super) async fn retire(self) {
+        drop(self.stop);
+        // Never sent to, but dropped.
+        let _ = self.released.await;
+    }
+}
+
+/// Takes attempts until the worker ends or `stopped`, then waits for those that run.
+async fn run(
+    shared: Arc<Shared>,
+    limits: Limits,
+    mut fires: Worker,
+    mut stopped: oneshot::Receiver<()>,
+    release: oneshot::Sender<()>,
+) {
+    let timer = shared.service.timer.clone();
+    let mut gate = Gate::new(limits, timer.now());
+    let mut calls =
+        Calls { shared: shared.clone(), running: JoinSet::new(), hosts: HashMap::new() };
+    loop {
+        tokio::select! {
+            Some(ended) = calls.running.join_next_with_id() => {
+                let (host, since) = calls.ended(ended);
+                let now = timer.now();
+                gate.ended(&host, now.duration_since(since), now);
+                while let Some((_, job)) = gate.next(now) {
+                    calls.start(job, now);
+                }
+            }
+            fire = fires.next() => {
+                let Some(fire) = fire else { break };
+                let now = timer.now();
+                let Some(job) = understood(&shared, fire, now) else { continue };
+                match gate.offer(&job.host.clone(), job, now) {
+                    Offered::Starts(job) => calls.start(job, now),
+                    Offered::Waits => {}
+                    Offered::Postponed(job, pause, full) => postpone(&shared, job, pause, full),
+                }
+            }
+            _ = &mut stopped => break,
+        }
+    }
+    drop((fires, gate, release));
+    while let Some(ended) = calls.running.join_next_with_id().await {
+        calls.ended(ended);
+    }
+}
+
+/// Returns what a timer's payload says. Ends the attempt if it cannot be understood.
+fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
+    let read = || {
+        let stored: Stored =
+            serde_json::from_slice(fire.payload()).map_err(|error| error.to_string())?;
+        // What was made again may have no name.
+        let key = fire.name().and_then(model::app_and_key).map_or(&*stored.key, |(_, key)| key);
+        let key = key.to_owned();
+        let url = callback::target(&stored.definition.callback.url)?;
+        let host = url.host_str().unwrap_or_default().into();
+        let retry = retry(stored.definition.retry.as_ref()).map_err(|_| "the retry is none")?;
+        Ok::<_, String>((key, host, stored, retry))
+    };
+    match read() {
+        Ok((key, host, stored, retry)) => Some(Job { fire, key, host, stored, retry, since: now }),
+        // Another node may be of a later version, and understand it.
+        Err(why) => {
+            let (app, timer) = (&shared.app, fire.id());
+            error!(app, %timer, why, "a payload is not understood");
+            let ended = Try {
+                attempt: fire.attempt(),
+                started: Timestamp::now().to_string(),
+                ms: 0,
+                status: None,
+                error: Some(format!("not understood: {why}")),
+                answer: String::new(),
+            };
+            let detail = callback::append(fire.detail(), &ended);
+            fire.fail(detail);
+            None
+        }
+    }
+}
+
+fn postpone(shared: &Shared, job: Job, pause: Duration, full: Full) {
+    match full {
+        Full::Host => shared.meters.postponed_by_host.increment(1),
+        Full::Rate => shared.meters.postponed_by_rate.increment(1),
+    }
+    let (app, key, attempt) = (&shared.app, &job.key, job.fire.attempt());
+    debug!(app, key, attempt, host = &*job.host, ?pause, limit = ?full, "postponed");
+    // What was postponed together does not come back together.
+    job.fire.postpone(pause + share(pause / 4, random()));
+}
+
+/// The calls that run.
+struct Calls {
+    shared: Arc<Shared>,
+    running: JoinSet<()>,
+    hosts: HashMap<Id, (Arc<str>, Instant)>,
+}
+
+impl Calls {
+    fn start(&mut self, job: Job, now: Instant) {
+        let host = job.host.clone();
+        let task = self.running.spawn(attempt(self.shared.clone(), job));
+        self.hosts.insert(task.id(), (host, now));
+        self.shared.meters.running.increment(1);
+    }
+
+    /// The host of a call that is over, and when it started.
+    fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) -> (Arc<str>, Instant) {
+        self.shared.meters.running.decrement(1);
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                error!(app = &self.shared.app, %error, "a callback was not finished");
+                error.id()
+            }
+        };
+        self.hosts.remove(&id).expect("each call that runs has a host")
+    }
+}
+
+/// One attempt, from its start to its end.
+async fn attempt(shared: Arc<Shared>, job: Job) {
+    let timer = &shared.service.timer;
+    // After a wait the node may have lost it. Dropped, it is handed back.
+    if !job.fire.is_current() {
+        return;
+    }
+    let (start, started) = (timer.now(), Timestamp::now());
+    let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
+    shared.meters.starts(late);
+    let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
+    let answer = send(&shared, &job, trace.clone(), started).await;
+    let took = timer.now().duration_since(start);
+    shared.meters.took(took);
+
+    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
+    let Job { fire, key, stored, retry, .. } = job;
+    let answer = match answer {
+        Ok(answer) => Ok(answer),
+        Err(Lack::Failure(why)) => Err(why),
+        // Nobody's failure: the receiver was not called, or its answer was not read.
+        Err(Lack::Shortage(why)) => {
+            shared.meters.postponed_by_shortage.increment(1);
+            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
+            info!(app, key, attempt, why, "postponed: this host is short of something");
+            fire.postpone(SHORTAGE + share(SHORTAGE, random()));
+            return;
+        }
+    };
+    let verdict = judge(&answer, &retry, fire.failures(), random());
+    let error = match &verdict {
+        Verdict::Succeeded => None,
+        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
+    };
+    let ended = Try {
+        attempt: fire.attempt(),
+        started: started.to_string(),
+        ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        status: answer.as_ref().ok().map(|answer| answer.status.as_u16()),
+        error,
+        answer: answer.map(|answer| redact.text(callback::shown(&answer.body))).unwrap_or_default(),
+    };
+    let detail = callback::append(fire.detail(), &ended);
+    let is_last = fire.failures() + 1 >= retry.attempts;
+    let (state, reason) = match &verdict {
+        Verdict::Succeeded => (RunState::Succeeded, None),
+        Verdict::Failed(..) if !is_last => (RunState::Pending, None),
+        Verdict::Failed(..) => (RunState::Dead, Some(tourbillon_durable::Reason::Failed)),
+        Verdict::GivenUp(_) => (RunState::Dead, Some(tourbillon_durable::Reason::GivenUp)),
+    };
+    report(&shared, &key, &ended, state, trace.as_ref());
+    let run = watched(&shared, &fire, key, state, reason, &detail);
+    let meters = &shared.meters;
+    let answer = match verdict {
+        Verdict::Succeeded => {
+            meters.succeeded.increment(1);
+            match fire.schedule() {
+                Some(_) => fire.complete_with(&detail),
+                None => fire.complete_with(callback::ended(&detail, &stored.definition)),
+            }
+        }
+        Verdict::Failed(_, pause) => {
+            let counter = if is_last { &meters.dead } else { &meters.retried };
+            counter.increment(1);
+            fire.fail_after(&detail, pause)
+        }
+        Verdict::GivenUp(_) => {
+            meters.given_up.increment(1);
+            fire.give_up(&detail)
+        }
+    };
+    if let Some(run) = run {
+        // By itself: another attempt can start meanwhile.
+        tokio::spawn(publish(shared, run, answer));
+    }
+}
+
+/// Sends the request of an attempt, and reads the answer.
+async fn send(
+    shared: &Shared,
+    job: &Job,
+    trace: Option<Trace>,
+    now: Timestamp,
+) -> Result<Answer, Lack> {
+    let callback = &job.stored.definition.callback;
+    let attempt = Attempt {
+        app: &shared.app,
+        schedule: &job.key,
+        key: job.fire.key().to_string(),
+        scheduled_for: job.fire.scheduled_for(),
+        number: job.fire.attempt(),
+        trace,
+    };
+    let xtimer = job.stored.xtimer.as_ref();
+    let request = callback::build(callback, xtimer, &attempt, &shared.config, now)?;
+    let limit = callback::limit(callback).map_err(|why| format!("the timeout {why}"))?;
+    shared.client.send(request, limit).await
+}
+
+/// Writes a line into the log.
+fn report(shared: &Shared, key: &str, ended: &Try, state: RunState, trace: Option<&Trace>) {
+    let (app, trace) = (&shared.app, trace.map(Trace::id));
+    let Try { attempt, ms, status, error, .. } = ended;
+    let error = error.as_deref();
+    match state {
+        RunState::Succeeded => debug!(app, key, attempt, ms, status, trace, "called back"),
+        RunState::Dead => warn!(app, key, attempt, ms, status, error, trace, "dead"),
+        _ => info!(app, key, attempt, ms, status, error, trace, "failed, and will be tried again"),
+    }
+}
+
+/// The event of an attempt's end, for `/v1/live`; `None` if it has no client.
+fn watched(
+    shared: &Shared,
+    fire: &Fire,
+    key: String,
+    state: RunState,
+    reason: Option<tourbillon_durable::Reason>,
+    detail: &str,
+) -> Option<Run> {
+    (shared.service.runs.receiver_count() > 0).then(|| Run {
+        id: fire.id().to_string(),
+        app: shared.app.clone(),
+        key,
+        scheduled_for: model::rfc3339(fire.scheduled_for()),
+        state,
+        reason: reason.map(|reason| reason.to_string()),
+        due: None,
+        recorded: (state != RunState::Pending).then(|| Timestamp::now().to_string()),
+        attempts: fire.attempt(),
+        failures: fire.failures() + u32::from(state != RunState::Succeeded),
+        node: Some(shared.service.node().to_string()),
+        tries: read_tries(detail),
+        can_retry: state == RunState::Dead,
+    })
+}
+
+/// Tells those who watch, once the store has accepted the end.
+async fn publish(shared: Arc<Shared>, run: Run, answer: Ended) {
+    if answer.await.is_ok() {
+        // Nobody may listen any more.
+        let _ = shared.service.runs.send(Arc::new(run));
+    }
+}
+
+#[cfg(test)]
+mod tests;

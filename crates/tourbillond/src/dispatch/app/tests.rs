@@ -1,0 +1,339 @@
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tourbillon::Timer;
+use tourbillon_durable::store::{Memory, RecordQuery, TimerQuery};
+use tourbillon_durable::{Outcome, Reason, Record, Retry};
+
+use super::*;
+use crate::config::Config;
+use crate::dispatch::start;
+use crate::model::{AtWhen, Callback, Definition, RetryPolicy, When};
+
+/// A call as it came in.
+#[derive(Debug)]
+struct Call {
+    path: String,
+    headers: hyper::HeaderMap,
+    body: String,
+}
+
+/// A receiver on all addresses of the loopback network, which are as many hosts. The path of a
+/// call says how it is answered: `/503`, or `/hang` for not before it is let go.
+struct Receiver {
+    port: u16,
+    calls: mpsc::UnboundedReceiver<Call>,
+    /// Set to let go of what hangs.
+    go: watch::Sender<bool>,
+}
+
+impl Receiver {
+    async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (came, calls) = mpsc::unbounded_channel();
+        let go = watch::Sender::new(false);
+        let going = go.subscribe();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (came, going) = (came.clone(), going.clone());
+                let service =
+                    service_fn(move |request| answer(request, came.clone(), going.clone()));
+                let server = hyper::server::conn::http1::Builder::new();
+                tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Self { port, calls, go }
+    }
+
+    fn url(&self, host: u32, path: &str) -> String {
+        format!("http://127.0.0.{host}:{}/{path}", self.port)
+    }
+
+    async fn next(&mut self) -> Call {
+        self.calls.recv().await.unwrap()
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    came: mpsc::UnboundedSender<Call>,
+    mut going: watch::Receiver<bool>,
+) -> hyper::Result<Response<Full<Bytes>>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let call = Call {
+        path: head.uri.path().trim_start_matches('/').to_owned(),
+        headers: head.headers,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    let path = call.path.clone();
+    let _ = came.send(call);
+    if path == "hang" {
+        let _ = going.wait_for(|go| *go).await;
+    }
+    let mut answer = Response::new(Full::from(format!("this is {path}")));
+    if let Ok(status) = path.parse() {
+        *answer.status_mut() = hyper::StatusCode::from_u16(status).unwrap();
+    }
+    Ok(answer)
+}
+
+fn app(concurrent: u32) -> App {
+    let limits = model::Limits { concurrent, per_host: concurrent, ..model::Limits::default() };
+    let networks = vec!["127.0.0.0/8".parse().unwrap()];
+    App { limits, networks, ..App::default() }
+}
+
+fn config(apps: &[(&str, App)]) -> Config {
+    let apps = apps.iter().map(|(name, app)| ((*name).to_owned(), app.clone())).collect();
+    Config { apps, ..Config::default() }
+}
+
+fn service(apps: &[(&str, App)]) -> Arc<Service> {
+    let timer = Timer::global();
+    let store = Box::new(Memory::new(&timer));
+    let service = Service::start(store, config(apps), &timer).unwrap();
+    start(&service);
+    service
+}
+
+/// Makes a one-shot that is due now, of three attempts with the shortest pause.
+async fn once(service: &Service, app: &str, key: &str, url: &str) {
+    let policy = RetryPolicy { attempts: 3, first: "1s".to_owned(), longest: "1s".to_owned() };
+    let stored = Stored {
+        key: String::new(),
+        definition: Definition {
+            when: When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
+            callback: Callback {
+                method: "POST".to_owned(),
+                url: url.to_owned(),
+                headers: BTreeMap::new(),
+                body: "{{key}} {{attempt}}".to_owned(),
+                body_bytes: None,
+                timeout: Some("100s".to_owned()),
+            },
+            missed: None,
+            on_time_within: None,
+            overlap: None,
+            jitter: None,
+            retry: Some(policy),
+            enabled: true,
+        },
+        created: "2026-01-01T00:00:00Z".to_owned(),
+        at_us: None,
+        traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        xtimer: None,
+    };
+    let pause = Duration::from_secs(1);
+    let once = service.client.once(&model::kind(app), std::time::SystemTime::now());
+    let once = once.name(model::name(app, key)).payload(serde_json::to_vec(&stored).unwrap());
+    let once = once.retry(Retry::new(3, pause, pause));
+    once.create().await.unwrap();
+}
+
+/// The records, once there are so many.
+async fn records(service: &Service, count: usize) -> Vec<Record> {
+    loop {
+        let records = service.reader.records(RecordQuery::new()).await.unwrap();
+        if records.len() >= count {
+            return records;
+        }
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_due_is_called_and_what_was_answered_is_kept() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    let mut runs = service.runs.subscribe();
+    once(&service, "a", "one", &receiver.url(1, "201")).await;
+    let call = receiver.next().await;
+    let header = |name: &str| call.headers[name].to_str().unwrap();
+    assert_eq!(call.body, format!("{} 1", header("idempotency-key")));
+    assert_eq!(header("tourbillon-attempt"), "1");
+    assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
+    let run = runs.recv().await.unwrap();
+    // A client that gets the event finds the record.
+    let records = service.reader.records(RecordQuery::new()).await.unwrap();
+    assert_eq!(records[0].outcome, Outcome::Succeeded);
+    let tries = read_tries(&records[0].detail);
+    assert_eq!((tries.len(), tries[0].status, &*tries[0].answer), (1, Some(201), "this is 201"));
+    assert_eq!((&*run.app, &*run.key, run.state), ("a", "one", RunState::Succeeded));
+    assert_eq!(run.tries, tries);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_fails_is_tried_again_and_dead_in_the_end_with_all_tries() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    once(&service, "a", "one", &receiver.url(1, "503")).await;
+    let mut keys = Vec::new();
+    for attempt in 1..=3 {
+        let call = receiver.next().await;
+        assert_eq!(call.headers["tourbillon-attempt"], attempt.to_string());
+        keys.push(call.headers["idempotency-key"].clone());
+    }
+    assert!(keys[0] == keys[1] && keys[1] == keys[2]);
+    let records = records(&service, 1).await;
+    let record = &records[0];
+    assert_eq!((record.outcome, record.reason), (Outcome::Dead, Some(Reason::Failed)));
+    assert_eq!(record.failures, 3);
+    let tries = read_tries(&record.detail);
+    assert_eq!(tries.iter().map(|tried| tried.attempt).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(tries.iter().all(|tried| tried.status == Some(503) && tried.error.is_some()));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_is_not_asked_again() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    once(&service, "a", "one", &receiver.url(1, "410")).await;
+    receiver.next().await;
+    let records = records(&service, 1).await;
+    assert_eq!(records[0].reason, Some(Reason::GivenUp));
+    assert_eq!(read_tries(&records[0].detail)[0].status, Some(410));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_hangs_delays_no_other_host_and_no_other_app() {
+    const HOSTS: u32 = 30;
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", app(16)), ("b", app(16))]);
+    for turn in 0..4 {
+        for host in 1..=HOSTS {
+            // The first hangs, and has as many as all others.
+            let path = if host == 1 { "hang" } else { "200" };
+            let apps = if host == 1 { &["a"][..] } else { &["a", "b"] };
+            for app in apps {
+                once(&service, app, &format!("{host}-{turn}"), &receiver.url(host, path)).await;
+            }
+        }
+        for more in 0..HOSTS {
+            once(&service, "a", &format!("hang-{turn}-{more}"), &receiver.url(1, "hang")).await;
+        }
+    }
+    // All others are called and recorded while it hangs.
+    let others = 4 * 2 * (HOSTS as usize - 1);
+    let recorded = records(&service, others).await;
+    assert_eq!(recorded.len(), others);
+    let mut hung = 0;
+    while let Ok(call) = receiver.calls.try_recv() {
+        hung += usize::from(call.path == "hang");
+    }
+    // It has half of the app at most.
+    assert!((1..=8).contains(&hung), "{hung}");
+}
+
+#[tokio::test]
+async fn a_new_configuration_brings_and_takes_away_apps() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    once(&service, "a", "hangs", &receiver.url(1, "hang")).await;
+    assert_eq!(receiver.next().await.path, "hang");
+    once(&service, "b", "waits", &receiver.url(1, "200")).await;
+    service.reload(config(&[("b", app(8))]));
+    assert_eq!(receiver.next().await.path, "200");
+    once(&service, "a", "stays", &receiver.url(1, "200")).await;
+    // What runs goes on.
+    receiver.go.send_replace(true);
+    let ended = records(&service, 2).await;
+    assert!(ended.iter().all(|record| record.outcome == Outcome::Succeeded));
+    service.reload(config(&[("a", app(8)), ("b", app(8))]));
+    assert_eq!(receiver.next().await.path, "200");
+    assert_eq!(records(&service, 3).await.len(), 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_what_runs_and_hands_back_what_waits() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(1))]));
+    once(&service, "a", "runs", &receiver.url(1, "hang")).await;
+    assert_eq!(receiver.next().await.path, "hang");
+    once(&service, "a", "waits", &receiver.url(1, "200")).await;
+    let stopping = tokio::spawn({
+        let service = service.clone();
+        async move { service.stop().await }
+    });
+    while service.stats().is_some() {
+        service.timer.sleep(Duration::from_millis(1)).await;
+    }
+    assert!(!stopping.is_finished());
+    receiver.go.send_replace(true);
+    stopping.await.unwrap();
+    let records = service.reader.records(RecordQuery::new()).await.unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].name.as_deref(), Some("a/runs"));
+    let pending = service.reader.timers(TimerQuery::new()).await.unwrap();
+    assert_eq!(pending.len(), 1);
+    assert!(pending[0].running.is_none());
+}
+
+#[tokio::test]
+async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    let strange = service.client.once("http.a", std::time::SystemTime::now());
+    strange.name("a/strange").payload("{}").retry(Retry::NEVER).create().await.unwrap();
+    once(&service, "a", "one", &receiver.url(1, "200")).await;
+    receiver.next().await;
+    let records = records(&service, 2).await;
+    let strange = records.iter().find(|record| record.name.as_deref() == Some("a/strange"));
+    assert!(strange.unwrap().detail.contains("not understood"));
+    service.stop().await;
+}
+
+/// Set in a process of its own, which has few descriptors.
+const STARVED: &str = "TOURBILLOND_TEST_STARVED";
+
+/// Takes all descriptors that there are.
+fn take_all() -> Vec<std::fs::File> {
+    std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect()
+}
+
+#[test]
+fn a_shortage_of_descriptors_postpones_and_counts_no_failure() {
+    if std::env::var_os(STARVED).is_some() {
+        return starved();
+    }
+    // In a process of its own, as a limit is the whole process's.
+    let own = std::env::current_exe().unwrap();
+    let name = "dispatch::app::tests::a_shortage_of_descriptors_postpones_and_counts_no_failure";
+    let mut shell = std::process::Command::new("sh");
+    let script = "ulimit -n 256; exec \"$0\" --exact --nocapture --test-threads 1 \"$1\"";
+    let output = shell.args(["-c", script]).arg(own).arg(name).env(STARVED, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn starved() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    let by_name = receiver.url(1, "200").replace("127.0.0.1", "localhost");
+    let taken = take_all();
+    once(&service, "a", "address", &receiver.url(1, "200")).await;
+    once(&service, "a", "name", &by_name).await;
+    // Each is postponed again and again, more often than it may fail.
+    let mut attempts = Vec::new();
+    while attempts.len() < 2 || attempts.iter().any(|attempt| *attempt < 5) {
+        service.timer.sleep(Duration::from_millis(5)).await;
+        let timers = service.reader.timers(TimerQuery::new()).await.unwrap();
+        assert_eq!(timers.len(), 2, "none is over");
+        assert!(timers.iter().all(|timer| timer.failures == 0 && timer.detail.is_empty()));
+        attempts = timers.iter().map(|timer| timer.attempt).collect();
+    }
+    drop(taken);
+    for _ in 0..2 {
+        receiver.next().await;
+    }
+    let records = records(&service, 2).await;
+    let is_done = |record: &Record| record.outcome == Outcome::Succeeded && record.failures == 0;
+    assert!(records.iter().all(is_done), "{records:?}");
+    service.stop().await;
+}

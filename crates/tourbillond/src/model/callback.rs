@@ -1,0 +1,37 @@
+//! The request of a callback.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Header;
+
+/// HTTP request of a callback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Callback {
+    /// HTTP method; `POST` if it is missing.
+    #[serde(default = "post")]
+    pub method: String,
+    /// URL to call, by `http` or `https`.
+    pub url: String,
+    /// Headers to send, beside those of the service.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Header>,
+    /// Body to send, in which `{{key}}`, `{{schedule}}`, `{{app}}`, `{{scheduled_for}}` and
+    /// `{{attempt}}` are replaced.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub body: String,
+    /// Length of the body in bytes, in lists, which have it in place of the body.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    #[schema(read_only)]
+    pub body_bytes: Option<usize>,
+    /// Time limit of one attempt; `10s` if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+}
+
+fn post() -> String {
+    "POST".to_owned()
+}

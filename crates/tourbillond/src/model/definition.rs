@@ -1,0 +1,121 @@
+//! Definitions: what a client sends for a schedule or one-shot.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest as _, Sha256};
+use utoipa::ToSchema;
+
+use super::{Callback, When, span};
+
+/// Definition of a schedule or a one-shot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// Times at which the schedule calls back.
+    pub when: When,
+    /// Request of the callback.
+    pub callback: Callback,
+    /// Policy for missed times. Repeating schedules only; `coalesce` if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<MissedPolicy>,
+    /// Lateness up to which a run is on time. Repeating schedules only; a minute if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_time_within: Option<String>,
+    /// Policy for overlapping runs. Repeating schedules only; `allow` if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<OverlapPolicy>,
+    /// Maximum random delay of a run. Repeating schedules only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    /// Policy for attempts that fail; each field of it has a default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// True to enable the schedule.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Definition {
+    /// Returns 32 hexadecimal digits that no other definition has.
+    pub fn digest(&self) -> String {
+        let text = serde_json::to_vec(self).expect("a definition is JSON");
+        hex::encode(&Sha256::digest(text)[..16])
+    }
+}
+
+/// Policy for attempts that fail. A field that is not given is filled in when it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RetryPolicy {
+    /// Number of attempts, the first included: 1 to 1,000.
+    #[schema(required = false, default = 5)]
+    pub attempts: u32,
+    /// Pause after the first failure; it doubles with each. At least `1s` if there is more than one
+    /// attempt. If it is not given, `10s`, or `longest` if that is shorter.
+    #[schema(required = false, default = "10s")]
+    pub first: String,
+    /// Longest pause, a day at most. If it is not given, `2m`, or `first` if that is longer.
+    #[schema(required = false, default = "2m")]
+    pub longest: String,
+}
+
+impl Default for RetryPolicy {
+    /// Returns the policy of a definition that has none: five attempts in two and a half minutes.
+    fn default() -> Self {
+        Self { attempts: 5, first: "10s".to_owned(), longest: "2m".to_owned() }
+    }
+}
+
+impl<'de> Deserialize<'de> for RetryPolicy {
+    /// Reads by hand, as the default of each pause depends on the other.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            attempts: Option<u32>,
+            first: Option<String>,
+            longest: Option<String>,
+        }
+        let Fields { attempts, first, longest } = Fields::deserialize(deserializer)?;
+        let is_longer = |one: &str, other: &str| match (span(one), span(other)) {
+            (Ok(one), Ok(other)) => one > other,
+            _ => false,
+        };
+        let default = Self::default();
+        let first = first.unwrap_or_else(|| match &longest {
+            Some(longest) if is_longer(&default.first, longest) => longest.clone(),
+            _ => default.first,
+        });
+        let longest = longest.unwrap_or_else(|| match is_longer(&first, &default.longest) {
+            true => first.clone(),
+            false => default.longest,
+        });
+        Ok(Self { attempts: attempts.unwrap_or(default.attempts), first, longest })
+    }
+}
+
+/// Policy for occurrences that were missed because no node was running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MissedPolicy {
+    /// Record them as skipped.
+    Skip,
+    /// Run the last of them only.
+    Coalesce,
+    /// Run so many of the last of them.
+    CatchUp(u32),
+}
+
+/// Policy for an occurrence that is due while an earlier one is not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OverlapPolicy {
+    /// Run both at the same time.
+    Allow,
+    /// Record the occurrence as skipped.
+    Skip,
+    /// Let the occurrence wait, as one of so many at most.
+    Queue(u32),
+}

@@ -1,0 +1,78 @@
+//! Runs: occurrences with their attempts.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Waits for its time, or for another attempt.
+    Pending,
+    /// An attempt runs.
+    Running,
+    /// An attempt succeeded.
+    Succeeded,
+    /// Its last attempt failed.
+    Dead,
+    /// Never ran, for a reason.
+    Skipped,
+    /// Cancelled before its end.
+    Cancelled,
+}
+
+/// A run: one occurrence of a schedule, with all its attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Run {
+    /// Identity of the run.
+    pub id: String,
+    /// App of the run.
+    pub app: String,
+    /// Key of the schedule.
+    pub key: String,
+    /// Time for which it is scheduled, RFC 3339.
+    pub scheduled_for: String,
+    /// State of the run.
+    pub state: RunState,
+    /// Reason for which it did not succeed, once it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Time at which the next attempt is due, RFC 3339; missing once the run is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<String>,
+    /// Time at which its end was recorded, RFC 3339; missing until the run is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// Number of attempts that were started.
+    pub attempts: u32,
+    /// Number of its attempts that failed.
+    pub failures: u32,
+    /// Node that runs it, or ran its last attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Attempts that have ended: the first and the last, if there were many.
+    #[serde(default)]
+    pub tries: Vec<Try>,
+    /// True if it can be retried.
+    pub can_retry: bool,
+}
+
+/// One attempt that has ended, as it is kept in the detail of a timer and of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Try {
+    /// Number of the attempt.
+    pub attempt: u32,
+    /// Time at which it started, RFC 3339.
+    pub started: String,
+    /// Time that it took, in milliseconds.
+    pub ms: u64,
+    /// The answer's status, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Reason of its failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The beginning of the answer's body.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub answer: String,
+}

@@ -1,0 +1,130 @@
+//! Schedules and one-shots, as the API shows them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Callback, MissedPolicy, OverlapPolicy, RetryPolicy, When, XTimerView};
+
+/// Kind of schedule: repeating or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleKind {
+    /// Happens again and again.
+    Repeated,
+    /// Happens once.
+    Once,
+}
+
+/// The state of a schedule or of a one-shot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Repeats, and is enabled.
+    Enabled,
+    /// Does not happen until it is enabled.
+    Disabled,
+    /// One-shot that waits for its time, or for another attempt.
+    Pending,
+    /// One-shot whose attempt runs.
+    Running,
+    /// One-shot that succeeded.
+    Succeeded,
+    /// One-shot whose last attempt failed.
+    Dead,
+    /// One-shot that never ran.
+    Skipped,
+    /// One-shot that was taken back.
+    Cancelled,
+}
+
+/// A definition, and how it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Schedule {
+    /// App of the schedule.
+    pub app: String,
+    /// Key of the schedule in its app.
+    pub key: String,
+    /// Identity of the schedule in the database.
+    pub id: String,
+    /// Version of the schedule for `If-Match`; each change gives it another.
+    pub version: u64,
+    /// State of the schedule.
+    pub state: State,
+    /// Next times, five at most, RFC 3339.
+    pub next: Vec<String>,
+    /// Time at which the schedule was created, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// Times at which the schedule calls back.
+    pub when: When,
+    /// Request of the callback; not kept for a one-shot that is over, unless it is dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<Callback>,
+    /// Policy for missed times, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<MissedPolicy>,
+    /// Lateness up to which a run is on time, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_time_within: Option<String>,
+    /// Policy for overlapping runs, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<OverlapPolicy>,
+    /// Maximum random delay of a run, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    /// Policy for failed attempts, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// True if the schedule is enabled.
+    pub enabled: bool,
+    /// Identity by XTimer's routes, if they made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xtimer: Option<XTimerView>,
+}
+
+/// An occurrence that is to come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Occurrence {
+    /// Time of the occurrence, RFC 3339.
+    pub at: String,
+    /// Time that a clock in the zone shows then.
+    pub local: String,
+    /// Offset of that clock from UTC.
+    pub offset: String,
+    /// Effect of a change of that clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
+}
+
+/// Effect of daylight saving on an occurrence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// The clock skips the time of the expression.
+    Gap,
+    /// The clock shows this time twice.
+    Fold,
+}
+
+/// An attempt that is still running, and is not interrupted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    /// Identity of the run.
+    pub run: String,
+    /// Number of the attempt.
+    pub attempt: u32,
+}
+
+/// Schedule that was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stopped {
+    /// Attempts that are still running. No other starts.
+    pub running: Vec<Attempt>,
+}
+
+/// A run that was created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Made {
+    /// Identity of the run.
+    pub id: String,
+}

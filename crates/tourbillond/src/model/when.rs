@@ -1,0 +1,86 @@
+//! Times at which a schedule calls back.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+/// Times at which a schedule calls back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum When {
+    /// The times of a crontab(5) expression in a named zone.
+    Cron(CronWhen),
+    /// Multiples of a period.
+    Every(EveryWhen),
+    /// One-shot at a time.
+    At(AtWhen),
+    /// One-shot after a delay.
+    After(AfterWhen),
+}
+
+/// Schedule by a cron expression.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CronWhen {
+    /// Expression as in crontab(5).
+    pub cron: String,
+    /// Time zone of the expression, by its IANA name; `UTC` if it is missing.
+    #[serde(default = "utc")]
+    pub zone: String,
+}
+
+/// Schedule by a fixed period.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EveryWhen {
+    /// Period, such as `90s`, `1h 30m` or `PT5M`; a second at least.
+    pub every: String,
+}
+
+/// One-shot at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AtWhen {
+    /// Time of the callback, RFC 3339.
+    pub at: String,
+}
+
+/// One-shot after a delay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AfterWhen {
+    /// Delay from the moment at which the database has the request, such as `30m`.
+    pub after: String,
+}
+
+impl<'de> Deserialize<'de> for When {
+    /// Reads by hand, as an error of serde's own for an enum without a tag names no field.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            cron: Option<String>,
+            zone: Option<String>,
+            every: Option<String>,
+            at: Option<String>,
+            after: Option<String>,
+        }
+        let Fields { cron, zone, every, at, after } = Fields::deserialize(deserializer)?;
+        if zone.is_some() && cron.is_none() {
+            return Err(D::Error::custom("`zone` goes with `cron`"));
+        }
+        match (cron, every, at, after) {
+            (Some(cron), None, None, None) => {
+                Ok(Self::Cron(CronWhen { cron, zone: zone.unwrap_or_else(utc) }))
+            }
+            (None, Some(every), None, None) => Ok(Self::Every(EveryWhen { every })),
+            (None, None, Some(at), None) => Ok(Self::At(AtWhen { at })),
+            (None, None, None, Some(after)) => Ok(Self::After(AfterWhen { after })),
+            _ => Err(D::Error::custom("it has one of `cron`, `every`, `at` and `after`")),
+        }
+    }
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}

@@ -1,0 +1,289 @@
+//! XTimer's timers as definitions, and back: expressions, methods, headers and bodies.
+
+use std::collections::BTreeMap;
+
+use super::{NotifyHttpParam, TimerDef};
+use crate::api::Problem;
+use crate::model::{Callback, CronWhen, Definition, Header, MASK, When, XTimer, is_sensitive};
+
+const DAYS: [&str; 7] =
+    ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
+
+const MONTHS: [&str; 12] = [
+    "JANUARY",
+    "FEBRUARY",
+    "MARCH",
+    "APRIL",
+    "MAY",
+    "JUNE",
+    "JULY",
+    "AUGUST",
+    "SEPTEMBER",
+    "OCTOBER",
+    "NOVEMBER",
+    "DECEMBER",
+];
+
+/// Lowest and highest value of each field, the seconds first.
+const RANGES: [(u32, u32); 6] = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
+
+/// Place of the day of the month, and of the day of the week, in [`RANGES`].
+const STARRED: [usize; 2] = [3, 5];
+
+/// Reads an expression of XTimer's parser, `cronexpr`, as one of ours.
+///
+/// A year comes last, with six fields or seven, and what is beyond is ignored. `a/b` is `a-MAX/b`,
+/// names may be written out, and `*/b` restricts a day as any list does.
+///
+/// # Errors
+///
+/// The field `cron`, if it has a year other than `*`.
+pub(super) fn translate(cron: &str) -> Result<String, Problem> {
+    let cron = cron.trim();
+    if cron == "@minutely" {
+        return Ok("* * * * *".to_owned());
+    }
+    if cron.starts_with('@') {
+        return Ok(cron.to_owned());
+    }
+    let mut fields: Vec<&str> = cron.split_whitespace().take(7).collect();
+    if fields.len() >= 6 && !matches!(fields.pop(), Some("*" | "?" | "*/1")) {
+        return Err(Problem::field("cron", "a year other than `*` cannot be given"));
+    }
+    let first = RANGES.len().saturating_sub(fields.len());
+    let field = |(place, field): (usize, &&str)| {
+        let part = |part: &str| translate_part(place + first, part);
+        field.split(',').map(part).collect::<Vec<_>>().join(",")
+    };
+    Ok(fields.iter().enumerate().map(field).collect::<Vec<_>>().join(" "))
+}
+
+fn translate_part(place: usize, part: &str) -> String {
+    let mut text = part.to_ascii_uppercase();
+    for name in DAYS.iter().chain(&MONTHS) {
+        text = text.replace(name, &name[..3]);
+    }
+    let Some((least, most)) = RANGES.get(place) else { return text };
+    match text.split_once('/') {
+        None if text == "?" => "*".to_owned(),
+        Some(("*", step)) if STARRED.contains(&place) => format!("{least}-{most}/{step}"),
+        Some((first, step)) if first.parse::<u32>().is_ok() => format!("{first}-{most}/{step}"),
+        _ => text,
+    }
+}
+
+/// Writes when a definition happens as an expression of XTimer's.
+fn cron_of(when: &When) -> String {
+    match when {
+        // With the seconds, the year has to be there too.
+        When::Cron(when) if when.cron.split_whitespace().count() == 6 => {
+            format!("{} *", when.cron)
+        }
+        When::Cron(when) => when.cron.clone(),
+        When::Every(when) => format!("@every {}", when.every),
+        When::At(when) => when.at.clone(),
+        When::After(when) => when.after.clone(),
+    }
+}
+
+/// Writes a body as XTimer sends it, in the form of a template: a JSON string, and `null` by GET.
+fn encode(method: &str, body: &str) -> String {
+    if method == "GET" {
+        return "null".to_owned();
+    }
+    let text = serde_json::to_string(body).expect("a text is written as JSON");
+    text.replace("{{", "{{{{")
+}
+
+/// Reads the body that [`encode`] wrote; any other is shown as it is.
+fn decode(method: &str, body: &str) -> String {
+    let text = serde_json::from_str::<String>(&body.replace("{{{{", "{{"));
+    text.ok().filter(|text| encode(method, text) == body).unwrap_or_else(|| body.to_owned())
+}
+
+impl TimerDef {
+    /// Puts what is given in place of what a definition has.
+    ///
+    /// # Errors
+    ///
+    /// The field `cron`.
+    pub(super) fn apply(
+        self,
+        definition: &mut Definition,
+        xtimer: &mut XTimer,
+        zone: &str,
+    ) -> Result<(), Problem> {
+        let put = |new: &String, old: &mut String| {
+            if !new.is_empty() {
+                old.clone_from(new);
+            }
+        };
+        put(&self.name, &mut xtimer.name);
+        put(&self.creator, &mut xtimer.creator);
+        if !self.cron.is_empty() {
+            let zone = match &definition.when {
+                When::Cron(when) => when.zone.clone(),
+                _ => zone.to_owned(),
+            };
+            definition.when = When::Cron(CronWhen { cron: translate(&self.cron)?, zone });
+            xtimer.cron = self.cron;
+        }
+        if let Some(notify) = self.notify_http_param {
+            let method = notify.method.to_ascii_uppercase();
+            let mut header = notify.header.unwrap_or_default();
+            let lines = header.iter().filter(|(_, values)| !values.is_empty());
+            definition.callback.headers =
+                lines.map(|(name, values)| (name.clone(), values.join(", ").into())).collect();
+            // Lines that were not shown stay; those that no longer count are passed over.
+            for (name, lines) in header.iter_mut().filter(|(_, lines)| **lines == [MASK]) {
+                *lines = xtimer.header.remove(name).unwrap_or_default();
+            }
+            definition.callback.url = notify.url;
+            definition.callback.body = encode(&method, &notify.body);
+            xtimer.body = if method == "GET" { notify.body } else { String::new() };
+            definition.callback.method = method;
+            (xtimer.method, xtimer.header) = (notify.method, header);
+        }
+        if self.status != 0 {
+            definition.enabled = self.status == 2;
+        }
+        Ok(())
+    }
+
+    /// Returns a timer as XTimer shows it.
+    pub(super) fn of(
+        (app, id): (&str, u64),
+        is_enabled: bool,
+        definition: &Definition,
+        xtimer: &XTimer,
+    ) -> Self {
+        let is_same = match &definition.when {
+            When::Cron(when) => translate(&xtimer.cron).is_ok_and(|cron| cron == when.cron),
+            _ => false,
+        };
+        Self {
+            id,
+            app: xtimer.app.clone().unwrap_or_else(|| app.to_owned()),
+            name: xtimer.name.clone(),
+            creator: xtimer.creator.clone(),
+            status: if is_enabled { 2 } else { 1 },
+            cron: if is_same { xtimer.cron.clone() } else { cron_of(&definition.when) },
+            notify_http_param: Some(notify(&definition.callback, xtimer)),
+        }
+    }
+}
+
+fn notify(callback: &Callback, xtimer: &XTimer) -> NotifyHttpParam {
+    let method = match &xtimer.method {
+        method if method.eq_ignore_ascii_case(&callback.method) => method,
+        _ => &callback.method,
+    };
+    let none = xtimer.header.iter().filter(|(_, lines)| lines.is_empty());
+    let mut header: BTreeMap<_, _> = none.map(|(name, _)| (name.clone(), Vec::new())).collect();
+    for (name, value) in &callback.headers {
+        let lines = match value {
+            Header::Value(value) if !is_sensitive(name) => xtimer.lines(name, value),
+            // Its JSON has no other way to say that a value is not shown.
+            _ => vec![MASK],
+        };
+        header.insert(name.clone(), lines.into_iter().map(str::to_owned).collect());
+    }
+    let body = match &*callback.method {
+        "GET" if callback.body == encode("GET", "") => xtimer.body.clone(),
+        method => decode(method, &callback.body),
+    };
+    NotifyHttpParam {
+        method: method.clone(),
+        url: callback.url.clone(),
+        header: Some(header).filter(|header| !header.is_empty()),
+        body,
+    }
+}
+
+/// Reads a new timer: its definition, and what is kept beside it.
+pub(super) fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Problem> {
+    let required = [
+        ("app", def.app.is_empty()),
+        ("name", def.name.is_empty()),
+        ("creator", def.creator.is_empty()),
+        ("cron", def.cron.is_empty()),
+        ("notifyHTTPParam", def.notify_http_param.is_none()),
+    ];
+    let missing = required.iter().filter(|(_, is_missing)| *is_missing);
+    let missing: Vec<_> =
+        missing.map(|(field, _)| ((*field).to_owned(), "it is missing".to_owned())).collect();
+    if !missing.is_empty() {
+        return Err(Problem::fields(missing));
+    }
+    let mut definition = Definition {
+        when: When::Cron(CronWhen { cron: String::new(), zone: zone.to_owned() }),
+        callback: Callback {
+            method: String::new(),
+            url: String::new(),
+            headers: BTreeMap::new(),
+            body: String::new(),
+            body_bytes: None,
+            timeout: None,
+        },
+        missed: None,
+        on_time_within: None,
+        overlap: None,
+        jitter: None,
+        retry: None,
+        enabled: false,
+    };
+    let mut xtimer = XTimer::default();
+    def.apply(&mut definition, &mut xtimer, zone)?;
+    Ok((definition, xtimer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decode, encode, translate};
+
+    #[test]
+    fn expressions_of_its_dialect_are_ours() {
+        let ours = |cron: &str| translate(cron).unwrap();
+        assert_eq!(ours("15,45 */2 * * *"), "15,45 */2 * * *");
+        assert_eq!(ours("30 9 * * MON *"), "30 9 * * MON");
+        assert_eq!(ours("*/5 * * * * * *"), "*/5 * * * * *");
+        assert_eq!(ours("3/15 * L * ?"), "3-59/15 * L * *");
+        assert_eq!(ours("1/20,7 0 0 1/10 * * *"), "1-59/20,7 0 0 1-31/10 * *");
+        assert_eq!(ours("@minutely"), "* * * * *");
+        assert_eq!(ours("@daily"), "@daily");
+        assert!(translate("0 0 1 1 * 2030").is_err());
+    }
+
+    #[test]
+    fn names_are_written_out_or_not_and_any_field_has_a_question_mark() {
+        let ours = |cron: &str| translate(cron).unwrap();
+        assert_eq!(ours("0 0 * january,mar sunday"), "0 0 * JAN,MAR SUN");
+        assert_eq!(ours("0 0 LW December-may Monday-friday"), "0 0 LW DEC-MAY MON-FRI");
+        assert_eq!(ours("0 0 15w ? fridayl"), "0 0 15W * FRIL");
+        assert_eq!(ours("? ? * * wednesday#2"), "* * * * WED#2");
+        assert_eq!(ours("0 0 0 1 1 * ? beyond"), "0 0 0 1 1 *");
+    }
+
+    #[test]
+    fn a_step_restricts_days_as_a_list_does() {
+        let ours = |cron: &str| translate(cron).unwrap();
+        // By cronexpr, on odd days and on Mondays; in crontab(5), on Mondays with odd days.
+        assert_eq!(ours("0 0 */2 * 1"), "0 0 1-31/2 * 1");
+        assert_eq!(ours("0 0 1 */2 */3"), "0 0 1 */2 0-6/3");
+    }
+
+    #[test]
+    fn a_body_is_sent_as_a_string_of_json_and_shown_as_it_came() {
+        for body in ["", "{\"a\": \"{{x}}\"}", "{{key}} {{{ }}", "{{{{", "\n\u{1}\"\\", "é<>&"] {
+            let sent = encode("POST", body);
+            assert_eq!(decode("POST", &sent), body);
+            let plain = sent.replace("{{{{", "{{");
+            assert_eq!(serde_json::from_str::<String>(&plain).unwrap(), body);
+        }
+        assert_eq!(encode("GET", "a"), "null");
+        // What another route has put there.
+        for body in ["{\"n\": {{attempt}}}", "\"{{key}}\"", "plain"] {
+            assert_eq!(decode("POST", body), body);
+        }
+    }
+}

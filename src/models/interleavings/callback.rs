@@ -1,0 +1,166 @@
+//! A function that the driver calls, and threads that cancel it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{check, clock};
+use crate::MissedTickBehavior;
+use crate::callback::Callback;
+use crate::models::harness::{Harness, Signal, at};
+use crate::sync::StdArc;
+use crate::timer::Builder;
+use crate::timer::Timer;
+use crate::virtual_time::VirtualClock;
+
+/// How often a function was called, and a reference of loom's that the function holds: loom sees a
+/// function that is not dropped, and one that is used by two threads without order.
+struct Calls {
+    held: Arc<()>,
+    count: StdArc<AtomicUsize>,
+}
+
+impl Calls {
+    fn new() -> Self {
+        Self { held: Arc::new(()), count: StdArc::default() }
+    }
+
+    fn counted(&self) -> impl Fn() + Send + Sync + 'static {
+        let (held, count) = (Arc::clone(&self.held), StdArc::clone(&self.count));
+        move || {
+            assert!(Arc::strong_count(&held) > 1, "the test holds one, too");
+            count.fetch_add(1, Ordering::SeqCst); // ORDERING: outside the model
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst) // ORDERING: outside the model
+    }
+
+    fn is_dropped(&self) -> bool {
+        Arc::strong_count(&self.held) == 1
+    }
+}
+
+/// A callback at that time, whatever the clock shows by now.
+fn call_at(timer: &Timer, nanos: u64, function: impl FnOnce() + Send + 'static) -> Callback {
+    timer.sleep_until(timer.engine().clock().instant(at(nanos))).call(function)
+}
+
+/// Calls `function` every `nanos`, for the first time that much from now; skips missed calls.
+fn every(timer: &Timer, nanos: u64, function: impl FnMut() + Send + 'static) -> Callback {
+    let mut interval = timer.interval(Duration::from_nanos(nanos));
+    interval.reset();
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    interval.call(function)
+}
+
+/// Oracle: either the function is called, or the cancel says that it was in time; and it is dropped
+/// when the cancel that waits returns.
+#[test]
+fn cancel_races_call() {
+    check(|| {
+        let (harness, calls) = (Harness::new(1), Calls::new());
+        let callback = call_at(&harness.timer, 5, calls.counted());
+        let clock = clock(&harness, [5]);
+        let prevented = callback.cancel_and_wait();
+        assert_eq!(calls.count(), usize::from(!prevented));
+        assert!(calls.is_dropped());
+        clock.join().unwrap();
+        assert_eq!(calls.count(), usize::from(!prevented), "called after all");
+        assert_eq!(harness.timer.stats().pending, 0);
+    });
+}
+
+/// Oracle: as above, of a cancel that does not wait; loom's references, as nobody waits for the
+/// function to be dropped.
+#[test]
+fn drop_races_call() {
+    check(|| {
+        let (harness, calls) = (Harness::new(1), Calls::new());
+        let callback = call_at(&harness.timer, 5, calls.counted());
+        let clock = clock(&harness, [5]);
+        drop(callback);
+        clock.join().unwrap();
+        assert!(calls.count() <= 1);
+    });
+}
+
+/// Oracle: one of the three has it.
+#[test]
+fn two_cancels_race_call() {
+    check(|| {
+        let (harness, calls) = (Harness::new(1), Calls::new());
+        let callback = StdArc::new(call_at(&harness.timer, 5, calls.counted()));
+        let other = {
+            let callback = StdArc::clone(&callback);
+            thread::spawn(move || callback.cancel_and_wait())
+        };
+        harness.advance(5);
+        let prevented = callback.cancel_and_wait();
+        assert!(calls.is_dropped());
+        let prevented = usize::from(prevented) + usize::from(other.join().unwrap());
+        assert_eq!(prevented + calls.count(), 1);
+    });
+}
+
+/// The call puts itself back for the next. Oracle: no call begins after the cancel; deadlock.
+#[test]
+fn cancel_races_a_call_that_repeats() {
+    check(|| {
+        let (harness, calls) = (Harness::new(1), Calls::new());
+        let callback = every(&harness.timer, 5, calls.counted());
+        let clock = clock(&harness, [5, 10]);
+        callback.cancel_and_wait();
+        let count = calls.count();
+        assert!(calls.is_dropped());
+        clock.join().unwrap();
+        assert_eq!(calls.count(), count, "called after all");
+    });
+}
+
+/// The driver may be there before the callback is. Oracle: deadlock; called once.
+#[test]
+fn call_races_its_making() {
+    check(|| {
+        let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
+        let _far = harness.far_timer();
+        let clock = clock(&harness, [5]);
+        let function = {
+            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
+            move || {
+                counted();
+                signal.raise();
+            }
+        };
+        let callback = call_at(&harness.timer, 5, function);
+        signal.wait();
+        clock.join().unwrap();
+        assert!(!callback.cancel_and_wait());
+        assert_eq!(calls.count(), 1);
+    });
+}
+
+/// Oracle: who moves the clock calls it, once, and not who makes it.
+#[test]
+fn advance_races_call() {
+    check(|| {
+        let (clock, calls) = (VirtualClock::new(), Calls::new());
+        let timer = Builder::default().virtual_clock(&clock).build().unwrap();
+        let mover = thread::current().id();
+        let counted = calls.counted();
+        let maker = thread::spawn(move || {
+            call_at(&timer, 5, move || {
+                assert_eq!(thread::current().id(), mover);
+                counted();
+            })
+        });
+        clock.advance(Duration::from_nanos(10));
+        let callback = maker.join().unwrap();
+        clock.advance(Duration::ZERO);
+        assert_eq!(calls.count(), 1);
+        assert!(!callback.cancel_and_wait());
+    });
+}
