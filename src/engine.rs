@@ -34,7 +34,7 @@ use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
 use crate::sync::{
-    Arc, AtomicBool, Lock, LockGuard, Ordering, SetOnce, StdArc, fence, move_home, thread_index,
+    Arc, AtomicBool, Lock, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
 };
 use crate::tick::Tick;
 use crate::tolerance::{Slack, Tolerance};
@@ -683,22 +683,11 @@ impl Engine {
     /// Locks the calling thread's shard, or the next one if that is taken at the moment.
     #[inline]
     fn lock_home(&self) -> (u8, LockGuard<'_, Shard>) {
-        let home = thread_index() & (self.shards.len() - 1);
-        match self.shards[home].try_lock() {
-            Some(shard) => (home as u8, shard),
-            None => self.lock_next_door(home),
-        }
-    }
-
-    /// Makes the next shard the thread's home as well: what holds the lock may be another thread
-    /// with the same home, and the two would meet again and again.
-    #[cold]
-    fn lock_next_door(&self, home: usize) -> (u8, LockGuard<'_, Shard>) {
-        let next = (home + 1) & (self.shards.len() - 1);
-        if next != home {
-            move_home();
-            if let Some(shard) = self.shards[next].try_lock() {
-                return (next as u8, shard);
+        let mask = self.shards.len() - 1;
+        let home = thread_index() & mask;
+        for index in [home, (home + 1) & mask] {
+            if let Some(shard) = self.shards[index].try_lock() {
+                return (index as u8, shard);
             }
         }
         (home as u8, self.shards[home].lock())

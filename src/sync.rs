@@ -9,8 +9,6 @@ mod cell;
 mod lock;
 #[cfg(not(target_os = "none"))]
 mod mutex;
-#[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
-mod numbers;
 #[cfg(not(target_os = "none"))]
 mod set_once;
 
@@ -73,7 +71,6 @@ mod bare;
 #[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 mod imp {
     pub(crate) use crate::sync::cell::UnsafeCell;
-    use crate::sync::numbers::Numbers;
     pub(crate) use crate::sync::whole::AtomicU64;
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
@@ -83,52 +80,20 @@ mod imp {
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::thread::{available_parallelism, sleep};
 
-    static NUMBERS: Numbers = Numbers::new();
-
-    thread_local! {
-        /// The shard that the thread calls home, modulo their number; `usize::MAX` at first.
-        static HOME: Cell<usize> = const { Cell::new(usize::MAX) };
-        static NUMBER: Number = const { Number(Cell::new(None)) };
-    }
-
-    /// The number that a thread gives back at its end.
-    struct Number(Cell<Option<usize>>);
-
-    impl Drop for Number {
-        fn drop(&mut self) {
-            if let Some(number) = self.0.get() {
-                NUMBERS.give_back(number);
-            }
-        }
-    }
-
-    /// The shard that the calling thread calls home. At first the lowest number that no other
-    /// thread has taken.
+    /// A small number of the calling thread's own, counted up from zero by first use.
     ///
     /// Works while thread-local destructors run, since a constant without a destructor is stored.
     #[inline]
     pub(crate) fn thread_index() -> usize {
-        HOME.with(|home| {
-            if home.get() == usize::MAX {
-                home.set(take_number());
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static INDEX: Cell<usize> = const { Cell::new(usize::MAX) });
+        INDEX.with(|index| {
+            if index.get() == usize::MAX {
+                // ORDERING: Relaxed; only the numbers' distinctness matters.
+                index.set(NEXT.fetch_add(1, Ordering::Relaxed));
             }
-            home.get()
+            index.get()
         })
-    }
-
-    /// Makes the next shard the calling thread's home.
-    pub(crate) fn move_home() {
-        HOME.with(|home| home.set(home.get().wrapping_add(1) % usize::MAX));
-    }
-
-    #[cold]
-    fn take_number() -> usize {
-        let Some(number) = NUMBERS.take() else { return this_thread() };
-        if NUMBER.try_with(|own| own.0.set(Some(number))).is_err() {
-            // The thread is about to end.
-            NUMBERS.give_back(number);
-        }
-        number
     }
 
     /// Identity of a thread among all others, past and present.
@@ -136,32 +101,7 @@ mod imp {
 
     /// Not `std`'s, which is not there while thread-local destructors run.
     pub(crate) fn this_thread() -> ThreadId {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static ID: Cell<usize> = const { Cell::new(usize::MAX) });
-        ID.with(|id| {
-            if id.get() == usize::MAX {
-                // ORDERING: Relaxed; only the numbers' distinctness matters.
-                id.set(NEXT.fetch_add(1, Ordering::Relaxed));
-            }
-            id.get()
-        })
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use std::thread;
-
-        use super::*;
-
-        /// Other tests' threads take numbers meanwhile, but not so many.
-        #[test]
-        fn threads_that_end_give_their_numbers_back() {
-            const THREADS: usize = if cfg!(miri) { 20 } else { 2_000 };
-            let taken = || thread::spawn(thread_index).join().expect("it ends");
-            assert!((0..THREADS).all(|_| taken() < 200));
-            let ids = [(); 2].map(|()| thread::spawn(this_thread).join().expect("it ends"));
-            assert_ne!(ids[0], ids[1], "identities do not come back");
-        }
+        thread_index()
     }
 
     thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
@@ -198,10 +138,6 @@ mod imp {
 
     pub(crate) fn set_thread_index(index: usize) {
         INDEX.with(|own| own.set(index));
-    }
-
-    pub(crate) fn move_home() {
-        INDEX.with(|own| own.set(own.get() + 1));
     }
 
     pub(crate) fn this_thread() -> ThreadId {
@@ -263,10 +199,6 @@ mod imp {
 
     pub(crate) fn set_thread_index(index: usize) {
         INDEX.with(|own| own.set(index));
-    }
-
-    pub(crate) fn move_home() {
-        INDEX.with(|own| own.set(own.get() + 1));
     }
 
     pub(crate) fn this_thread() -> ThreadId {

@@ -82,46 +82,6 @@ pub(crate) fn occupied_turn(shards: usize) -> Work {
     })
 }
 
-/// Nanoseconds for each arm and cancel on two threads whose numbers are as far apart as there are
-/// shards, so that both call the same shard home at first.
-pub(crate) fn colliding(times: usize) -> Vec<f64> {
-    let shards = Timer::global().stats().shards;
-    let far = Instant::now() + FAR;
-    let (took_number, begin, end) =
-        (&Barrier::new(2), &Barrier::new(shards + 1), &Barrier::new(shards + 1));
-    let arm_cancel = move |times: usize| {
-        let waker = Count::new().waker();
-        let start = Instant::now();
-        for _ in 0..times {
-            let mut sleep = tourbillon::sleep_until(black_box(far));
-            assert!(poll(Pin::new(&mut sleep), &waker).is_pending());
-        }
-        (start, Instant::now())
-    };
-    // All live until the end, as a number that is given back is taken again.
-    let spans = thread::scope(|scope| {
-        let number = |nth: usize| {
-            let thread = scope.spawn(move || {
-                arm_cancel(1);
-                took_number.wait();
-                begin.wait();
-                let span = (nth % shards == 0).then(|| arm_cancel(times / 2));
-                end.wait();
-                span
-            });
-            took_number.wait();
-            thread
-        };
-        let threads: Vec<_> = (0..=shards).map(number).collect();
-        let spans = threads.into_iter().filter_map(|thread| thread.join().expect("it ends"));
-        spans.collect::<Vec<_>>()
-    });
-    assert_eq!(spans.len(), 2);
-    let start = spans.iter().map(|(start, _)| *start).min().expect("there are two");
-    let end = spans.iter().map(|(_, end)| *end).max().expect("there are two");
-    vec![(end - start).as_nanos() as f64 / times as f64]
-}
-
 /// Microseconds that an answer takes: the median of what `ask` takes for it.
 pub(crate) fn asking(mut ask: impl FnMut() -> Duration) -> Vec<f64> {
     const TIMES: usize = 51;

@@ -410,11 +410,6 @@ fn own(effort: Effort) -> Vec<Scenario> {
         let name = format!("turn with nothing due, {shards} occupied shard{}", plural(shards));
         work(name, ours(move || own::occupied_turn(shards)))
     }));
-    rows.push(probe(
-        "arm + cancel, 2 threads of one shard",
-        NANOS,
-        ours(move || own::colliding(mass / 2)),
-    ));
     rows.extend([1, 8].map(|shards| {
         let shards_name = format!("{shards} shard{}", plural(shards));
         let name = format!("VirtualClock, {shards_name}, {} timers, each", count(few));

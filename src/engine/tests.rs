@@ -33,20 +33,6 @@ fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
 }
 
 #[test]
-fn a_thread_that_found_its_shard_taken_moves_for_good() {
-    let builder = Builder::default().virtual_clock(&VirtualClock::new()).shards(4);
-    let timer = builder.build().expect("the options are valid");
-    let home = thread_index();
-    let mut sleeps = [1, 2].map(|n| timer.sleep(Duration::from_nanos(n)));
-    {
-        let _held = timer.engine().shards[home % 4].lock();
-        assert!(poll(&mut sleeps[0]).is_pending());
-    }
-    assert!(poll(&mut sleeps[1]).is_pending());
-    assert_eq!((thread_index(), timer.stats().shards_used), (home + 1, 1));
-}
-
-#[test]
 fn a_clock_stops_at_the_deadlines_of_every_shard() {
     for delays in [[1, 2], [2, 1]] {
         let clock = VirtualClock::new();

@@ -20,9 +20,6 @@ pub(crate) fn thread_index() -> usize {
     0
 }
 
-/// There is nowhere else to go.
-pub(crate) fn move_home() {}
-
 /// The calling thread. A program has one, and an interrupt handler counts as that: what it
 /// interrupted cannot be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
