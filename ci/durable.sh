@@ -14,6 +14,7 @@ for features in "" sqlite postgres tls serde metrics-0_24 tracing conformance; d
 done
 some_tests ci/durable-postgres.sh cargo test --quiet --locked "${packages[@]}" \
     --all-features
+ci/durable-canaries.sh simulation
 ci/durable-interfaces.sh
 ci/durable-example.sh
 ci/durable-faults.sh short --seed 7

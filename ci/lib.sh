@@ -86,13 +86,15 @@ run_model() {
 }
 export -f run_model
 
-# faulty_copy TREE LIST: makes TREE a copy of the tracked files with all faults of the list, each as
-# a choice at run time, so that one build has all. Prints `NUMBER TAB CLASS TAB NAME` for each.
+# faulty_copy TREE LIST [FOLDER]: makes TREE a copy of the tracked files with all faults of the
+# list, each as a choice at run time, so that one build has all. The faults are those of the crate
+# in FOLDER, by default the core. Prints `NUMBER TAB CLASS TAB NAME` for each.
 faulty_copy() {
+    local crate=$1/${3:-.}
     rm -rf "$1" && mkdir -p "$1"
     git ls-files -z | tar --null -T - -c | tar -x -C "$1"
     awk -v tree="$1" -f ci/mutants/apply.awk "$2" || return
-    cat >"$1/src/mutant.rs" <<'END'
+    cat >"$crate/src/mutant.rs" <<'END'
 //! Which fault is to be shown.
 
 /// Whether it is this one.
@@ -102,9 +104,9 @@ pub(crate) fn is(number: u32) -> bool {
     *CHOSEN.get_or_init(chosen) == number
 }
 END
-    sed -i '0,/^mod /s//mod mutant;\n&/' "$1/src/lib.rs"
-    # The library alone, since the others depend on its version.
-    sed -i '/^members = \[/,/^\]/d' "$1/Cargo.toml"
+    sed -i '0,/^mod /s//mod mutant;\n&/' "$crate/src/lib.rs"
+    # That crate alone, since the others depend on its version.
+    sed -i "/^members = \[/,/^\]/c members = [${3:+\"$3\"}]" "$1/Cargo.toml"
     # Of another version, so that cargo keeps the builds apart, and those of dependencies together.
-    sed -i '0,/^version = .*/s//version = "0.0.0-faulty"/' "$1/Cargo.toml"
+    sed -i '0,/^version = .*/s//version = "0.0.0-faulty"/' "$crate/Cargo.toml"
 }

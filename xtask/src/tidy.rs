@@ -4,6 +4,7 @@ mod comments;
 mod crates;
 mod documents;
 mod imports;
+mod layers;
 mod locks;
 mod scripts;
 mod source;
@@ -36,6 +37,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
         let roots = roots.iter().map(String::as_str).collect::<Vec<_>>();
         let read = source::read(tree, &roots)?;
         imports::check(of, &read, &mut breaches);
+        layers::check(of, tree, &mut breaches);
         comments::check(of, tree, &read, &defined, &mut breaches);
         sources.extend(read);
     }

@@ -3,9 +3,9 @@
 mod idle;
 mod insert;
 mod node;
+mod notified;
 mod spread;
 mod takeover;
-mod told;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ pub const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "drain",
-        what: "all due at once, timers a second",
+        what: "all due at once, timers a second, longest time in which none starts",
         default: (20_000, 0),
         full: (200_000, 0),
         others: "graphile_worker 5 k; prototype 24-30 k with 1-2 connections, 64 k with 4; \
@@ -123,12 +123,12 @@ pub const BENCHES: &[Bench] = &[
         run: insert::insert,
     },
     Bench {
-        name: "told",
+        name: "notified",
         what: "inserted by another process to be due at once, p50 / p99 / p99.9 / max ms",
         default: (200, 20),
         full: (1_000, 60),
         others: "others not measured; by scans alone 262 / 507 / - / 518",
-        run: told::told,
+        run: notified::notified,
     },
     Bench {
         name: "takeover",

@@ -62,7 +62,7 @@ bugs! {
         shows OutOfOrder | SecondStart | AfterDone | AfterRecord | AfterCancel | AfterDisable,
     /// A scan goes on from where the one before ended, and does not come back.
     CursorInsteadOfSet = "cursor-instead-of-set" with "" shows Unfinished,
-    /// Nothing is read but what the node was told of.
+    /// Nothing is read but what the node was notified of.
     NotifyTrusted = "notify-trusted" with "" shows Unfinished,
 }
 
@@ -92,8 +92,8 @@ pub(crate) struct Marks {
     cursor: Arc<Mutex<Option<Waiting>>>,
     /// How many beats in a row were of a life that had ended.
     unnoticed: Arc<Mutex<u32>>,
-    /// Whether the node was told of something since the last scan.
-    is_told: Arc<AtomicBool>,
+    /// Whether a notice came since the last scan.
+    is_notified: Arc<AtomicBool>,
 }
 
 impl Marks {
@@ -153,10 +153,10 @@ impl Store for Tap {
     }
 
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
-        let told = self.marks.is_told.clone();
+        let is_notified = self.marks.is_notified.clone();
         self.store.listen(Arc::new(move |notice| {
-            // ORDERING: Relaxed; what was told of is in the database.
-            told.store(true, Ordering::Relaxed);
+            // ORDERING: Relaxed; what a notice names is in the database.
+            is_notified.store(true, Ordering::Relaxed);
             heard(notice);
         }))
     }
@@ -194,7 +194,7 @@ impl Store for Tap {
             }
             Some(Bug::NotifyTrusted) => {
                 // ORDERING: Relaxed; as above.
-                if !self.marks.is_told.swap(false, Ordering::Relaxed) {
+                if !self.marks.is_notified.swap(false, Ordering::Relaxed) {
                     window.timers.clear();
                 }
             }

@@ -62,7 +62,7 @@ fn ended(record: &Record) -> Result<Ended> {
         (Outcome::Skipped, Some(Reason::Overlap)) => Ended::Overlap,
         (Outcome::Cancelled, Some(Reason::Cancelled)) => Ended::Cancelled,
         (Outcome::Cancelled, Some(Reason::Disabled | Reason::Replaced | Reason::Removed)) => {
-            Ended::Withdrawn
+            Ended::TimerUpdate
         }
         (outcome, reason) => return Err(format!("{outcome} because of {reason:?}?").into()),
     })

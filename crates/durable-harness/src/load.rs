@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use pollster::block_on;
-use tourbillon_durable::store::Withdrawn;
+use tourbillon_durable::store::TimerUpdate;
 use tourbillon_durable::{
-    Client, Created, Missed, Overlap, Schedule, StoreError, StoreErrorKind, Switched, Time,
-    TimerId, Upserted,
+    Client, Created, Missed, Overlap, Schedule, ScheduleUpdate, StoreError, StoreErrorKind, Time,
+    TimerId, Upsert,
 };
 
 use crate::Result;
@@ -235,9 +235,9 @@ impl Caller {
         };
         let invoke =
             |client, number, at| Line::Every { client, number, at, name, period_us, slack_us };
-        let is = |done: &Upserted| match done {
-            Upserted::Unchanged | Upserted::Stale => (Answer::Same, Vec::new()),
-            Upserted::Created | Upserted::Changed => (Answer::Done, Vec::new()),
+        let is = |done: &Upsert| match done {
+            Upsert::Unchanged | Upsert::Stale => (Answer::Same, Vec::new()),
+            Upsert::Created | Upsert::Changed => (Answer::Done, Vec::new()),
         };
         let (answer, _) = self.call(invoke, every.upsert(), is);
         if matches!(answer, Answer::Done | Answer::Same) {
@@ -254,12 +254,12 @@ impl Caller {
         let invoke = |client, number, at| Line::Enable { client, number, at, name, on };
         let client = self.client.clone();
         let call = async { if on { client.enable(&of).await } else { client.disable(&of).await } };
-        let is = |done: &Switched| match done {
-            Switched::Done { running } => {
+        let is = |done: &ScheduleUpdate| match done {
+            ScheduleUpdate::Done { running } => {
                 (Answer::Done, running.iter().map(|(timer, _)| *timer).collect())
             }
-            Switched::Unchanged => (Answer::Same, Vec::new()),
-            Switched::Gone => (Answer::Gone, Vec::new()),
+            ScheduleUpdate::Unchanged => (Answer::Same, Vec::new()),
+            ScheduleUpdate::Gone => (Answer::Gone, Vec::new()),
         };
         let (answer, _) = self.call(invoke, call, is);
         if !matches!(answer, Answer::Done | Answer::Same) {
@@ -279,11 +279,11 @@ impl Caller {
     }
 }
 
-fn withdrawn(done: Withdrawn) -> Answer {
+fn withdrawn(done: TimerUpdate) -> Answer {
     match done {
-        Withdrawn::Done => Answer::Done,
-        Withdrawn::Running { .. } => Answer::Running,
+        TimerUpdate::Done => Answer::Done,
+        TimerUpdate::Running { .. } => Answer::Running,
         // Stale is for those that expect a version, as no call here does.
-        Withdrawn::Stale | Withdrawn::Gone => Answer::Gone,
+        TimerUpdate::Stale | TimerUpdate::Gone => Answer::Gone,
     }
 }

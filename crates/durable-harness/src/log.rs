@@ -92,7 +92,7 @@ choices! {
         /// A client cancelled it.
         Cancelled = "cancelled",
         /// Its schedule was disabled, removed or changed.
-        Withdrawn = "withdrawn",
+        TimerUpdate = "withdrawn",
     }
 }
 

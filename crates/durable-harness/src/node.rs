@@ -79,9 +79,9 @@ fn builder(options: &Options) -> tourbillon_durable::Builder {
     Engine::builder()
         .lease(lease)
         .connections(options.connections)
-        .beat(options.lease / 8)
-        .look(Duration::from_millis(500))
-        .tend(Duration::from_millis(500))
+        .heartbeat(options.lease / 8)
+        .schedule_interval(Duration::from_millis(500))
+        .maintenance_interval(Duration::from_millis(500))
 }
 
 /// Logs when this process did not run, so that it is not taken for a breach of promise.

@@ -15,25 +15,27 @@ use async_channel::{Receiver, Sender};
 
 pub use once::{Created, Once};
 pub use replacement::Replacement;
-pub use revive::Revived;
+pub use revive::Revival;
 #[cfg(test)]
 pub(crate) use revive::revive;
-pub use run_now::Ran;
+pub use run_now::RunNow;
 #[cfg(test)]
 pub(crate) use run_now::run_now;
-pub use schedules::{Every, Switched, Upserted};
+pub use schedules::{Every, ScheduleUpdate, Upsert};
 #[cfg(test)]
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
 use self::notices::Notices;
-use crate::engine::{Shared, spawn};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
+use crate::node::Shared;
 use crate::record::Record;
+use crate::schedule::Schedule;
 use crate::store::{
     Inserted, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, ScheduleQuery,
-    ScheduleRow, Store, Timer, TimerQuery, Withdrawn,
+    ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
 };
+use crate::threads::spawn;
 use crate::time::Time;
 
 /// Inserts in one statement.
@@ -72,7 +74,7 @@ enum Request {
 
 impl Client {
     /// A client without an engine. What it inserts is found by engines' scans, or at once if the
-    /// store can tell them.
+    /// store has notices.
     ///
     /// # Errors
     ///
@@ -93,46 +95,46 @@ impl Client {
     }
 
     /// A schedule of this name, to be made or changed with [`upsert`](Every::upsert).
-    pub fn every(&self, name: &str, schedule: impl Into<crate::Schedule>) -> Every {
+    pub fn every(&self, name: &str, schedule: impl Into<Schedule>) -> Every {
         Every::new(self, name, schedule.into())
     }
 
     /// Takes a timer back that no attempt runs of. Once this says
-    /// [`Withdrawn::Done`], no attempt can start.
+    /// [`TimerUpdate::Done`], no attempt can start.
     ///
     /// # Errors
     ///
     /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
-    pub async fn cancel(&self, timer: TimerId) -> Result<Withdrawn> {
+    pub async fn cancel(&self, timer: TimerId) -> Result<TimerUpdate> {
         self.call(move |store| repeat(|| store.cancel(timer))).await
     }
 
     /// Gives a timer that no attempt runs of, and that belongs to no schedule, another time. Once
-    /// this says [`Withdrawn::Done`], no attempt can start for the old one.
+    /// this says [`TimerUpdate::Done`], no attempt can start for the old one.
     ///
     /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time.
-    pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<Withdrawn> {
+    pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<TimerUpdate> {
         self.replace(timer, Replacement::at(to)).await
     }
 
     /// Gives a timer another time as [`reschedule`](Self::reschedule) does, and with it what else
     /// the replacement has: an attempt sees all as it was, or all as it is now.
     ///
-    /// With [`Replacement::expect`] it is [`Withdrawn::Stale`] if another change came first: of two
-    /// that expect one version, one is made.
+    /// With [`Replacement::expect`] it is [`TimerUpdate::Stale`] if another change came first: of
+    /// two that expect one version, one is made.
     ///
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be changed.
-    pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<Withdrawn> {
+    pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<TimerUpdate> {
         let Replacement { to, payload, expect } = replacement;
         payload.as_deref().map_or(Ok(()), once::check_payload)?;
         let move_to = move |store: &mut dyn Store| {
             repeat(|| store.reschedule(timer, to, payload.as_deref(), expect))
         };
         let done = self.call(move_to).await?;
-        if done == Withdrawn::Done {
+        if done == TimerUpdate::Done {
             self.send(Request::Due(timer, to));
         }
         Ok(done)
@@ -233,7 +235,7 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
     while let Some(request) = next.take().or_else(|| queue.recv_blocking().ok()) {
         match request {
             Request::Call(call) => call(&mut *store),
-            Request::Due(timer, to) => notices.tell(&mut *store, std::iter::once((timer, to))),
+            Request::Due(timer, to) => notices.notify(&mut *store, std::iter::once((timer, to))),
             Request::Made(timer) => announce(&mut *store, node, &mut notices, vec![&timer]),
             Request::Insert(timer, reply) => {
                 let (mut timers, mut replies) = (vec![timer], vec![reply]);
@@ -256,7 +258,7 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
     }
 }
 
-/// Tells the client's own node of timers that were made, or else those of other processes.
+/// Announces timers that were made: to the client's own node, or else to those of other processes.
 fn announce(
     store: &mut dyn Store,
     node: Option<&Weak<Shared>>,
@@ -269,7 +271,7 @@ fn announce(
         !node.as_ref().is_some_and(expect)
     };
     let unknown = made.into_iter().filter(is_unknown);
-    notices.tell(store, unknown.map(|timer| (timer.id, timer.due)));
+    notices.notify(store, unknown.map(|timer| (timer.id, timer.due)));
 }
 
 /// Inserts, and answers. Returns what was made.

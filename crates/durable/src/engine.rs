@@ -1,45 +1,18 @@
 //! [`Engine`]: a node.
 
-mod bell;
-mod cache;
-mod claimer;
-mod clock;
-mod keeper;
-mod options;
-mod shards;
-mod shared;
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use async_channel::Receiver;
 
-pub(crate) use clock::DbClock;
-pub(crate) use keeper::NOTICE;
-pub(crate) use shared::{Ending, Kind, Shared};
-#[cfg(test)]
-pub(crate) use {
-    claimer::{Next, begin, call},
-    keeper::Keeper,
-    options::Options,
-};
-
 use crate::client::Client;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::NodeId;
-use crate::stats::Stats;
+use crate::node::{MainLoop, Options, Shared, Stats, Stopping, Worker, run_claimer};
 use crate::store::{Listening, Store};
-use crate::worker::Worker;
-#[cfg(not(test))]
-use keeper::Keeper;
-#[cfg(not(test))]
-use options::Options;
-use shared::Stopping;
+use crate::threads::{spawn, unavailable};
 
 /// A node: reads what is due soon, claims what is due, and hands it to workers.
 ///
@@ -74,7 +47,7 @@ pub struct Engine {
     shared: Arc<Shared>,
     /// For clients.
     store: std::sync::Mutex<Box<dyn Store>>,
-    /// Closed when the keeper has ended.
+    /// Closed when the main loop has ended.
     ended: Receiver<()>,
     /// Subscription to inserts of other processes, if the store has notices.
     _listening: Option<Listening>,
@@ -158,57 +131,59 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets for how long the node lives without a beat; 15 s by default. Then others take its
-    /// attempts over.
+    /// Sets the time for which the node lives without a heartbeat; 15 s by default. Then others
+    /// take its attempts over.
     pub fn lease(mut self, span: Duration) -> Self {
         self.options.lease = span;
         self
     }
 
-    /// Sets the period of its beat; 1 s by default. A node that misses a beat is suspected: others
-    /// read what was its part too.
-    pub fn beat(mut self, period: Duration) -> Self {
-        self.options.beat = period;
+    /// Sets the period in which the node renews its lease; 1 s by default. A node that misses a
+    /// heartbeat is suspected: others read its shards too.
+    pub fn heartbeat(mut self, period: Duration) -> Self {
+        self.options.heartbeat = period;
         self
     }
 
-    /// Sets how far ahead it reads; 1 s by default.
-    pub fn window(mut self, span: Duration) -> Self {
-        self.options.window = span;
+    /// Sets how far ahead of now the node reads; 1 s by default.
+    pub fn look_ahead(mut self, span: Duration) -> Self {
+        self.options.look_ahead = span;
         self
     }
 
-    /// Sets the period of its reads; 0.5 s by default. What another process has inserted to be due
-    /// at once is attempted this late at most, and much sooner if the store can tell.
+    /// Sets the period in which the node reads what is due; 0.5 s by default. A timer that another
+    /// process inserts to be due at once is attempted this late at most, and much sooner if the
+    /// store has notices.
     pub fn scan(mut self, period: Duration) -> Self {
         self.options.scan = period;
         self
     }
 
-    /// Sets the period of its looks at the schedules; 1 s by default.
-    pub fn look(mut self, period: Duration) -> Self {
-        self.options.look = period;
+    /// Sets the period in which the node turns what schedules have next into timers; 1 s by
+    /// default.
+    pub fn schedule_interval(mut self, period: Duration) -> Self {
+        self.options.schedule_interval = period;
         self
     }
 
-    /// Sets the period of looking after the orphans of dead nodes, and after queues; 2 s by
+    /// Sets the period in which timers of dead nodes are rescued and queues are advanced; 2 s by
     /// default. All nodes but one do it a third as often.
-    pub fn tend(mut self, period: Duration) -> Self {
-        self.options.tend = period;
+    pub fn maintenance_interval(mut self, period: Duration) -> Self {
+        self.options.maintenance_interval = period;
         self
     }
 
-    /// Sets how long an attempt's end waits to share a transaction with the next claim; 5 ms by
+    /// Sets how long a finished attempt waits to share a transaction with the next claim; 5 ms by
     /// default. The longer, the fewer transactions.
-    pub fn ride(mut self, span: Duration) -> Self {
-        self.options.ride = span;
+    pub fn finish_linger(mut self, span: Duration) -> Self {
+        self.options.finish_linger = span;
         self
     }
 
-    /// About how many timers it knows of at a time; 50,000 by default. Of these, each kind has an
-    /// equal part for certain. The rest of a backlog is read when most of what is known is claimed.
-    pub fn known(mut self, count: usize) -> Self {
-        self.options.known = count.max(2);
+    /// Sets about how many timers the node caches; 50,000 by default. Each kind is certain of an
+    /// equal part. The rest of a backlog is read when most of what is cached is claimed.
+    pub fn cache_capacity(mut self, count: usize) -> Self {
+        self.options.cache_capacity = count.max(2);
         self
     }
 
@@ -234,7 +209,8 @@ impl Builder {
     /// # Errors
     ///
     /// If an option makes no sense (a span is zero or longer than a day, or the lease is shorter
-    /// than three beats), the store has no further connection, or a thread cannot be started.
+    /// than three periods of the heartbeat), the store has no further connection, or a thread
+    /// cannot be started.
     pub fn start(self, mut store: Box<dyn Store>) -> Result<Engine, StoreError> {
         let invalid = |why| StoreError::new(StoreErrorKind::Invalid, why);
         self.options.check().map_err(invalid)?;
@@ -245,7 +221,7 @@ impl Builder {
         timer.start().map_err(unavailable)?;
         let shared = Shared::new(self.options, timer);
         let (alive, ended) = async_channel::bounded(1);
-        let keeper = Keeper::new(&shared);
+        let main_loop = MainLoop::new(&shared);
         let connection = store.connect()?;
         let mut connections = Vec::new();
         for _ in 0..shared.options.connections {
@@ -261,13 +237,13 @@ impl Builder {
         let engine = Engine { shared: shared.clone(), store, ended, _listening };
         for (number, connection) in connections.into_iter().enumerate() {
             let of = shared.clone();
-            if let Err(error) = spawn("claim", move || claimer::run(&of, number, connection)) {
+            if let Err(error) = spawn("claim", move || run_claimer(&of, number, connection)) {
                 shared.lock().claiming = number;
                 return Err(error);
             }
         }
-        spawn("keep", move || {
-            keeper.run(connection);
+        spawn("node", move || {
+            main_loop.run(connection);
             drop(alive);
         })?;
         Ok(engine)
@@ -281,13 +257,4 @@ fn own_timer() -> io::Result<tourbillon::Timer> {
     };
     builder(tourbillon::timer::ClockKind::Boottime)
         .or_else(|_| builder(tourbillon::timer::ClockKind::Monotonic))
-}
-
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
-    let builder = thread::Builder::new().name(format!("durable-{name}"));
-    builder.spawn(work).map(drop).map_err(unavailable)
-}
-
-fn unavailable(error: io::Error) -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, error)
 }

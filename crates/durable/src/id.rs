@@ -145,16 +145,21 @@ fn ordered(now: Time, random: u128) -> u128 {
     millis << 80 | 0x7000_8000_0000_0000_0000 | random
 }
 
-/// The system's random bits.
+#[cfg(not(test))]
+use system_random as random;
+
+/// Returns the random bits of the simulated world that runs on this thread, or the system's.
+#[cfg(test)]
+fn random() -> u128 {
+    crate::simulation::random().unwrap_or_else(system_random)
+}
+
+/// Returns random bits of the system.
 ///
 /// # Panics
 ///
 /// If the system has none: two nodes that share an identity complete each other's attempts.
-fn random() -> u128 {
-    #[cfg(test)]
-    if let Some(bits) = crate::simulation::random() {
-        return bits;
-    }
+fn system_random() -> u128 {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the system has no random bits");
     u128::from_le_bytes(bytes)

@@ -1,13 +1,12 @@
 #![doc = include_str!("../README.md")]
 
-mod canary;
 mod client;
 mod engine;
 mod error;
-mod fire;
 mod id;
 #[cfg(feature = "metrics-0_24")]
 pub mod metrics_0_24;
+mod node;
 mod plan;
 mod policy;
 mod record;
@@ -16,22 +15,21 @@ mod schedule;
 #[cfg(test)]
 mod simulation;
 mod span;
-mod stats;
 pub mod store;
+mod threads;
 mod time;
 mod trace;
-mod worker;
 
-pub use client::{Client, Created, Every, Once, Ran, Replacement, Revived, Switched, Upserted};
+pub use client::{
+    Client, Created, Every, Once, Replacement, Revival, RunNow, ScheduleUpdate, Upsert,
+};
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
-pub use fire::{EndError, Ended, Fire, Key};
 pub use id::{Fence, Lease, NodeId, SHARDS, ScheduleId, Shards, TimerId};
+pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};
 pub use record::{Outcome, Reason, Record};
 pub use rule::{Rule, Unreadable};
 pub use schedule::{Schedule, ScheduleError};
-pub use stats::Stats;
 pub use store::Store;
 pub use time::Time;
-pub use worker::Worker;

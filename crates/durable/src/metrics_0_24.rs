@@ -8,16 +8,10 @@
 //! | `tourbillon_durable_lateness_seconds` | histogram | how long after it was due each timer was claimed, by the database's clock |
 //! | `tourbillon_durable_*_total` | counter | each counter of [`Stats`](crate::stats::Stats), with the label `node` |
 
-use std::time::Duration;
-
-use ::metrics_0_24::{Key, Label, Level, Metadata, with_recorder};
+use ::metrics_0_24::{Key, Label, with_recorder};
 
 use crate::engine::Engine;
-
-static METADATA: Metadata<'static> =
-    Metadata::new("tourbillon_durable", Level::INFO, Some(module_path!()));
-
-static LATENESS: Key = Key::from_static_name("tourbillon_durable_lateness_seconds");
+use crate::node::METADATA;
 
 /// Sets the metrics to a node's counters. `node` tells nodes of one process apart.
 ///
@@ -37,12 +31,5 @@ pub fn publish(engine: &Engine, node: &str) {
             let key = Key::from_parts(format!("tourbillon_durable_{name}_total"), labels);
             recorder.register_counter(&key, &METADATA).absolute(value);
         }
-    });
-}
-
-/// Takes note that a timer was claimed this late.
-pub(crate) fn record_lateness(lateness: Duration) {
-    with_recorder(|recorder| {
-        recorder.register_histogram(&LATENESS, &METADATA).record(lateness.as_secs_f64());
     });
 }

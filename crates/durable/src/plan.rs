@@ -5,12 +5,11 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::canary::{Bug, seeded};
 use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies};
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
-use crate::store::{Advance, NewTimer, Occupied, ScheduleRow, Skip};
+use crate::store::{Advance, NewTimer, ScheduleRow, Skip, Unfinished};
 use crate::time::Time;
 
 /// Most occurrences of one transaction.
@@ -49,7 +48,7 @@ pub(crate) fn plan(
     policies: &Policies,
     id: ScheduleId,
     next: Time,
-    occupied: Occupied,
+    occupied: Unfinished,
     now: Time,
     ahead: Duration,
 ) -> Step {
@@ -86,8 +85,7 @@ pub(crate) fn plan(
                 plan.skip.push((*at, reason(missed)));
             }
         }
-        let next = place + 1 + usize::from(seeded(Bug::BatchOffByOne));
-        plan.next = found.get(next).copied();
+        plan.next = found.get(place + 1).copied();
     }
     match plan.next {
         Some(same) if same == next => Step::Wait(if next > end { next - ahead } else { next }),
@@ -108,12 +106,12 @@ struct Line<'a> {
     policies: &'a Policies,
     id: ScheduleId,
     /// Occurrences in the database, and those that the plan adds.
-    occupied: Occupied,
+    occupied: Unfinished,
 }
 
 impl Line<'_> {
     fn is_idle(&self) -> bool {
-        self.occupied.unfinished == 0 && self.occupied.queued == 0 || seeded(Bug::OverlapAllowed)
+        self.occupied.unfinished == 0 && self.occupied.queued == 0
     }
 
     fn run(&mut self, at: Time, plan: &mut Plan) {
@@ -128,7 +126,7 @@ impl Line<'_> {
             if !self.is_idle() {
                 return false;
             }
-            plan.only_idle = !seeded(Bug::OverlapAllowed);
+            plan.only_idle = true;
         }
         self.run(at, plan);
         true
@@ -138,7 +136,7 @@ impl Line<'_> {
         match self.policies.overlap {
             Overlap::Allow => self.run(at, plan),
             Overlap::Skip | Overlap::Queue { .. } if self.is_idle() => {
-                plan.only_idle = !seeded(Bug::OverlapAllowed);
+                plan.only_idle = true;
                 self.run(at, plan);
             }
             Overlap::Queue { at_most } if self.occupied.queued < at_most.max(1) => {

@@ -2,7 +2,6 @@
 
 use crate::id::{NodeId, ScheduleId, TimerId};
 use crate::policy::Retry;
-use crate::store::Timer;
 use crate::time::Time;
 
 macro_rules! named {
@@ -113,31 +112,4 @@ pub struct Record {
     pub node: Option<NodeId>,
     /// When this was recorded, by the database's clock.
     pub recorded: Time,
-}
-
-impl Record {
-    /// Makes the record of a timer that ends at `recorded`, with this outcome.
-    ///
-    /// It has no reason, the timer's own detail, and no node. Of a [dead](Outcome::Dead) one it
-    /// keeps the payload and the retries.
-    pub fn new(timer: Timer, outcome: Outcome, recorded: Time) -> Self {
-        let Timer { new, attempt, failures, detail, .. } = timer;
-        let is_dead = outcome == Outcome::Dead;
-        Self {
-            timer: new.id,
-            schedule: new.schedule,
-            name: new.name,
-            kind: new.kind,
-            scheduled_for: new.scheduled_for,
-            attempts: attempt,
-            failures,
-            outcome,
-            reason: None,
-            detail,
-            payload: is_dead.then_some(new.payload),
-            retry: is_dead.then_some(new.retry),
-            node: None,
-            recorded,
-        }
-    }
 }

@@ -83,9 +83,9 @@ use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, How, Inserted, NewTimer,
-    NodeInfo, Occupied, Occur, Occurred, Scan, ScheduleRow, Skip, Tended, Timer, Upcoming, Waiting,
-    Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, How, Inserted, Maintained,
+    ManualRun, NewTimer, NodeInfo, Occur, Scan, ScheduleRow, Skip, Timer, TimerUpdate, Unfinished,
+    Upcoming, Waiting, Window,
 };
 
 /// Message to a [listener](Store::listen).
@@ -176,7 +176,7 @@ pub trait Store: Send {
     ///
     /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
     /// if there may be more, `more` says so.
-    fn tend(&mut self) -> Result<Tended>;
+    fn tend(&mut self) -> Result<Maintained>;
 
     /// The nodes that live, in the order of their ids.
     fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
@@ -242,15 +242,15 @@ pub trait Store: Send {
 
     /// Takes a pending timer back, queued ones included, and records it as
     /// [cancelled](crate::Reason::Cancelled), with its detail.
-    /// Once this says [`Cancelled`](Withdrawn::Done), no attempt starts.
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn>;
+    /// Once this says [`Cancelled`](TimerUpdate::Done), no attempt starts.
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate>;
 
     /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and
     /// due then, or now if that is past; and another payload, if there is one. Timers of schedules
-    /// are [`Gone`](Withdrawn::Gone) to it.
+    /// are [`Gone`](TimerUpdate::Gone) to it.
     ///
     /// Adds one to its [version](Timer::version). With `expect`, applies only if the timer has
-    /// that version, and else says [`Stale`](Withdrawn::Stale), also of one that is running.
+    /// that version, and else says [`Stale`](TimerUpdate::Stale), also of one that is running.
     ///
     /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`tend`](Self::tend) leaves it
     /// alone, until it is given another time.
@@ -260,7 +260,7 @@ pub trait Store: Send {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn>;
+    ) -> Result<TimerUpdate>;
 
     /// The timer without a schedule that has this name.
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;
@@ -326,17 +326,17 @@ pub trait Store: Send {
 
     /// Makes an occurrence of a schedule beside its times, in one transaction:
     ///
-    /// 1. says [`Occurred::Exists`] if a timer with its id is there or recorded;
+    /// 1. says [`ManualRun::Exists`] if a timer with its id is there or recorded;
     /// 2. applies only if the schedule is there and enabled, with this `version`, and else says
-    ///    [`Occurred::Stale`];
+    ///    [`ManualRun::Stale`];
     /// 3. with `queue`, if the schedule has other timers: has it wait in the queue, or says
-    ///    [`Occurred::Busy`] if as many are queued;
+    ///    [`ManualRun::Busy`] if as many are queued;
     /// 4. inserts the timer. It is scheduled for now, or for the last microsecond before that no
     ///    other occurrence of the schedule was scheduled for. Should one of the schedule's own
     ///    times be that microsecond, it stands for it.
     ///
     /// A [`change`](Self::change) that withdraws takes it back, or comes first and makes it stale.
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred>;
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun>;
 
     // The history.
 

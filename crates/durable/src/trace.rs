@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::id::{Lease, NodeId};
-use crate::store::Tended;
 
 /// Lateness from which a claim is worth an event.
 #[cfg(feature = "tracing")]
@@ -48,17 +47,11 @@ pub(crate) fn lease_lost(lease: Lease) {
     let _ = lease;
 }
 
-/// The node looked after others' timers.
-pub(crate) fn tended(tended: &Tended) {
+/// The node removed the rows of dead nodes, rescued their timers, or advanced queues.
+pub(crate) fn maintained(nodes: u64, orphans: u64, promoted: u64) {
     #[cfg(feature = "tracing")]
-    tracing::info!(
-        target: "tourbillon_durable",
-        nodes = tended.nodes,
-        orphans = tended.orphans,
-        promoted = tended.promoted,
-        "tended"
-    );
-    let _ = tended;
+    tracing::info!(target: "tourbillon_durable", nodes, orphans, promoted, "maintained");
+    let _ = (nodes, orphans, promoted);
 }
 
 /// A schedule's text has a meaning that this version does not know.

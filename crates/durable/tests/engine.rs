@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use tourbillon::Timer;
 use tourbillon_durable::store::{
-    Change, Memory, RecordQuery, ScheduleQuery, ScheduleRow, Store, TimerQuery, Withdrawn,
+    Change, Memory, RecordQuery, ScheduleQuery, ScheduleRow, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
-    Client, Created, EndError, Engine, Outcome, Overlap, Ran, Reason, Retry, Revived, Rule,
-    Schedule, ScheduleId, StoreErrorKind, Switched, TimerId, Upserted,
+    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Revival, Rule, RunNow,
+    Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, TimerId, Upsert,
 };
 
 fn memory() -> Memory {
@@ -17,7 +17,11 @@ fn memory() -> Memory {
 
 fn start(store: &Memory) -> Engine {
     let fast = Duration::from_millis(20);
-    let builder = Engine::builder().scan(fast).look(fast).tend(fast).beat(fast);
+    let builder = Engine::builder()
+        .scan(fast)
+        .schedule_interval(fast)
+        .maintenance_interval(fast)
+        .heartbeat(fast);
     builder.start(Box::new(store.clone())).unwrap()
 }
 
@@ -64,12 +68,12 @@ async fn fires_once_and_never_early() {
     assert!(SystemTime::now() >= due && fire.claimed() >= fire.due());
     assert_eq!((fire.id(), fire.attempt(), fire.payload()), (id, 1, &b"hi"[..]));
     assert_eq!((fire.name(), fire.scheduled_for()), (Some("inv-42"), due.into()));
-    assert_eq!(client.cancel(id).await.unwrap(), Withdrawn::Running { attempt: 1 });
+    assert_eq!(client.cancel(id).await.unwrap(), TimerUpdate::Running { attempt: 1 });
     fire.complete().await.unwrap();
     let records = client.records(RecordQuery::new()).await.unwrap();
     assert_eq!(records.len(), 1);
     assert_eq!((records[0].timer, records[0].outcome), (id, Outcome::Succeeded));
-    assert_eq!(client.cancel(id).await.unwrap(), Withdrawn::Gone);
+    assert_eq!(client.cancel(id).await.unwrap(), TimerUpdate::Gone);
     engine.stop().await;
 }
 
@@ -196,15 +200,15 @@ fn what_died_is_made_again_once() {
         let once = client.once("mail", at(Duration::ZERO)).name("inv-42").payload("hi");
         let Created::Created(id) = once.create().await.unwrap() else { panic!() };
         let unknown = client.revive(TimerId::from_bits(7)).await.unwrap();
-        assert_eq!((unknown, client.revive(id).await.unwrap()), (Revived::Gone, Revived::NotDead));
+        assert_eq!((unknown, client.revive(id).await.unwrap()), (Revival::Gone, Revival::NotDead));
         mails.next().await.unwrap().give_up("rain").await.unwrap();
-        let Revived::Done(again) = client.revive(id).await.unwrap() else { panic!() };
+        let Revival::Done(again) = client.revive(id).await.unwrap() else { panic!() };
         let fire = mails.next().await.unwrap();
         assert_eq!((fire.id(), fire.payload(), fire.name()), (again, &b"hi"[..], Some("inv-42")));
         assert_eq!((fire.attempt(), fire.detail()), (1, ""));
         fire.complete().await.unwrap();
-        assert_eq!(client.revive(id).await.unwrap(), Revived::Done(again));
-        assert_eq!(client.revive(again).await.unwrap(), Revived::NotDead);
+        assert_eq!(client.revive(id).await.unwrap(), Revival::Done(again));
+        assert_eq!(client.revive(again).await.unwrap(), Revival::NotDead);
         assert_eq!(records(&client, 2).await.len(), 2);
     });
 }
@@ -221,10 +225,10 @@ fn what_died_is_made_again_without_a_name_that_another_has() {
         let dead = fire.id();
         fire.give_up("rain").await.unwrap();
         client.once("mail", at(LONG)).name("inv-42").create().await.unwrap();
-        let Revived::Done(again) = client.revive(dead).await.unwrap() else { panic!() };
+        let Revival::Done(again) = client.revive(dead).await.unwrap() else { panic!() };
         let fire = mails.next().await.unwrap();
         assert_eq!((fire.id(), fire.name()), (again, None));
-        assert_eq!(client.revive(dead).await.unwrap(), Revived::Done(again));
+        assert_eq!(client.revive(dead).await.unwrap(), Revival::Done(again));
     });
 }
 
@@ -241,24 +245,24 @@ fn what_died_of_a_schedule_is_made_again_by_its_rules() {
         let dead = fire.id();
         fire.give_up("rain").await.unwrap();
         let other = ticks.next().await.unwrap();
-        assert_eq!(client.revive(dead).await.unwrap(), Revived::Busy);
+        assert_eq!(client.revive(dead).await.unwrap(), Revival::Busy);
         client.disable("t").await.unwrap();
-        assert_eq!(client.revive(dead).await.unwrap(), Revived::Disabled);
+        assert_eq!(client.revive(dead).await.unwrap(), Revival::Disabled);
         other.complete().await.unwrap();
 
         let every = client.every("t", Schedule::every(LONG * 100_000)).overlap(Overlap::Skip);
         every.enabled(true).upsert().await.unwrap();
-        let Revived::Done(again) = client.revive(dead).await.unwrap() else { panic!() };
+        let Revival::Done(again) = client.revive(dead).await.unwrap() else { panic!() };
         let fire = ticks.next().await.unwrap();
         assert_eq!((fire.id(), fire.payload(), fire.name()), (again, &b"hi"[..], Some("t")));
         assert!(fire.schedule().is_some() && fire.scheduled_for() <= fire.claimed());
         fire.give_up("rain").await.unwrap();
 
         client.remove("t").await.unwrap();
-        assert_eq!(client.revive(again).await.unwrap(), Revived::Removed);
+        assert_eq!(client.revive(again).await.unwrap(), Revival::Removed);
         // Nor as an occurrence of another schedule that has its name.
         client.every("t", Schedule::every(LONG * 100_000)).upsert().await.unwrap();
-        assert_eq!(client.revive(again).await.unwrap(), Revived::Removed);
+        assert_eq!(client.revive(again).await.unwrap(), Revival::Removed);
     });
 }
 
@@ -271,10 +275,10 @@ fn an_occurrence_is_made_now_by_the_rules_of_its_schedule() {
         let mut ticks = engine.worker("t", 9);
         let every = || client.every("t", Schedule::every(LONG * 100_000)).payload("hi");
         let made = async || match client.run_now("t").await.unwrap() {
-            Ran::Done(id) => id,
+            RunNow::Done(id) => id,
             other => panic!("{other:?}"),
         };
-        assert_eq!(client.run_now("t").await.unwrap(), Ran::Gone);
+        assert_eq!(client.run_now("t").await.unwrap(), RunNow::Gone);
         every().upsert().await.unwrap();
         let first = made().await;
         let fire = ticks.next().await.unwrap();
@@ -288,17 +292,17 @@ fn an_occurrence_is_made_now_by_the_rules_of_its_schedule() {
         beside.complete().await.unwrap();
 
         every().overlap(Overlap::Skip).upsert().await.unwrap();
-        assert_eq!(client.run_now("t").await.unwrap(), Ran::Busy);
+        assert_eq!(client.run_now("t").await.unwrap(), RunNow::Busy);
         every().overlap(Overlap::Queue { at_most: 1 }).upsert().await.unwrap();
         let queued = made().await;
-        assert_eq!(client.run_now("t").await.unwrap(), Ran::Busy);
+        assert_eq!(client.run_now("t").await.unwrap(), RunNow::Busy);
         fire.complete().await.unwrap();
         let fire = ticks.next().await.unwrap();
         assert_eq!(fire.id(), queued);
 
         let running = vec![(queued, 1)];
-        assert_eq!(client.disable("t").await.unwrap(), Switched::Done { running });
-        assert_eq!(client.run_now("t").await.unwrap(), Ran::Disabled);
+        assert_eq!(client.disable("t").await.unwrap(), ScheduleUpdate::Done { running });
+        assert_eq!(client.run_now("t").await.unwrap(), RunNow::Disabled);
         fire.complete().await.unwrap();
     });
 }
@@ -308,11 +312,11 @@ fn what_is_made_now_is_taken_back_with_its_schedule() {
     pollster::block_on(async {
         let client = Client::new(Box::new(memory())).unwrap();
         client.every("t", Schedule::every(LONG * 100_000)).upsert().await.unwrap();
-        let nothing = Switched::Done { running: Vec::new() };
-        let Ran::Done(first) = client.run_now("t").await.unwrap() else { panic!() };
+        let nothing = ScheduleUpdate::Done { running: Vec::new() };
+        let RunNow::Done(first) = client.run_now("t").await.unwrap() else { panic!() };
         assert_eq!(client.disable("t").await.unwrap(), nothing);
         client.enable("t").await.unwrap();
-        let Ran::Done(second) = client.run_now("t").await.unwrap() else { panic!() };
+        let RunNow::Done(second) = client.run_now("t").await.unwrap() else { panic!() };
         assert_eq!(client.remove("t").await.unwrap(), nothing);
         let ends: Vec<_> = records(&client, 2)
             .await
@@ -360,8 +364,8 @@ fn a_schedule_fires_at_each_occurrence() {
         let client = engine.client().unwrap();
         let mut ticks = engine.worker("tick", 4);
         let every = || client.every("t", Schedule::every(MOMENT * 2)).kind("tick");
-        assert_eq!(every().upsert().await.unwrap(), Upserted::Created);
-        assert_eq!(every().upsert().await.unwrap(), Upserted::Unchanged);
+        assert_eq!(every().upsert().await.unwrap(), Upsert::Created);
+        assert_eq!(every().upsert().await.unwrap(), Upsert::Unchanged);
         let mut last = None;
         for _ in 0..5 {
             let fire = ticks.next().await.unwrap();
@@ -372,16 +376,16 @@ fn a_schedule_fires_at_each_occurrence() {
             last = Some(fire.scheduled_for());
             fire.complete().await.unwrap();
         }
-        assert_eq!(every().payload("x").upsert().await.unwrap(), Upserted::Changed);
-        let Switched::Done { .. } = client.disable("t").await.unwrap() else { panic!() };
-        assert_eq!(client.disable("t").await.unwrap(), Switched::Unchanged);
+        assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
+        let ScheduleUpdate::Done { .. } = client.disable("t").await.unwrap() else { panic!() };
+        assert_eq!(client.disable("t").await.unwrap(), ScheduleUpdate::Unchanged);
         let timers = client.timers(TimerQuery::new()).await.unwrap();
         assert!(timers.iter().all(|timer| timer.running.is_some()), "{timers:?}");
         assert_eq!(client.upcoming("t", 3).await.unwrap(), []);
-        assert!(matches!(client.enable("t").await.unwrap(), Switched::Done { .. }));
+        assert!(matches!(client.enable("t").await.unwrap(), ScheduleUpdate::Done { .. }));
         assert_eq!(client.upcoming("t", 3).await.unwrap().len(), 3);
-        assert!(matches!(client.remove("t").await.unwrap(), Switched::Done { .. }));
-        assert_eq!(client.enable("t").await.unwrap(), Switched::Gone);
+        assert!(matches!(client.remove("t").await.unwrap(), ScheduleUpdate::Done { .. }));
+        assert_eq!(client.enable("t").await.unwrap(), ScheduleUpdate::Gone);
     });
 }
 
@@ -392,18 +396,18 @@ fn a_schedule_changes_only_from_what_is_expected() {
         let client = Client::new(Box::new(store)).unwrap();
         let every = || client.every("t", Schedule::every(MOMENT * 2)).kind("tick");
         let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
-        assert_eq!(every().expect(Some(1)).upsert().await.unwrap(), Upserted::Stale);
+        assert_eq!(every().expect(Some(1)).upsert().await.unwrap(), Upsert::Stale);
         let made = every().expect(None).enabled(false).upsert().await.unwrap();
-        assert_eq!((made, row().await.enabled), (Upserted::Created, false));
-        assert_eq!(every().expect(None).upsert().await.unwrap(), Upserted::Stale);
-        assert_eq!(every().payload("x").upsert().await.unwrap(), Upserted::Changed);
+        assert_eq!((made, row().await.enabled), (Upsert::Created, false));
+        assert_eq!(every().expect(None).upsert().await.unwrap(), Upsert::Stale);
+        assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
         assert_eq!((row().await.enabled, row().await.version), (false, 2));
         let stale = every().expect(Some(1)).enabled(true).upsert().await.unwrap();
-        assert_eq!((stale, row().await.enabled), (Upserted::Stale, false));
+        assert_eq!((stale, row().await.enabled), (Upsert::Stale, false));
         let changed = every().expect(Some(2)).enabled(true).upsert().await.unwrap();
-        assert_eq!((changed, row().await.enabled), (Upserted::Changed, true));
+        assert_eq!((changed, row().await.enabled), (Upsert::Changed, true));
         assert!(row().await.next.is_some());
-        assert_eq!(every().enabled(false).upsert().await.unwrap(), Upserted::Changed);
+        assert_eq!(every().enabled(false).upsert().await.unwrap(), Upsert::Changed);
         assert_eq!((row().await.enabled, client.upcoming("t", 1).await.unwrap()), (false, vec![]));
     });
 }
@@ -445,7 +449,7 @@ fn a_schedule_that_cannot_be_read_stops_no_other() {
         store.change(&change(Some(1), Some(&disabled))).unwrap();
         assert!(client.enable("strange").await.is_err());
         let removed = client.remove("strange").await.unwrap();
-        assert_eq!(removed, Switched::Done { running: Vec::new() });
+        assert_eq!(removed, ScheduleUpdate::Done { running: Vec::new() });
         engine.stop().await;
     });
 }
@@ -460,13 +464,13 @@ fn a_schedule_of_another_kind_leaves_nothing_of_the_old_one() {
             let every = client.every("t", Schedule::every(MOMENT * 2));
             every.kind(kind).overlap(Overlap::Skip).upsert()
         };
-        assert_eq!(every("old").await.unwrap(), Upserted::Created);
+        assert_eq!(every("old").await.unwrap(), Upsert::Created);
         // Due, with no worker of its kind, it keeps all that follow from being made.
         while client.timers(TimerQuery::new()).await.unwrap().is_empty() {
             tourbillon::sleep(MOMENT).await;
         }
         let mut ticks = engine.worker("new", 1);
-        assert_eq!(every("new").await.unwrap(), Upserted::Changed);
+        assert_eq!(every("new").await.unwrap(), Upsert::Changed);
         ticks.next().await.unwrap().complete().await.unwrap();
         ticks.next().await.unwrap().complete().await.unwrap();
     });
@@ -557,7 +561,7 @@ fn what_another_process_inserts_or_moves_waits_for_no_scan() {
         let made = client.once("mail", at(LONG)).create().await.unwrap();
         let Created::Created(id) = made else { panic!("{made:?}") };
         let moved = client.reschedule(id, at(Duration::ZERO)).await.unwrap();
-        assert_eq!(moved, Withdrawn::Done);
+        assert_eq!(moved, TimerUpdate::Done);
         mails.next().await.unwrap().complete().await.unwrap();
         engine.stop().await;
     });

@@ -12,6 +12,8 @@ pub struct Crate {
     /// Modules at its root, from the top: each may import from those behind it. Empty if it has no
     /// order yet.
     pub layers: &'static [&'static str],
+    /// Document that draws the layers, if one does.
+    pub drawn_in: Option<&'static str>,
     /// Pairs that may import upward all the same.
     pub upward: &'static [(&'static str, &'static str)],
     /// Most paragraphs of documentation, in a thousand, that may open with a clause.
@@ -128,6 +130,7 @@ pub const CRATES: &[Crate] = &[
             "sync",
             "time",
         ],
+        drawn_in: Some("ARCHITECTURE.md"),
         // A driver that is turned by hand holds its timer.
         upward: &[("driver", "timer")],
         clauses: 20,
@@ -218,7 +221,26 @@ pub const CRATES: &[Crate] = &[
         name: "tourbillon-durable",
         folder: "crates/durable/src/",
         roots: &["lib.rs"],
-        layers: &[],
+        layers: &[
+            "lib",
+            "metrics_0_24",
+            "engine",
+            "client",
+            "node",
+            "plan",
+            "store",
+            "trace",
+            "threads",
+            "record",
+            "rule",
+            "policy",
+            "schedule",
+            "span",
+            "error",
+            "id",
+            "time",
+        ],
+        drawn_in: Some("crates/durable/ARCHITECTURE.md"),
         upward: &[],
         clauses: 20,
         reserved: &[Reserved {
@@ -254,6 +276,7 @@ pub const CRATES: &[Crate] = &[
             "descriptors",
             "private",
         ],
+        drawn_in: None,
         upward: &[],
         clauses: 20,
         reserved: &[
@@ -288,6 +311,7 @@ pub const CRATES: &[Crate] = &[
         folder: "crates/durable-harness/src/",
         roots: &["lib.rs", "main.rs"],
         layers: &[],
+        drawn_in: None,
         upward: &[],
         clauses: 20,
         reserved: &[],
@@ -298,6 +322,7 @@ pub const CRATES: &[Crate] = &[
         folder: "crates/http-limits/src/",
         roots: &["lib.rs"],
         layers: &["lib", "socket", "watch", "limits"],
+        drawn_in: None,
         upward: &[],
         clauses: 20,
         reserved: &[],
@@ -308,6 +333,7 @@ pub const CRATES: &[Crate] = &[
         folder: "xtask/src/",
         roots: &["main.rs"],
         layers: &["main", "tidy", "checks", "figures", "tree"],
+        drawn_in: None,
         upward: &[],
         clauses: 20,
         reserved: &[],

@@ -151,7 +151,7 @@ fn sentences<'a>(
     lines: impl Iterator<Item = Option<&'a str>>,
     breaches: &mut Vec<Breach>,
 ) {
-    let mut told = Told { file, paragraph: 0, seen: BTreeMap::new(), breaches };
+    let mut read = Sentences { file, paragraph: 0, seen: BTreeMap::new(), breaches };
     let (mut text, mut begun, mut fenced) = (String::new(), 0, false);
     for (number, line) in (1..).zip(lines.chain([None])) {
         let is_fence = line.is_some_and(|line| line.starts_with("```"));
@@ -165,7 +165,7 @@ fn sentences<'a>(
         let ends = prose
             .is_none_or(|line| line.starts_with("- ") || line.starts_with("* ") || numbered(line));
         if ends {
-            told.paragraph(&std::mem::take(&mut text), begun);
+            read.paragraph(&std::mem::take(&mut text), begun);
         }
         if let Some(line) = prose {
             if text.is_empty() {
@@ -178,7 +178,7 @@ fn sentences<'a>(
 }
 
 /// Sentences of a file so far.
-struct Told<'a> {
+struct Sentences<'a> {
     file: &'a str,
     paragraph: usize,
     /// Paragraph in which a sentence stood last.
@@ -186,7 +186,7 @@ struct Told<'a> {
     breaches: &'a mut Vec<Breach>,
 }
 
-impl Told<'_> {
+impl Sentences<'_> {
     fn paragraph(&mut self, text: &str, line: usize) {
         self.paragraph += 1;
         let text = text.replace(['.', ':', ';', '!', '?'], ".");

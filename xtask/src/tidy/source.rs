@@ -16,7 +16,8 @@ pub struct Source {
     /// Path from the repository's root.
     pub file: String,
     /// Every path in its code, that of each import included, as it is written but for `self` and
-    /// `super`: these are resolved, so that a path of the crate begins with `crate`.
+    /// `super`: these are resolved, so that a path of the crate begins with `crate`. A path that
+    /// begins with `$crate` is of a macro for other crates, which see the root alone.
     pub paths: Vec<(Vec<String>, usize)>,
     /// Fields and statics, with what their types name.
     pub places: Vec<Place>,
@@ -208,6 +209,10 @@ impl Reader {
                     colons += 1;
                     continue;
                 }
+                TokenTree::Ident(ident) if path.len() == 1 && path[0] == "$" => {
+                    path[0].push_str(&ident.to_string());
+                    continue;
+                }
                 TokenTree::Ident(ident) if path.is_empty() || colons == 2 => {
                     line = ident.span().start().line;
                     path.push(ident.to_string());
@@ -224,7 +229,11 @@ impl Reader {
                     path.push(ident.to_string());
                 }
                 TokenTree::Group(group) => self.tokens(group.stream()),
-                _ => {}
+                TokenTree::Punct(punct) if punct.as_char() == '$' => {
+                    line = punct.span().start().line;
+                    path.push("$".to_owned());
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
         }
         self.path_of_tokens(&mut path, line);

@@ -168,7 +168,38 @@ fn an_import_that_points_up_is_found_in_every_form() {
     for text in ["use crate::Timer;", "use crate::{sync, Timer};", "fn f() { crate::never(); }"] {
         garden.plant("imports from the root, which hide the layer", "src/tick.rs", text);
     }
+    for (file, text) in [
+        ("crates/durable/src/time.rs", "use crate::engine::Engine;"),
+        ("crates/durable/src/plan.rs", "use crate::{id, node::{Fire}};"),
+        ("crates/durable/src/store/memory/tables.rs", "fn f() { crate::plan::plan(); }"),
+        ("crates/durable/src/node/claimer.rs", "use super::super::client::Client;"),
+    ] {
+        garden.plant("imports that point up", file, text);
+    }
+    let rule = "imports from the root, which hide the layer";
+    garden.plant(rule, "crates/durable/src/node/fire.rs", "use crate::{Client, id};");
+    let text = "macro_rules! x { ($y:expr) => { $crate::Client::new($y) }; }";
+    garden.plant(None, "crates/durable/src/node/fire.rs", text);
     garden.harvest();
+}
+
+#[test]
+fn a_drawing_of_other_layers_is_found() {
+    for (file, drawn, other) in [
+        ("ARCHITECTURE.md", "-> timer -> wall", "-> wall -> timer"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> node -> client"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> node"),
+        ("crates/durable/ARCHITECTURE.md", "-> client -> node", "-> client -> nowhere -> node"),
+    ] {
+        let mut garden = Garden::new();
+        let text = garden.tree.get(file).unwrap();
+        assert!(text.contains(drawn), "{file}: {drawn}");
+        let changed = text.replacen(drawn, other, 1);
+        garden.tree.put(file, changed);
+        let breaches = check(&garden.tree).unwrap();
+        let found = breaches.iter().filter(|breach| breach.rule.starts_with("a drawing of layers"));
+        assert!(found.count() == 1 && breaches.len() == 1, "{breaches:?}");
+    }
 }
 
 #[test]

@@ -50,8 +50,11 @@ pub(super) fn drain(run: &Run) -> Result<String> {
     let first = measured.late_us[0];
     let last = measured.late_us[count - 1];
     let seconds = (last - first).max(1) as f64 / 1e6;
+    let pauses = measured.late_us.windows(2).map(|pair| pair[1] - pair[0]);
+    let pause = pauses.max().unwrap_or(0) as f64 / 1e3;
     let each = measured.processor.as_micros() as f64 / count as f64;
-    Ok(format!("{:.0} a second, node {each:.1} us a timer", count as f64 / seconds))
+    let rate = count as f64 / seconds;
+    Ok(format!("{rate:.0} a second, longest pause {pause:.0} ms, node {each:.1} us a timer"))
 }
 
 /// Inserted all the while, each due within the second after.

@@ -110,7 +110,7 @@ fn founded(key: &Key, facts: &Facts, record: &Record, report: &mut Report) {
         Ended::Dead => ended_by(How::Failed),
         Ended::GivenUp => ended_by(How::GaveUp),
         Ended::Missed | Ended::Overlap => facts.attempts.is_empty(),
-        Ended::Cancelled | Ended::Withdrawn => true,
+        Ended::Cancelled | Ended::TimerUpdate => true,
     };
     if !is_founded {
         let detail = format!("{:?} by attempt {}, says the record", record.ended, record.attempts);

@@ -32,7 +32,7 @@ pub(super) fn check(history: &History, report: &mut Report) {
         if !history.calls.contains_key(name) {
             report.add(Verdict::Unasked, key, "nobody asked for it");
         }
-        let is_skip = |ended| matches!(ended, Ended::Missed | Ended::Overlap | Ended::Withdrawn);
+        let is_skip = |ended| matches!(ended, Ended::Missed | Ended::Overlap | Ended::TimerUpdate);
         if facts.records.iter().any(|record| is_skip(record.ended)) {
             report.add(Verdict::WrongRecord, key, "it has no schedule to be skipped by");
         }

@@ -217,7 +217,7 @@ fn excused(
                 report.add(Verdict::SkippedFreely, key, "no other was unfinished");
             }
         }
-        Ended::Withdrawn | Ended::Cancelled => {
+        Ended::TimerUpdate | Ended::Cancelled => {
             let changes = |op| matches!(op, Op::Enable(false) | Op::Every(_) | Op::Cancel);
             let mut calls = calls.iter().filter(|call| changes(call.op));
             // What ran when it was taken back is recorded once it is known not to complete.

@@ -176,7 +176,7 @@ pub(crate) fn schedules(run: &mut Run) {
     for second in (3..=6).chain(9..20) {
         let tick = run.timer("tick", true, second * SECOND);
         match second {
-            6 => run.record(&tick, 0, None, 6_552 * MS, Ended::Withdrawn),
+            6 => run.record(&tick, 0, None, 6_552 * MS, Ended::TimerUpdate),
             10 => run.record(&tick, 0, None, 11_900 * MS, Ended::Missed),
             _ => run.succeed(&tick, 1, 1, second * SECOND + MS),
         }

@@ -233,7 +233,7 @@ fn starts() -> Vec<Mutation> {
                 run.every("tack", 12_050 * MS, 2 * SECOND);
                 run.every("tack", 14 * SECOND + MS, 4 * SECOND);
                 let withdrawn = run.timer("tack", true, 14 * SECOND);
-                run.record(&withdrawn, 0, None, 14 * SECOND + 2 * MS, Ended::Withdrawn);
+                run.record(&withdrawn, 0, None, 14 * SECOND + 2 * MS, Ended::TimerUpdate);
                 run.start(&withdrawn, 1, 1, 14_500 * MS);
                 let next = run.timer("tack", true, 16 * SECOND);
                 run.succeed(&next, 1, 1, 16 * SECOND + MS);
@@ -389,7 +389,7 @@ fn records() -> Vec<Mutation> {
             "an occurrence has two records",
             and(|run, find| {
                 let again = Timer { id: TimerId::from_bits(999), ..find("tick", 4 * SECOND) };
-                run.record(&again, 0, None, 6_552 * MS, Ended::Withdrawn);
+                run.record(&again, 0, None, 6_552 * MS, Ended::TimerUpdate);
             }),
             vec![Doubled],
         ),
@@ -397,7 +397,7 @@ fn records() -> Vec<Mutation> {
             "a timer is recorded, and still there",
             and(|run, find| {
                 let far = Timer { id: TimerId::from_bits(999), ..find("tick", 4 * SECOND) };
-                run.record(&far, 0, None, 6_552 * MS, Ended::Withdrawn);
+                run.record(&far, 0, None, 6_552 * MS, Ended::TimerUpdate);
                 run.lines.last_mut().map(pending);
             }),
             vec![Unfinished, Doubled],
@@ -477,7 +477,7 @@ fn records() -> Vec<Mutation> {
         ),
         (
             "an occurrence is withdrawn that no client withdrew",
-            ended("tick", 10 * SECOND, Ended::Withdrawn),
+            ended("tick", 10 * SECOND, Ended::TimerUpdate),
             vec![WrongRecord],
         ),
         (

@@ -24,7 +24,9 @@ use std::{env, fs};
 
 use tourbillon::sleep;
 use tourbillon_durable::store::{RecordQuery, ScheduleQuery, Store, TimerQuery};
-use tourbillon_durable::{Client, Created, Missed, Record, Schedule, Switched, Time, TimerId};
+use tourbillon_durable::{
+    Client, Created, Missed, Record, Schedule, ScheduleUpdate, Time, TimerId,
+};
 use worker::Worker;
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
@@ -156,7 +158,7 @@ async fn tell(store: &str) -> Result<Story> {
     let disabled = client.now().await?;
     for (name, _) in SCHEDULES {
         match client.disable(name).await? {
-            Switched::Done { .. } => {}
+            ScheduleUpdate::Done { .. } => {}
             other => return Err(format!("{name} cannot be disabled: {other:?}").into()),
         }
     }

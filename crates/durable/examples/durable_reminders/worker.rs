@@ -25,11 +25,11 @@ pub(crate) fn run(store: &str) -> Result<()> {
     // Short, so that the example is: a node that died is found out after a second.
     let builder = Engine::builder()
         .lease(Duration::from_secs(1))
-        .beat(Duration::from_millis(200))
-        .window(Duration::from_millis(200))
+        .heartbeat(Duration::from_millis(200))
+        .look_ahead(Duration::from_millis(200))
         .scan(Duration::from_millis(100))
-        .look(Duration::from_millis(200))
-        .tend(Duration::from_millis(200));
+        .schedule_interval(Duration::from_millis(200))
+        .maintenance_interval(Duration::from_millis(200));
     let engine = builder.start(open(store)?)?;
     for kind in SCHEDULES.map(|(name, _)| name).into_iter().chain(["reminder"]) {
         let mut fires = engine.worker(kind, 16);

@@ -1,9 +1,9 @@
-//! [`Notices`]: tells nodes of other processes that timers are due soon.
+//! [`Notices`]: notifies nodes of other processes that timers are due soon.
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{DbClock, NOTICE};
 use crate::id::{Shards, TimerId};
+use crate::node::{DbClock, NOTICE};
 use crate::store::{Result, Store};
 use crate::time::Time;
 use crate::trace;
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// again.
 const SELDOM: Duration = Duration::from_secs(60);
 
-/// Tells nodes, seldom enough.
+/// Notifier of nodes, which sends few notices.
 ///
 /// A notice is good for what is inserted into its shards within [`NOTICE`] after it, too: the first
 /// in a while names its shards, the next all of them, and others are spared.
@@ -25,7 +25,7 @@ pub(super) struct Notices {
     /// When the clock was read.
     read: Option<Instant>,
     /// The shards for which the last notice is good.
-    told: Shards,
+    notified: Shards,
     /// When it was sent.
     sent: Option<Instant>,
     /// Time until which nothing is sent.
@@ -36,7 +36,7 @@ pub(super) struct Notices {
 
 impl Notices {
     /// Notifies nodes of those of `timers` that are due soon.
-    pub(super) fn tell(
+    pub(super) fn notify(
         &mut self,
         store: &mut dyn Store,
         timers: impl Iterator<Item = (TimerId, Time)>,
@@ -45,13 +45,13 @@ impl Notices {
         if self.is_off || self.silent_until.is_some_and(|until| begun < until) {
             return;
         }
-        if let Err(error) = self.try_tell(store, timers, begun) {
+        if let Err(error) = self.try_notify(store, timers, begun) {
             trace::store_failed("notify", &error);
             self.silent_until = Some(begun + SELDOM);
         }
     }
 
-    fn try_tell(
+    fn try_notify(
         &mut self,
         store: &mut dyn Store,
         timers: impl Iterator<Item = (TimerId, Time)>,
@@ -70,14 +70,15 @@ impl Notices {
         let soon = timers.filter(|(_, due)| *due <= now + SOON);
         let soon = soon.fold(0, |mask, (id, _)| mask | 1 << id.shard());
         if self.sent.is_none_or(|sent| begun.duration_since(sent) >= NOTICE) {
-            self.told = Shards::NONE;
+            self.notified = Shards::NONE;
         }
-        if soon & !self.told.mask() == 0 {
+        if soon & !self.notified.mask() == 0 {
             return Ok(());
         }
-        self.told = if self.told == Shards::NONE { Shards::from_mask(soon) } else { Shards::ALL };
+        self.notified =
+            if self.notified == Shards::NONE { Shards::from_mask(soon) } else { Shards::ALL };
         self.sent = Some(begun);
-        self.is_off = !store.notify(self.told)?;
+        self.is_off = !store.notify(self.notified)?;
         Ok(())
     }
 }

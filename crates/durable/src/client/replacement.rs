@@ -8,7 +8,7 @@ use crate::time::Time;
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
-/// use tourbillon_durable::store::{Memory, Withdrawn};
+/// use tourbillon_durable::store::{Memory, TimerUpdate};
 /// use tourbillon_durable::{Client, Replacement};
 ///
 /// # pollster::block_on(async {
@@ -18,8 +18,8 @@ use crate::time::Time;
 ///
 /// let seen = client.find("reminder").await?.unwrap();
 /// let later = Replacement::at(at + Duration::from_secs(60)).expect(seen.version);
-/// assert_eq!(client.replace(seen.new.id, later.clone()).await?, Withdrawn::Done);
-/// assert_eq!(client.replace(seen.new.id, later).await?, Withdrawn::Stale);
+/// assert_eq!(client.replace(seen.new.id, later.clone()).await?, TimerUpdate::Done);
+/// assert_eq!(client.replace(seen.new.id, later).await?, TimerUpdate::Stale);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

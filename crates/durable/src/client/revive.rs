@@ -1,6 +1,6 @@
 //! Dead timers, made again.
 
-use super::run_now::{Ran, occur};
+use super::run_now::{RunNow, occur};
 use super::schedules::{Tried, attempt};
 use super::{Client, Request, insert_all};
 use crate::id::TimerId;
@@ -9,7 +9,7 @@ use crate::store::{Inserted, NewTimer, RecordQuery, Result, Store, TimerQuery};
 
 /// Result of [`Client::revive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Revived {
+pub enum Revival {
     /// The timer is made again; its new id.
     Done(TimerId),
     /// The timer is not over, or it did not end so.
@@ -24,13 +24,13 @@ pub enum Revived {
     Busy,
 }
 
-impl From<Ran> for Revived {
-    fn from(ran: Ran) -> Self {
+impl From<RunNow> for Revival {
+    fn from(ran: RunNow) -> Self {
         match ran {
-            Ran::Done(timer) => Self::Done(timer),
-            Ran::Busy => Self::Busy,
-            Ran::Disabled => Self::Disabled,
-            Ran::Gone => Self::Gone,
+            RunNow::Done(timer) => Self::Done(timer),
+            RunNow::Busy => Self::Busy,
+            RunNow::Disabled => Self::Disabled,
+            RunNow::Gone => Self::Gone,
         }
     }
 }
@@ -48,7 +48,7 @@ impl Client {
     ///
     /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), it may be made. It can be
     /// repeated.
-    pub async fn revive(&self, timer: TimerId) -> Result<Revived> {
+    pub async fn revive(&self, timer: TimerId) -> Result<Revival> {
         let (revived, made) = self.call(move |store| revive(store, timer)).await?;
         if let Some(timer) = made {
             self.send(Request::Made(timer));
@@ -58,25 +58,25 @@ impl Client {
 }
 
 /// Makes a dead timer again. With the answer comes the timer, if this call made it.
-pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revived, Option<NewTimer>)> {
+pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revival, Option<NewTimer>)> {
     attempt(|| {
         let Some(record) = store.records(&RecordQuery::new().timer(dead))?.pop() else {
             let is_there = !store.timers(&TimerQuery::new().timer(dead))?.is_empty();
-            let revived = if is_there { Revived::NotDead } else { Revived::Gone };
+            let revived = if is_there { Revival::NotDead } else { Revival::Gone };
             return Ok(Tried::Done((revived, None)));
         };
         if record.outcome != Outcome::Dead {
-            return Ok(Tried::Done((Revived::NotDead, None)));
+            return Ok(Tried::Done((Revival::NotDead, None)));
         }
         let Record { schedule, name, kind, payload: Some(payload), retry: Some(retry), .. } =
             record
         else {
-            return Ok(Tried::Done((Revived::Gone, None)));
+            return Ok(Tried::Done((Revival::Gone, None)));
         };
         let (now, row) = store.schedule(name.as_deref().unwrap_or_default())?;
         let row = row.filter(|row| Some(row.id) == schedule);
         if schedule.is_some() && row.is_none() {
-            return Ok(Tried::Done((Revived::Removed, None)));
+            return Ok(Tried::Done((Revival::Removed, None)));
         }
         let mut timer = NewTimer {
             id: TimerId::of_revival(dead),
@@ -97,7 +97,7 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revived, O
                     timer.name = None;
                     insert_all(store, std::slice::from_ref(&timer))?;
                 }
-                Ok(Tried::Done((Revived::Done(timer.id), Some(timer))))
+                Ok(Tried::Done((Revival::Done(timer.id), Some(timer))))
             }
         }
     })

@@ -4,11 +4,11 @@ use super::schedules::{Tried, attempt};
 use super::{Client, Request, until_answered};
 use crate::id::TimerId;
 use crate::plan::room;
-use crate::store::{NewTimer, Occur, Occurred, Result, ScheduleRow, Store};
+use crate::store::{ManualRun, NewTimer, Occur, Result, ScheduleRow, Store};
 
 /// Result of [`Client::run_now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ran {
+pub enum RunNow {
     /// The occurrence is made; its id.
     Done(TimerId),
     /// Another of the schedule is unfinished, and must not be overlapped; nothing is made.
@@ -34,15 +34,15 @@ impl Client {
     ///
     /// ```
     /// use tourbillon_durable::store::Memory;
-    /// use tourbillon_durable::{Client, Ran, Schedule};
+    /// use tourbillon_durable::{Client, RunNow, Schedule};
     ///
     /// # pollster::block_on(async {
     /// let store = Memory::new(&tourbillon::Timer::global());
     /// let client = Client::new(Box::new(store))?;
     /// client.every("report", Schedule::cron("0 4 * * *", "UTC")?).upsert().await?;
-    /// assert!(matches!(client.run_now("report").await?, Ran::Done(_)));
+    /// assert!(matches!(client.run_now("report").await?, RunNow::Done(_)));
     /// client.disable("report").await?;
-    /// assert_eq!(client.run_now("report").await?, Ran::Disabled);
+    /// assert_eq!(client.run_now("report").await?, RunNow::Disabled);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     ///
@@ -50,7 +50,7 @@ impl Client {
     ///
     /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), it may be made. A further
     /// call may make another.
-    pub async fn run_now(&self, name: &str) -> Result<Ran> {
+    pub async fn run_now(&self, name: &str) -> Result<RunNow> {
         let name = name.to_owned();
         let (ran, made) = self.call(move |store| run_now(store, &name)).await?;
         if let Some(timer) = made {
@@ -62,10 +62,10 @@ impl Client {
 
 /// Makes an occurrence of a schedule. With the answer comes the timer, if it is certain when it is
 /// due.
-pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(Ran, Option<NewTimer>)> {
+pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(RunNow, Option<NewTimer>)> {
     attempt(|| {
         let (now, row) = store.schedule(name)?;
-        let Some(row) = row else { return Ok(Tried::Done((Ran::Gone, None))) };
+        let Some(row) = row else { return Ok(Tried::Done((RunNow::Gone, None))) };
         let timer = NewTimer::occurrence(&row, &row.rule()?.policies, now);
         occur(store, &row, NewTimer { id: TimerId::new(now), ..timer })
     })
@@ -76,21 +76,21 @@ pub(super) fn occur(
     store: &mut dyn Store,
     row: &ScheduleRow,
     mut timer: NewTimer,
-) -> Result<Tried<(Ran, Option<NewTimer>)>> {
+) -> Result<Tried<(RunNow, Option<NewTimer>)>> {
     if !row.enabled {
-        return Ok(Tried::Done((Ran::Disabled, None)));
+        return Ok(Tried::Done((RunNow::Disabled, None)));
     }
     let overlap = row.rule()?.policies.overlap;
     timer.has_queue = overlap.has_queue();
     let (version, queue) = (row.version, room(overlap));
-    let done = Ran::Done(timer.id);
+    let done = RunNow::Done(timer.id);
     // Answers other than that it exists say that the calls whose answers were lost made nothing.
     let occur = Occur { timer: &timer, version, queue };
     let (occurred, _) = until_answered(|| store.occur(&occur))?;
     Ok(match occurred {
-        Occurred::Done { due } => Tried::Done((done, Some(NewTimer { due, ..timer }))),
-        Occurred::Exists => Tried::Done((done, None)),
-        Occurred::Stale => Tried::Stale,
-        Occurred::Busy => Tried::Done((Ran::Busy, None)),
+        ManualRun::Done { due } => Tried::Done((done, Some(NewTimer { due, ..timer }))),
+        ManualRun::Exists => Tried::Done((done, None)),
+        ManualRun::Stale => Tried::Stale,
+        ManualRun::Busy => Tried::Done((RunNow::Busy, None)),
     })
 }

@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
 
 /// Result of an [`Every`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upserted {
+pub enum Upsert {
     /// There was none of its name.
     Created,
     /// There was one, and it was as wanted.
@@ -58,7 +58,7 @@ pub enum Upserted {
 
 /// Result of enabling, disabling or removing a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Switched {
+pub enum ScheduleUpdate {
     /// The schedule was switched or removed.
     Done {
         /// Attempts that run still, each with its number: they are not interrupted.
@@ -179,7 +179,7 @@ impl Every {
     ///
     /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be
     /// repeated.
-    pub async fn upsert(self) -> Result<Upserted> {
+    pub async fn upsert(self) -> Result<Upsert> {
         let Self { client, wanted } = self;
         check(&wanted.kind, Some(&wanted.name), &wanted.payload)?;
         client.call(move |store| upsert(store, &wanted)).await
@@ -188,21 +188,21 @@ impl Every {
 
 impl Client {
     /// Enables a schedule, from now.
-    pub async fn enable(&self, name: &str) -> Result<Switched> {
+    pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| enable(store, &name)).await
     }
 
     /// Disables a schedule. Pending occurrences are taken back: once this returns
-    /// [`Switched::Done`], no attempt starts, except those that are named as running. Occurrences
-    /// that were due and did not run are recorded as [disabled](Reason::Disabled).
-    pub async fn disable(&self, name: &str) -> Result<Switched> {
+    /// [`ScheduleUpdate::Done`], no attempt starts, except those that are named as running.
+    /// Occurrences that were due and did not run are recorded as [disabled](Reason::Disabled).
+    pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Disabled)).await
     }
 
     /// Removes a schedule, as [`disable`](Self::disable) stops it. Its records stay.
-    pub async fn remove(&self, name: &str) -> Result<Switched> {
+    pub async fn remove(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Removed)).await
     }
@@ -249,12 +249,12 @@ fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
     Ok(Tried::Done(answer))
 }
 
-pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted> {
+pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     let mut expect = wanted.expect;
     attempt(|| {
         let (now, old) = store.schedule(&wanted.name)?;
         if expect.is_some_and(|expect| expect != old.as_ref().map(|old| old.version)) {
-            return seen(store, Upserted::Stale);
+            return seen(store, Upsert::Stale);
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let mut row = ScheduleRow {
@@ -269,7 +269,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
-            return Ok(make(store, &change)?.map(|_| Upserted::Created));
+            return Ok(make(store, &change)?.map(|_| Upsert::Created));
         };
         // What is pending is of the old kind, whose workers may be gone.
         let old_times = old.rule.as_ref().map(|rule| &rule.schedule);
@@ -279,7 +279,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             row.next = old.next;
         }
         if row == old {
-            return seen(store, Upserted::Unchanged);
+            return seen(store, Upsert::Unchanged);
         }
         let reason = match enabled {
             false => Some(Reason::Disabled),
@@ -290,35 +290,35 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upserted>
             // A part of the backlog is recorded, which counts as a change.
             expect = expect.map(|version| version.map(|version| version + 1));
         }
-        Ok(made.map(|_| Upserted::Changed))
+        Ok(made.map(|_| Upsert::Changed))
     })
 }
 
-pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<Switched> {
+pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return seen(store, Switched::Gone) };
+        let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         if old.enabled {
-            return seen(store, Switched::Unchanged);
+            return seen(store, ScheduleUpdate::Unchanged);
         }
         let next = old.rule()?.schedule.next_after(now);
         let row = ScheduleRow { enabled: true, next, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
-        Ok(made.map(|running| Switched::Done { running }))
+        Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
 }
 
-pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<Switched> {
+pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<ScheduleUpdate> {
     attempt(|| {
         let (now, old) = store.schedule(name)?;
-        let Some(old) = old else { return seen(store, Switched::Gone) };
+        let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         let is_removal = reason == Reason::Removed;
         if !old.enabled && !is_removal {
-            return seen(store, Switched::Unchanged);
+            return seen(store, ScheduleUpdate::Unchanged);
         }
         let row = ScheduleRow { enabled: false, next: None, ..old.clone() };
         let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;
-        Ok(made.map(|running| Switched::Done { running }))
+        Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
 }
 

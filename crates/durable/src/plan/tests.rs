@@ -6,12 +6,12 @@ use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::Schedule;
-use crate::store::{NewTimer, Occupied, ScheduleRow};
+use crate::store::{NewTimer, ScheduleRow, Unfinished};
 use crate::time::Time;
 
 const ID: ScheduleId = ScheduleId::from_bits(7);
-const IDLE: Occupied = Occupied { unfinished: 0, queued: 0 };
-const BUSY: Occupied = Occupied { unfinished: 1, queued: 0 };
+const IDLE: Unfinished = Unfinished { unfinished: 0, queued: 0 };
+const BUSY: Unfinished = Unfinished { unfinished: 1, queued: 0 };
 
 /// A time in minutes.
 fn at(minutes: i64) -> Time {
@@ -23,7 +23,7 @@ fn minutes(count: u64) -> Duration {
 }
 
 /// What is planned for an hourly schedule at `now` minutes, with an hour's window.
-fn hourly(policies: Policies, next: i64, occupied: Occupied, now: i64) -> Step {
+fn hourly(policies: Policies, next: i64, occupied: Unfinished, now: i64) -> Step {
     plan(&Schedule::every(minutes(60)), &policies, ID, at(next), occupied, at(now), minutes(60))
 }
 
@@ -99,7 +99,7 @@ fn what_overlaps_queues_up_to_a_limit() {
     let Step::Advance(plan) = hourly(policies, 60, IDLE, 120) else { panic!() };
     assert_eq!(plan.run, [(at(60), at(60)), (at(120), Time::NEVER)]);
     assert!(plan.only_idle);
-    let behind = Occupied { unfinished: 0, queued: 1 };
+    let behind = Unfinished { unfinished: 0, queued: 1 };
     let Step::Advance(plan) = hourly(policies, 60, behind, 60) else { panic!() };
     assert_eq!(plan.run, [(at(60), Time::NEVER)]);
 }

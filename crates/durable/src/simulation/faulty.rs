@@ -9,9 +9,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Memory, NewTimer,
-    NodeInfo, Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan, ScheduleQuery,
-    ScheduleRow, Store, Tended, Timer, TimerQuery, Upcoming, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
+    ManualRun, Memory, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result, Scan,
+    ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::time::Time;
 
@@ -129,7 +129,7 @@ impl Store for Faulty {
         self.call(move |db| db.leave(lease))
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         self.call(|db| db.tend())
     }
 
@@ -168,7 +168,7 @@ impl Store for Faulty {
         self.call(move |db| db.finish_and_claim(lease, &ends, &timers))
     }
 
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         self.call(move |db| db.cancel(timer))
     }
 
@@ -178,7 +178,7 @@ impl Store for Faulty {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn> {
+    ) -> Result<TimerUpdate> {
         let payload = payload.map(<[u8]>::to_vec);
         self.call(move |db| db.reschedule(timer, to, payload.as_deref(), expect))
     }
@@ -224,7 +224,7 @@ impl Store for Faulty {
         })
     }
 
-    fn occur(&mut self, _: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, _: &Occur<'_>) -> Result<ManualRun> {
         unimplemented!("no node asks for it")
     }
 

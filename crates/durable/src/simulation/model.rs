@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::faulty::Faulty;
 use super::world::{KINDS, World};
-use crate::client::{self, Revived, Switched, Upserted, Wanted};
-use crate::fire::{Ended, Fire};
+use crate::client::{self, Revival, ScheduleUpdate, Upsert, Wanted};
 use crate::id::{Fence, ScheduleId, TimerId};
+use crate::node::{Ended, Fire};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
 use crate::schedule::Schedule;
-use crate::store::{NewTimer, RecordQuery, State, Store, TimerQuery, Withdrawn};
+use crate::store::{NewTimer, RecordQuery, State, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
 /// The number of the clients' connection, which never dies.
@@ -117,7 +117,7 @@ impl Model {
 
     fn cancel(world: &World) {
         let Some(timer) = Self::some_once(world) else { return };
-        if let Ok(Withdrawn::Done) = (Faulty { number: CLIENT }).cancel(timer) {
+        if let Ok(TimerUpdate::Done) = (Faulty { number: CLIENT }).cancel(timer) {
             let mut model = world.model.borrow_mut();
             assert!(!model.once(timer).is_cancelled, "{timer} was cancelled twice");
             model.once(timer).is_cancelled = true;
@@ -145,7 +145,7 @@ impl Model {
         // Of two calls at a time, nobody knows which was first.
         if is_alone && once.calls == number && is_certain {
             once.maybe.retain(|at| *at != to);
-            if let Ok(Withdrawn::Done) = answer {
+            if let Ok(TimerUpdate::Done) = answer {
                 once.at = to;
             }
         }
@@ -189,7 +189,7 @@ impl Model {
         let every = model.schedules.entry(name.to_owned()).or_default();
         every.may_overlap |= overlap == Overlap::Allow;
         let is_enabled = every.now.as_ref().is_none_or(|(_, _, enabled)| *enabled);
-        let is_new = upserted == Upserted::Created;
+        let is_new = upserted == Upsert::Created;
         assert_eq!(is_new, every.now.is_none());
         let begins_anew = old.as_ref().is_some_and(|old| {
             old.rule().unwrap().schedule != wanted.schedule || old.kind != wanted.kind
@@ -219,9 +219,9 @@ impl Model {
         let mut model = world.model.borrow_mut();
         let every = model.schedules.entry(name.to_owned()).or_default();
         match stopped {
-            Switched::Gone => assert!(every.now.is_none()),
-            Switched::Unchanged => assert!(matches!(every.now, Some((_, _, false)))),
-            Switched::Done { running } => {
+            ScheduleUpdate::Gone => assert!(every.now.is_none()),
+            ScheduleUpdate::Unchanged => assert!(matches!(every.now, Some((_, _, false)))),
+            ScheduleUpdate::Done { running } => {
                 every.close(now);
                 match &mut every.now {
                     Some((_, _, enabled)) if !is_removal => *enabled = false,
@@ -239,7 +239,8 @@ impl Model {
         let now = world.db().now().unwrap();
         let enabled = client::enable(&mut world.db(), name).unwrap();
         let mut model = world.model.borrow_mut();
-        if let (Switched::Done { .. }, Some(every)) = (enabled, model.schedules.get_mut(name)) {
+        if let (ScheduleUpdate::Done { .. }, Some(every)) = (enabled, model.schedules.get_mut(name))
+        {
             if let Some((schedule, _, enabled)) = &mut every.now {
                 assert!(!*enabled);
                 *enabled = true;
@@ -256,12 +257,12 @@ impl Model {
         let (revived, made) = client::revive(&mut world.db(), record.timer).unwrap();
         let mut model = world.model.borrow_mut();
         match (revived, made) {
-            (Revived::Done(id), Some(timer)) => {
+            (Revival::Done(id), Some(timer)) => {
                 let known = model.revived.insert(id, (timer.schedule, u32::MAX));
                 assert!(known.is_none() || timer.schedule.is_none(), "{id} was made twice");
             }
-            (Revived::Done(id), None) => assert!(model.revived.contains_key(&id)),
-            (Revived::Disabled | Revived::Busy | Revived::Removed, None) => {}
+            (Revival::Done(id), None) => assert!(model.revived.contains_key(&id)),
+            (Revival::Disabled | Revival::Busy | Revival::Removed, None) => {}
             other => panic!("{} died, and revived so: {other:?}", record.timer),
         }
     }

@@ -12,11 +12,9 @@ use tourbillon::virtual_time::VirtualClock;
 
 use super::faulty::{Fault, Faulty, bury, nobody_is_dead};
 use super::model::Model;
-use crate::engine::{Keeper, Next, Options, Shared, begin, call};
-use crate::fire::Fire;
 use crate::id::{NodeId, Shards};
+use crate::node::{Fire, MainLoop, Next, Options, Shared, Worker, begin, call};
 use crate::store::{Memory, Notice, Store, TimerQuery};
-use crate::worker::Worker;
 
 /// How many nodes there are at a time.
 const NODES: usize = 3;
@@ -65,7 +63,7 @@ type Late = Box<dyn FnOnce(&mut Memory)>;
 struct Node {
     number: usize,
     shared: Arc<Shared>,
-    keeper: RefCell<(Keeper, Faulty)>,
+    main_loop: RefCell<(MainLoop, Faulty)>,
     claimers: [RefCell<Faulty>; 2],
     workers: RefCell<Vec<Worker>>,
     paused_until: Cell<Instant>,
@@ -216,7 +214,7 @@ impl World {
         let options = Options {
             node: NodeId::new(),
             lease: Duration::from_secs(4),
-            known: 40,
+            cache_capacity: 40,
             batch: 5,
             connections: 2,
             ..Options::default()
@@ -227,7 +225,7 @@ impl World {
         let workers = KINDS.map(|kind| Worker::new(&shared, kind, 3)).into();
         self.nodes.borrow_mut().push(Rc::new(Node {
             number,
-            keeper: RefCell::new((Keeper::new(&shared), faulty())),
+            main_loop: RefCell::new((MainLoop::new(&shared), faulty())),
             claimers: [RefCell::new(faulty()), RefCell::new(faulty())],
             workers: RefCell::new(workers),
             paused_until: Cell::new(self.clock.now()),
@@ -256,14 +254,14 @@ impl World {
 
     fn keep(&self) {
         if let Some(node) = self.awake() {
-            if let Ok(mut keeper) = node.keeper.try_borrow_mut() {
-                let (keeper, store) = &mut *keeper;
-                keeper.step(store);
+            if let Ok(mut main_loop) = node.main_loop.try_borrow_mut() {
+                let (main_loop, store) = &mut *main_loop;
+                main_loop.step(store);
             }
         }
     }
 
-    /// Nodes are told of a timer that is due soon, or of none; some are not.
+    /// Nodes are notified of a timer that is due soon, or of none; some are not.
     pub(super) fn tell(&self) {
         let shards = Shards::from_mask(self.below(u64::MAX) | self.below(u64::MAX));
         let nodes = self.nodes.borrow();
@@ -370,8 +368,8 @@ impl World {
         for _ in 0..600 {
             self.advance(Duration::from_millis(100));
             for node in self.nodes.borrow().clone() {
-                let (keeper, store) = &mut *node.keeper.borrow_mut();
-                keeper.step(store);
+                let (main_loop, store) = &mut *node.main_loop.borrow_mut();
+                main_loop.step(store);
                 while let Next::Call(job) = begin(&node.shared) {
                     call(&node.shared, job, &mut *node.claimers[0].borrow_mut());
                 }

@@ -73,7 +73,7 @@ macro_rules! forward {
         $crate::forward!(@@ $self $pass leave(lease: $crate::Lease) -> ());
     };
     (@ tend $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass tend() -> $crate::store::Tended);
+        $crate::forward!(@@ $self $pass tend() -> $crate::store::Maintained);
     };
     (@ nodes $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass nodes() -> ::std::vec::Vec<$crate::store::NodeInfo>);
@@ -104,7 +104,8 @@ macro_rules! forward {
             -> (::std::vec::Vec<$crate::store::Finished>, $crate::store::Claimed));
     };
     (@ cancel $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass cancel(timer: $crate::TimerId) -> $crate::store::Withdrawn);
+        $crate::forward!(@@ $self $pass cancel(timer: $crate::TimerId)
+            -> $crate::store::TimerUpdate);
     };
     (@ reschedule $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass reschedule(
@@ -112,7 +113,7 @@ macro_rules! forward {
                 to: $crate::Time,
                 payload: ::std::option::Option<&[u8]>,
                 expect: ::std::option::Option<u64>)
-            -> $crate::store::Withdrawn);
+            -> $crate::store::TimerUpdate);
     };
     (@ confirm $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass confirm() -> ());
@@ -148,7 +149,7 @@ macro_rules! forward {
     };
     (@ occur $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass occur(occur: &$crate::store::Occur<'_>)
-            -> $crate::store::Occurred);
+            -> $crate::store::ManualRun);
     };
     (@ records $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass records(query: &$crate::store::RecordQuery)

@@ -10,11 +10,10 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    NewTimer, NodeInfo, Notice, Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan,
-    ScheduleQuery, ScheduleRow, Store, Tended, Timer, TimerOrder, TimerQuery, Upcoming, Waiting,
-    Window, Withdrawn,
+    Maintained, ManualRun, NewTimer, NodeInfo, Notice, Occur, Overview, OverviewOf, RecordQuery,
+    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate,
+    Upcoming, Waiting, Window,
 };
-use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
 use crate::time::Time;
@@ -98,7 +97,7 @@ impl Store for Memory {
     fn join(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let (now, mut tables) = self.begin();
         let entry = tables.nodes.entry(lease.node).or_insert(Node { epoch: 0, life: None });
-        if entry.epoch >= lease.epoch && !seeded(Bug::EpochRepeated) {
+        if entry.epoch >= lease.epoch {
             return Ok(None);
         }
         let life = Some(Life { expires: now + span, beat: now });
@@ -123,17 +122,16 @@ impl Store for Memory {
         Ok(())
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         let (now, mut tables) = self.begin();
-        let mut tended = Tended::default();
+        let mut tended = Maintained::default();
         for node in tables.nodes.values_mut() {
             if node.life.as_ref().is_some_and(|life| life.expires < now) {
                 node.life = None;
                 tended.nodes += 1;
             }
         }
-        tended.orphans =
-            tables.free_all(|tables, lease| !tables.lives(lease) || seeded(Bug::LeaseIgnored));
+        tended.orphans = tables.free_all(|tables, lease| !tables.lives(lease));
         let stopped = tables.stopped.iter().filter(|(id, _)| tables.timers[id].running.is_none());
         let stopped: Vec<_> = stopped.map(|(id, reason)| (*id, *reason)).collect();
         for (id, reason) in &stopped {
@@ -226,16 +224,16 @@ impl Store for Memory {
         Ok(ends.iter().map(|end| tables.finish(lease, end, now)).collect())
     }
 
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         let (now, mut tables) = self.begin();
         match tables.timers.get(&timer) {
-            None => Ok(Withdrawn::Gone),
+            None => Ok(TimerUpdate::Gone),
             Some(Timer { running: Some(_), attempt, .. }) => {
-                Ok(Withdrawn::Running { attempt: *attempt })
+                Ok(TimerUpdate::Running { attempt: *attempt })
             }
             Some(_) => {
                 tables.withdraw(timer, Reason::Cancelled, now);
-                Ok(Withdrawn::Done)
+                Ok(TimerUpdate::Done)
             }
         }
     }
@@ -246,12 +244,14 @@ impl Store for Memory {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn> {
+    ) -> Result<TimerUpdate> {
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
-            Some(row) if expect.is_some_and(|expect| expect != row.version) => Ok(Withdrawn::Stale),
+            Some(row) if expect.is_some_and(|expect| expect != row.version) => {
+                Ok(TimerUpdate::Stale)
+            }
             Some(Timer { running: Some(_), attempt, .. }) => {
-                Ok(Withdrawn::Running { attempt: *attempt })
+                Ok(TimerUpdate::Running { attempt: *attempt })
             }
             Some(row) if row.new.schedule.is_none() => {
                 row.version += 1;
@@ -260,9 +260,9 @@ impl Store for Memory {
                     row.new.payload = payload.to_vec();
                 }
                 tables.free(timer, Some(to.max(now)));
-                Ok(Withdrawn::Done)
+                Ok(TimerUpdate::Done)
             }
-            _ => Ok(Withdrawn::Gone),
+            _ => Ok(TimerUpdate::Gone),
         }
     }
 
@@ -359,8 +359,7 @@ impl Store for Memory {
         let Some(row) = tables.schedules.values_mut().find(is_meant) else {
             return Ok(Advanced::Stale);
         };
-        let is_as_read = row.version == advance.version && row.next == Some(advance.from)
-            || seeded(Bug::AdvanceUnchecked);
+        let is_as_read = row.version == advance.version && row.next == Some(advance.from);
         if !row.enabled || !is_as_read {
             return Ok(Advanced::Stale);
         }
@@ -378,26 +377,26 @@ impl Store for Memory {
         Ok(Advanced::Done)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         let (now, mut tables) = self.begin();
         if tables.knows(occur.timer.id) {
-            return Ok(Occurred::Exists);
+            return Ok(ManualRun::Exists);
         }
         let is_as_read = |row: &&ScheduleRow| {
             Some(row.id) == occur.timer.schedule && row.enabled && row.version == occur.version
         };
         let Some(schedule) = tables.schedules.values().find(is_as_read).map(|row| row.id) else {
-            return Ok(Occurred::Stale);
+            return Ok(ManualRun::Stale);
         };
         let Some(due) = occur.due(tables.occupied(schedule), now) else {
-            return Ok(Occurred::Busy);
+            return Ok(ManualRun::Busy);
         };
         let mut scheduled_for = now;
         while tables.has(schedule, scheduled_for) {
             scheduled_for = scheduled_for - Duration::from_micros(1);
         }
         tables.add(NewTimer { scheduled_for, due, ..occur.timer.clone() });
-        Ok(Occurred::Done { due })
+        Ok(ManualRun::Done { due })
     }
 
     fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {

@@ -40,8 +40,8 @@ use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    NewTimer, NodeInfo, Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan,
-    ScheduleQuery, ScheduleRow, Store, Tended, Timer, TimerQuery, Upcoming, Window, Withdrawn,
+    Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result,
+    Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -236,7 +236,7 @@ impl Store for Postgres {
         self.call(async |session, _| nodes::leave(session, lease).await)
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         let mut search = std::mem::take(&mut self.search);
         let tended = self.call(async |session, _| nodes::tend(session, &mut search).await);
         self.search = search;
@@ -311,7 +311,7 @@ impl Store for Postgres {
         self.call(async |session, _| session.confirm().await)
     }
 
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         self.call(async |session, _| timers::cancel(session, timer).await)
     }
 
@@ -321,7 +321,7 @@ impl Store for Postgres {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn> {
+    ) -> Result<TimerUpdate> {
         self.call(async |session, _| timers::reschedule(session, timer, to, payload, expect).await)
     }
 
@@ -353,7 +353,7 @@ impl Store for Postgres {
         self.call(async |session, _| schedules::advance(session, advance).await)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         self.call(async |session, _| schedules::occur(session, occur).await)
     }
 

@@ -27,9 +27,9 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, NewTimer, NodeInfo,
-    Occur, Occurred, Overview, OverviewOf, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
-    Store, Tended, Timer, TimerQuery, Upcoming, Window, Withdrawn,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
+    ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result, Scan,
+    ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -149,7 +149,7 @@ impl Store for Sqlite {
         self.link.write(|file, now| nodes::leave(file, now, lease))
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         self.link.write(nodes::tend)
     }
 
@@ -189,7 +189,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn cancel(&mut self, timer: TimerId) -> Result<Withdrawn> {
+    fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
         self.link.write(|file, now| timers::cancel(file, now, timer))
     }
 
@@ -199,7 +199,7 @@ impl Store for Sqlite {
         to: Time,
         payload: Option<&[u8]>,
         expect: Option<u64>,
-    ) -> Result<Withdrawn> {
+    ) -> Result<TimerUpdate> {
         self.link.write(|file, now| timers::reschedule(file, now, timer, to, payload, expect))
     }
 
@@ -231,7 +231,7 @@ impl Store for Sqlite {
         self.link.write(|file, now| schedules::advance(file, now, advance))
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         self.link.write(|file, now| schedules::occur(file, now, occur))
     }
 

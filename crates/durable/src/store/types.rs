@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::policy::{Policies, Retry};
-use crate::record::{Outcome, Reason};
+use crate::record::{Outcome, Reason, Record};
 use crate::rule::{Rule, Unreadable};
 use crate::time::Time;
 
@@ -52,7 +52,7 @@ impl NodeInfo {
 /// The answer to [`Store::tend`](super::Store::tend).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Tended {
+pub struct Maintained {
     /// Nodes whose life ended.
     pub nodes: u64,
     /// Timers of dead nodes that are pending again.
@@ -149,6 +149,33 @@ pub struct Timer {
     pub running: Option<Lease>,
     /// Counter of its [reschedules](super::Store::reschedule), from 1. Attempts do not change it.
     pub version: u64,
+}
+
+impl Record {
+    /// Makes the record of a timer that ends at `recorded`, with this outcome.
+    ///
+    /// It has no reason, the timer's own detail, and no node. Of a [dead](Outcome::Dead) one it
+    /// keeps the payload and the retries.
+    pub fn new(timer: Timer, outcome: Outcome, recorded: Time) -> Self {
+        let Timer { new, attempt, failures, detail, .. } = timer;
+        let is_dead = outcome == Outcome::Dead;
+        Self {
+            timer: new.id,
+            schedule: new.schedule,
+            name: new.name,
+            kind: new.kind,
+            scheduled_for: new.scheduled_for,
+            attempts: attempt,
+            failures,
+            outcome,
+            reason: None,
+            detail,
+            payload: is_dead.then_some(new.payload),
+            retry: is_dead.then_some(new.retry),
+            node: None,
+            recorded,
+        }
+    }
 }
 
 impl Timer {
@@ -258,7 +285,7 @@ pub enum Finished {
 
 /// Result of a cancel, a reschedule or a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Withdrawn {
+pub enum TimerUpdate {
     /// The timer was pending, and it is done.
     Done,
     /// The timer is running; nothing was changed.
@@ -344,19 +371,19 @@ pub struct Upcoming {
     /// The database's clock.
     pub now: Time,
     /// The schedules.
-    pub schedules: Vec<(ScheduleRow, Occupied)>,
+    pub schedules: Vec<(ScheduleRow, Unfinished)>,
 }
 
 impl Upcoming {
     /// Makes the answer with these schedules, which are in the order of `(next, id)`.
-    pub fn new(now: Time, schedules: Vec<(ScheduleRow, Occupied)>) -> Self {
+    pub fn new(now: Time, schedules: Vec<(ScheduleRow, Unfinished)>) -> Self {
         Self { now, schedules }
     }
 }
 
 /// Timers that a schedule has in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Occupied {
+pub struct Unfinished {
     /// Number of its timers that are unfinished.
     pub unfinished: u32,
     /// Number of them that wait in its queue.
@@ -449,9 +476,9 @@ pub struct Occur<'a> {
 
 impl Occur<'_> {
     /// When the timer is due, beside what is there of its schedule; `None` if it may not be made.
-    pub(super) fn due(&self, occupied: Occupied, now: Time) -> Option<Time> {
+    pub(super) fn due(&self, occupied: Unfinished, now: Time) -> Option<Time> {
         match self.queue {
-            Some(most) if occupied != Occupied::default() => {
+            Some(most) if occupied != Unfinished::default() => {
                 (occupied.queued < most).then_some(Time::NEVER)
             }
             _ => Some(now),
@@ -461,7 +488,7 @@ impl Occur<'_> {
 
 /// Result of an [`Occur`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occurred {
+pub enum ManualRun {
     /// The timer is there.
     Done {
         /// When it is due: now, or [`Time::NEVER`] if it waits in the queue.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{
-    Advance, Advanced, Change, End, How, NewTimer, Occur, Occurred, OverviewOf, Postgres,
-    RecordQuery, Scan, ScheduleQuery, ScheduleRow, Skip, Store, TimerQuery, Withdrawn,
+    Advance, Advanced, Change, End, How, ManualRun, NewTimer, Occur, OverviewOf, Postgres,
+    RecordQuery, Scan, ScheduleQuery, ScheduleRow, Skip, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
@@ -202,7 +202,7 @@ fn everything(store: &mut Postgres, name: &str) {
     assert_eq!(store.advance(&advance).unwrap(), Advanced::Done);
     let extra = occurrence(4, now);
     let occur = Occur { timer: &extra, version: 1, queue: Some(2) };
-    assert_eq!(store.occur(&occur).unwrap(), Occurred::Done { due: Time::NEVER });
+    assert_eq!(store.occur(&occur).unwrap(), ManualRun::Done { due: Time::NEVER });
     store.cancel(extra.id).unwrap();
     store.upcoming(LONG, Shards::ALL, 9).unwrap();
     store.cancel(timers[0].id).unwrap();
@@ -213,7 +213,7 @@ fn everything(store: &mut Postgres, name: &str) {
     store.claim(lease, &[fifth]).unwrap();
     store.leave(lease).unwrap();
     for left in [retried, fourth, fifth] {
-        assert_eq!(store.cancel(left).unwrap(), Withdrawn::Done);
+        assert_eq!(store.cancel(left).unwrap(), TimerUpdate::Done);
     }
     store.prune(now, 9).unwrap();
 }

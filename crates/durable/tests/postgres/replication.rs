@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tourbillon_durable::store::{
-    End, Finished, How, Inserted, Occur, Occurred, RecordQuery, TimerQuery, Withdrawn,
+    End, Finished, How, Inserted, ManualRun, Occur, RecordQuery, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::store::{NewTimer, Postgres, Store};
 use tourbillon_durable::{Client, Lease, Outcome, Schedule, StoreError, StoreErrorKind};
@@ -94,12 +94,12 @@ impl Scene {
                 store.finish(self.lease, &[end])? == [Finished::Accepted]
             }
             Wish::Cancel => {
-                matches!(store.cancel(timer.id)?, Withdrawn::Done | Withdrawn::Gone)
+                matches!(store.cancel(timer.id)?, TimerUpdate::Done | TimerUpdate::Gone)
             }
             Wish::Replace => {
                 let to = timer.due + Duration::from_secs(3_600);
                 let replaced = store.reschedule(timer.id, to, None, Some(1))?;
-                matches!(replaced, Withdrawn::Done | Withdrawn::Stale)
+                matches!(replaced, TimerUpdate::Done | TimerUpdate::Stale)
             }
             Wish::Upsert => {
                 block_on(client.every(name, daily()).kind("mail").upsert())?;
@@ -115,7 +115,7 @@ impl Scene {
             }
             Wish::RunNow => {
                 let occur = Occur { timer, version: 1, queue: None };
-                matches!(store.occur(&occur)?, Occurred::Done { .. } | Occurred::Exists)
+                matches!(store.occur(&occur)?, ManualRun::Done { .. } | ManualRun::Exists)
             }
         })
     }

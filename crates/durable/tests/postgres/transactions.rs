@@ -5,7 +5,9 @@ use std::slice::from_ref;
 use tokio_postgres::NoTls;
 use tourbillon_durable::store::postgres::{finish, finish_async, insert, insert_async};
 use tourbillon_durable::store::{End, Finished, How, Inserted, RecordQuery, Store, TimerQuery};
-use tourbillon_durable::{Client, Lease, Outcome, Schedule, StoreErrorKind, Switched, TimerId};
+use tourbillon_durable::{
+    Client, Lease, Outcome, Schedule, ScheduleUpdate, StoreErrorKind, TimerId,
+};
 
 use crate::cluster::Database;
 use crate::{LONG, join, timer};
@@ -136,7 +138,10 @@ fn a_schedule_that_another_transaction_has_locked_is_a_conflict() {
     let error = pollster::block_on(client.disable("t")).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Conflict);
     transaction.rollback().unwrap();
-    assert!(matches!(pollster::block_on(client.disable("t")).unwrap(), Switched::Done { .. }));
+    assert!(matches!(
+        pollster::block_on(client.disable("t")).unwrap(),
+        ScheduleUpdate::Done { .. }
+    ));
 }
 
 /// More than go in one statement, and in one call.

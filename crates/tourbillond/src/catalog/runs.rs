@@ -1,7 +1,7 @@
 //! Runs: occurrences that are due, that run, and that are over.
 
 use tourbillon_durable::store::{RecordQuery, State as Stands, Timer, TimerOrder, TimerQuery};
-use tourbillon_durable::{Outcome, Record, Revived, Time, TimerId};
+use tourbillon_durable::{Outcome, Record, Revival, Time, TimerId};
 
 use super::Catalog;
 use super::error::{Conflict, Error, Missing, Result};
@@ -127,12 +127,12 @@ impl Catalog {
         let run = self.run(app, id).await?;
         let timer = run.id.parse().map_err(|_| Missing::Run)?;
         let id = match self.client.revive(timer).await? {
-            Revived::Done(id) => id,
-            Revived::NotDead => return Err(Conflict::NotDead.into()),
-            Revived::Disabled => return Err(Conflict::RunDisabled.into()),
-            Revived::Removed => return Err(Conflict::RunDeleted.into()),
-            Revived::Busy => return Err(Conflict::Overlap.into()),
-            Revived::Gone => return Err(Missing::Run.into()),
+            Revival::Done(id) => id,
+            Revival::NotDead => return Err(Conflict::NotDead.into()),
+            Revival::Disabled => return Err(Conflict::RunDisabled.into()),
+            Revival::Removed => return Err(Conflict::RunDeleted.into()),
+            Revival::Busy => return Err(Conflict::Overlap.into()),
+            Revival::Gone => return Err(Missing::Run.into()),
         };
         // It may have been made before, and be over; or a DELETE came first, which made it to free
         // the key.

@@ -1,7 +1,7 @@
 //! Enables, disables, removes and fires the schedule or one-shot of a key.
 
-use tourbillon_durable::store::Withdrawn;
-use tourbillon_durable::{Ran, Replacement, Switched, Time, TimerId};
+use tourbillon_durable::store::TimerUpdate;
+use tourbillon_durable::{Replacement, RunNow, ScheduleUpdate, Time, TimerId};
 
 use super::error::{Conflict, Error, Missing, Result};
 use super::found::Found;
@@ -22,9 +22,9 @@ impl Catalog {
                         false => self.client.disable(&row.name).await?,
                     };
                     return match switched {
-                        Switched::Done { running } => Ok(stopped(&running)),
-                        Switched::Unchanged => Ok(stopped(&[])),
-                        Switched::Gone => Err(Missing::Schedule.into()),
+                        ScheduleUpdate::Done { running } => Ok(stopped(&running)),
+                        ScheduleUpdate::Unchanged => Ok(stopped(&[])),
+                        ScheduleUpdate::Gone => Err(Missing::Schedule.into()),
                     };
                 }
                 Found::Once(timer) => timer,
@@ -53,18 +53,20 @@ impl Catalog {
             let found = self.find(app, key).await?;
             match found.ok_or(Missing::Schedule)? {
                 Found::Repeated(row) => {
-                    if let Switched::Done { running } = client.remove(&row.name).await? {
+                    if let ScheduleUpdate::Done { running } = client.remove(&row.name).await? {
                         self.quota.forget(app);
                         return Ok(stopped(&running));
                     }
                 }
                 Found::Once(timer) => match client.cancel(timer.new.id).await? {
-                    Withdrawn::Done => {
+                    TimerUpdate::Done => {
                         self.quota.forget(app);
                         return Ok(stopped(&[]));
                     }
-                    Withdrawn::Running { attempt } => return Err(Conflict::Running(attempt).into()),
-                    Withdrawn::Stale | Withdrawn::Gone => {}
+                    TimerUpdate::Running { attempt } => {
+                        return Err(Conflict::Running(attempt).into());
+                    }
+                    TimerUpdate::Stale | TimerUpdate::Gone => {}
                 },
                 Found::Over(record) => {
                     // The record stays. The one-shot that would follow is made, held, and taken
@@ -73,11 +75,11 @@ impl Catalog {
                     let next = client.once(&model::kind(app), Time::NEVER).id(id);
                     next.name(model::name(app, key)).create().await?;
                     match client.cancel(id).await? {
-                        Withdrawn::Done => return Ok(stopped(&[])),
-                        Withdrawn::Running { attempt } => {
+                        TimerUpdate::Done => return Ok(stopped(&[])),
+                        TimerUpdate::Running { attempt } => {
                             return Err(Conflict::Running(attempt).into());
                         }
-                        Withdrawn::Stale | Withdrawn::Gone => {}
+                        TimerUpdate::Stale | TimerUpdate::Gone => {}
                     }
                 }
             }
@@ -95,10 +97,10 @@ impl Catalog {
                 Found::Over(_) => return Err(Conflict::Over.into()),
                 Found::Repeated(row) => {
                     return match self.client.run_now(&row.name).await? {
-                        Ran::Done(id) => Ok(id),
-                        Ran::Busy => Err(Conflict::Overlap.into()),
-                        Ran::Disabled => Err(Conflict::Disabled.into()),
-                        Ran::Gone => Err(Missing::Schedule.into()),
+                        RunNow::Done(id) => Ok(id),
+                        RunNow::Busy => Err(Conflict::Overlap.into()),
+                        RunNow::Disabled => Err(Conflict::Disabled.into()),
+                        RunNow::Gone => Err(Missing::Schedule.into()),
                     };
                 }
                 Found::Once(_) if found.state() == Stands::Disabled => {

@@ -1,7 +1,7 @@
 //! [`Draft`]: a definition to create under a key, or to put in place of another.
 
-use tourbillon_durable::store::{ScheduleQuery, Timer, Withdrawn};
-use tourbillon_durable::{Created, Replacement, Time, TimerId, Upserted};
+use tourbillon_durable::store::{ScheduleQuery, Timer, TimerUpdate};
+use tourbillon_durable::{Created, Replacement, Time, TimerId, Upsert};
 
 use super::definition::{Plan, Times, check_key, payload};
 use super::error::{Conflict, Error, Result};
@@ -81,10 +81,10 @@ impl<'a> Draft<'a> {
             // A schedule may be made at the same time: who finds the other there steps back.
             let rivals = ScheduleQuery::new().name(name);
             let is_alone = client.schedules(rivals).await?.is_empty();
-            return Ok(is_alone || client.cancel(id).await? != Withdrawn::Done);
+            return Ok(is_alone || client.cancel(id).await? != TimerUpdate::Done);
         };
         match self.upsert(catalog, schedule, payload, None).await? {
-            Upserted::Created => {}
+            Upsert::Created => {}
             _ => return Ok(false),
         }
         let is_alone = client.find(&name).await?.is_none();
@@ -101,7 +101,7 @@ impl<'a> Draft<'a> {
         schedule: &tourbillon_durable::Schedule,
         payload: Vec<u8>,
         expect: Option<u64>,
-    ) -> Result<Upserted> {
+    ) -> Result<Upsert> {
         let every = catalog.client.every(&self.name(), schedule.clone());
         let every = every.kind(model::kind(self.app)).payload(payload).expect(expect);
         let every = self.plan.policies(every).enabled(self.stored.definition.enabled);
@@ -161,7 +161,7 @@ impl<'a> Draft<'a> {
             let is_done = match (&found, &self.plan.times) {
                 (Found::Repeated(_), Times::Repeated(schedule)) => {
                     let payload = payload(&stored)?;
-                    self.upsert(catalog, schedule, payload, Some(version)).await? != Upserted::Stale
+                    self.upsert(catalog, schedule, payload, Some(version)).await? != Upsert::Stale
                 }
                 (Found::Once(timer), Times::At(_) | Times::After(_)) => {
                     self.change(catalog, timer, &stored).await?
@@ -229,9 +229,9 @@ impl Catalog {
     /// Gives a one-shot another time. Returns `false` if it is not as it was found.
     pub(super) async fn give(&self, timer: TimerId, replacement: Replacement) -> Result<bool> {
         match self.client.replace(timer, replacement).await? {
-            Withdrawn::Done => Ok(true),
-            Withdrawn::Running { attempt } => Err(Conflict::Running(attempt).into()),
-            Withdrawn::Stale | Withdrawn::Gone => Ok(false),
+            TimerUpdate::Done => Ok(true),
+            TimerUpdate::Running { attempt } => Err(Conflict::Running(attempt).into()),
+            TimerUpdate::Stale | TimerUpdate::Gone => Ok(false),
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn records_are_found_by_what_they_are_of(rig: &dyn Rig) {
     timers[1].kind = "bill".to_owned();
     bench.store.insert(&timers).unwrap();
     for timer in &timers {
-        assert_eq!(bench.store.cancel(timer.id).unwrap(), crate::store::Withdrawn::Done);
+        assert_eq!(bench.store.cancel(timer.id).unwrap(), crate::store::TimerUpdate::Done);
     }
     let mut found = |query: RecordQuery| -> Vec<TimerId> {
         bench.store.records(&query).unwrap().iter().map(|record| record.timer).collect()

@@ -7,7 +7,7 @@ use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
 use crate::store::{
     Change, Count, How, NewTimer, NodeInfo, OverviewOf, RecordQuery, ScheduleQuery, State,
-    TimerQuery, Withdrawn,
+    TimerQuery, TimerUpdate,
 };
 use crate::time::Time;
 
@@ -225,7 +225,7 @@ pub(super) fn records_are_found_by_how_they_ended_and_when(rig: &dyn Rig) {
     let (second, two) = ended(&mut bench, "mail", Some("a/2"), dead());
     let (third, three) = ended(&mut bench, "bill", Some("a/2"), dead());
     let four = bench.insert(LONG);
-    assert_eq!(bench.store.cancel(four).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(four).unwrap(), TimerUpdate::Done);
 
     let (all, mail) = (RecordQuery::new, || RecordQuery::new().kind("mail"));
     for (query, expected) in [

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Bench, LONG, MOMENT, Rig, done, join, join_again};
 use crate::id::{Lease, NodeId, TimerId};
-use crate::store::{Finished, How, Tended};
+use crate::store::{Finished, How, Maintained};
 
 pub(super) fn a_node_without_a_life_claims_nothing(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
@@ -79,13 +79,13 @@ pub(super) fn orphans_of_a_dead_node_are_pending_again(rig: &dyn Rig) {
     let due = bench.row(id).unwrap().new.due;
     bench.pass(MOMENT * 2);
     let tended = bench.store.tend().unwrap();
-    assert_eq!(tended, Tended { nodes: 1, orphans: 1, stopped: 0, promoted: 0, more: false });
+    assert_eq!(tended, Maintained { nodes: 1, orphans: 1, stopped: 0, promoted: 0, more: false });
     let row = bench.row(id).unwrap();
     assert_eq!((row.running, row.attempt, row.failures, row.new.due), (None, 1, 0, due));
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     bench.lease = survivor;
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
-    assert_eq!(bench.store.tend().unwrap(), Tended::default());
+    assert_eq!(bench.store.tend().unwrap(), Maintained::default());
 }
 
 pub(super) fn orphans_of_a_lost_epoch_are_pending_again(rig: &dyn Rig) {
@@ -102,7 +102,7 @@ pub(super) fn a_living_nodes_timers_are_left_alone(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.running();
     bench.pass(MOMENT);
-    assert_eq!(bench.store.tend().unwrap(), Tended::default());
+    assert_eq!(bench.store.tend().unwrap(), Maintained::default());
     assert_eq!(bench.row(id).unwrap().running, Some(bench.lease));
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
 }

@@ -5,9 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Bench, LONG, MOMENT, Rig, join};
+use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
 use crate::store::{
-    Advance, Advanced, Inserted, NewTimer, Notice, Occur, Occurred, Store, Withdrawn,
+    Advance, Advanced, Inserted, ManualRun, NewTimer, Notice, Occur, Store, TimerUpdate,
 };
 
 const RIVALS: usize = 3;
@@ -33,7 +34,7 @@ fn race<T: Send>(bench: &Bench<'_>, work: impl Fn(usize, &mut dyn Store) -> T + 
 fn insist<T>(mut call: impl FnMut() -> crate::store::Result<T>) -> T {
     loop {
         match call() {
-            Err(error) if error.kind() == crate::StoreErrorKind::Conflict => {}
+            Err(error) if error.kind() == StoreErrorKind::Conflict => {}
             answer => return answer.unwrap(),
         }
     }
@@ -99,8 +100,8 @@ pub(super) fn rivals_make_one_occurrence_of_now(rig: &dyn Rig) {
             let occur = Occur { timer: &timers[rival], version: 1, queue: Some(0) };
             insist(|| store.occur(&occur))
         });
-        let is_done = |one: &&Occurred| matches!(one, Occurred::Done { .. });
-        let is_busy = |one: &&Occurred| **one == Occurred::Busy;
+        let is_done = |one: &&ManualRun| matches!(one, ManualRun::Done { .. });
+        let is_busy = |one: &&ManualRun| **one == ManualRun::Busy;
         let counts =
             (occurred.iter().filter(is_done).count(), occurred.iter().filter(is_busy).count());
         assert_eq!(counts, (1, RIVALS - 1), "{occurred:?}");
@@ -114,7 +115,7 @@ pub(super) fn a_cancel_and_a_claim_do_not_both_win(rig: &dyn Rig) {
     let won = race(&bench, |rival, store| -> Vec<TimerId> {
         let claims =
             |store: &mut dyn Store, id| !store.claim(lease, &[id]).unwrap().timers.is_empty();
-        let cancels = |store: &mut dyn Store, id| insist(|| store.cancel(id)) == Withdrawn::Done;
+        let cancels = |store: &mut dyn Store, id| insist(|| store.cancel(id)) == TimerUpdate::Done;
         let wins = |id: &TimerId| match rival {
             0 => claims(store, *id),
             _ => cancels(store, *id),
@@ -157,8 +158,8 @@ pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
             let payload = [rival as u8];
             insist(|| store.reschedule(id, to, Some(&payload), Some(1)))
         });
-        let won: Vec<_> = (0..RIVALS).filter(|n| answers[*n] == Withdrawn::Done).collect();
-        let lost = answers.iter().filter(|answer| **answer == Withdrawn::Stale).count();
+        let won: Vec<_> = (0..RIVALS).filter(|n| answers[*n] == TimerUpdate::Done).collect();
+        let lost = answers.iter().filter(|answer| **answer == TimerUpdate::Stale).count();
         assert_eq!((won.len(), lost), (1, RIVALS - 1), "{answers:?}");
         let row = bench.row(id).unwrap();
         assert_eq!((row.new.payload, row.version), (vec![won[0] as u8], 2));
@@ -167,24 +168,24 @@ pub(super) fn rivals_reschedule_a_version_once(rig: &dyn Rig) {
 
 pub(super) fn a_listener_hears_what_another_connection_tells(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let told = Shards::from_mask(1 << 63 | 5);
+    let notified = Shards::from_mask(1 << 63 | 5);
     let (send, heard) = mpsc::channel();
     let hear = move |notice| _ = send.send(notice);
     let listening = bench.store.listen(Arc::new(hear)).unwrap();
     let mut other = rig.store();
-    assert_eq!(other.notify(told).unwrap(), listening.is_some());
+    assert_eq!(other.notify(notified).unwrap(), listening.is_some());
     let Some(listening) = listening else { return };
-    // What was told before it listened may be lost; all shards stand for it.
+    // A notice from before it listened may be lost; all shards stand for it.
     let notice = loop {
         match heard.recv_timeout(MOMENT) {
             Ok(notice) if notice == Notice::Due(Shards::ALL) => {}
             Ok(notice) => break notice,
-            Err(_) => assert!(other.notify(told).unwrap()),
+            Err(_) => assert!(other.notify(notified).unwrap()),
         }
     };
-    assert_eq!(notice, Notice::Due(told));
+    assert_eq!(notice, Notice::Due(notified));
     drop(listening);
-    assert!(other.notify(told).unwrap());
+    assert!(other.notify(notified).unwrap());
     // It ends, and what it calls with it.
     while heard.recv_timeout(LONG).is_ok() {}
     bench.insert(Duration::ZERO);

@@ -9,8 +9,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, Finished, How, NewTimer, Occupied, Occur, Occurred,
-    ScheduleQuery, ScheduleRow, Skip, Withdrawn,
+    Advance, Advanced, Change, Changed, Finished, How, ManualRun, NewTimer, Occur, ScheduleQuery,
+    ScheduleRow, Skip, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -140,7 +140,7 @@ pub(super) fn an_advance_waits_for_what_is_unfinished(rig: &dyn Rig) {
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Busy);
     assert_eq!(bench.store.schedule("nightly").unwrap().1.unwrap().next, Some(next));
-    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.store.advance(&idle).unwrap(), Advanced::Done);
 }
 
@@ -264,7 +264,7 @@ fn extra(bench: &mut Bench<'_>, row: &ScheduleRow) -> NewTimer {
     NewTimer { id, ..bench.occurrence(row, Time::NEVER, Time::NEVER) }
 }
 
-fn occur(bench: &mut Bench<'_>, timer: &NewTimer, queue: Option<u32>) -> Occurred {
+fn occur(bench: &mut Bench<'_>, timer: &NewTimer, queue: Option<u32>) -> ManualRun {
     bench.store.occur(&Occur { timer, version: 1, queue }).unwrap()
 }
 
@@ -274,16 +274,16 @@ pub(super) fn an_occurrence_of_now_is_made_once(rig: &dyn Rig) {
     let [one, two] = [(); 2].map(|()| extra(&mut bench, &row));
     let before = bench.now();
     for timer in [&one, &two] {
-        let Occurred::Done { due } = occur(&mut bench, timer, None) else { panic!() };
+        let ManualRun::Done { due } = occur(&mut bench, timer, None) else { panic!() };
         let found = bench.row(timer.id).unwrap().new;
         assert!(due >= before && due <= bench.now());
         assert_eq!(found, NewTimer { due, scheduled_for: found.scheduled_for, ..timer.clone() });
         assert!(found.scheduled_for <= due && found.scheduled_for >= before - SECOND);
-        assert_eq!(occur(&mut bench, timer, None), Occurred::Exists);
+        assert_eq!(occur(&mut bench, timer, None), ManualRun::Exists);
     }
     assert!(bench.claim(one.id).is_some());
     assert_eq!(bench.finish(one.id, 1, done()), Finished::Accepted);
-    assert_eq!(occur(&mut bench, &one, None), Occurred::Exists);
+    assert_eq!(occur(&mut bench, &one, None), ManualRun::Exists);
     assert_eq!((bench.records().len(), bench.row(one.id)), (1, None));
     assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(row));
 }
@@ -295,12 +295,12 @@ pub(super) fn an_occurrence_of_now_needs_the_schedule_as_it_was_read(rig: &dyn R
     let good = Occur { timer: &timer, version: 1, queue: None };
     let other = NewTimer { schedule: Some(ScheduleId::from_bits(3)), ..timer.clone() };
     for bad in [Occur { version: 2, ..good }, Occur { timer: &other, ..good }] {
-        assert_eq!(bench.store.occur(&bad).unwrap(), Occurred::Stale);
+        assert_eq!(bench.store.occur(&bad).unwrap(), ManualRun::Stale);
     }
     let off = ScheduleRow { enabled: false, ..row };
     bench.store.change(&change(&off)).unwrap();
     for version in [1, 2] {
-        assert_eq!(bench.store.occur(&Occur { version, ..good }).unwrap(), Occurred::Stale);
+        assert_eq!(bench.store.occur(&Occur { version, ..good }).unwrap(), ManualRun::Stale);
     }
     assert_eq!(bench.pending(), []);
 }
@@ -309,18 +309,18 @@ pub(super) fn an_occurrence_of_now_waits_or_is_refused(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let row = bench.scheduled("nightly", LONG);
     let [first, second, third] = [(); 3].map(|()| extra(&mut bench, &row));
-    assert!(matches!(occur(&mut bench, &first, Some(0)), Occurred::Done { .. }));
-    assert_eq!(occur(&mut bench, &second, Some(0)), Occurred::Busy);
+    assert!(matches!(occur(&mut bench, &first, Some(0)), ManualRun::Done { .. }));
+    assert_eq!(occur(&mut bench, &second, Some(0)), ManualRun::Busy);
     assert!(bench.claim(first.id).is_some());
-    assert_eq!(occur(&mut bench, &second, Some(0)), Occurred::Busy);
-    assert_eq!(occur(&mut bench, &second, Some(1)), Occurred::Done { due: Time::NEVER });
-    assert_eq!(occur(&mut bench, &third, Some(1)), Occurred::Busy);
+    assert_eq!(occur(&mut bench, &second, Some(0)), ManualRun::Busy);
+    assert_eq!(occur(&mut bench, &second, Some(1)), ManualRun::Done { due: Time::NEVER });
+    assert_eq!(occur(&mut bench, &third, Some(1)), ManualRun::Busy);
     assert_eq!(bench.claim(second.id), None);
     assert_eq!(bench.finish(first.id, 1, done()), Finished::Accepted);
-    assert_eq!(occur(&mut bench, &third, Some(0)), Occurred::Busy);
+    assert_eq!(occur(&mut bench, &third, Some(0)), ManualRun::Busy);
     assert_eq!(bench.store.tend().unwrap().promoted, 1);
     assert!(bench.claim(second.id).is_some());
-    assert!(matches!(occur(&mut bench, &third, None), Occurred::Done { .. }));
+    assert!(matches!(occur(&mut bench, &third, None), ManualRun::Done { .. }));
 }
 
 pub(super) fn an_occurrence_of_now_is_taken_back(rig: &dyn Rig) {
@@ -328,7 +328,7 @@ pub(super) fn an_occurrence_of_now_is_taken_back(rig: &dyn Rig) {
     let row = bench.scheduled("nightly", LONG);
     let [one, two] = [(); 2].map(|()| extra(&mut bench, &row));
     for timer in [&one, &two] {
-        assert!(matches!(occur(&mut bench, timer, Some(1)), Occurred::Done { .. }));
+        assert!(matches!(occur(&mut bench, timer, Some(1)), ManualRun::Done { .. }));
     }
     let off = ScheduleRow { enabled: false, ..row };
     let withdraw = Some(Reason::Disabled);
@@ -377,12 +377,12 @@ pub(super) fn upcoming_counts_what_occupies_a_schedule(rig: &dyn Rig) {
         let found = bench.store.upcoming(LONG, Shards::ALL, 9).unwrap().schedules;
         found.iter().find(|(row, _)| row.id == wanted).unwrap().1
     };
-    assert_eq!(occupied(row.id), Occupied { unfinished: 1, queued: 2 });
-    assert_eq!(occupied(idle.id), Occupied::default());
+    assert_eq!(occupied(row.id), Unfinished { unfinished: 1, queued: 2 });
+    assert_eq!(occupied(idle.id), Unfinished::default());
     assert!(bench.claim(id).is_some());
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
     let found = bench.store.upcoming(LONG, Shards::ALL, 9).unwrap().schedules;
-    assert!(found.iter().any(|(_, of)| *of == Occupied { unfinished: 0, queued: 2 }));
+    assert!(found.iter().any(|(_, of)| *of == Unfinished { unfinished: 0, queued: 2 }));
 }
 
 pub(super) fn a_queued_timer_is_claimed_after_those_before_it(rig: &dyn Rig) {
@@ -400,7 +400,7 @@ pub(super) fn a_queued_timer_is_claimed_after_those_before_it(rig: &dyn Rig) {
     assert_eq!(bench.finish(first, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(bench.store.tend().unwrap().promoted, 0);
     assert_eq!((bench.claim(second), bench.claim(third)), (None, None));
-    assert_eq!(bench.store.cancel(first).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(first).unwrap(), TimerUpdate::Done);
 
     let before = bench.now();
     assert_eq!(bench.store.tend().unwrap().promoted, 1);
@@ -421,8 +421,8 @@ pub(super) fn a_queued_timer_can_be_cancelled(rig: &dyn Rig) {
     let timers = [bench.occurrence(&row, at, Time::NEVER)];
     let more = Advance { timers: &timers, ..advance(&row, at + SECOND) };
     assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
-    assert_eq!(bench.store.reschedule(timers[0].id, at, None, None).unwrap(), Withdrawn::Gone);
-    assert_eq!(bench.store.cancel(timers[0].id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(timers[0].id, at, None, None).unwrap(), TimerUpdate::Gone);
+    assert_eq!(bench.store.cancel(timers[0].id).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.records().len(), 1);
 }
 

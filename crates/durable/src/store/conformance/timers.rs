@@ -7,7 +7,7 @@ use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds, retry};
 use crate::id::{Shards, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
-use crate::store::{End, Finished, How, Inserted, NewTimer, Scan, Timer, Withdrawn};
+use crate::store::{End, Finished, How, Inserted, NewTimer, Scan, Timer, TimerUpdate};
 use crate::time::Time;
 
 pub(super) fn a_claim_is_never_early(rig: &dyn Rig) {
@@ -290,9 +290,9 @@ pub(super) fn a_finish_and_a_claim_go_together(rig: &dyn Rig) {
 pub(super) fn a_cancelled_timer_is_never_claimed(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
-    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
     assert_eq!((bench.claim(id), bench.row(id)), (None, None));
-    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Gone);
+    assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Gone);
     let records = bench.records();
     assert_eq!(records.len(), 1);
     let record = &records[0];
@@ -303,32 +303,32 @@ pub(super) fn a_cancelled_timer_is_never_claimed(rig: &dyn Rig) {
 pub(super) fn a_running_timer_is_not_cancelled(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.running();
-    let running = Withdrawn::Running { attempt: 1 };
+    let running = TimerUpdate::Running { attempt: 1 };
     assert_eq!(bench.store.cancel(id).unwrap(), running);
     let to = bench.now() + LONG;
     assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), running);
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
-    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
 }
 
 pub(super) fn a_rescheduled_timer_keeps_to_its_new_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
     let to = bench.now() + LONG;
-    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, row.new.scheduled_for), (to, to));
     assert_eq!(bench.claim(id), None);
     assert_eq!(bench.scan(LONG / 2, None).timers, []);
 
     let (past, before) = (to - LONG * 2, bench.now());
-    assert_eq!(bench.store.reschedule(id, past, None, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, past, None, None).unwrap(), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert!(row.new.due >= before && row.new.scheduled_for == past);
     assert!(bench.claim(id).is_some());
     assert_eq!(
         bench.store.reschedule(TimerId::from_bits(5), to, None, None).unwrap(),
-        Withdrawn::Gone
+        TimerUpdate::Gone
     );
 }
 
@@ -336,16 +336,16 @@ pub(super) fn a_replaced_timer_has_its_new_payload(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(LONG);
     let (to, payload) = (bench.now() + LONG * 2, Some(&b"other"[..]));
-    assert_eq!(bench.store.reschedule(id, to, payload, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, payload, None).unwrap(), TimerUpdate::Done);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, &row.new.payload[..]), (to, &b"other"[..]));
-    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, to, None, None).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.row(id).unwrap().new.payload, b"other");
 
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, Some(&[]), None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, now, Some(&[]), None).unwrap(), TimerUpdate::Done);
     assert!(bench.claim(id).unwrap().new.payload.is_empty());
-    let running = Withdrawn::Running { attempt: 1 };
+    let running = TimerUpdate::Running { attempt: 1 };
     assert_eq!(bench.store.reschedule(id, to, payload, None).unwrap(), running);
     assert!(bench.row(id).unwrap().new.payload.is_empty());
 }
@@ -357,30 +357,30 @@ pub(super) fn a_reschedule_needs_the_version_it_was_made_for(rig: &dyn Rig) {
     let version = |bench: &mut Bench<'_>| bench.row(id).unwrap().version;
     assert_eq!(version(&mut bench), 1);
     let payload = Some(&b"other"[..]);
-    assert_eq!(bench.store.reschedule(id, to, payload, Some(2)).unwrap(), Withdrawn::Stale);
-    assert_eq!(bench.store.reschedule(id, to, payload, Some(1)).unwrap(), Withdrawn::Done);
-    assert_eq!(bench.store.reschedule(id, other, None, Some(1)).unwrap(), Withdrawn::Stale);
+    assert_eq!(bench.store.reschedule(id, to, payload, Some(2)).unwrap(), TimerUpdate::Stale);
+    assert_eq!(bench.store.reschedule(id, to, payload, Some(1)).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(id, other, None, Some(1)).unwrap(), TimerUpdate::Stale);
     let row = bench.row(id).unwrap();
     assert_eq!((row.new.due, &row.new.payload[..], row.version), (to, &b"other"[..], 2));
 
     // One that expects nothing counts too; attempts do not.
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.claim(id).unwrap().version, 3);
-    assert_eq!(bench.store.reschedule(id, to, None, Some(2)).unwrap(), Withdrawn::Stale);
-    let running = Withdrawn::Running { attempt: 1 };
+    assert_eq!(bench.store.reschedule(id, to, None, Some(2)).unwrap(), TimerUpdate::Stale);
+    let running = TimerUpdate::Running { attempt: 1 };
     assert_eq!(bench.store.reschedule(id, to, None, Some(3)).unwrap(), running);
     assert_eq!(bench.finish(id, 1, retry(LONG)), Finished::Accepted);
     assert_eq!(version(&mut bench), 3);
-    assert_eq!(bench.store.reschedule(id, to, None, Some(3)).unwrap(), Withdrawn::Done);
-    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
-    assert_eq!(bench.store.reschedule(id, to, None, Some(4)).unwrap(), Withdrawn::Gone);
+    assert_eq!(bench.store.reschedule(id, to, None, Some(3)).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.store.reschedule(id, to, None, Some(4)).unwrap(), TimerUpdate::Gone);
 }
 
 pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.insert(Duration::ZERO);
-    assert_eq!(bench.store.reschedule(id, Time::NEVER, None, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, Time::NEVER, None, None).unwrap(), TimerUpdate::Done);
     let due = |row: Timer| (row.new.due, row.new.scheduled_for, row.running);
     let held = (Time::NEVER, Time::NEVER, None);
     for _ in 0..2 {
@@ -390,7 +390,7 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
         assert_eq!(bench.row(id).map(due), Some(held));
     }
     let now = bench.now();
-    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.reschedule(id, now, None, None).unwrap(), TimerUpdate::Done);
     assert_eq!(bench.claim(id).unwrap().attempt, 1);
 
     // Also from the beginning.
@@ -398,7 +398,7 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     assert_eq!(bench.store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
     assert_eq!(bench.store.tend().unwrap().promoted, 0);
     assert_eq!(bench.claim(timer.id), None);
-    assert_eq!(bench.store.cancel(timer.id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(timer.id).unwrap(), TimerUpdate::Done);
 }
 
 pub(super) fn a_failed_attempt_leaves_its_detail(rig: &dyn Rig) {
@@ -429,7 +429,7 @@ pub(super) fn a_cancelled_timer_records_what_its_attempts_left(rig: &dyn Rig) {
     let id = bench.running();
     let rain = How::Retry(LONG, "rain".to_owned());
     assert_eq!(bench.finish(id, 1, rain), Finished::Accepted);
-    assert_eq!(bench.store.cancel(id).unwrap(), Withdrawn::Done);
+    assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
     let records = bench.records();
     assert_eq!((&records[0].detail[..], records[0].failures), ("rain", 1));
     assert_eq!((&records[0].payload, &records[0].retry), (&None, &None));

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
 
-use crate::canary::{Bug, seeded};
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
 use crate::store::{
-    End, Finished, How, NewTimer, Notice, Occupied, Overview, ScheduleRow, Skip, Timer,
+    End, Finished, How, NewTimer, Notice, Overview, ScheduleRow, Skip, Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -139,8 +138,8 @@ impl Tables {
         ids.filter_map(|id| self.timers.get(id))
     }
 
-    pub(super) fn occupied(&self, schedule: ScheduleId) -> Occupied {
-        let mut occupied = Occupied::default();
+    pub(super) fn occupied(&self, schedule: ScheduleId) -> Unfinished {
+        let mut occupied = Unfinished::default();
         for timer in self.of_schedule(schedule) {
             if timer.running.is_none() && timer.new.due == Time::NEVER {
                 occupied.queued += 1;
@@ -193,10 +192,9 @@ impl Tables {
 
     pub(super) fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {
         let timer = self.timers.get_mut(&end.timer);
-        let Some(timer) = timer.filter(|timer| {
-            let is_fenced = timer.running == Some(lease) && timer.attempt == end.attempt;
-            is_fenced || seeded(Bug::FenceRemoved) && timer.running.is_some()
-        }) else {
+        let Some(timer) =
+            timer.filter(|timer| timer.running == Some(lease) && timer.attempt == end.attempt)
+        else {
             let record = self.ended.get(&end.timer).map(|at| &self.records[&(*at, end.timer)]);
             let is_ours = record.is_some_and(|record| {
                 record.attempts == end.attempt && record.node == Some(lease.node)

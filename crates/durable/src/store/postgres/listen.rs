@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::link::{Answer, Driver, PATIENCE, Query, Session, unavailable};
 use super::server::{Notified, Opened, Server};
-use crate::engine::spawn;
 use crate::id::Shards;
 use crate::store::{Heard, Notice, Result};
+use crate::threads::spawn;
 use crate::trace;
 
 /// Pause before it connects anew.
@@ -81,9 +81,9 @@ async fn hear(server: &Server, notified: &Notified, heard: &Heard) -> Answer<()>
     Ok(())
 }
 
-fn shards(told: &str) -> Shards {
-    let is_mask = told.len() == 16 && told.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let mask = u64::from_str_radix(told, 16).ok().filter(|_| is_mask);
+fn shards(mask: &str) -> Shards {
+    let is_mask = mask.len() == 16 && mask.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let mask = u64::from_str_radix(mask, 16).ok().filter(|_| is_mask);
     mask.map_or(Shards::ALL, Shards::from_mask)
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::{Shards, shards};
 
     #[test]
-    fn what_is_told_in_another_way_stands_for_all() {
+    fn a_notice_in_another_form_stands_for_all() {
         assert_eq!(shards("00000000000000f1"), Shards::from_mask(0xf1));
         for other in ["", "f1", "+0000000000000f1", "00000000000000g1", "000000000000000f1"] {
             assert_eq!(shards(other), Shards::ALL, "{other}");

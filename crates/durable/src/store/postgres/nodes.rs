@@ -6,7 +6,7 @@ use super::link::{Answer, Params, Query, Session};
 use super::timers::{columns, record_cancelled};
 use super::values::{Id, Span, Stamp, big};
 use crate::id::{Lease, NodeId, TimerId};
-use crate::store::{Beat, Tended};
+use crate::store::{Beat, Maintained};
 use crate::time::Time;
 
 /// The last epoch is kept apart from the life, under the lock of its row: nobody has it twice.
@@ -239,7 +239,7 @@ impl Default for Search {
     }
 }
 
-pub(super) async fn tend(session: &mut Session, search: &mut Search) -> Answer<Tended> {
+pub(super) async fn tend(session: &mut Session, search: &mut Search) -> Answer<Maintained> {
     let buried = session.write(BURY, &[]).await?;
     let nodes = buried[0].try_get::<_, i64>(0)?.unsigned_abs();
     if nodes > 0 {
@@ -252,7 +252,7 @@ pub(super) async fn tend(session: &mut Session, search: &mut Search) -> Answer<T
     session.settle();
     let promoted = promote(session).await?;
     let more = search.is_urgent || stopped.max(promoted) >= MOST as u64;
-    Ok(Tended { nodes, orphans, stopped, promoted, more })
+    Ok(Maintained { nodes, orphans, stopped, promoted, more })
 }
 
 /// Makes pending what runs under leases that are over, in one part of what is due.

@@ -11,7 +11,7 @@ use crate::id::{Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, NewTimer, Occupied, Occur, Occurred, ScheduleRow, Skip,
+    Advance, Advanced, Change, Changed, ManualRun, NewTimer, Occur, ScheduleRow, Skip, Unfinished,
     Upcoming,
 };
 use crate::time::Time;
@@ -82,7 +82,7 @@ pub(super) async fn upcoming(
     let mut schedules = Vec::with_capacity(rows.len());
     for row in &rows {
         if row.try_get::<_, Option<Id>>(3)?.is_some() {
-            let occupied = Occupied { unfinished: count(row, 1)?, queued: count(row, 2)? };
+            let occupied = Unfinished { unfinished: count(row, 1)?, queued: count(row, 2)? };
             schedules.push((schedule_row(row, 3)?, occupied));
         }
     }
@@ -338,40 +338,40 @@ const IS_TAKEN: &str = "
     SELECT EXISTS (SELECT FROM tourbillon.timer WHERE schedule = $1 AND scheduled_for = $2)
         OR EXISTS (SELECT FROM tourbillon.history WHERE schedule = $1 AND scheduled_for = $2)";
 
-pub(super) async fn occur(session: &mut Session, occur: &Occur<'_>) -> Answer<Occurred> {
+pub(super) async fn occur(session: &mut Session, occur: &Occur<'_>) -> Answer<ManualRun> {
     session.begin().await?;
     let occurred = occur_within(session, occur).await?;
     match occurred {
-        Occurred::Done { .. } => session.commit().await?,
-        Occurred::Exists => {
+        ManualRun::Done { .. } => session.commit().await?,
+        ManualRun::Exists => {
             session.rollback().await?;
             session.confirm().await?;
         }
-        Occurred::Stale | Occurred::Busy => session.rollback().await?,
+        ManualRun::Stale | ManualRun::Busy => session.rollback().await?,
     }
     Ok(occurred)
 }
 
-async fn occur_within(session: &mut Session, occur: &Occur<'_>) -> Answer<Occurred> {
+async fn occur_within(session: &mut Session, occur: &Occur<'_>) -> Answer<ManualRun> {
     let new = occur.timer;
     let (id, schedule) = (Id::from(new.id), new.schedule.map(Id::from));
     let locked = session.write(LOCK_ENABLED, &[&schedule, &big(occur.version)]).await?;
     if session.read(IS_KNOWN, &[&id]).await?[0].try_get(0)? {
-        return Ok(Occurred::Exists);
+        return Ok(ManualRun::Exists);
     }
     if locked.is_empty() {
-        return Ok(Occurred::Stale);
+        return Ok(ManualRun::Stale);
     }
     let rows = session.read(OCCUPIED, &[&schedule]).await?;
     let Stamp(now) = rows[0].try_get(0)?;
-    let occupied = Occupied { unfinished: count(&rows[0], 1)?, queued: count(&rows[0], 2)? };
-    let Some(due) = occur.due(occupied, now) else { return Ok(Occurred::Busy) };
+    let occupied = Unfinished { unfinished: count(&rows[0], 1)?, queued: count(&rows[0], 2)? };
+    let Some(due) = occur.due(occupied, now) else { return Ok(ManualRun::Busy) };
     let mut scheduled_for = now;
     while session.read(IS_TAKEN, &[&schedule, &Stamp(scheduled_for)]).await?[0].try_get(0)? {
         scheduled_for = scheduled_for - Duration::from_micros(1);
     }
     insert(session, &[NewTimer { scheduled_for, due, ..new.clone() }]).await?;
-    Ok(Occurred::Done { due })
+    Ok(ManualRun::Done { due })
 }
 
 fn count(row: &Row, at: usize) -> Answer<u32> {

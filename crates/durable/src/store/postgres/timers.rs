@@ -11,7 +11,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
-use crate::store::{Inserted, NewTimer, Scan, Timer, Waiting, Window, Withdrawn};
+use crate::store::{Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window};
 use crate::time::Time;
 
 /// The columns of a timer, in the order that [`timer`] reads them in.
@@ -330,10 +330,10 @@ const _: () = {
     assert!(Reason::Cancelled.code() == 6);
 };
 
-pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<Withdrawn> {
+pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<TimerUpdate> {
     for _ in 0..ROUNDS {
         if !session.write(CANCEL, &[&Id::from(id)]).await?.is_empty() {
-            return Ok(Withdrawn::Done);
+            return Ok(TimerUpdate::Done);
         }
         if let Some(withdrawn) = state(session, id, false, None).await? {
             session.confirm().await?;
@@ -349,12 +349,12 @@ pub(super) async fn reschedule(
     to: Time,
     payload: Option<&[u8]>,
     expect: Option<u64>,
-) -> Answer<Withdrawn> {
+) -> Answer<TimerUpdate> {
     let version = expect.map(big);
     for _ in 0..ROUNDS {
         let values: [&(dyn ToSql + Sync); 4] = [&Id::from(id), &Stamp(to), &payload, &version];
         if !session.write(RESCHEDULE, &values).await?.is_empty() {
-            return Ok(Withdrawn::Done);
+            return Ok(TimerUpdate::Done);
         }
         if let Some(withdrawn) = state(session, id, true, expect).await? {
             session.confirm().await?;
@@ -370,19 +370,19 @@ async fn state(
     id: TimerId,
     is_own: bool,
     expect: Option<u64>,
-) -> Answer<Option<Withdrawn>> {
+) -> Answer<Option<TimerUpdate>> {
     let rows = session.read(STATE, &[&Id::from(id)]).await?;
-    let Some(row) = rows.first() else { return Ok(Some(Withdrawn::Gone)) };
+    let Some(row) = rows.first() else { return Ok(Some(TimerUpdate::Gone)) };
     let (is_running, is_of_schedule): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
     let version = u64::from(row.try_get::<_, i32>(3)?.unsigned_abs());
     if expect.is_some_and(|expect| expect != version) {
-        return Ok(Some(Withdrawn::Stale));
+        return Ok(Some(TimerUpdate::Stale));
     }
     if is_running {
         let attempt = row.try_get::<_, i32>(0)?.unsigned_abs();
-        return Ok(Some(Withdrawn::Running { attempt }));
+        return Ok(Some(TimerUpdate::Running { attempt }));
     }
-    Ok((is_own && is_of_schedule).then_some(Withdrawn::Gone))
+    Ok((is_own && is_of_schedule).then_some(TimerUpdate::Gone))
 }
 
 fn restless() -> Failure {

@@ -9,7 +9,7 @@ use super::timers::withdraw;
 use super::values::{Id, Stamp, big};
 use crate::id::Lease;
 use crate::record::Reason;
-use crate::store::{Beat, Tended};
+use crate::store::{Beat, Maintained};
 use crate::time::Time;
 
 /// Most timers that one call makes pending.
@@ -124,7 +124,7 @@ pub(super) fn leave(connection: &Connection, now: Time, lease: Lease) -> Answer<
     Ok(())
 }
 
-pub(super) fn tend(connection: &Connection, now: Time) -> Answer<Tended> {
+pub(super) fn tend(connection: &Connection, now: Time) -> Answer<Maintained> {
     let count = |sql: &str, values: &[&dyn rusqlite::ToSql]| -> Answer<u64> {
         Ok(connection.prepare_cached(sql)?.execute(values)? as u64)
     };
@@ -134,7 +134,7 @@ pub(super) fn tend(connection: &Connection, now: Time) -> Answer<Tended> {
     let stopped = end_stopped(connection, now)?;
     let promoted = count(PROMOTE, &[&Stamp(now), &Stamp(Time::NEVER), &BATCH])?;
     let more = orphans.max(stopped).max(promoted) == BATCH.unsigned_abs();
-    Ok(Tended { nodes, orphans, stopped, promoted, more })
+    Ok(Maintained { nodes, orphans, stopped, promoted, more })
 }
 
 /// Records it, and says how many it was.

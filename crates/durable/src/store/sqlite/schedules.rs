@@ -9,8 +9,8 @@ use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
 use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
 use crate::id::{ScheduleId, Shards, TimerId};
 use crate::store::{
-    Advance, Advanced, Change, Changed, NewTimer, Occupied, Occur, Occurred, ScheduleRow, Skip,
-    Timer, Upcoming,
+    Advance, Advanced, Change, Changed, ManualRun, NewTimer, Occur, ScheduleRow, Skip, Timer,
+    Unfinished, Upcoming,
 };
 use crate::time::Time;
 
@@ -98,10 +98,10 @@ pub(super) fn upcoming(
     Ok(Upcoming { now, schedules })
 }
 
-fn occupied(connection: &Connection, id: ScheduleId) -> Answer<Occupied> {
+fn occupied(connection: &Connection, id: ScheduleId) -> Answer<Unfinished> {
     let mut statement = connection.prepare_cached(OCCUPIED)?;
     Ok(statement.query_row(params![Id::from(id), Stamp(Time::NEVER)], |row| {
-        Ok(Occupied { unfinished: row.get(0)?, queued: row.get(1)? })
+        Ok(Unfinished { unfinished: row.get(0)?, queued: row.get(1)? })
     })?)
 }
 
@@ -182,18 +182,18 @@ pub(super) fn advance(
     Ok(Advanced::Done)
 }
 
-pub(super) fn occur(connection: &Connection, now: Time, occur: &Occur<'_>) -> Answer<Occurred> {
+pub(super) fn occur(connection: &Connection, now: Time, occur: &Occur<'_>) -> Answer<ManualRun> {
     let new = occur.timer;
     let is_there = connection.prepare_cached(GET)?.exists([Id::from(new.id)])?;
     if is_there || exists(connection, ENDED, params![Id::from(new.id)])? {
-        return Ok(Occurred::Exists);
+        return Ok(ManualRun::Exists);
     }
     let id = new.schedule.map(Id::from);
     let row = connection.prepare_cached(BY_ID)?.query_row([id], schedule).optional()?;
     let is_as_read = |row: &ScheduleRow| row.enabled && row.version == occur.version;
-    let Some(row) = row.filter(is_as_read) else { return Ok(Occurred::Stale) };
+    let Some(row) = row.filter(is_as_read) else { return Ok(ManualRun::Stale) };
     let Some(due) = occur.due(occupied(connection, row.id)?, now) else {
-        return Ok(Occurred::Busy);
+        return Ok(ManualRun::Busy);
     };
     let mut scheduled_for = now;
     while is_taken(connection, row.id, scheduled_for)? {
@@ -201,7 +201,7 @@ pub(super) fn occur(connection: &Connection, now: Time, occur: &Occur<'_>) -> An
     }
     let new = NewTimer { scheduled_for, due, ..new.clone() };
     timers::add(&mut connection.prepare_cached(INSERT)?, &new, now)?;
-    Ok(Occurred::Done { due })
+    Ok(ManualRun::Done { due })
 }
 
 fn is_taken(connection: &Connection, id: ScheduleId, scheduled_for: Time) -> Answer<bool> {

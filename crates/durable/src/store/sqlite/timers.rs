@@ -10,7 +10,7 @@ use super::values::{Id, Stamp, micros, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Claimed, End, Finished, How, Inserted, NewTimer, Scan, Timer, Waiting, Window, Withdrawn,
+    Claimed, End, Finished, How, Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window,
 };
 use crate::time::Time;
 
@@ -241,13 +241,13 @@ fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> An
     Ok(if changed > 0 { Finished::Accepted } else { Finished::Fenced })
 }
 
-pub(super) fn cancel(connection: &Connection, now: Time, id: TimerId) -> Answer<Withdrawn> {
+pub(super) fn cancel(connection: &Connection, now: Time, id: TimerId) -> Answer<TimerUpdate> {
     Ok(match get(connection, id)? {
-        None => Withdrawn::Gone,
-        Some(Timer { running: Some(_), attempt, .. }) => Withdrawn::Running { attempt },
+        None => TimerUpdate::Gone,
+        Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
         Some(_) => {
             withdraw(connection, now, id, Reason::Cancelled)?;
-            Withdrawn::Done
+            TimerUpdate::Done
         }
     })
 }
@@ -273,16 +273,16 @@ pub(super) fn reschedule(
     to: Time,
     payload: Option<&[u8]>,
     expect: Option<u64>,
-) -> Answer<Withdrawn> {
+) -> Answer<TimerUpdate> {
     Ok(match get(connection, id)? {
-        Some(timer) if expect.is_some_and(|expect| expect != timer.version) => Withdrawn::Stale,
-        Some(Timer { running: Some(_), attempt, .. }) => Withdrawn::Running { attempt },
+        Some(timer) if expect.is_some_and(|expect| expect != timer.version) => TimerUpdate::Stale,
+        Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
         Some(timer) if timer.new.schedule.is_none() => {
             let values = params![Id::from(id), Stamp(to), Stamp(to.max(now)), payload];
             connection.prepare_cached(RESCHEDULE)?.execute(values)?;
-            Withdrawn::Done
+            TimerUpdate::Done
         }
-        _ => Withdrawn::Gone,
+        _ => TimerUpdate::Gone,
     })
 }
 

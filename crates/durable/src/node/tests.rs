@@ -13,22 +13,22 @@ use futures_core::Stream as _;
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
-use super::{Keeper, NOTICE, Next, Options, Shared, Stopping, begin, call};
-use crate::client::{self, Ran, Wanted};
+use super::{
+    EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stopping, Worker, begin, call,
+};
+use crate::client::{self, RunNow, Wanted};
 use crate::error::StoreErrorKind;
-use crate::fire::{EndError, Fire};
 use crate::id::{Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
 use crate::store::{Memory, NewTimer, Notice, Store as _, TimerQuery};
-use crate::worker::Worker;
 use picky::Picky;
 
 const TICK: Duration = Duration::from_millis(100);
 
 struct Node {
     shared: Arc<Shared>,
-    keeper: Keeper,
+    main_loop: MainLoop,
     store: Picky,
 }
 
@@ -41,11 +41,11 @@ impl Node {
         let shared = Shared::new(options, timer.clone());
         let memory = store.clone();
         let store = Picky { memory, refused: None, tending: None, lost: 0, panics: false };
-        Self { keeper: Keeper::new(&shared), shared, store }
+        Self { main_loop: MainLoop::new(&shared), shared, store }
     }
 
     fn step(&mut self) {
-        self.keeper.step(&mut self.store);
+        self.main_loop.step(&mut self.store);
         while let Next::Call(job) = begin(&self.shared) {
             call(&self.shared, job, &mut self.store);
         }
@@ -114,7 +114,7 @@ fn nodes_of_different_kinds_leave_nothing_to_each_other() {
 /// Knows of few, and reads seldom.
 fn small() -> Options {
     let scan = Duration::from_secs(60);
-    Options { known: 100, batch: 10, scan, lease: scan * 10, ..Options::default() }
+    Options { cache_capacity: 100, batch: 10, scan, lease: scan * 10, ..Options::default() }
 }
 
 #[test]
@@ -138,6 +138,66 @@ fn a_backlog_is_read_as_soon_as_there_is_room() {
     node.shared.stop(Stopping::Now);
 }
 
+/// Claims one batch at a time and reads in short periods while a backlog is drained.
+fn drain(options: Options, claims_in_a_period: u32) {
+    let (clock, timer, mut store) = world();
+    let count = 2_000;
+    insert(&mut store, "mail", count);
+    clock.advance(Duration::from_secs(100));
+    let (batch, period) = (options.batch, options.scan);
+    let mut node = Node::with(options, &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", count);
+    let mut left = count;
+    while left > 0 {
+        node.main_loop.step(&mut node.store);
+        let Next::Call(job) = begin(&node.shared) else {
+            panic!("nothing is claimed, and {left} timers are due")
+        };
+        call(&node.shared, job, &mut node.store);
+        let claimed = complete_all(&mut mails).len();
+        assert_eq!(claimed, batch.min(left));
+        left -= claimed;
+        clock.advance(period / claims_in_a_period);
+    }
+    // It reads half a share at a time, and the rest of it in each period.
+    let scans = node.shared.counters.snapshot().scans as usize;
+    let periods = count.div_ceil(batch * claims_in_a_period as usize);
+    assert!(scans <= count / 25 + periods * 2 + 10, "{scans} scans in {periods} periods");
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_period_that_ends_within_a_backlog_does_not_interrupt_it() {
+    for claims_in_a_period in 1..=7 {
+        drain(Options { scan: TICK, ..small() }, claims_in_a_period);
+    }
+}
+
+#[test]
+fn a_scan_that_finds_only_what_waits_is_repeated_when_that_is_claimed() {
+    let (clock, timer, mut store) = world();
+    insert(&mut store, "mail", 200);
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(Options { scan: TICK, ..small() }, &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 50);
+    let scans = |node: &Node| node.shared.counters.snapshot().scans;
+    let step = |node: &mut Node| node.main_loop.step(&mut node.store);
+    step(&mut node);
+    // In the next period there is room for half a share, and nothing but what waits is found.
+    clock.advance(TICK);
+    let before = scans(&node);
+    (0..10).for_each(|_| _ = step(&mut node));
+    assert_eq!(scans(&node), before + 1);
+    while let Next::Call(job) = begin(&node.shared) {
+        call(&node.shared, job, &mut node.store);
+    }
+    complete_all(&mut mails);
+    assert_eq!(node.shared.lock().kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), 0);
+    step(&mut node);
+    assert!(scans(&node) > before + 1);
+    node.shared.stop(Stopping::Now);
+}
+
 #[test]
 fn a_backlog_in_the_shards_of_others_is_read_as_soon_as_there_is_room() {
     let (clock, timer, mut store) = world();
@@ -153,7 +213,7 @@ fn a_backlog_in_the_shards_of_others_is_read_as_soon_as_there_is_room() {
     }
     let mut left = insert(&mut store, "mail", 2_000);
     clock.advance(Duration::from_secs(100));
-    node.shared.ask(|asks| asks.scan_all = true);
+    node.shared.request(|requests| requests.scan_all = true);
     for _ in 0..100 {
         node.step();
         other.step();
@@ -216,9 +276,9 @@ fn a_node_beats_between_two_calls_that_look_after_orphans() {
     clock.advance(TICK * 3);
     for _ in 0..100 {
         let before = clock.now();
-        node.shared.ask(|asks| asks.tend = true);
+        node.shared.request(|requests| requests.maintain = true);
         node.step();
-        assert!(clock.now() - before <= Options::default().beat + TICK);
+        assert!(clock.now() - before <= Options::default().heartbeat + TICK);
         clock.advance(TICK);
     }
     assert_eq!(node.shared.counters.snapshot().leases_lost, 0);
@@ -287,7 +347,7 @@ fn a_store_that_panics_ends_its_node() {
     let mut node = Node::new(&timer, &store);
     let mut mails = Worker::new(&node.shared, "mail", 1);
     insert(&mut store, "mail", 1);
-    node.keeper.step(&mut node.store);
+    node.main_loop.step(&mut node.store);
     node.store.panics = true;
     let (shared, store) = (node.shared.clone(), node.store);
     let claimer = move || super::claimer::run(&shared, 0, Box::new(store));
@@ -304,7 +364,7 @@ fn a_node_expects_no_more_than_it_may_know_of() {
     let _mails = Worker::new(&node.shared, "mail", 1);
     node.step();
     let now = store.now().unwrap();
-    let known = Options::default().known;
+    let known = Options::default().cache_capacity;
     for _ in 0..known + 10 {
         node.shared.expect(TimerId::new(now), "mail", now);
     }
@@ -313,7 +373,7 @@ fn a_node_expects_no_more_than_it_may_know_of() {
 }
 
 /// A node that reads seldom, has done so, and has a worker for mails.
-fn told() -> (VirtualClock, Memory, Node, Worker) {
+fn notified() -> (VirtualClock, Memory, Node, Worker) {
     let (clock, timer, store) = world();
     let scan = Duration::from_secs(60);
     let options = Options { scan, ..Options::default() };
@@ -324,8 +384,8 @@ fn told() -> (VirtualClock, Memory, Node, Worker) {
 }
 
 #[test]
-fn what_is_told_is_read_at_once() {
-    let (_clock, mut store, mut node, mut mails) = told();
+fn a_notice_is_read_at_once() {
+    let (_clock, mut store, mut node, mut mails) = notified();
     let inserted = insert(&mut store, "mail", 3);
     node.step();
     assert_eq!(complete_all(&mut mails), []);
@@ -336,7 +396,7 @@ fn what_is_told_is_read_at_once() {
 
 #[test]
 fn a_notice_is_good_for_what_comes_a_little_later() {
-    let (clock, mut store, mut node, mut mails) = told();
+    let (clock, mut store, mut node, mut mails) = notified();
     node.shared.hear(Notice::Due(Shards::ALL));
     node.step();
     clock.advance(NOTICE / 2);
@@ -349,8 +409,8 @@ fn a_notice_is_good_for_what_comes_a_little_later() {
 }
 
 #[test]
-fn what_is_told_of_other_shards_is_left_to_others() {
-    let (_clock, mut store, mut node, mut mails) = told();
+fn a_notice_of_other_shards_is_left_to_others() {
+    let (_clock, mut store, mut node, mut mails) = notified();
     let before = node.shared.counters.snapshot().scans;
     insert(&mut store, "mail", 1);
     node.shared.hear(Notice::Due(Shards::NONE));
@@ -360,7 +420,7 @@ fn what_is_told_of_other_shards_is_left_to_others() {
 
 #[test]
 fn a_flood_of_notices_makes_few_scans() {
-    let (clock, _store, mut node, _mails) = told();
+    let (clock, _store, mut node, _mails) = notified();
     let before = node.shared.counters.snapshot().scans;
     for _ in 0..1_000 {
         node.shared.hear(Notice::Due(Shards::ALL));
@@ -397,7 +457,7 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     store.lost = 2;
     let (ran, _) = client::run_now(&mut store, "t").unwrap();
     let timers = store.timers(&TimerQuery::new()).unwrap();
-    assert_eq!((timers.len(), ran), (1, Ran::Done(timers[0].new.id)));
+    assert_eq!((timers.len(), ran), (1, RunNow::Done(timers[0].new.id)));
     // One may be made when all are lost.
     store.lost = u32::MAX;
     let error = client::run_now(&mut store, "t").unwrap_err();

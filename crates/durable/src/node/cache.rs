@@ -38,6 +38,8 @@ pub(crate) struct Cache {
     /// Number of waiting timers at which the backlog is read: each scan from the beginning finds
     /// again what waits already.
     low: usize,
+    /// True if a further scan would find the same as the last.
+    is_paused: bool,
 }
 
 impl Cache {
@@ -55,12 +57,19 @@ impl Cache {
     pub(crate) fn wants(&self) -> Option<Reach> {
         let left = [(self.left_own, Reach::Own), (self.left_all, Reach::All)];
         let first = left.into_iter().find(|(is_left, _)| *is_left);
-        first.filter(|_| self.len() <= self.low).map(|(_, reach)| reach)
+        let is_meant = self.len() <= self.low && !self.is_paused;
+        first.filter(|_| is_meant).map(|(_, reach)| reach)
     }
 
     /// Allows what scans have left to be read while at most `low` wait.
     pub(crate) fn allow(&mut self, low: usize) {
         self.low = self.low.max(low);
+        self.is_paused = false;
+    }
+
+    /// Leaves the backlog unread until a claim is answered, or the next period begins.
+    pub(crate) fn pause(&mut self) {
+        self.is_paused = true;
     }
 
     /// Begins a scan, unless it has no room for what the scan would find; then a later one reads
@@ -79,15 +88,16 @@ impl Cache {
         Some(self.scans)
     }
 
-    /// Takes what a scan has found. Returns whether that is news.
+    /// Takes what a scan has found. Returns whether it did not wait before.
     pub(crate) fn take(&mut self, scan: u64, id: TimerId, due: Time) -> bool {
-        let is_old_news = self.settled.get(&id).is_some_and(|begun| *begun >= scan);
-        !is_old_news && !self.claiming.contains_key(&id) && self.put(id, due)
+        let is_settled = self.settled.get(&id).is_some_and(|begun| *begun >= scan);
+        !is_settled && !self.claiming.contains_key(&id) && self.put(id, due)
     }
 
     /// Forgets what later scans cannot have read, and remembers whether this one left something.
     pub(crate) fn end_scan(&mut self, scan: u64, reach: Reach, is_cut: bool) {
         self.settled.retain(|_, begun| *begun >= scan);
+        self.is_paused = false;
         if is_cut {
             self.left_own = true;
             self.left_all |= reach == Reach::All;
@@ -120,8 +130,9 @@ impl Cache {
         Some(id)
     }
 
-    /// Takes note that a claim has told of a timer at `now`. One that was not due waits again.
+    /// Notes a claim's answer on a timer, given at `now`. A timer that was not due waits again.
     pub(crate) fn settle(&mut self, id: TimerId, is_claimed: bool, now: Time) {
+        self.is_paused = false;
         match self.claiming.remove(&id) {
             Some(due) if !is_claimed && due > now => _ = self.put(id, due),
             _ => {
@@ -194,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_that_began_before_the_claim_was_told_brings_nothing_back() {
+    fn a_scan_that_began_before_the_claim_was_answered_brings_nothing_back() {
         let mut cache = Cache::default();
         scan(&mut cache);
         let reading = cache.begin_scan(Reach::Recent).unwrap();

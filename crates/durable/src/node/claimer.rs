@@ -4,10 +4,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::shared::{Ending, Shared, State, Stopping, Vital, guarded};
-use crate::canary::{Bug, seeded};
+use super::fire::{EndError, Fire};
+use super::shared::{Ending, NodeState, Shared, Stopping, Vital, guarded};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::fire::{EndError, Fire};
 use crate::id::{Lease, TimerId};
 use crate::store::{Claimed, End, Finished, How, Store};
 use crate::time::Time;
@@ -27,7 +26,7 @@ pub(crate) struct Job {
 pub(crate) enum Next {
     /// Make this call.
     Call(Job),
-    /// Wait until then, or for a ring.
+    /// Wait until then, or for a notification.
     Wait(Option<Instant>),
     /// End.
     End,
@@ -67,7 +66,7 @@ impl Drop for Running<'_> {
         let left =
             if state.claiming == 0 { std::mem::take(&mut state.outbox) } else { VecDeque::new() };
         drop(state);
-        self.0.keeper.ring();
+        self.0.main.notify();
         left.into_iter().for_each(|ending| guarded(|| drop(ending)));
     }
 }
@@ -86,7 +85,7 @@ pub(crate) fn begin(shared: &Shared) -> Next {
     if is_over {
         return Next::End;
     }
-    match state.next_claim(options.ride, now) {
+    match state.next_claim(options.finish_linger, now) {
         Some(next) if next <= now => {}
         next => return Next::Wait(next),
     }
@@ -103,17 +102,17 @@ pub(crate) fn begin(shared: &Shared) -> Next {
     };
     if endings.is_empty() && timers.is_empty() {
         // What is due by one estimate is not by another; the next is not far.
-        return Next::Wait(state.next_claim(options.ride, now).map(|next| next.max(now)));
+        return Next::Wait(state.next_claim(options.finish_linger, now).map(|next| next.max(now)));
     }
     let is_low = state.wants().is_some();
     drop(state);
     if is_low {
-        shared.keeper.ring();
+        shared.main.notify();
     }
     Next::Call(Job { lease, endings, timers })
 }
 
-fn take_endings(state: &mut State, lease: Lease, most: usize) -> Vec<Ending> {
+fn take_endings(state: &mut NodeState, lease: Lease, most: usize) -> Vec<Ending> {
     let mut endings = Vec::new();
     let mut timers = HashSet::new();
     while endings.len() < most {
@@ -133,7 +132,7 @@ fn take_endings(state: &mut State, lease: Lease, most: usize) -> Vec<Ending> {
 }
 
 /// The first that are due, over all kinds that have room.
-fn take_due(state: &mut State, now: Instant, most: usize) -> Vec<(TimerId, u32)> {
+fn take_due(state: &mut NodeState, now: Instant, most: usize) -> Vec<(TimerId, u32)> {
     let Some(db_now) = state.clock.at(now) else { return Vec::new() };
     let mut timers = Vec::new();
     while timers.len() < most {
@@ -202,8 +201,7 @@ fn finish_each(shared: &Shared, lease: Lease, endings: Vec<Ending>, store: &mut 
 
 /// Forgets an end that the store never takes. An audit hands the attempt back.
 fn refuse(shared: &Shared, ending: Ending, error: &StoreError) {
-    shared.counters.store_errors.add(1);
-    trace::store_failed("finish", error);
+    shared.report("finish", error);
     let mut state = shared.lock();
     state.ending -= 1;
     state.forget(&ending.end);
@@ -239,18 +237,20 @@ fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) 
         guarded(|| _ = reply.try_send(answer));
     }
     if is_awaited {
-        shared.ask(|asks| {
-            asks.tend = true;
-            asks.look = true;
+        shared.request(|requests| {
+            requests.maintain = true;
+            requests.plan = true;
         });
     }
 }
 
 /// Caches a timer that is pending again, so that it is claimed when it is due without a scan
 /// between.
-fn expect_again(state: &mut State, shared: &Shared, ending: &Ending, how: &How) {
+fn expect_again(state: &mut NodeState, shared: &Shared, ending: &Ending, how: &How) {
     let pause = match how {
-        How::Retry(pause, _) | How::Postpone(pause) if *pause <= shared.options.window => *pause,
+        How::Retry(pause, _) | How::Postpone(pause) if *pause <= shared.options.look_ahead => {
+            *pause
+        }
         _ => return,
     };
     let (Some(now), id) = (state.clock.at(shared.now()), ending.end.timer) else { return };
@@ -300,7 +300,11 @@ fn take_claimed(
         fires.push((sender, Fire::new(shared.clone(), kind, lease, timer, claimed.now)));
     }
     let is_trusted = state.trusts(lease, received);
+    let is_low = state.wants().is_some();
     drop(state);
+    if is_low {
+        shared.main.notify();
+    }
     trace::claimed(fires.len(), late);
     for (sender, fire) in fires {
         // One that nobody takes is dropped here, and so handed back.
@@ -312,8 +316,7 @@ fn take_claimed(
 
 /// Puts everything back that a failed call was to do.
 fn put_back(shared: &Shared, job: Job, error: &StoreError) {
-    shared.counters.store_errors.add(1);
-    trace::store_failed("claim", error);
+    shared.report("claim", error);
     let mut state = shared.lock();
     for (id, kind) in job.timers {
         if let Some(kind) = state.kinds.get_mut(&kind) {
@@ -322,14 +325,13 @@ fn put_back(shared: &Shared, job: Job, error: &StoreError) {
         }
     }
     state.ending -= job.endings.len();
-    let is_kept = !seeded(Bug::EndsForgotten);
-    for ending in job.endings.into_iter().rev().filter(|_| is_kept) {
+    for ending in job.endings.into_iter().rev() {
         state.outbox.push_front(ending);
     }
     if error.kind() == StoreErrorKind::Uncertain {
         // What the call may have claimed is running under the lease, and known to nobody.
-        state.asks.audit = true;
+        state.requests.audit = true;
         drop(state);
-        shared.keeper.ring();
+        shared.main.notify();
     }
 }

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender};
 
-use super::bell::Bell;
 use super::cache::{Cache, Reach};
 use super::clock::DbClock;
+use super::fire::{EndError, Fire};
+use super::notifier::Notifier;
 use super::options::Options;
-use crate::fire::{EndError, Fire};
+use super::stats::Counters;
+use crate::error::StoreError;
 use crate::id::{Lease, Shards, TimerId};
-use crate::stats::Counters;
 use crate::store::{End, Notice};
 use crate::time::Time;
+use crate::trace;
 
 /// A node.
 #[derive(Debug)]
@@ -24,10 +26,11 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     /// Its clock is the node's, and counts suspend.
     pub(crate) timer: tourbillon::Timer,
-    pub(crate) keeper: Bell,
-    pub(crate) claimers: Vec<Bell>,
+    /// Notifier of the main loop.
+    pub(crate) main: Notifier,
+    pub(crate) claimers: Vec<Notifier>,
     pub(crate) counters: Counters,
-    state: Mutex<State>,
+    state: Mutex<NodeState>,
 }
 
 /// A thread that the node cannot do without: if it panics, the node ends, and leaves to others what
@@ -52,12 +55,17 @@ pub(crate) fn guarded(foreign: impl FnOnce()) {
 
 /// State behind the node's one lock, under which no store is called.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct NodeState {
     /// Current lease, if any.
     pub(crate) lease: Option<Lease>,
     /// Time until which the lease is certain.
     pub(crate) trusted_until: Instant,
     pub(crate) clock: DbClock,
+    /// Shards that this node reads in most of its scans.
+    pub(crate) shards: Shards,
+    /// True if this node is the first of those that live, which maintains the tables more often
+    /// than the others.
+    pub(crate) is_first: bool,
     /// Kinds that there are workers for, by numbers that are not used again.
     pub(crate) kinds: BTreeMap<u32, Kind>,
     pub(crate) next_kind: u32,
@@ -66,25 +74,25 @@ pub(crate) struct State {
     pub(crate) outbox: VecDeque<Ending>,
     /// Ends that a claimer has taken and the store has not answered.
     pub(crate) ending: usize,
-    pub(crate) asks: Asks,
+    pub(crate) requests: Requests,
     pub(crate) stopping: Stopping,
     /// Claimers that run.
     pub(crate) claiming: usize,
 }
 
-/// Requests to the keeper.
+/// Requests to the parts of the main loop; each part takes its own.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asks {
-    /// See whether the database has something running under the lease that the node does not know.
+pub(crate) struct Requests {
+    /// Request to the auditor.
     pub(crate) audit: bool,
-    /// Read all shards, from the beginning.
+    /// Request to the scanner to read all shards, from the beginning.
     pub(crate) scan_all: bool,
-    /// Look after queues and orphans.
-    pub(crate) tend: bool,
-    /// Look after schedules.
-    pub(crate) look: bool,
-    /// Read these shards: others have put something there that is due soon.
-    pub(crate) told: Shards,
+    /// Request to the rescuer.
+    pub(crate) maintain: bool,
+    /// Request to the planner.
+    pub(crate) plan: bool,
+    /// Shards into which others have inserted what is due soon, for the scanner.
+    pub(crate) notified: Shards,
 }
 
 /// Progress of a node toward its end.
@@ -126,31 +134,33 @@ pub(crate) struct Ending {
 impl Shared {
     pub(crate) fn new(options: Options, timer: tourbillon::Timer) -> Arc<Self> {
         let now = timer.now();
-        let state = State {
+        let state = NodeState {
             lease: None,
             trusted_until: now,
             clock: DbClock::default(),
+            shards: Shards::ALL,
+            is_first: true,
             kinds: BTreeMap::new(),
             next_kind: 0,
             held: HashMap::new(),
             outbox: VecDeque::new(),
             ending: 0,
-            asks: Asks::default(),
+            requests: Requests::default(),
             stopping: Stopping::No,
             claiming: options.connections,
         };
-        let claimers = (0..options.connections).map(|_| Bell::default()).collect();
+        let claimers = (0..options.connections).map(|_| Notifier::default()).collect();
         Arc::new(Self {
             options,
             timer,
-            keeper: Bell::default(),
+            main: Notifier::default(),
             claimers,
             counters: Counters::default(),
             state: Mutex::new(state),
         })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,8 +169,8 @@ impl Shared {
     }
 
     /// Notifies the claimers, which then see what there is to do.
-    pub(crate) fn ring_claimers(&self) {
-        self.claimers.iter().for_each(Bell::ring);
+    pub(crate) fn notify_claimers(&self) {
+        self.claimers.iter().for_each(Notifier::notify);
     }
 
     /// Sends an attempt's end on its way, which makes room for another of its kind.
@@ -177,7 +187,7 @@ impl Shared {
         }
         state.outbox.push_back(ending);
         drop(state);
-        self.ring_claimers();
+        self.notify_claimers();
     }
 
     /// Returns whether an attempt under `lease` may start.
@@ -191,7 +201,7 @@ impl Shared {
     pub(crate) fn expect(&self, id: TimerId, kind: &str, due: Time) -> bool {
         let mut state = self.lock();
         let Some(now) = state.clock.at(self.now()) else { return false };
-        if due > now + self.options.window || state.stopping != Stopping::No {
+        if due > now + self.options.look_ahead || state.stopping != Stopping::No {
             return false;
         }
         let share = state.share(&self.options);
@@ -199,25 +209,33 @@ impl Shared {
         if let Some(kind) = kinds.find(|known| known.name == kind) {
             kind.cache.put(id, due);
             drop(state);
-            self.ring_claimers();
+            self.notify_claimers();
             return true;
         }
         false
     }
 
-    /// Takes note of what others have put into shards, or that nothing is heard of it.
+    /// Takes note of what others have put into shards, or that no notice arrives for now.
     pub(crate) fn hear(&self, notice: Notice) {
         let shards = match notice {
             Notice::Due(shards) => shards,
             Notice::Deaf => return self.counters.deaf.add(1),
         };
-        self.ask(|asks| asks.told = Shards::from_mask(asks.told.mask() | shards.mask()));
+        self.request(|requests| {
+            requests.notified = Shards::from_mask(requests.notified.mask() | shards.mask());
+        });
     }
 
-    /// Sets a request by `ask`, and notifies the keeper.
-    pub(crate) fn ask(&self, ask: impl FnOnce(&mut Asks)) {
-        ask(&mut self.lock().asks);
-        self.keeper.ring();
+    /// Counts and traces a call of the store that failed.
+    pub(crate) fn report(&self, call: &str, error: &StoreError) {
+        self.counters.store_errors.add(1);
+        trace::store_failed(call, error);
+    }
+
+    /// Sets requests by `set`, and notifies the main loop.
+    pub(crate) fn request(&self, set: impl FnOnce(&mut Requests)) {
+        set(&mut self.lock().requests);
+        self.main.notify();
     }
 
     /// Ends the node, or ends it sooner.
@@ -234,12 +252,12 @@ impl Shared {
             fires.close();
             while fires.try_recv().is_ok() {}
         }
-        self.keeper.ring();
-        self.ring_claimers();
+        self.main.notify();
+        self.notify_claimers();
     }
 }
 
-impl State {
+impl NodeState {
     pub(crate) fn trusts(&self, lease: Lease, now: Instant) -> bool {
         self.lease == Some(lease) && now < self.trusted_until
     }
@@ -255,11 +273,22 @@ impl State {
     /// others leave.
     pub(crate) fn share(&self, options: &Options) -> usize {
         let known = self.kinds.values().map(|kind| kind.cache.len()).sum();
-        let free = options.known.saturating_sub(known);
-        (options.known / self.kinds.len().max(1)).max(free / 2).max(1)
+        let free = options.cache_capacity.saturating_sub(known);
+        (options.cache_capacity / self.kinds.len().max(1)).max(free / 2).max(1)
     }
 
-    /// Returns what the keeper is to read at once, of any kind.
+    /// Lets each kind that knows of less than half its share read what scans have left of it.
+    pub(crate) fn allow_backlogs(&mut self, options: &Options) {
+        let half = self.share(options) / 2;
+        self.kinds.values_mut().for_each(|kind| kind.cache.allow(half));
+    }
+
+    /// Returns whether the node stops and its claimers have ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stopping != Stopping::No && self.claiming == 0
+    }
+
+    /// Returns what the scanner is to read at once, of any kind.
     pub(crate) fn wants(&self) -> Option<Reach> {
         self.kinds.values().filter_map(|kind| kind.cache.wants()).min()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_channel::{Receiver, Sender};
 
-use crate::engine::{Ending, Shared};
+use super::shared::{Ending, Shared};
 use crate::id::{Fence, Lease, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{End, How, Timer};

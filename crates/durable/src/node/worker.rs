@@ -8,9 +8,8 @@ use std::task::{Context, Poll, ready};
 use async_channel::Receiver;
 use futures_core::Stream;
 
-use crate::canary::{Bug, seeded};
-use crate::engine::{Kind, Shared};
-use crate::fire::Fire;
+use super::fire::Fire;
+use super::shared::{Kind, Shared};
 
 /// A stream of what is due, of one kind; see [`Engine::worker`](crate::Engine::worker).
 ///
@@ -46,11 +45,11 @@ impl Worker {
             let (name, cache, room) = (kind.to_owned(), Default::default(), prefetch.max(1));
             let waiting = fires.clone();
             state.kinds.insert(number, Kind { name, cache, room, fires: sender, waiting });
-            state.asks.scan_all = true;
+            state.requests.scan_all = true;
         }
         drop(state);
         assert!(!is_taken, "the engine has a worker for `{kind}` already");
-        shared.keeper.ring();
+        shared.main.notify();
         Self { shared: shared.clone(), number, fires: Box::pin(fires) }
     }
 
@@ -66,15 +65,11 @@ impl Stream for Worker {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Fire>> {
         loop {
             match ready!(self.fires.as_mut().poll_next(cx)) {
-                Some(fire) if !is_to_start(&fire) || self.fires.is_closed() => drop(fire),
+                Some(fire) if !fire.is_current() || self.fires.is_closed() => drop(fire),
                 fire => return Poll::Ready(fire),
             }
         }
     }
-}
-
-fn is_to_start(fire: &Fire) -> bool {
-    fire.is_current() || seeded(Bug::TrustIgnored)
 }
 
 impl Drop for Worker {

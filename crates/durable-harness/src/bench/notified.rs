@@ -13,7 +13,7 @@ use crate::Result;
 const START: Duration = Duration::from_secs(3);
 
 /// One after the other, with pauses of any length.
-pub(super) fn told(run: &Run) -> Result<String> {
+pub(super) fn notified(run: &Run) -> Result<String> {
     let (count, span) = (run.options.timers, run.options.span);
     let nodes = run.start_nodes()?;
     thread::sleep(START);

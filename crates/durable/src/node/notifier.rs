@@ -1,4 +1,4 @@
-//! [`Bell`]: a thread's sleep until a timer or a ring.
+//! [`Notifier`]: a thread's wait until a deadline or a notification.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -8,18 +8,19 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-/// Wakes the thread that waits. A ring while none does is kept for the next wait.
+/// Wakes the thread that waits. A notification while none waits is kept for the next wait.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    rung: AtomicBool,
+pub(crate) struct Notifier {
+    is_notified: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Bell {
+impl Notifier {
     /// Ends the wait, or the next.
-    pub(crate) fn ring(&self) {
-        // ORDERING: Release; what was written before a ring is seen after the wait that it ends.
-        if !self.rung.swap(true, Ordering::Release) {
+    pub(crate) fn notify(&self) {
+        // ORDERING: Release; what was written before a notification is seen after the wait that it
+        // ends.
+        if !self.is_notified.swap(true, Ordering::Release) {
             let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(waker) = waker {
                 waker.wake();
@@ -27,7 +28,7 @@ impl Bell {
         }
     }
 
-    /// Waits for a ring, or for `deadline` by the clock of `timer`.
+    /// Waits for a notification, or for `deadline` by the clock of `timer`.
     pub(crate) fn wait(&self, timer: &tourbillon::Timer, deadline: Option<Instant>) {
         let sleep = match deadline {
             Some(deadline) => timer.sleep_until(deadline),
@@ -35,10 +36,10 @@ impl Bell {
         };
         let mut sleep = pin!(sleep);
         block_on(|cx| {
-            // The waker is there before the flag is read, so that a ring after that finds it.
+            // The waker is there before the flag is read, so that a later notification finds it.
             *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
-            // ORDERING: Acquire; pairs with `ring`.
-            if self.rung.swap(false, Ordering::Acquire) {
+            // ORDERING: Acquire; pairs with `notify`.
+            if self.is_notified.swap(false, Ordering::Acquire) {
                 return Poll::Ready(());
             }
             sleep.as_mut().poll(cx)

@@ -7,7 +7,7 @@ use tourbillon::virtual_time::VirtualClock;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
-use crate::store::{Claimed, End, Finished, Memory, Occur, Occurred, Result, Store, Tended};
+use crate::store::{Claimed, End, Finished, Maintained, ManualRun, Memory, Occur, Result, Store};
 
 pub(super) struct Picky {
     pub(super) memory: Memory,
@@ -35,11 +35,11 @@ impl Store for Picky {
         self.memory.connect()
     }
 
-    fn tend(&mut self) -> Result<Tended> {
+    fn tend(&mut self) -> Result<Maintained> {
         let tended = self.memory.tend()?;
         let Some((clock, span)) = &self.tending else { return Ok(tended) };
         clock.advance(*span);
-        Ok(Tended { more: true, ..tended })
+        Ok(Maintained { more: true, ..tended })
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
@@ -54,7 +54,7 @@ impl Store for Picky {
         self.memory.claim(lease, timers)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<Occurred> {
+    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
         let occurred = self.memory.occur(occur)?;
         if self.lost > 0 {
             self.lost -= 1;

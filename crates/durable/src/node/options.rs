@@ -13,27 +13,27 @@ pub(crate) struct Options {
     pub(crate) node: NodeId,
     /// Time for which a node lives without a beat.
     pub(crate) lease: Duration,
-    /// Time from one beat to the next.
-    pub(crate) beat: Duration,
+    /// Time from one renewal of the lease to the next.
+    pub(crate) heartbeat: Duration,
     /// Time ahead of now that scans read.
-    pub(crate) window: Duration,
+    pub(crate) look_ahead: Duration,
     /// Time from one scan to the next.
     pub(crate) scan: Duration,
     /// Time before now that scans read which do not read all.
     pub(crate) back: Duration,
-    /// One scan in so many reads all shards from the beginning; one look in so many all shards.
+    /// One scan in so many reads all shards from the beginning; one run of the planner in so many
+    /// reads all shards.
     pub(crate) full_every: u32,
     /// Most timers in the caches at a time.
-    pub(crate) known: usize,
+    pub(crate) cache_capacity: usize,
     /// Most timers in one claim.
     pub(crate) batch: usize,
     /// Time for which an end waits to share a transaction with a claim.
-    pub(crate) ride: Duration,
-    /// Time from one look at the schedules to the next.
-    pub(crate) look: Duration,
-    /// Time from one look after orphans and queues to the next, by the node that does it most
-    /// often.
-    pub(crate) tend: Duration,
+    pub(crate) finish_linger: Duration,
+    /// Time from one run of the planner to the next.
+    pub(crate) schedule_interval: Duration,
+    /// Time from one run of the rescuer to the next, on the node that runs it most often.
+    pub(crate) maintenance_interval: Duration,
     /// The pause after a store failed.
     pub(crate) pause: Duration,
     /// Number of threads that claim, each with a connection.
@@ -45,16 +45,16 @@ impl Default for Options {
         Self {
             node: NodeId::new(),
             lease: Duration::from_secs(15),
-            beat: Duration::from_secs(1),
-            window: Duration::from_secs(1),
+            heartbeat: Duration::from_secs(1),
+            look_ahead: Duration::from_secs(1),
             scan: Duration::from_millis(500),
             back: Duration::from_secs(3),
             full_every: 10,
-            known: 50_000,
+            cache_capacity: 50_000,
             batch: 1_000,
-            ride: Duration::from_millis(5),
-            look: Duration::from_secs(1),
-            tend: Duration::from_secs(2),
+            finish_linger: Duration::from_millis(5),
+            schedule_interval: Duration::from_secs(1),
+            maintenance_interval: Duration::from_secs(2),
             pause: Duration::from_millis(100),
             connections: 1,
         }
@@ -64,18 +64,23 @@ impl Default for Options {
 impl Options {
     /// Says what is wrong with them.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let Self { lease, beat, window, scan, look, tend, ride, .. } = *self;
-        let periods =
-            [("lease", lease), ("beat", beat), ("scan", scan), ("look", look), ("tend", tend)];
+        let Self { lease, heartbeat, scan, .. } = *self;
+        let periods = [
+            ("lease", lease),
+            ("heartbeat", heartbeat),
+            ("scan", scan),
+            ("schedule_interval", self.schedule_interval),
+            ("maintenance_interval", self.maintenance_interval),
+        ];
         if let Some((name, _)) = periods.iter().find(|(_, span)| span.is_zero()) {
             return Err(format!("`{name}` is zero"));
         }
-        let spans = [("window", window), ("ride", ride)];
+        let spans = [("look_ahead", self.look_ahead), ("finish_linger", self.finish_linger)];
         if let Some((name, _)) = periods.iter().chain(&spans).find(|(_, span)| *span > DAY) {
             return Err(format!("`{name}` is longer than a day"));
         }
-        if lease < beat * 3 {
-            return Err(format!("`lease` ({lease:?}) is shorter than three beats of {beat:?}"));
+        if lease < heartbeat * 3 {
+            return Err(format!("`lease` ({lease:?}) is shorter than three of {heartbeat:?}"));
         }
         Ok(())
     }
@@ -85,15 +90,15 @@ impl Options {
         self.lease - self.lease / 16
     }
 
-    /// After what time without a beat a node is suspected.
+    /// Returns the time without a beat after which a node is suspected.
     pub(crate) fn patience(&self) -> Duration {
-        self.beat * 3 / 2
+        self.heartbeat * 3 / 2
     }
 
-    /// Returns how far ahead of now occurrences become timers: the next look comes before the next
-    /// one is due.
+    /// Returns how far ahead of now occurrences become timers: the planner runs again before the
+    /// next one is due.
     pub(crate) fn horizon(&self) -> Duration {
-        self.look * 2 + self.window
+        self.schedule_interval * 2 + self.look_ahead
     }
 }
 
@@ -110,12 +115,12 @@ mod tests {
         };
         let wrong = |name: &str| Err(format!("`{name}`"));
         assert_eq!(check(|_| {}), Ok(()));
-        assert_eq!(check(|options| options.lease = options.beat * 3), Ok(()));
-        assert_eq!(check(|options| options.ride = Duration::ZERO), Ok(()));
-        assert_eq!(check(|options| options.beat = options.lease / 2), wrong("lease"));
+        assert_eq!(check(|options| options.lease = options.heartbeat * 3), Ok(()));
+        assert_eq!(check(|options| options.finish_linger = Duration::ZERO), Ok(()));
+        assert_eq!(check(|options| options.heartbeat = options.lease / 2), wrong("lease"));
         assert_eq!(check(|options| options.scan = Duration::ZERO), wrong("scan"));
-        assert_eq!(check(|options| options.beat = Duration::ZERO), wrong("beat"));
-        assert_eq!(check(|options| options.beat = Duration::MAX), wrong("beat"));
-        assert_eq!(check(|options| options.window = DAY * 2), wrong("window"));
+        assert_eq!(check(|options| options.heartbeat = Duration::ZERO), wrong("heartbeat"));
+        assert_eq!(check(|options| options.heartbeat = Duration::MAX), wrong("heartbeat"));
+        assert_eq!(check(|options| options.look_ahead = DAY * 2), wrong("look_ahead"));
     }
 }

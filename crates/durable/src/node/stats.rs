@@ -7,6 +7,13 @@ use crate::plan::Plan;
 use crate::record::Outcome;
 use crate::store::{Finished, How};
 
+#[cfg(feature = "metrics-0_24")]
+pub(crate) static METADATA: metrics_0_24::Metadata<'static> = metrics_0_24::Metadata::new(
+    "tourbillon_durable",
+    metrics_0_24::Level::INFO,
+    Some("tourbillon_durable::metrics_0_24"),
+);
+
 /// A number that any thread of a node may raise.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -109,7 +116,7 @@ impl Counters {
         let late_us = u64::try_from(lateness.as_micros()).unwrap_or(u64::MAX);
         self.lateness_max_us.raise(late_us);
         #[cfg(feature = "metrics-0_24")]
-        crate::metrics_0_24::record_lateness(lateness);
+        record_lateness(lateness);
     }
 
     pub(crate) fn count_end(&self, how: &How, answer: Finished) {
@@ -128,4 +135,14 @@ impl Counters {
         self.planned.add(plan.run.len() as u64);
         self.skipped.add(plan.skip.len() as u64);
     }
+}
+
+/// Records in the histogram of lateness that a timer was claimed this late.
+#[cfg(feature = "metrics-0_24")]
+fn record_lateness(lateness: Duration) {
+    static LATENESS: metrics_0_24::Key =
+        metrics_0_24::Key::from_static_name("tourbillon_durable_lateness_seconds");
+    metrics_0_24::with_recorder(|recorder| {
+        recorder.register_histogram(&LATENESS, &METADATA).record(lateness.as_secs_f64());
+    });
 }

@@ -1,0 +1,34 @@
+//! A node: its threads, what they share, and the attempts that it hands out.
+
+mod auditor;
+mod cache;
+mod claimer;
+mod clock;
+mod fire;
+mod heartbeat;
+mod main_loop;
+mod notifier;
+mod options;
+mod planner;
+mod rescuer;
+mod scanner;
+mod shards;
+mod shared;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub(crate) use claimer::run as run_claimer;
+#[cfg(test)]
+pub(crate) use claimer::{Next, begin, call};
+pub(crate) use clock::DbClock;
+pub use fire::{EndError, Ended, Fire, Key};
+pub(crate) use main_loop::MainLoop;
+pub(crate) use options::Options;
+pub(crate) use scanner::NOTICE;
+pub(crate) use shared::{Shared, Stopping};
+#[cfg(feature = "metrics-0_24")]
+pub(crate) use stats::METADATA;
+pub use stats::Stats;
+pub use worker::Worker;

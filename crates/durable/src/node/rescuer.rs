@@ -1,0 +1,57 @@
+//! [`Rescuer`]: rescues timers of dead nodes, and advances queues.
+
+use std::time::Instant;
+
+use super::shared::Shared;
+use crate::store::{Result, Store};
+use crate::trace;
+
+/// Periods between two runs of a node that is not the first of those that live.
+const OTHERS: u32 = 3;
+
+/// Part of a node that maintains the tables on behalf of all nodes.
+#[derive(Debug)]
+pub(crate) struct Rescuer {
+    next: Instant,
+}
+
+impl Rescuer {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { next: now }
+    }
+
+    /// Maintains the tables if that is due or requested, until `until` at most. Returns when it is
+    /// due next.
+    pub(crate) fn run(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Instant {
+        let now = node.now();
+        let mut state = node.lock();
+        let is_requested = std::mem::take(&mut state.requests.maintain);
+        let periods = if state.is_first { 1 } else { OTHERS };
+        drop(state);
+        if is_requested || self.next <= now {
+            self.next = now + node.options.maintenance_interval * periods;
+            if let Err(error) = self.maintain(node, store, until) {
+                node.report("tend", &error);
+            }
+        }
+        self.next
+    }
+
+    fn maintain(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
+        loop {
+            let done = store.tend()?;
+            node.counters.orphans.add(done.orphans);
+            if done.orphans + done.promoted > 0 {
+                trace::maintained(done.nodes, done.orphans, done.promoted);
+                node.lock().requests.scan_all = true;
+            }
+            if !done.more {
+                return Ok(());
+            }
+            if node.now() >= until {
+                self.next = until;
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! [`Scanner`]: reads what is due soon into the caches.
+
+use std::time::{Duration, Instant};
+
+use super::cache::Reach;
+use super::shared::Shared;
+use crate::id::Shards;
+use crate::store::{Result, Scan, Store, Waiting};
+
+/// Span within which notices are merged: an insert within it after a notice sends none. It is also
+/// the shortest period at which a node reads because of notices.
+pub(crate) const NOTICE: Duration = Duration::from_millis(50);
+
+/// Part of a node that keeps the caches filled.
+///
+/// It reads in each period, after notices, and whenever the caches have room for a backlog that an
+/// earlier scan has left.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    /// Number of periods.
+    periods: u32,
+    next: Instant,
+    notified: Notified,
+    /// Time from which on backlogs are read; after a call that failed they wait.
+    backlog_from: Instant,
+}
+
+/// Scans because of notices.
+#[derive(Debug, Default)]
+struct Notified {
+    /// Time of the next.
+    next: Option<Instant>,
+    /// Time of the last.
+    last: Option<Instant>,
+    /// True if a notice came since the last.
+    is_renewed: bool,
+}
+
+impl Scanner {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { periods: 0, next: now, notified: Notified::default(), backlog_from: now }
+    }
+
+    /// Makes the scans that are due. Returns when one is due next.
+    pub(crate) fn run(&mut self, node: &Shared, store: &mut dyn Store) -> Instant {
+        let now = node.now();
+        let mut state = node.lock();
+        let is_requested = std::mem::take(&mut state.requests.scan_all);
+        let notices = std::mem::take(&mut state.requests.notified).mask() & state.shards.mask();
+        drop(state);
+        if is_requested || self.next <= now {
+            self.next = now + node.options.scan;
+            let is_full = self.periods % node.options.full_every == 0;
+            self.periods = self.periods.wrapping_add(1);
+            node.lock().allow_backlogs(&node.options);
+            let reach = if is_full || is_requested { Reach::All } else { Reach::Recent };
+            let is_made = self.scan(node, store, reach);
+            if is_requested && !is_made {
+                node.lock().requests.scan_all = true;
+            }
+        }
+        if notices != 0 {
+            self.notified.renew(now);
+        }
+        if self.notified.take(now) {
+            self.scan(node, store, Reach::Recent);
+        }
+        if let Some(reach) = self.backlog(node) {
+            self.scan(node, store, reach);
+        }
+        let next = self.next.min(self.notified.next.unwrap_or(self.next));
+        match node.lock().wants() {
+            Some(_) => next.min(self.backlog_from.max(now)),
+            None => next,
+        }
+    }
+
+    /// Returns what is to be read before the next period.
+    fn backlog(&self, node: &Shared) -> Option<Reach> {
+        let is_allowed = self.backlog_from <= node.now();
+        node.lock().wants().filter(|_| is_allowed)
+    }
+
+    /// Scans. Returns whether the store answered.
+    fn scan(&mut self, node: &Shared, store: &mut dyn Store, reach: Reach) -> bool {
+        let scanned = fill(node, store, reach);
+        if let Err(error) = &scanned {
+            node.report("scan", error);
+            self.backlog_from = node.now() + node.options.pause;
+        }
+        scanned.is_ok()
+    }
+}
+
+impl Notified {
+    /// Plans a scan: at once, or a span after the last.
+    fn renew(&mut self, now: Instant) {
+        self.is_renewed = true;
+        self.next = Some(self.last.map_or(now, |last| last + NOTICE).max(now));
+    }
+
+    /// Returns whether a scan is due, and plans the one after it: a notice stands for what is
+    /// inserted a little later, too.
+    fn take(&mut self, now: Instant) -> bool {
+        let is_due = self.next.is_some_and(|next| next <= now);
+        if is_due {
+            self.last = Some(now);
+            self.next = std::mem::take(&mut self.is_renewed).then(|| now + NOTICE);
+        }
+        is_due
+    }
+}
+
+/// A cache that a scan fills.
+struct Begun {
+    /// Number of its kind.
+    kind: u32,
+    /// Number of the scan, as the cache counts them.
+    scan: u64,
+    /// True if the kind has its share, and something is left.
+    is_full: bool,
+}
+
+/// Reads what is due soon into the caches of those kinds that have room for it.
+///
+/// The caches remember what does not fit: it is read from the beginning as soon as there is room,
+/// first of the node's own shards. The node that has a shard may not serve the kind of what is in
+/// it, so all shards are read too: then two nodes may ask for the same timer, and one is refused.
+fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
+    let options = &node.options;
+    let mut state = node.lock();
+    let (share, own) = (state.share(options), state.shards);
+    let (mut names, mut begun) = (Vec::new(), Vec::new());
+    for (number, kind) in &mut state.kinds {
+        if let Some(scan) = kind.cache.begin_scan(reach) {
+            names.push(kind.name.clone());
+            begun.push(Begun { kind: *number, scan, is_full: false });
+        }
+    }
+    drop(state);
+    if names.is_empty() {
+        return Ok(());
+    }
+    let most = (share.div_ceil(2) * names.len()).min(options.cache_capacity / 2);
+    let scan = Scan {
+        ahead: options.look_ahead,
+        back: (reach == Reach::Recent).then_some(options.back),
+        shards: if reach == Reach::All { Shards::ALL } else { own },
+        kinds: &names,
+        limit: u32::try_from(most).unwrap_or(u32::MAX),
+    };
+    let sent = node.now();
+    let window = store.scan(&scan)?;
+    node.counters.scans.add(1);
+    let received = node.now();
+    node.lock().clock.sample(sent, received, window.now);
+    let has_news = take(node, &mut begun, &window.timers, share);
+    let is_cut = window.timers.len() >= most;
+    let mut state = node.lock();
+    let mut is_repeated = !has_news;
+    for Begun { kind, scan, is_full } in &begun {
+        if let Some(kind) = state.kinds.get_mut(kind) {
+            kind.cache.end_scan(*scan, reach, is_cut || *is_full);
+            is_repeated &= kind.cache.wants().is_some();
+        }
+    }
+    if is_repeated {
+        // The same kinds would be asked for again, and the same would be found.
+        let kinds = state.kinds.iter_mut();
+        let asked = kinds.filter(|(number, _)| begun.iter().any(|begun| begun.kind == **number));
+        asked.for_each(|(_, kind)| kind.cache.pause());
+    }
+    drop(state);
+    node.notify_claimers();
+    Ok(())
+}
+
+/// Caches what a scan has found, as far as each kind has room. Returns whether anything was new.
+fn take(node: &Shared, begun: &mut [Begun], found: &[Waiting], share: usize) -> bool {
+    let mut has_news = false;
+    let mut state = node.lock();
+    let state = &mut *state;
+    for waiting in found {
+        let Some(Begun { kind, scan, is_full }) = begun.get_mut(waiting.kind as usize) else {
+            continue;
+        };
+        let Some(kind) = state.kinds.get_mut(kind) else { continue };
+        *is_full |= kind.cache.len() >= share;
+        if !*is_full && !state.held.contains_key(&waiting.id) {
+            has_news |= kind.cache.take(*scan, waiting.id, waiting.due);
+        }
+    }
+    has_news
+}
