@@ -38,8 +38,8 @@
 ///     }
 ///
 ///     tourbillon_durable::forward! { self.pass;
-///         now join beat leave tend nodes insert scan held claim finish cancel reschedule confirm find
-///         timers schedule schedules upcoming change advance occur records overview
+///         now join beat leave tend nodes insert scan held claim finish cancel reschedule confirm
+///         find timers schedule schedules upcoming change advance occur records overview
 ///     }
 /// }
 ///

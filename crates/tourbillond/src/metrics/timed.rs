@@ -50,7 +50,7 @@ impl Store for Timed {
 
     tourbillon_durable::forward! { self.call;
         notify now join beat leave tend nodes insert scan held claim finish finish_and_claim cancel
-        reschedule confirm find timers schedule schedules upcoming change advance occur records overview
-        prune
+        reschedule confirm find timers schedule schedules upcoming change advance occur records
+        overview prune
     }
 }
