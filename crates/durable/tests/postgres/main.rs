@@ -1,6 +1,7 @@
 //! The store on PostgreSQL, on a real cluster: `ci/durable-postgres.sh` makes one.
 
 mod cluster;
+mod connections;
 mod faults;
 mod hosts;
 mod listening;
