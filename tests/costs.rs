@@ -221,7 +221,7 @@ fn no_timer_but_the_earliest_calls_the_driver() {
     assert_eq!(calls.load(Ordering::Relaxed), 0, "it was cancelled");
 }
 
-/// The first is the earliest. The next ones are, but no earlier than what the driver was told.
+/// Only the first timer is earlier than what the driver waits for.
 #[test]
 fn with_nothing_else_pending_the_first_timer_alone_calls_the_driver() {
     let (timer, mut driver, calls) = by_hand();

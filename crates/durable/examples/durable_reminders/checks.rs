@@ -37,7 +37,7 @@ impl Checks {
     }
 }
 
-/// The names of which that was said, with the numbers of the attempts.
+/// Names in the lines that begin with `word`, with the numbers of the attempts.
 fn said<'a>(log: &'a [String], word: &str) -> Vec<(&'a str, &'a str)> {
     let lines = log.iter().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     lines.filter_map(|line| line.split_once(' ')).collect()

@@ -1,4 +1,4 @@
-//! Addresses of several hosts, of which one takes writes.
+//! Addresses of several hosts; one of them takes writes.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

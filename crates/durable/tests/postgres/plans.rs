@@ -259,7 +259,7 @@ const UPDATES: &str = "
 const ROWS: i64 = 20_000;
 const KINDS: i64 = 10;
 
-/// Tables with much in them, of which each list wants little.
+/// Large tables; each list needs few of their rows.
 fn filled(database: &Database) -> Client {
     let mut client = database.client();
     let all = ROWS * KINDS;

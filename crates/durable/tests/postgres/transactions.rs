@@ -126,7 +126,7 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     assert_eq!(bills, 1);
 }
 
-/// It is an error after a few tries, each of which waits.
+/// An error comes after a few tries; each try waits.
 #[test]
 fn a_schedule_that_another_transaction_has_locked_is_a_conflict() {
     let database = Database::new();
