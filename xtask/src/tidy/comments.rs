@@ -34,8 +34,8 @@ pub fn check(
     }
     if clauses.len() * 1000 > of.clauses * paragraphs {
         let rule = format!(
-            "{} of {paragraphs} paragraphs of documentation in {} open with a clause, of which \
-             there may be {} in a thousand",
+            "{} of {paragraphs} paragraphs of documentation in {} open with a clause; there may be \
+             {} in a thousand",
             clauses.len(),
             of.name,
             of.clauses
