@@ -1,4 +1,4 @@
-//! What became of everything, and whether that is as it has to be.
+//! Checks of what became of everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -136,7 +136,7 @@ fn schedules(story: &Story, checks: &mut Checks) {
     }
 }
 
-/// From when an occurrence was to happen until its end was recorded.
+/// Returns the span from when an occurrence was to happen until its end was recorded.
 fn lateness(record: &Record) -> Duration {
     record.recorded.since(record.scheduled_for)
 }

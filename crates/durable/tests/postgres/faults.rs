@@ -1,4 +1,4 @@
-//! What goes wrong between a store and its server.
+//! Faults between a store and its server.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

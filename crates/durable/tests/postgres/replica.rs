@@ -86,7 +86,7 @@ impl Pair {
         );
     }
 
-    /// Has the primary encrypt, under a certificate of version 1.
+    /// Makes the primary encrypt, under a certificate of version 1.
     #[cfg(feature = "tls")]
     pub(crate) fn encrypt(&self) {
         let data = path(&self.primary.data);

@@ -12,7 +12,7 @@ use tourbillon_durable::{
 use crate::cluster::Database;
 use crate::{LONG, join, timer};
 
-/// What the tests write beside.
+/// Table that the tests write beside the store's own.
 const BILL: &str = "CREATE TABLE bill (number integer)";
 
 fn done(timer: TimerId) -> [End; 1] {

@@ -23,7 +23,7 @@ const FILE: &str = "TOURBILLON_TEST_FILE";
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// What a process writes before the word that it writes.
+/// Text that a process writes before its word.
 const MARK: &str = "said: ";
 
 /// A process that has its orders, and has done nothing yet.

@@ -1,4 +1,4 @@
-//! What an operator's tools read: readiness and metrics.
+//! Readiness and metrics, which an operator's tools read.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
