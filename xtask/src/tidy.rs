@@ -42,6 +42,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
         comments::check(of, tree, &read, &defined, &mut breaches);
         sources.extend(read);
     }
+    comments::check_tests(tree, &mut breaches);
     locks::check(tree, &sources, &mut breaches);
     scripts::check(tree, &mut breaches);
     documents::check(tree, &sources, &defined, &mut breaches);
