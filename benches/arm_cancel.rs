@@ -1,4 +1,4 @@
-//! What does a timer cost that never fires?
+//! Cost of a timer that never fires.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What does it cost when several threads arm and cancel at a time?
+//! Cost of arms and cancels by several threads at a time.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What do the hot paths cost in instructions, and is that more than it was?
+//! Instructions of the hot paths, and a check that they are no more than before.
 //!
 //! `cargo bench -p tourbillon-benches --bench instructions` counts them under valgrind's callgrind
 //! and compares them with `benches/instructions.txt`. It fails if a path has got dearer by 5 %.
@@ -25,7 +25,7 @@ use tourbillon::queue::DelayQueue;
 use tourbillon::{Sleep, Timer};
 
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.txt");
-/// What has got dearer by 5 % is to fail although counts wander: by up to 0.5 %, say.
+/// Factor from which a count fails. It is below 5 %, as counts wander by up to 0.5 %, say.
 const DEARER: f64 = 1.045;
 const CHEAPER: f64 = 0.955;
 /// Makes a process do the work of one path. What runs in `timed` is counted.
@@ -33,7 +33,7 @@ const COUNTED: &str = "--counted";
 
 struct Path {
     name: &'static str,
-    /// How often the work is done.
+    /// Number of times that the work is done.
     times: u64,
     run: fn(u64),
 }
@@ -69,12 +69,12 @@ const PATHS: &[Path] = &[
     Path { name: "DelayQueue, insert + remove", times: 10_000, run: insert_remove },
 ];
 
-/// Until then the driver thread holds a lock now and again.
+/// Waits for the driver thread, which holds a lock now and again until it parks.
 fn let_the_driver_park() {
     thread::sleep(Duration::from_millis(100));
 }
 
-/// Has the driver thread run, and no shard of this thread's see its first or earliest timer.
+/// Makes the driver thread run, and no shard of this thread's see its first or earliest timer.
 fn warm_up() {
     pollster::block_on(tourbillon::sleep(Duration::from_millis(20)));
     let waker = Count::new().waker();
@@ -152,7 +152,7 @@ fn count(path: &Path) -> f64 {
     counted as f64 / path.times as f64
 }
 
-/// What made the code that is counted: compiler and target.
+/// Names what made the code that is counted: compiler and target.
 fn toolchain() -> String {
     let rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
         .arg("-vV")

@@ -1,4 +1,4 @@
-//! What does an entry of a queue cost, and when is a queue better than a sleep for each entry?
+//! Cost of an entry of a queue, beside that of a sleep for each entry.
 //!
 //! All of it is measured on the thread that uses the queue. What a sleep costs its driver thread
 //! when it fires is on top of that, and as great for a queue of a thousand entries as for one.
@@ -21,7 +21,7 @@ use common::work::Random;
 use criterion::Criterion;
 
 const FAR: Duration = Duration::from_secs(1_000);
-/// What is to expire does so after at most this.
+/// Longest delay of an entry that is to expire.
 const SOON: Duration = Duration::from_millis(5);
 /// Entries inserted before all of them expire.
 const BATCH: u64 = 10_000;

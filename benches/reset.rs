@@ -1,4 +1,4 @@
-//! What does it cost to move the deadline of an armed timer?
+//! Cost of moving the deadline of an armed timer.
 
 mod common;
 

@@ -40,7 +40,7 @@ mod linux {
     }
 
     impl Connection {
-        /// Whether the peer has been silent for too long.
+        /// Is ready once the peer has been silent for too long.
         fn poll_silent(&mut self) -> Poll<()> {
             Pin::new(&mut self.silence).poll(&mut Context::from_waker(&self.waker))
         }

@@ -1,4 +1,4 @@
-//! The same sleep on six executors at once, with nothing set up for any of them.
+//! Sleeps on six executors at once, with nothing set up for any of them.
 //!
 //! ```text
 //! cargo run --release --example executors

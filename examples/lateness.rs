@@ -1,4 +1,4 @@
-//! How late a sleep ends on this machine, as a thread sees it that awaits one at a time: from the
+//! Lateness of a sleep on this machine, as a thread sees it that awaits one at a time: from the
 //! deadline until the thread runs again.
 //!
 //! ```text

@@ -63,7 +63,7 @@ const NOT_DRAINING: u32 = u32::MAX;
 const DISCARDS: usize =
     if cfg!(any(target_os = "none", all(test, tourbillon_model))) { 1 } else { 16 };
 
-/// Keys to a block: as many as go on a cache line with the block's own data. The models, of a few
+/// Keys to a block: as many as fit on a cache line with the block's own data. The models, of a few
 /// timers each, have lists of several blocks all the same.
 const KEYS: usize = if cfg!(all(test, tourbillon_model)) { 2 } else { 13 };
 

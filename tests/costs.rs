@@ -1,4 +1,4 @@
-//! What timers must not cost: exact numbers of allocations, of calls of the driver and of system
+//! Exact costs of timers: numbers of allocations, of calls of the driver and of system
 //! calls, and sizes.
 //!
 //! A binary of its own, since its allocator counts.
@@ -17,7 +17,7 @@ use tourbillon::queue::DelayQueue;
 use tourbillon::{Interval, Sleep, Timeout, Timer, timeout};
 
 const FAR: Duration = Duration::from_secs(1_000);
-/// How often something is done that is to cost nothing.
+/// Number of times that something is done that is to cost nothing.
 const TIMES: u32 = 10_000;
 
 /// Counts what the calling thread asks for, so that tests may run side by side.
@@ -221,7 +221,7 @@ fn no_timer_but_the_earliest_calls_the_driver() {
     assert_eq!(calls.load(Ordering::Relaxed), 0, "it was cancelled");
 }
 
-/// The first is the earliest. The next ones are, but no earlier than what the driver was told.
+/// Only the first timer is earlier than what the driver waits for.
 #[test]
 fn with_nothing_else_pending_the_first_timer_alone_calls_the_driver() {
     let (timer, mut driver, calls) = by_hand();
@@ -255,10 +255,10 @@ mod system_calls {
 
     use super::*;
 
-    /// What a child that got to its end exits with.
+    /// Exit status of a child that got to its end.
     const DONE: i32 = 42;
 
-    /// From here on, a system call of this thread ends the process by `SIGSYS`. Allowed are the one
+    /// Makes each later system call of this thread end the process by `SIGSYS`. Allowed are the one
     /// that exits, and the one that reads the clock where the platform cannot do so without.
     fn forbid_system_calls() {
         const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -282,7 +282,7 @@ mod system_calls {
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, filter) }, 0);
     }
 
-    /// Whether there is a thread called `name`, and it waits for something.
+    /// Returns whether there is a thread called `name`, and it waits for something.
     fn is_asleep(name: &str) -> bool {
         let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is there");
         tasks.flatten().any(|task| {

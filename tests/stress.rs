@@ -1,6 +1,6 @@
 //! Long runs with many threads. Ignored by default: `ci/stress.sh` and `ci/sanitize.sh` run them.
 //!
-//! How far a run gets depends on the machine, what it asserts does not: no bound on real time is
+//! Progress of a run depends on the machine, what it asserts does not: no bound on real time is
 //! among it. A wake-up that is lost shows itself as a test that does not end.
 //!
 //! - `TOURBILLON_STRESS_SECONDS`: how long each churn lasts; 3 unless set.
@@ -250,7 +250,7 @@ fn flush(timer: &Timer) {
     told.recv().expect("the driver wakes it");
 }
 
-/// Has threads churn on `timer`; then all that they armed has to be accounted for.
+/// Makes threads churn on `timer`; then all that they armed has to be accounted for.
 fn churn(timer: &Timer) {
     let threads = (2 * thread::available_parallelism().map_or(1, usize::from)).clamp(4, 16);
     let seconds = setting("TOURBILLON_STRESS_SECONDS", 3) as u64;
@@ -359,7 +359,7 @@ fn kept_at_most(shards: usize, peak: usize) -> usize {
     shards * (chunks + 44 * 256) + 2 * (2 * places + 4 * shards) * (24 + 4 + 4)
 }
 
-/// What else may be live afterwards and was not before: the driver thread's own, and whatever the
+/// Other allocations that may be live afterwards: the driver thread's own, and whatever the
 /// test harness does in its thread meanwhile.
 const OTHERS: usize = 64 * 1024;
 

@@ -1,4 +1,4 @@
-//! What holds entries until they time out, behind one trait.
+//! Holders of entries until they time out, behind one trait.
 
 use std::hint::black_box;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ pub(crate) trait Entries: Sized {
     fn insert(&mut self, delay: Duration, waker: &Waker) -> Self::Key;
     fn remove(&mut self, key: Self::Key);
     fn reset(&mut self, key: &Self::Key, delay: Duration);
-    /// How many entries a poll finds expired.
+    /// Returns how many entries a poll finds expired.
     fn expire(&mut self, cx: &mut Context<'_>) -> u64;
 }
 

@@ -1,4 +1,4 @@
-//! What the benches share: the peers, and the work that each of them is given.
+//! Parts that the benches share: the peers, and the work that each of them is given.
 
 #![allow(dead_code, unused_macros, unused_imports, reason = "each bench uses a part")]
 

@@ -41,12 +41,12 @@ pub(crate) trait Peer: 'static {
         })
     }
 
-    /// What has to be held by a thread that makes sleeps.
+    /// Returns a guard that a thread has to hold while it makes sleeps.
     fn enter() -> Option<EnterGuard<'static>> {
         None
     }
 
-    /// What the library counts itself, if it does.
+    /// Returns the library's own counters, if it has some.
     fn counters() -> Option<Counters> {
         None
     }
@@ -157,7 +157,7 @@ impl Peer for AsyncIo {
 
 pub(crate) enum FuturesTimer {}
 
-/// It knows delays only, so a deadline costs it a look at the clock.
+/// Turns a deadline into a delay, at the cost of a look at the clock: it knows delays only.
 fn until(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }

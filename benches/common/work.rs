@@ -134,7 +134,7 @@ pub(crate) fn arm_cancel_after<P: Peer>(pending: usize) -> Work {
     arm_cancel_within::<P>(pending, FAR)
 }
 
-/// The same with sleeps of `delay`.
+/// Arms and cancels sleeps of `delay`.
 pub(crate) fn arm_cancel_within<P: Peer>(pending: usize, delay: Duration) -> Work {
     let others = others::<P>(pending);
     Box::new(move |times| {
@@ -279,7 +279,7 @@ fn pending_once() -> impl Future<Output = ()> + Send {
     )
 }
 
-/// Which way a deadline is moved.
+/// Direction in which a deadline is moved.
 #[derive(Clone, Copy)]
 pub(crate) enum Towards {
     Later,
@@ -366,9 +366,9 @@ fn arm_cancel_from<P: Peer>(absent: &AtomicU64, times: u64) -> (Instant, Instant
     (start, Instant::now())
 }
 
-/// Has threads begin together, each on a processor of its own if there are enough.
+/// Lets threads begin together, each on a processor of its own if there are enough.
 ///
-/// One that parked at a barrier would be woken beside another, and begin when that is through.
+/// Spins: a thread parked at a barrier would be woken beside another, and begin after that one.
 fn meet(absent: &AtomicU64) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(30) {

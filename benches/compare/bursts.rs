@@ -75,7 +75,7 @@ pub(crate) fn memory<P: Peer>(count: usize) -> Vec<f64> {
     [armed, dropped].concat().iter().map(|bytes| bytes / count as f64).collect()
 }
 
-/// Of a burst of timers in boxes of their own, one in 256 is kept. Megabytes while all are armed,
+/// Keeps one in 256 of a burst of timers in boxes of their own. Megabytes while all are armed,
 /// allocated and resident, and the same when the others are dropped and the allocator has given
 /// back what pages it can.
 pub(crate) fn survivors<P: Peer>(count: usize) -> Vec<f64> {
@@ -99,7 +99,7 @@ pub(crate) fn survivors<P: Peer>(count: usize) -> Vec<f64> {
     [peak, memory.since()].concat().iter().map(|bytes| bytes / 1e6).collect()
 }
 
-/// What memory was taken before.
+/// Memory taken before.
 struct Memory {
     resident: f64,
 }

@@ -26,7 +26,7 @@ pub(crate) fn spread<P: Peer>(count: usize) -> Vec<f64> {
     cost::<P>(count, SECOND)
 }
 
-/// The same with one deadline for all.
+/// Processor nanoseconds per timer, one deadline for all.
 pub(crate) fn at_once<P: Peer>(count: usize) -> Vec<f64> {
     cost::<P>(count, Duration::from_nanos(1))
 }
@@ -161,7 +161,7 @@ pub(crate) fn one_slot<P: Peer>(count: usize) -> Vec<f64> {
     [first.lateness(), longest].map(|time| time.as_secs_f64() * 1e6).to_vec()
 }
 
-/// How long a shard's lock may be held, seen from outside: a thread arms and cancels without a
+/// Hold times of a shard's lock, seen from outside: a thread arms and cancels without a
 /// pause in the very shard that a mass of timers fires from. Microseconds each took, p99.9 and the
 /// longest, and the same while none of the mass fires. It is a bound, and not a
 /// tight one: the lock is not fair, so a thread may wait for many holds in a row, and the time that
@@ -174,7 +174,7 @@ pub(crate) fn one_shard(count: usize) -> Vec<f64> {
     one_lock::<Tourbillon>(count)
 }
 
-/// The same for a timer that has one lock anyway.
+/// Measures that for a timer that has one lock anyway.
 pub(crate) fn one_lock<P: Peer>(count: usize) -> Vec<f64> {
     let _entered = P::enter();
     let armed = Stamped::<P>::arm(count, SECOND, SECOND);
@@ -232,7 +232,7 @@ impl<P: Peer> Stamped<P> {
         wait_for(self.start, || self.left() == 0);
     }
 
-    /// Of each, once all are woken.
+    /// Returns the lateness of each, once all are woken.
     fn lateness(&self) -> Vec<Duration> {
         self.stamps.iter().map(|stamp| stamp.lateness()).collect()
     }

@@ -15,7 +15,7 @@ const FOOT: f64 = 26.0;
 const LEAST: f64 = 10.0;
 const MOST: f64 = 10_000.0;
 
-/// How each column is drawn, but for `std`, which has no timers: colour, width, dashes.
+/// Styles of all columns but `std`, which has no timers: colour, width, dashes.
 const STYLES: [(&str, f64, &str); 4] =
     [(GREEN, 3.5, ""), (ORANGE, 2.0, ""), (INK, 2.0, ""), (FAINT, 2.0, "4 4")];
 const WITH_RINGS: usize = 2;

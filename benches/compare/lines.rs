@@ -88,7 +88,7 @@ fn address(hex: &str) -> u64 {
     u64::from_str_radix(hex.trim_start_matches("0x"), 16).expect("it is an address")
 }
 
-/// What is traced.
+/// Does the work that is traced.
 fn traced<P: Peer>() {
     const TIMERS: usize = 300;
     let _entered = P::enter();

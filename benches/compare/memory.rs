@@ -1,4 +1,4 @@
-//! What a timer takes.
+//! Memory that a timer takes.
 
 use std::pin::pin;
 

@@ -1,4 +1,4 @@
-//! What the pictures are drawn with.
+//! Strokes that the pictures are drawn with.
 
 use std::fmt::{Arguments, Write};
 
@@ -76,7 +76,7 @@ impl Picture {
     }
 }
 
-/// Where on an axis of length 1 a figure lies, from `least` to `most` in equal ratios.
+/// Returns the place of a figure on an axis of length 1, from `least` to `most` in equal ratios.
 pub(crate) fn logarithmic(figure: f64, least: f64, most: f64) -> f64 {
     (figure.clamp(least, most) / least).log10() / (most / least).log10()
 }

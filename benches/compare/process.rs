@@ -1,4 +1,4 @@
-//! What the system knows about this process.
+//! Facts that the system knows about this process.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn processor_time() -> Duration {
     Duration::from_nanos(nanos)
 }
 
-/// How often threads other than this one have gone to sleep and so been woken.
+/// Counts how often threads other than this one have gone to sleep and so been woken.
 pub(crate) fn wakeups_of_others() -> u64 {
     let own = fs::read_link("/proc/thread-self").expect("it is there");
     tasks(|task| {
@@ -43,7 +43,7 @@ pub(crate) fn resident() -> u64 {
     field(&read("/proc/self/status"), "VmRSS") * 1024
 }
 
-/// Has the allocator give back to the system what pages it does not use, if it can be asked to.
+/// Makes the allocator give back to the system what pages it does not use, if it can be asked to.
 pub(crate) fn give_back_pages() {
     #[cfg(target_env = "gnu")]
     // SAFETY: any thread may call it at any time.

@@ -1,4 +1,4 @@
-//! How late single sleeps end.
+//! Lateness of single sleeps.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub(crate) fn parked<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
     sleeping(delay, span, || drop(pollster::block_on(P::sleep(delay))))
 }
 
-/// The same while every processor has a thread that never rests.
+/// Measures that while every processor has a thread that never rests.
 pub(crate) fn parked_while_busy<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
     while_busy(|| parked::<P>(delay, span))
 }

@@ -1,4 +1,4 @@
-//! What timers cost while nothing happens.
+//! Cost of timers while nothing happens.
 
 use std::pin::pin;
 use std::thread;
@@ -32,7 +32,7 @@ pub(crate) fn far_timers<P: Peer>(span: Duration) -> Vec<f64> {
     rest(span)
 }
 
-/// Of idle limits that began at random times, so that one after the other is due.
+/// Measures idle limits that began at random times, so that one after the other is due.
 pub(crate) fn limits<P: Peer>(limit: Duration, span: Duration) -> Vec<f64> {
     let _entered = P::enter();
     warm_up::<P>();
@@ -48,7 +48,7 @@ pub(crate) fn limits<P: Peer>(limit: Duration, span: Duration) -> Vec<f64> {
     rest(span)
 }
 
-/// From when it is armed until it has fired.
+/// Measures one timer, from when it is armed until it has fired.
 pub(crate) fn one_timer<P: Peer>(delay: Duration) -> Vec<f64> {
     let _entered = P::enter();
     warm_up::<P>();
@@ -63,7 +63,7 @@ pub(crate) fn one_timer<P: Peer>(delay: Duration) -> Vec<f64> {
     figures
 }
 
-/// Has the driver run and come to rest.
+/// Makes the driver run and come to rest.
 fn warm_up<P: Peer>() {
     pollster::block_on(P::sleep(Duration::from_millis(20)));
     thread::sleep(Duration::from_millis(200));

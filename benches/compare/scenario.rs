@@ -1,4 +1,4 @@
-//! What is measured, and how.
+//! Scenarios, and the way to measure them.
 
 use std::env;
 use std::process::{Child, Command, Stdio};
@@ -30,10 +30,10 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// A result is said not to repeat if that of a third of the rounds is further off than this.
 const REPEATS_WITHIN: f64 = 0.15;
 
-/// How much is measured.
+/// Amount of work to measure.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// What asks for it, of child processes too.
+    /// Argument that asks for it, of child processes too.
     pub(crate) argument: Option<&'static str>,
     /// Rounds of [`How::Work`], each column once in each.
     works: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Effort {
     probes: usize,
     /// Timers in a mass.
     pub(crate) mass: usize,
-    /// For how long a probe sleeps again and again, or rests.
+    /// Span for which a probe sleeps again and again, or rests.
     pub(crate) span: Duration,
 }
 
@@ -61,7 +61,7 @@ pub(crate) const QUICK: Effort = Effort {
     span: Duration::from_millis(100),
 };
 
-/// What a row of the table measures, empty if that is what its scenario is called, and the unit.
+/// Name of a row of the table, empty if that is what its scenario is called, and the unit.
 /// Less is better everywhere.
 pub(crate) type Metric = (&'static str, &'static str);
 
@@ -73,9 +73,9 @@ pub(crate) enum How {
     Work(Columns<Work>),
     /// Measured in a process of its own; one figure for each metric.
     Probe(Columns<Vec<f64>>),
-    /// The same with the processes of all columns at a time, since they rest.
+    /// Probe for processes of all columns at a time, since they rest.
     AtRest(Columns<Vec<f64>>),
-    /// The same once, since it hardly changes.
+    /// Probe that runs once, since its figure hardly changes.
     Once(Columns<Vec<f64>>),
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) median: f64,
-    /// Whether that of the first, second and last third of the rounds is about the same.
+    /// True if the first, second and last third of the rounds have about the same figure.
     pub(crate) repeats: bool,
 }
 
@@ -192,7 +192,7 @@ impl Scenario {
     }
 }
 
-/// By column and round, one figure for each metric.
+/// Figures by column and round, one for each metric.
 type Samples = [Vec<Vec<f64>>; COLUMNS.len()];
 
 /// The columns, beginning with another one in each round.

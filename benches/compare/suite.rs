@@ -37,7 +37,7 @@ fn ours_and_tokio<R>(
     [Some(Box::new(ours)), Some(Box::new(tokio)), None, None, None]
 }
 
-/// The same with a tolerance of our timers, which no peer has. For processes of their own.
+/// Gives our timers a tolerance, which no peer has. For processes of their own.
 fn tolerant<R: 'static>(tolerance: Duration, mut columns: Columns<R>) -> Columns<R> {
     let exact = columns[OURS].take().expect("it is measured");
     columns[OURS] = Some(Box::new(move || {
@@ -120,7 +120,7 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(usize, String)>,
 }
 
-/// What the second picture shows.
+/// Returns the series of the second picture.
 pub(crate) fn series(effort: Effort) -> [Series; 3] {
     fn series(label: &'static str, numbers: &[usize], name: fn(usize) -> String) -> Series {
         Series { label, points: numbers.iter().map(|number| (*number, name(*number))).collect() }

@@ -10,7 +10,7 @@ use tourbillon::cron::{Cron, Schedule, Tick, Ticks};
 
 use super::files::Entry;
 
-/// What is due of all jobs. Never ends by itself.
+/// Stream of what is due of all jobs. Never ends by itself.
 ///
 /// A wake-up looks at every job, which costs less than finding out which it was for: there are tens
 /// of jobs, and hours between wake-ups.

@@ -1,4 +1,4 @@
-//! Which files there are, and what they hold.
+//! Files of jobs, and what they hold.
 
 use std::fmt::Display;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -28,7 +28,7 @@ impl Entry {
     }
 }
 
-/// What is in all files that have no faults, and the faults of the others.
+/// Jobs of all files that have no faults, and the faults of the others.
 pub(crate) struct Load {
     pub(crate) jobs: Vec<Arc<Entry>>,
     pub(crate) faults: Vec<String>,
@@ -36,17 +36,17 @@ pub(crate) struct Load {
 
 pub(crate) struct Files {
     pub(crate) zone: String,
-    /// Who may own a file besides root, if what it says is to be run; else all is read that can be.
+    /// Owner that a file may have besides root, if its jobs are to be run; else any file is read.
     pub(crate) owner: Option<u32>,
     sources: Vec<Source>,
-    /// What there was when they were last read.
+    /// Stamps of the files when they were last read.
     seen: Vec<Stamp>,
 }
 
 struct Source {
     path: PathBuf,
     format: Format,
-    /// Of the standard input.
+    /// Text of the standard input.
     text: Option<Vec<u8>>,
 }
 
@@ -78,7 +78,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether files have come, gone or changed since they were read.
+    /// Returns whether files have come, gone or changed since they were read.
     pub(crate) fn have_changed(&self) -> bool {
         let now: Vec<_> = self.list().iter().map(stamped).collect();
         now != self.seen
@@ -153,7 +153,7 @@ impl Files {
     }
 }
 
-/// Why a file is not to be used, if so. As with cron, nobody but root and the one who runs it may
+/// Returns why a file is not used, if so. As with cron, nobody but root and the one who runs it may
 /// have a say in what runs: not by owning it, nor by writing to it, nor by a link to another.
 fn refusal(file: &Metadata, owner: Option<u32>) -> Option<String> {
     if !file.is_file() {

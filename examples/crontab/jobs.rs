@@ -77,7 +77,7 @@ impl Jobs {
     }
 }
 
-/// Whether `future` is ready before `limit` is.
+/// Returns whether `future` is ready before `limit` is.
 async fn first(future: impl Future, limit: impl Future) -> bool {
     let future = async {
         future.await;

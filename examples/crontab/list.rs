@@ -1,4 +1,4 @@
-//! What would run when.
+//! List of what would run, and when.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};

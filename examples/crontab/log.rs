@@ -1,4 +1,4 @@
-//! What is logged, and how.
+//! Lines of the log.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tourbillon::Timer;
 
-/// Where lines go, each with the time before it.
+/// Target of the lines, each with the time before it.
 #[derive(Clone)]
 pub(crate) struct Log {
     zone: Arc<str>,
@@ -67,7 +67,7 @@ pub(crate) fn visible(text: &[u8]) -> String {
     shown
 }
 
-/// Whether a character breaks lines or changes the direction of what follows.
+/// Returns whether a character breaks lines or changes the direction of what follows.
 fn directs(c: char) -> bool {
     matches!(
         c,

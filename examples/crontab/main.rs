@@ -72,7 +72,7 @@
 //!
 //! # Other differences
 //!
-//! By what cron's source says, and not run beside it:
+//! According to cron's source, and not run beside it:
 //!
 //! - Lines may have a `CRON_TZ` above them, and `L`, `W` and `#` in their fields. A line that is
 //!   not UTF-8, and no comment, is a fault.

@@ -1,4 +1,4 @@
-//! What a job prints, line by line, in a bounded space.
+//! Output of a job, line by line, in a bounded space.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::log::visible;
 
 /// The longest line that is logged whole, in bytes.
 pub(crate) const LINE_MAX: usize = 4096;
-/// How much of a job's output is logged, in bytes. A line counts as [`LINE_COST`] at least.
+/// Most bytes of a job's output that are logged. A line counts as [`LINE_COST`] at least.
 pub(crate) const OUTPUT_MAX: usize = 1024 * 1024;
 pub(crate) const LINE_COST: usize = 64;
 /// Bytes that are read in one go, before other jobs have their turn. A pipe holds no more.
@@ -51,12 +51,12 @@ pub(crate) async fn copy(stream: impl AsyncRead + Unpin, tell: impl Fn(&str)) ->
 
 struct Lines<F> {
     tell: F,
-    /// How much more is logged, in bytes.
+    /// Bytes that may still be logged.
     room: usize,
     left_out: u64,
-    /// As much of the line as is logged.
+    /// Begin of the line, as much of it as is logged.
     text: Vec<u8>,
-    /// How many bytes more it has.
+    /// Number of further bytes that it has.
     cut: usize,
 }
 

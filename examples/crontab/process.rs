@@ -143,7 +143,7 @@ fn set_groups(groups: &[libc::gid_t]) -> io::Result<()> {
     }
 }
 
-/// Has no descriptor but the three standard ones reach the job, also those that this program was
+/// Keeps all descriptors but the three standard ones from the job, also those that this program was
 /// started with. They stay open until exec, since the standard library reports its errors by one.
 fn close_others_on_exec() {
     #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ use super::log::{Log, shown};
 /// A clock that is set back by more than this was wrong, and cron starts from the new time.
 const CORRECTION: Duration = Duration::from_secs(3 * 3600);
 
-/// What the one task that waits for everything was woken for.
+/// Event for which the one task that waits for everything was woken.
 enum Event {
     Due(Arc<Entry>, Tick),
     Signal(Signal),
@@ -34,11 +34,11 @@ pub(crate) struct Runner {
     log: Log,
     due: Due,
     jobs: Jobs,
-    /// Whether the files were looked at since something became due.
+    /// True if the files were looked at since something became due.
     looked: bool,
     /// The latest time that the clock has shown.
     latest: SystemTime,
-    /// What it showed when it was last read, and when that was.
+    /// Time that it showed when it was last read, and when that was.
     last: (SystemTime, Instant),
     wake_ups: u64,
 }
@@ -140,8 +140,8 @@ impl Runner {
         .await
     }
 
-    /// Whether the clock was set back by very much. By less, and it has to come to its old time
-    /// again before anything is different.
+    /// Returns whether the clock was set back by very much. After less, nothing is different until
+    /// it comes to its old time again.
     fn was_corrected(&mut self) -> bool {
         let (wall, now) = (self.timer.wall_now(), self.timer.now());
         let (last_wall, last) = std::mem::replace(&mut self.last, (wall, now));

@@ -7,7 +7,7 @@ use tourbillon::cron::{Cron, Field, ParseError, ParseErrorKind};
 
 use super::log::visible;
 
-/// Whose file it is.
+/// Format of a file, by its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// A user's own, of `crontab -e`.
@@ -24,23 +24,23 @@ pub(crate) struct Table {
 
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// From 1 on.
+    /// Number of the line, from 1 on.
     pub(crate) line: usize,
     /// `None` for `@reboot`.
     pub(crate) when: Option<Cron>,
     /// In the system's format.
     pub(crate) user: Option<String>,
     pub(crate) command: String,
-    /// What follows the first `%`.
+    /// Text behind the first `%`.
     pub(crate) input: Option<String>,
     /// The variables set above it, in order; the last of a name counts.
     pub(crate) variables: Vec<(String, String)>,
 }
 
-/// What is wrong with a line.
+/// Fault of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// From 1 on.
+    /// Line of the fault, from 1 on.
     pub(crate) line: usize,
     /// The line's text.
     pub(crate) text: String,
@@ -49,7 +49,7 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
-/// How many characters of a line are shown, of what is wrong and to each side of it.
+/// Most characters of a line that are shown, of what is wrong and to each side of it.
 const EXCERPT: usize = 60;
 
 impl fmt::Display for Fault {

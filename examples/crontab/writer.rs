@@ -31,7 +31,7 @@ struct Queue {
     bytes: usize,
     /// Lines after these that were left out.
     left_out: u64,
-    /// Whether the thread writes lines that it has taken.
+    /// True while the thread writes lines that it has taken.
     is_writing: bool,
 }
 

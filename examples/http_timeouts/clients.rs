@@ -17,14 +17,14 @@ use super::server::LARGE;
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// What is to cut it.
+    /// Limit that is to cut it.
     pub(crate) limit: Limit,
-    /// What it sends at once.
+    /// Text that it sends at once.
     sends: &'static str,
     then: Then,
 }
 
-/// What a slow client does when it has sent that.
+/// Behaviour of a slow client when it has sent that.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     Wait,

@@ -22,11 +22,11 @@ const GOOD_RUN: Duration = Duration::from_secs(9);
 /// When a slow client no longer hopes to be cut.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// What the clients have seen so far.
+/// Events that the clients have seen so far.
 #[derive(Default)]
 pub(crate) struct Crowd {
     good: Cell<u64>,
-    /// How late slow clients were cut, by kind.
+    /// Lateness with which slow clients were cut, by kind.
     cuts: [RefCell<Vec<Duration>>; KINDS.len()],
     failures: RefCell<Vec<String>>,
 }

@@ -51,7 +51,7 @@ use crowd::Crowd;
 use limits::Limit;
 use server::Counters;
 
-/// What the system holds of a response that the client has not taken, for each connection. It
+/// Bytes that the system holds of a response that the client has not taken, for each connection. It
 /// would hold megabytes, and let a write continue only when a good part of that has been taken.
 const SEND_BUFFER: usize = 64 * 1024;
 

@@ -1,4 +1,4 @@
-//! What is served, and how one connection is.
+//! Service of one connection, and what is served.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ const PIECES: usize = 64;
 const PIECE: usize = 64 * 1024;
 pub(crate) const LARGE: usize = PIECES * PIECE;
 
-/// What the server has done so far.
+/// Counts of what the server has done so far.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) served: AtomicU64,

@@ -1,4 +1,4 @@
-//! Has the linker lay the programs out for a Cortex-M.
+//! Makes the linker lay the programs out for a Cortex-M.
 
 fn main() {
     println!("cargo:rustc-link-search={}", env!("CARGO_MANIFEST_DIR"));

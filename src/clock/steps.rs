@@ -200,8 +200,8 @@ impl Steps {
 
 /// Starts the thread that announces the steps of the system's clock.
 ///
-/// The watcher lives as long as the process. From when this returns, no step goes unannounced of
-/// which there is a notice, nor any other while the time of the recheck is running.
+/// The watcher lives as long as the process. Once this returns, each step that the system gives
+/// notice of is announced, and so is any other while the time of the recheck is running.
 #[cold]
 fn start_watcher() -> io::Result<Recheck> {
     let (notices, recheck) = Notices::subscribe()?;

@@ -194,6 +194,19 @@ impl Driver {
     /// The result is [`Turn::next`] of the last turn, seen from now. Reads the clock, and takes no
     /// lock.
     ///
+    /// The limit of `poll(2)` and `epoll_wait(2)` is in whole milliseconds. Round up: a limit that
+    /// is rounded down ends before the timer is due, and in the last millisecond the loop spins
+    /// with a limit of 0. Where the wait has a `timespec` (`ppoll`, `epoll_pwait2`), nothing is to
+    /// be rounded.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let wait = Some(Duration::from_micros(1_200));
+    /// let millis = |wait: Duration| wait.as_nanos().div_ceil(1_000_000).try_into();
+    /// let limit: i32 = wait.map_or(-1, |wait| millis(wait).unwrap_or(i32::MAX));
+    /// # assert_eq!(limit, 2);
+    /// ```
+    ///
     /// # Examples
     ///
     /// ```

@@ -123,7 +123,7 @@ impl Entry {
         polls % TRUSTING_POLLS == 0
     }
 
-    /// Returns whether `waker` is the one the entry was last given, as far as that can be told.
+    /// Returns whether `waker` is the one the entry was last given, as far as that can be known.
     ///
     /// For the owning sleep, while [`state`](Self::state) reads Queued.
     #[inline]

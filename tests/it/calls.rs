@@ -1,4 +1,4 @@
-//! How long wakers and callbacks take, as the counters show it.
+//! Durations of wakers and callbacks, as the counters show them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, channel};
@@ -172,7 +172,7 @@ fn waiting(wait: impl FnOnce() + Send + 'static) -> (impl FnOnce() + Send, Recei
     (function, heard)
 }
 
-/// What [`waiting`] says, if that takes less than a minute.
+/// Returns what [`waiting`] says, if that takes less than a minute.
 fn returned(heard: &Receiver<bool>) -> bool {
     heard.recv_timeout(60 * SECOND).expect("it waits for ever")
 }

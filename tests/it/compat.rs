@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 
-/// What users of either crate call and rely on.
+/// Functions and traits that users of either crate rely on.
 trait Delay: Future<Output = ()> + Unpin + Send + Sync + Debug + 'static {
     fn new(duration: Duration) -> Self;
     fn reset(&mut self, duration: Duration);

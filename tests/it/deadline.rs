@@ -21,7 +21,7 @@ fn unit(name: char) -> Duration {
     }
 }
 
-/// What a `grpc-timeout` says, by another way than the crate's.
+/// Reads a `grpc-timeout` by another way than the crate's.
 fn said(value: &str) -> Duration {
     let (digits, name) = value.split_at(value.len() - 1);
     let count: u32 = digits.parse().expect("digits");

@@ -436,7 +436,7 @@ mod descriptor {
 
     use super::*;
 
-    /// Whether it becomes readable within `limit`; waits for good if that is `None`.
+    /// Returns whether it becomes readable within `limit`; waits for good if that is `None`.
     fn readable(descriptor: impl AsFd, limit: Option<Duration>) -> bool {
         let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
         let limit = limit.map(|limit| Timespec::try_from(limit).expect("it is short"));

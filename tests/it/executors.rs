@@ -20,11 +20,11 @@ use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 
-/// What a behaviour is given.
+/// Tools that a behaviour is given.
 struct Rig {
     timer: Timer,
     clock: VirtualClock,
-    /// Whether a loop around the behaviour turns the wheels.
+    /// True if a loop around the behaviour turns the wheels.
     by_hand: bool,
 }
 

@@ -239,7 +239,7 @@ fn a_waker_that_panics_in_drop_as_a_queue_is_emptied_ends_its_timer_once() {
 fn a_waker_that_panics_in_drop_at_the_end_of_a_stream_ends_its_timer_once() {
     type Source = UnboundedReceiver<u8>;
 
-    /// What `adapt` makes of a source holds a timer after one item, if not before, and gives it
+    /// Checks that the stream of `adapt` holds a timer after one item, if not before, and gives it
     /// back when the source ends.
     fn check<S: Stream + Unpin>(adapt: impl FnOnce(Source, &Timer) -> S) {
         let virtual_timer = virtual_timer();

@@ -1,4 +1,4 @@
-//! What a child of `fork` has, and what it leaves alone. Each test forks in a process of its own:
+//! Timers of a child of `fork`, and what it leaves alone. Each test forks in a process of its own:
 //! `std` holds a lock while a thread starts or ends, which a child would inherit.
 
 mod foreign;
@@ -17,7 +17,7 @@ use tourbillon::Timer;
 
 use crate::support::*;
 
-/// How long a child may take, in seconds, before it counts as one that hangs.
+/// Longest time for a child, in seconds, before it counts as one that hangs.
 const HANGS_AFTER: libc::c_uint = 120;
 
 /// Forks. A child that hangs is ended by a signal.
@@ -41,7 +41,7 @@ fn end_child_with(body: impl FnOnce()) -> ! {
     unsafe { libc::_exit(i32::from(failed)) }
 }
 
-/// What `waitpid` says of a child: 0 if it ended as it should, the number of the signal if one
+/// Returns the status of a child: 0 if it ended as it should, the number of the signal if one
 /// ended it, and otherwise its exit status, times 256.
 fn status_of(child: libc::pid_t) -> libc::c_int {
     let mut status = 0;
@@ -77,7 +77,7 @@ fn after_fork_the_child_has_timers_and_the_parent_keeps_its_own() {
 #[test]
 #[ignore = "run by the test above, in a process of its own"]
 fn child_forks() {
-    /// What a child does. A failed assertion ends it, and not with 0.
+    /// Runs in a child. A failed assertion ends it, and not with 0.
     fn in_child(own: &Timer, mut armed: [tourbillon::Sleep; 3], mut past: tourbillon::Sleep) {
         /// Awaits an end in a moment. It is armed before that is set, so that it counts as fired
         /// though the moment may have passed by the next poll.
@@ -160,7 +160,7 @@ fn child_moves_an_inherited_clock() {
         SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_800 + secs)
     }
 
-    /// What a child does with a clock that shows one of the wall times of `walls`.
+    /// Runs in a child with a clock that shows one of the wall times of `walls`.
     fn in_child(timer: &Timer, clock: &VirtualClock, walls: std::ops::RangeInclusive<u64>) {
         let (now, wall) = (clock.now(), clock.wall_now());
         let walls = into_2000(*walls.start())..=into_2000(*walls.end());
@@ -329,7 +329,7 @@ fn child_inherits_callbacks() {
 
     use tourbillon::callback::Callback;
 
-    /// What a child does with its parent's callbacks, and with one of its own.
+    /// Uses, in a child, its parent's callbacks and one of its own.
     fn in_child(timer: &Timer, callbacks: [Callback; 2]) {
         let [cancelled, dropped] = callbacks;
         assert!(!cancelled.cancel() && !cancelled.cancel_and_wait(), "there is nothing to prevent");

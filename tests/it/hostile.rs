@@ -21,10 +21,10 @@ use tourbillon::{Sleep, Timer};
 use crate::support::*;
 use foreign::{Planned, World};
 
-/// What each thread does in a storm.
+/// Number of steps of each thread in a storm.
 const STEPS: usize = 1_000;
 
-/// How long a storm may take before it counts as one that hangs. Under valgrind they are slow.
+/// Longest time for a storm before it counts as one that hangs. Under valgrind they are slow.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Panics that were not planned.
@@ -83,7 +83,7 @@ fn child_storms_a_thread() {
     });
 }
 
-/// As many storms as the environment says, or else `count`, in the worlds that `make` makes.
+/// Runs as many storms as the environment says, or else `count`, in the worlds that `make` makes.
 fn storms(count: u64, make: impl Fn(u64) -> Arc<World>) {
     let count = std::env::var("TOURBILLON_STORMS")
         .map_or(count, |count| count.parse().expect("a number of storms"));
@@ -235,7 +235,7 @@ impl Healthy {
         }
     }
 
-    /// It is woken, now that its deadline has come or will come by itself, and then ready.
+    /// Waits until it is woken and ready: its deadline has come, or comes by itself.
     fn end(&mut self, world: &World) {
         while self.armed {
             if world.clock.is_none() {

@@ -1,4 +1,4 @@
-//! What `src/guide/migration.md` says of the other timers, where a test can show it; and what it
+//! Claims of `src/guide/migration.md` about other timers, where a test can show them; and what it
 //! says of ours beside them.
 //!
 //! The others know no virtual time that could be used here, so time is real.

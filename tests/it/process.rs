@@ -242,9 +242,9 @@ const EXIT_CODE: i32 = 42;
 #[cfg(not(windows))]
 const DESTROYED: &str = "a thread-local was destroyed";
 
-/// As the process exits, there are thread-locals with armed sleeps of four threads: one that has
-/// ended, one that is being destroyed, one that continues, and the one that exits. The C library
-/// does with the last one's what it does with the main thread's when `main` returns.
+/// Exits while thread-locals have armed sleeps of four threads: one that has ended, one that is
+/// being destroyed, one that continues, and the one that exits. The C library does with the last
+/// one's what it does with the main thread's when `main` returns.
 #[cfg(not(windows))]
 #[test]
 #[ignore = "run by the test above, in a process of its own"]

@@ -16,9 +16,9 @@ use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
 
-/// What the model asks of a queue.
+/// Queue, as far as the model asks.
 trait Subject: Stream<Item = Expired<u64>> + Unpin {
-    /// How far off a deadline really is that is to be `delay` from now.
+    /// Returns how far off a deadline really is that is to be `delay` from now.
     fn granted(&self, delay: Delay) -> Delay;
     fn insert(&mut self, value: u64, delay: Delay, now: Instant) -> Key;
     fn reset(&mut self, key: &Key, delay: Delay, now: Instant) -> bool;
@@ -205,7 +205,7 @@ impl<S: Subject> Harness<S> {
         (self.clock.now() - self.start).as_nanos() as i64
     }
 
-    /// Where the next entry to be handed out is.
+    /// Returns the place of the next entry to be handed out.
     fn first(&self) -> Option<usize> {
         let order = |at: &usize| {
             let entry = &self.entries[*at];
@@ -422,7 +422,7 @@ fn durations() -> impl Strategy<Value = Duration> {
     prop_oneof![4 => finite, 1 => Just(Duration::MAX)]
 }
 
-/// The same operations in every run, so that a failure is the change's and not the day's.
+/// Configures the same operations in every run: a failure is the change's and not the day's.
 fn repeatable(cases: u32) -> ProptestConfig {
     let rng_seed = RngSeed::Fixed(0x7175_6575_6573_2121);
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }

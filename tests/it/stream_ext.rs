@@ -42,7 +42,7 @@ fn at_and_on(timer: &Timer, times: &[u64]) -> impl Stream<Item = u64> + Unpin + 
     at(timer, times).chain(stream::pending())
 }
 
-/// What a stream yielded, each after the milliseconds that it took from the start, and how long all
+/// Items of a stream, each after the milliseconds that it took from the start, and how long all
 /// of it took.
 type Trace<T> = (Vec<(u64, T)>, u64);
 
@@ -106,7 +106,7 @@ fn panics<T>(action: impl FnOnce() -> T) {
     assert!(catch_unwind(AssertUnwindSafe(action)).is_err());
 }
 
-/// What a timeout yielded, with errors as `None`.
+/// Returns what a timeout yielded, with errors as `None`.
 fn oks<T, E>((seen, end): Trace<Result<T, E>>) -> Trace<Option<T>> {
     (seen.into_iter().map(|(time, result)| (time, result.ok())).collect(), end)
 }

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Tools that the tests share.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -112,7 +112,7 @@ impl Drop for Dropped {
     }
 }
 
-/// What runs the ignored test `name` of this binary in a process of its own: the system, or the
+/// Makes the command that runs the ignored test `name` in a process of its own, or in the
 /// emulator that `ci/targets.sh` names.
 pub(crate) fn alone(name: &str) -> Command {
     let emulator = std::env::var("TOURBILLON_EMULATOR").unwrap_or_default();
@@ -162,7 +162,7 @@ pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether this process has a thread called `name`.
+/// Returns whether this process has a thread called `name`.
 #[cfg(target_os = "linux")]
 pub(crate) fn has_thread(name: &str) -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is there");
@@ -171,7 +171,7 @@ pub(crate) fn has_thread(name: &str) -> bool {
     })
 }
 
-/// Whether the timer's driver has said when it will wake.
+/// Returns whether the timer's driver has said when it will wake.
 pub(crate) fn is_parked(timer: &Timer) -> bool {
     let shown = format!("{timer:?}");
     assert!(shown.contains("alarm: "), "{shown}");

@@ -17,7 +17,7 @@ use tourbillon::{Sleep, Timer};
 
 use crate::support::*;
 
-/// What is checked here, for [`not_checked`].
+/// Name of what is checked here, for [`not_checked`].
 const STEPS: &str = "steps of the system clock";
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
@@ -44,7 +44,7 @@ fn on_a_clock_of_its_own(name: &str) {
     std::fs::remove_file(library).expect("it was written");
 }
 
-/// What the preloaded library offers.
+/// Functions of the preloaded library.
 struct SystemClock;
 
 impl SystemClock {
@@ -106,7 +106,7 @@ impl SystemClock {
     }
 }
 
-/// For how long threads are held.
+/// Time for which threads are held.
 const HELD: Duration = ms(100);
 
 /// Runs `check` with where to hold: at each reading in turn, and from each on, until `check` says

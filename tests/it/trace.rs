@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` sees.
+//! Spans and events that a subscriber of `tracing` sees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -99,7 +99,7 @@ impl<F: Fn(Told) + Send + Sync + 'static> Subscriber for Collector<F> {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 }
 
-/// What a subscriber of this thread sees while `action` runs.
+/// Returns what a subscriber of this thread sees while `action` runs.
 fn told_by(action: impl FnOnce()) -> Vec<Told> {
     let (send, receive) = channel();
     let collector = Collector::new(move |told| send.send(told).expect("the receiver is there"));
@@ -107,7 +107,7 @@ fn told_by(action: impl FnOnce()) -> Vec<Told> {
     receive.try_iter().collect()
 }
 
-/// What the process's subscriber sees of the threads called `name`. It panics in every call
+/// Returns what the process's subscriber sees of the threads called `name`. It panics in every call
 /// that comes from one called `panicking`, and in all but the opening of a span if it is called
 /// `panicking later`.
 fn told_by_threads(name: &str) -> Receiver<Told> {

@@ -465,7 +465,7 @@ mod shifted {
             unsafe { (self.refuse)(refuse.into()) };
         }
 
-        /// For how long the time to the recheck was started; zero if it is not running.
+        /// Returns the seconds that the time to the recheck was set to; zero if it is not running.
         fn recheck_seconds(&self) -> i32 {
             // SAFETY: needs nothing.
             unsafe { (self.recheck_seconds)() }
@@ -760,7 +760,7 @@ fn between_two_rechecks_nothing_wakes() {
 #[test]
 #[ignore = "run by the test above, in a process of its own"]
 fn child_rests() {
-    /// How often the threads of that name have gone to sleep; `None` if there are none.
+    /// Counts how often the threads of that name have gone to sleep; `None` if there are none.
     fn rests(name: &str) -> Option<u64> {
         let tasks = std::fs::read_dir("/proc/self/task").expect("procfs is there");
         let ours = tasks.flatten().filter_map(|task| {

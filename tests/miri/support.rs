@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Tools that the tests share.
 
 use std::future::Future;
 use std::pin::Pin;

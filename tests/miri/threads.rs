@@ -1,5 +1,5 @@
-//! What several threads do to one timer. Each is run under many seeds, which choose where a thread
-//! is interrupted.
+//! Races of several threads for one timer. Each is run under many seeds, which choose where a
+//! thread is interrupted.
 
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::Waker;

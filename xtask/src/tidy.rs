@@ -10,6 +10,7 @@ mod scripts;
 mod source;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use crate::figures;
 use crate::tree::Tree;
@@ -41,9 +42,11 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
         comments::check(of, tree, &read, &defined, &mut breaches);
         sources.extend(read);
     }
+    comments::check_tests(tree, &mut breaches);
     locks::check(tree, &sources, &mut breaches);
     scripts::check(tree, &mut breaches);
     documents::check(tree, &sources, &defined, &mut breaches);
+    words::check(tree, &mut breaches);
     for (file, text) in figures::written(tree)? {
         if tree.get(file) != Some(&text) {
             let rule = "figures that are not those of the kept run: cargo xtask figures";

@@ -57,10 +57,10 @@ bugs! {
     /// An end counts for whatever attempt runs.
     FenceRemoved = "fence-removed" with "freeze-long"
         shows CompletedTwice | WrongRecord | SecondStart,
-    /// A node goes on after its lease has ended.
+    /// A node continues after its lease has ended.
     LeaseIgnored = "lease-ignored" with "freeze-long"
         shows OutOfOrder | SecondStart | AfterDone | AfterRecord | AfterCancel | AfterDisable,
-    /// A scan goes on from where the one before ended, and does not come back.
+    /// A scan continues from where the one before ended, and does not come back.
     CursorInsteadOfSet = "cursor-instead-of-set" with "" shows Unfinished,
     /// Nothing is read but what the node was notified of.
     NotifyTrusted = "notify-trusted" with "" shows Unfinished,

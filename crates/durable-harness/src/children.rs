@@ -27,7 +27,7 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub(crate) fn thaw(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }

@@ -1,4 +1,4 @@
-//! What a node does shows in the `metrics` facade.
+//! Metrics of a node in the `metrics` facade.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tourbillon_durable::Engine;
 use tourbillon_durable::metrics_0_24::publish;
 use tourbillon_durable::store::Memory;
 
-/// What was recorded last under each name.
+/// Values that were recorded last, by name.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<BTreeMap<String, f64>>>);
 

@@ -36,7 +36,7 @@ struct Wire(Arc<Mutex<State>>);
 struct State {
     sent: Vec<u8>,
     answered: Vec<u8>,
-    /// How many bytes of answers the client still takes.
+    /// Number of bytes of answers that the client still takes.
     room: usize,
     waker: Option<Waker>,
 }

@@ -127,7 +127,7 @@ impl Server {
         Self { clock, client, watch, serves }
     }
 
-    /// Polls the server a few times: hyper may go on only with the next poll.
+    /// Polls the server a few times: hyper may continue only with the next poll.
     fn turn(&mut self) -> Option<Option<Limit>> {
         for _ in 0..8 {
             if let Poll::Ready(end) =

@@ -1,4 +1,4 @@
-//! What a node carries: callbacks a second to a local receiver, with their lateness and the
+//! Load that a node carries: callbacks a second to a local receiver, with their lateness and the
 //! processor's time they take; and requests a second to the API.
 //!
 //! ```text
@@ -30,7 +30,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const APP: &str = "load";
 
-/// How long the service has to start before the first is due.
+/// Time that the service has to start before the first is due.
 const AHEAD: Duration = Duration::from_secs(5);
 
 #[derive(Parser)]
@@ -167,7 +167,7 @@ async fn insert(options: &Options, receiver: SocketAddr, count: u64) -> Result<S
 #[derive(Default)]
 struct Calls {
     count: AtomicU64,
-    /// How late each came, by this host's clock.
+    /// Lateness of each, by this host's clock.
     late_us: Mutex<Vec<i64>>,
 }
 

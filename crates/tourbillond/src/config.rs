@@ -22,7 +22,7 @@ use crate::net::Destination;
 /// Address on which the service listens by default.
 pub const LISTEN: &str = "127.0.0.1:8321";
 
-/// The file of timers unless told otherwise.
+/// The file of timers where none is configured.
 pub const FILE: &str = "tourbillon.db";
 
 /// The app that a service without tokens has.

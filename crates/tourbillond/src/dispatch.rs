@@ -25,7 +25,7 @@ use client::Client;
 const TIDY: Duration = Duration::from_secs(5);
 
 /// Starts the workers of all apps, and follows the configuration: at each change all of them are
-/// started anew, and those of apps that are gone are not. What runs then goes on.
+/// started anew, and those of apps that are gone are not. Attempts under way continue.
 ///
 /// They end when the service is stopped.
 ///

@@ -48,7 +48,7 @@ static LATE: Spans = Spans::new();
 /// Recorder of metrics: one in a process.
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// Starts to collect. If something else collects in this process already, it goes on to.
+/// Starts to collect. If something else collects in this process already, that one continues.
 pub fn collect() {
     COLLECTED.get_or_init(|| {
         let mut builder = PrometheusBuilder::new();

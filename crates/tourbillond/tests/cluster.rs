@@ -18,10 +18,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tourbillon::sleep;
 
-/// How often is looked whether something has come to pass.
+/// Pause between two looks at whether something has come to pass.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the environment names.
+/// Returns the value of an environment variable.
 ///
 /// # Panics
 ///
@@ -55,7 +55,7 @@ fn database() -> String {
     format!("{server}/{name}")
 }
 
-/// Has a database take no writes, as a replica does, or take them again.
+/// Makes a database take no writes, as a replica does, or take them again.
 fn read_only(store: &str, on: bool) {
     let (server, name) = store.rsplit_once('/').unwrap();
     let change = if on { "SET default_transaction_read_only = on" } else { "RESET ALL" };
@@ -187,7 +187,7 @@ fn definition(when: Value, url: &str) -> Value {
     })
 }
 
-/// How often each path was called, by idempotency key.
+/// Number of calls of each path, by idempotency key.
 type Calls = HashMap<String, HashMap<String, usize>>;
 
 /// A receiver. `/ok` is answered by 200, `/dead` by 500; `/flaky` by 503 the first time that a key

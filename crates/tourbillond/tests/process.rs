@@ -16,7 +16,7 @@ fn receive(listener: &TcpListener) -> (String, String) {
     receive_and(listener, |_| String::new())
 }
 
-/// The same, with an answer made of the head.
+/// Receives a call, and answers with what `answer` makes of the head.
 fn receive_and(listener: &TcpListener, answer: impl Fn(&str) -> String) -> (String, String) {
     let (stream, _) = listener.accept().unwrap();
     let mut stream = BufReader::new(stream);
@@ -181,7 +181,7 @@ fn first(service: &Tourbillond, path: &str) -> Value {
     }
 }
 
-/// Whether a file of the database has this in it.
+/// Returns whether a file of the database has this in it.
 fn is_kept(folder: &Path, text: &str) -> bool {
     let has = |name: &str| {
         let bytes = std::fs::read(folder.join(name)).unwrap_or_default();

@@ -57,7 +57,7 @@ impl XTimer {
         answer
     }
 
-    /// The same, of which the answer has no error.
+    /// Sends the same, and requires an answer without an error.
     #[track_caller]
     fn done(&mut self, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.call(method, path, body);

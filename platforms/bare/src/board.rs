@@ -17,13 +17,13 @@ use embedded_alloc::LlffHeap;
 #[global_allocator]
 pub static HEAP: LlffHeap = LlffHeap::empty();
 
-/// Of the counter.
+/// Frequency of the counter.
 pub const TICKS_PER_SEC: u32 = 1_000;
 
 /// The processor's.
 const CYCLES_PER_SEC: u32 = 25_000_000;
 
-/// What the counter counts down from.
+/// Number from which the counter counts down.
 const RELOAD: u32 = CYCLES_PER_SEC / TICKS_PER_SEC - 1;
 /// In 16 ns, as `ci/bare.sh` has it.
 const INSTRUCTIONS_PER_SEC: u32 = 62_500_000;
@@ -47,18 +47,18 @@ pub fn start() {
     clock.enable_interrupt();
 }
 
-/// What the counter shows.
+/// Returns the reading of the counter.
 pub fn ticks() -> u64 {
     TICKS.load(Ordering::Relaxed).into()
 }
 
-/// Has the counter's interrupt handler call `handler` after each tick.
+/// Makes the counter's interrupt handler call `handler` after each tick.
 #[allow(dead_code, reason = "the tests do")]
 pub fn on_tick(handler: fn()) {
     critical_section::with(|section| ON_TICK.borrow(section).set(handler));
 }
 
-/// How many instructions an interrupt had to wait for at most.
+/// Returns the most instructions that an interrupt had to wait for.
 #[allow(dead_code, reason = "the tests ask")]
 pub fn late_max() -> u32 {
     LATE_MAX.load(Ordering::Relaxed) * (INSTRUCTIONS_PER_SEC / 1_000_000)

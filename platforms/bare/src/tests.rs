@@ -27,13 +27,13 @@ use tourbillon::{Sleep, StreamExt as _, Timer};
 
 use board::{HEAP, print};
 
-/// How often the timer's hook was called.
+/// Number of calls of the timer's hook.
 static UNPARKS: AtomicU32 = AtomicU32::new(0);
-/// How often a callback was.
+/// Number of calls of a callback.
 #[cfg(target_has_atomic = "ptr")]
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
-/// What the interrupt handler has armed; `None` while it has to arm nothing.
+/// Sleeps that the interrupt handler has armed; `None` while it has to arm nothing.
 static ARMED: Mutex<RefCell<Option<Vec<Sleep>>>> = Mutex::new(RefCell::new(None));
 
 /// Counts, where no interrupt handler does.
@@ -54,7 +54,7 @@ fn on_tick() {
     }
 }
 
-/// What an interrupt handler may do with sleeps, a different mix in each tick.
+/// Does what an interrupt handler may do with sleeps, a different mix in each tick.
 fn arm_reset_and_drop(sleeps: &mut Vec<Sleep>) {
     let tick = board::ticks();
     let mut sleep = tourbillon::sleep(ms(tick % 7));
@@ -288,7 +288,7 @@ fn locks_leave_interrupts_as_they_are(driver: &mut Driver) {
     assert!(primask::read().is_active());
 }
 
-/// What a timer takes of the heap, for docs/PLATFORMS.md.
+/// Measures what a timer takes of the heap, for docs/PLATFORMS.md.
 fn memory_is_given_back(driver: &mut Driver) {
     let timer = driver.timer().clone();
     let used = || HEAP.used();

@@ -16,7 +16,7 @@ use web_sys::{Document, HtmlElement, HtmlInputElement, Window};
 const COUNTDOWN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(300);
 const CROWD: usize = 10_000;
-/// How long the ball takes from one end to the other.
+/// Time that the ball takes from one end to the other.
 const WAY_MS: f64 = 2_000.0;
 
 fn window() -> Window {

@@ -239,7 +239,7 @@ async fn calls_are_made_from_the_event_loop() {
     }
 }
 
-/// Has exceptions caught that end a timeout, which would end Node.js and fail the tests. Returns a
+/// Catches exceptions that end a timeout, which would end Node.js and fail the tests. Returns a
 /// function that says how many there were.
 fn catching() -> js_sys::Function {
     let wrap = "if (!globalThis.caught) {

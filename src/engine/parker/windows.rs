@@ -87,7 +87,7 @@ impl Precise {
             // Should the system refuse it, the driver looks at its clock again, and asks anew.
             Some(_) => (1, 1),
         };
-        // SAFETY: there are at least `count` handles, both of which are open.
+        // SAFETY: there are at least `count` handles, and both are open.
         unsafe { WaitForMultipleObjects(count, handles.as_ptr(), 0, milliseconds) };
     }
 

@@ -1,4 +1,4 @@
-//! What is understood, what it means, and what is refused.
+//! Expressions that are understood, what they mean, and what is refused.
 
 use std::time::{Duration, SystemTime};
 

@@ -37,7 +37,7 @@ const DAY_MINUTES: usize = 24 * 60;
 /// More occurrences in two years than are all looked at.
 const DENSE: usize = 5000;
 
-/// How many expressions in each zone.
+/// Returns the number of expressions in each zone.
 fn rounds() -> usize {
     let rounds = std::env::var("TOURBILLON_CRON_ROUNDS").ok();
     rounds.map_or(4, |rounds| rounds.parse().expect("a number of rounds"))
@@ -213,7 +213,7 @@ impl Expression {
     }
 }
 
-/// What the clock on a wall shows in each minute of two years, in minutes since 1970.
+/// Times that a wall clock shows in each minute of two years, in minutes since 1970.
 struct Walk {
     zone: &'static str,
     /// In UTC, minutes since 1970.

@@ -29,7 +29,7 @@ fn now<S: Schedule>(ticks: &mut Ticks<S>) -> Option<Tick> {
     ticks.tick().now_or_never().map(|tick| tick.expect("the schedule goes on"))
 }
 
-/// What is ready: each time, and what was missed before it.
+/// Returns what is ready: each time, and what was missed before it.
 fn all_now<S: Schedule>(ticks: &mut Ticks<S>) -> Vec<(String, u64)> {
     std::iter::from_fn(|| now(ticks))
         .map(|tick| (shown(tick.scheduled()).split_off("2026-01-".len()), tick.missed()))

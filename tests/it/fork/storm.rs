@@ -6,7 +6,7 @@
 //! inherits it held starts no thread. So all threads of such a process have started before its
 //! first fork, and none ends; what a first use would start is started by children only.
 //!
-//! What is done follows from the seed; when, does not. `TOURBILLON_FORKS` says how many rounds
+//! Actions follow from the seed; their times do not. `TOURBILLON_FORKS` says how many rounds
 //! there are, and `ci/fork.sh` runs more.
 
 use std::pin::Pin;
@@ -100,7 +100,7 @@ impl Crew {
         crew
     }
 
-    /// Has each thread run `job` with numbers of its own.
+    /// Makes each thread run `job` with numbers of its own.
     fn run(&self, random: &mut Random, job: impl Fn(&mut Random) + Clone + Send + 'static) {
         for thread in &self.0 {
             let (job, seed) = (job.clone(), random.below(u64::MAX));
@@ -199,17 +199,17 @@ fn first_uses(crew: &Crew, random: &mut Random) {
     assert_eq!(status, 0, "a child beside first uses, of kind {kind}");
 }
 
-/// What the threads of a round use all at once.
+/// Timers that the threads of a round use all at once.
 struct Shared {
     own: Timer,
     by_hand: Timer,
     by_clock: Timer,
     clock: VirtualClock,
-    /// What the future of [`Parent::tracked`] is woken by.
+    /// Waker of the future of [`Parent::tracked`].
     tracked: Waker,
 }
 
-/// What the thread that forks has besides.
+/// Timers that the thread that forks has besides.
 struct Parent {
     shared: Arc<Shared>,
     driver: Driver,
@@ -293,7 +293,7 @@ impl Shared {
     }
 }
 
-/// What the thread that forks has in use, each at a different place.
+/// Timers that the thread that forks has in use, each at a different place.
 struct Inherited {
     sleeps: Vec<Sleep>,
     past: Sleep,
@@ -378,7 +378,7 @@ impl Inherited {
         }
     }
 
-    /// What a child does: with timers of its own on all that it inherited, then with the rest.
+    /// Uses all in a child: the timers that it inherited, then the rest.
     fn use_all(&mut self, parent: &mut Parent) {
         let Shared { own, by_hand, by_clock, clock, tracked } = &*parent.shared;
         for timer in [own, &Timer::global()] {

@@ -20,25 +20,25 @@ use tourbillon::virtual_time::VirtualClock;
 use super::subjects::{self, Subject};
 use crate::support::*;
 
-/// What hostile code panics with. Any other panic is a failure.
+/// Payload of the panics of hostile code. Any other panic is a failure.
 pub(super) struct Planned;
 
 /// The most subjects at a time.
 const SUBJECTS_MAX: usize = 24;
 
-/// How deep hostile calls nest.
+/// Deepest nesting of hostile calls.
 const DEPTH_MAX: usize = 3;
 
-/// What hostile code can get at.
+/// Things that hostile code can get at.
 pub(super) struct World {
     random: AtomicU64,
     timer: OnceLock<Timer>,
-    /// That of the timer, if it is moved by hand.
+    /// Clock of the timer, if it is moved by hand.
     pub(super) clock: Option<VirtualClock>,
-    /// That of the process-wide timer, which some types go by.
+    /// Clock of the process-wide timer, which some types go by.
     globals_clock: &'static VirtualClock,
     pub(super) driver: Mutex<Option<Driver>>,
-    /// What has timers, and is polled, changed and dropped from everywhere.
+    /// Subjects that have timers, and are polled, changed and dropped from everywhere.
     pool: Mutex<Vec<Box<dyn Subject>>>,
     /// Wakers, values and subjects that were made and not dropped.
     alive: AtomicUsize,
@@ -107,7 +107,7 @@ impl World {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Whether the last are in use by a thread of the crate's, which gives them back.
+    /// Returns whether the last are in use by a thread of the crate's, which gives them back.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.clock.is_none() && self.alive() > 0
     }
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// What hostile code does when it is called.
+    /// Does what hostile code does when it is called.
     fn act(self: &Arc<Self>) {
         thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
 
@@ -264,7 +264,7 @@ pub(super) fn waker(world: &Arc<World>) -> Waker {
     unsafe { Waker::from_raw(raw(Arc::clone(world))) }
 }
 
-/// What is called when a driver has to turn.
+/// Makes the hook that is called when a driver has to turn.
 pub(super) fn hook(world: &Arc<World>) -> impl Fn() + Send + Sync + 'static {
     // Not counted, as the timer holds it, and the world the timer.
     let world = Arc::downgrade(world);

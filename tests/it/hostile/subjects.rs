@@ -25,7 +25,7 @@ pub(super) trait Subject: Send {
     fn disturb(&mut self, _: &Arc<World>) {}
 }
 
-/// How many kinds there are.
+/// Number of kinds.
 const KINDS: u64 = 20;
 
 /// One of any kind, on the timer of `world`.
@@ -56,7 +56,7 @@ pub(super) fn make(world: &Arc<World>) -> Box<dyn Subject> {
     }
 }
 
-/// One that is behind another crate's trait, or a calendar; a sleep where these are left out.
+/// Makes one behind another crate's trait, or a calendar; a sleep where these are left out.
 #[allow(unused_variables, reason = "without features there are none")]
 fn foreign_trait(world: &Arc<World>, span: Duration) -> Box<dyn Subject> {
     let timer = world.timer();

@@ -162,7 +162,7 @@ fn no_limit_at_all_and_none_to_speak_of_are_safe() {
 /// Not a response of the service's own.
 const TOO_LATE: Duration = Duration::from_secs(504);
 
-/// One that answers in the place of `Slow`.
+/// Service that answers in the place of `Slow`.
 type Answered = TimeoutOrElse<Slow, fn() -> Duration>;
 
 fn answered() -> (Answered, Timer, VirtualClock) {

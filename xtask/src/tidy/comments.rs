@@ -11,6 +11,9 @@ use crate::tree::Tree;
 /// Lines above an atomic operation among which its reason stands.
 const REASON_WITHIN: usize = 8;
 
+/// Most paragraphs in tests and examples, in a thousand, that may open with a clause.
+const CLAUSES_OF_TESTS: usize = 20;
+
 /// Checks the comments of a crate's code.
 pub fn check(
     of: &Crate,
@@ -19,30 +22,64 @@ pub fn check(
     defined: &BTreeSet<&str>,
     breaches: &mut Vec<Breach>,
 ) {
-    let mut paragraphs = 0;
-    let mut clauses = Vec::new();
+    let mut read = Paragraphs::default();
     for source in sources {
         let lines = tree.get(&source.file).unwrap_or_default().lines().collect::<Vec<_>>();
         orderings(source, &lines, breaches);
         names(source, &lines, defined, breaches);
-        for (line, opening) in openings(source, &lines) {
-            paragraphs += 1;
+        read.add(&source.file, &lines, |line| source.is_test(line));
+    }
+    read.check(of.name, of.clauses, breaches);
+}
+
+/// Checks the comments of tests, benches and examples, which are one group.
+pub fn check_tests(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let mut read = Paragraphs::default();
+    for (file, text) in tree.ending(".rs").filter(|(file, _)| is_of_tests(file)) {
+        read.add(file, &text.lines().collect::<Vec<_>>(), |_| false);
+    }
+    read.check("tests and examples", CLAUSES_OF_TESTS, breaches);
+}
+
+/// Returns whether a file is a test, a bench or an example, or a program that tests a platform.
+fn is_of_tests(file: &str) -> bool {
+    let folders = match file.strip_prefix("crates/").and_then(|file| file.split_once('/')) {
+        Some((_, inside)) => return is_of_tests(inside),
+        None => ["tests/", "benches/", "examples/", "platforms/bare/", "platforms/web/"],
+    };
+    folders.iter().any(|folder| file.starts_with(folder))
+}
+
+/// Paragraphs of documentation in a group of files.
+#[derive(Default)]
+struct Paragraphs {
+    count: usize,
+    /// Places and first lines of those that open with a clause.
+    clauses: Vec<(String, usize, String)>,
+}
+
+impl Paragraphs {
+    fn add(&mut self, file: &str, lines: &[&str], is_test: impl Fn(usize) -> bool) {
+        for (line, opening) in openings(lines, is_test) {
+            self.count += 1;
             if is_clause(&opening) {
-                clauses.push((source, line, opening));
+                self.clauses.push((file.to_owned(), line, opening));
             }
         }
     }
-    if clauses.len() * 1000 > of.clauses * paragraphs {
-        let rule = format!(
-            "{} of {paragraphs} paragraphs of documentation in {} open with a clause, of which \
-             there may be {} in a thousand",
-            clauses.len(),
-            of.name,
-            of.clauses
-        );
-        let found =
-            clauses.iter().map(|(source, line, text)| breach(&rule, &source.file, *line, text));
-        breaches.extend(found);
+
+    /// Checks that at most so many in a thousand open with a clause.
+    fn check(&self, name: &str, most: usize, breaches: &mut Vec<Breach>) {
+        let Self { count, clauses } = self;
+        if clauses.len() * 1000 > most * count {
+            let rule = format!(
+                "{} of {count} paragraphs of documentation in {name} open with a clause; there \
+                 may be {most} in a thousand",
+                clauses.len(),
+            );
+            breaches
+                .extend(clauses.iter().map(|(file, line, text)| breach(&rule, file, *line, text)));
+        }
     }
 }
 
@@ -88,13 +125,13 @@ fn names(source: &Source, lines: &[&str], defined: &BTreeSet<&str>, breaches: &m
 
 /// Returns the first lines of the documentation's paragraphs. Headings, lists, tables and code are
 /// no paragraphs.
-fn openings(source: &Source, lines: &[&str]) -> Vec<(usize, String)> {
+fn openings(lines: &[&str], is_test: impl Fn(usize) -> bool) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut inside, mut fenced) = (false, false);
     for (number, line) in (1..).zip(lines) {
         let line = line.trim_start();
         let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim);
-        let Some(text) = text.filter(|_| !source.is_test(number)) else {
+        let Some(text) = text.filter(|_| !is_test(number)) else {
             (inside, fenced) = (false, false);
             continue;
         };

@@ -283,12 +283,60 @@ fn a_sentence_that_stands_twice_is_found() {
 }
 
 #[test]
+fn a_word_for_which_there_is_a_plainer_one_is_found() {
+    let mut garden = Garden::new();
+    let rule = "words for which there is a plainer one";
+    for file in [
+        "src/wall.rs",
+        "crates/durable/src/plan.rs",
+        "crates/durable/tests/metrics.rs",
+        "crates/durable-harness/src/load.rs",
+        "crates/futures-timer/src/lib.rs",
+        "crates/http-limits/src/limits.rs",
+        "crates/tourbillond/src/catalog/quota.rs",
+        "tests/costs.rs",
+        "benches/queues.rs",
+        "examples/epoll.rs",
+        "platforms/bare/src/tests.rs",
+        "platforms/web/tests/timers.rs",
+        "integration/dependents/src/lib.rs",
+        "xtask/src/tree.rs",
+    ] {
+        garden.plant(rule, file, "/// Planted: it goes on.\nstruct X;");
+        garden.plant(rule, file, "// Whoever plants is told.");
+        garden.plant(rule, file, "/// Two plants, both of\n/// which grow.\nstruct X;");
+        garden.plant(rule, file, "fn f() {} // Grows in vain.");
+        garden.plant(None, file, "// A `told`, and a `value that\n// goes on`; of: which.");
+        garden.plant(None, file, "/// ```\n/// let told = go_on; // told\n/// ```\nstruct X;");
+        garden.plant(None, file, "const X: &str = \"one // told\";");
+    }
+    for file in ["README.md", "crates/tourbillond/README.md", "docs/HAZARDS.md"] {
+        garden.plant(rule, file, "The plants go on.");
+        garden.plant(rule, file, "| It | is told |");
+        garden.plant(rule, file, "- Planted in\n  vain.");
+        garden.plant(None, file, "The span `told` is of code.\n\n```text\nIt goes on.\n```");
+    }
+    garden.plant(None, "docs/PROOF.md", "Planted, of which all are told.");
+    garden.harvest();
+}
+
+#[test]
 fn a_paragraph_that_opens_with_a_clause_is_counted() {
     let text =
         "/// What it is.\nstruct X;\n/// Which.\nstruct Y;\n/// Of those\n/// who.\nstruct Z;\n";
     let mut garden = Garden::new();
-    let files =
-        ["src/wall.rs", "crates/durable/src/plan.rs", "crates/tourbillond/src/catalog/quota.rs"];
+    let files = [
+        "src/wall.rs",
+        "crates/durable/src/plan.rs",
+        "crates/tourbillond/src/catalog/quota.rs",
+        "tests/costs.rs",
+        "benches/queues.rs",
+        "examples/epoll.rs",
+        "platforms/bare/src/tests.rs",
+        "platforms/web/tests/timers.rs",
+        "crates/durable/tests/metrics.rs",
+        "crates/tourbillond/examples/load.rs",
+    ];
     for file in files {
         garden.plant(None, file, &text.repeat(100));
     }

@@ -13,7 +13,7 @@ use crate::log::{Line, Log, Stamp};
 /// Time from one reading to the next.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Readings in a row, the best of which is kept.
+/// Readings in a row; the best one is kept.
 const BEST_OF: u32 = 5;
 
 /// Time from which a gap is a stall, in microseconds.

@@ -3,7 +3,7 @@
 use tourbillon_durable::{NodeId, Time, TimerId};
 use tourbillon_durable_harness::log::{Answer, Ended, How, Label, Line, Stamp, Taken};
 
-/// How far the database's clock is ahead of the host's.
+/// Lead of the database's clock over the host's.
 pub(crate) const OFFSET: i64 = 1_000_000_000_000;
 pub(crate) const MS: i64 = 1_000;
 pub(crate) const SECOND: i64 = 1_000 * MS;

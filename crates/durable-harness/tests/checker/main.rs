@@ -21,7 +21,7 @@ fn a_good_log_passes() {
     assert!(report.violations.is_empty(), "{report}");
     assert_eq!((report.repeated, report.excused), (2, 1), "{report}");
     assert_eq!(report.tolerance_us, 202);
-    // Nine timers, of which one has no answer, one was refused and one is far; fifteen ticks,
+    // Nine timers: one has no answer, one was refused and one is far. Fifteen ticks,
     // three tocks.
     assert_eq!(report.required, 6 + 15 + 3, "{report}");
 }

@@ -6,7 +6,7 @@ use tourbillon_durable_harness::log::{Answer, Ended, How, Line, Stamp};
 
 use crate::good::{MS, OFFSET, Run, SECOND, Timer, good, time};
 
-/// What is wrong, the log, and what is to be said of it.
+/// Name of the fault, the log, and the verdicts on it.
 pub(crate) type Mutation = (&'static str, Vec<Line>, Vec<Verdict>);
 
 /// The good run with every line changed.
@@ -289,7 +289,7 @@ fn starts() -> Vec<Mutation> {
     ]
 }
 
-/// The same with the fault striking all nodes.
+/// Lets the fault strike all nodes.
 fn of_all(mut lines: Vec<Line>) -> Vec<Line> {
     for line in &mut lines {
         if let Line::Fault { node, .. } = line {

@@ -1,4 +1,4 @@
-//! What became of everything, and whether that is as it has to be.
+//! Checks of what became of everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Checks {
     }
 }
 
-/// The names of which that was said, with the numbers of the attempts.
+/// Names in the lines that begin with `word`, with the numbers of the attempts.
 fn said<'a>(log: &'a [String], word: &str) -> Vec<(&'a str, &'a str)> {
     let lines = log.iter().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     lines.filter_map(|line| line.split_once(' ')).collect()
@@ -136,7 +136,7 @@ fn schedules(story: &Story, checks: &mut Checks) {
     }
 }
 
-/// From when an occurrence was to happen until its end was recorded.
+/// Returns the span from when an occurrence was to happen until its end was recorded.
 fn lateness(record: &Record) -> Duration {
     record.recorded.since(record.scheduled_for)
 }

@@ -31,7 +31,7 @@ use worker::Worker;
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// How many reminders there are, and how far apart.
+/// Number of reminders, and their distance.
 const REMINDERS: u32 = 60;
 const APART: Duration = Duration::from_millis(150);
 
@@ -41,10 +41,10 @@ const SLOW: &str = "reminder-10";
 /// Each schedule's period.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What is found later than that was missed, even if it is the last.
+/// Lateness above which an occurrence counts as missed, even if it is the last.
 const ON_TIME: Duration = Duration::from_millis(100);
 
-/// For how long there is no worker.
+/// Span without a worker.
 const AWAY: Duration = Duration::from_secs(4);
 
 /// The schedules: each is the name, the kind and the policy for what is missed.
@@ -54,19 +54,19 @@ const SCHEDULES: [(&str, Missed); 3] = [
     ("invoice", Missed::CatchUp { max_count: 3, max_age: Duration::from_secs(60) }),
 ];
 
-/// What happened, as far as this process has seen.
+/// Events, as far as this process has seen them.
 struct Story {
     reminders: BTreeMap<TimerId, String>,
-    /// Where each schedule begins.
+    /// First occurrence of each schedule.
     first: Vec<Time>,
-    /// What each worker has said, and when it ended.
+    /// Log of each worker, and when it ended.
     before: worker::Log,
     after: worker::Log,
     killed: Time,
     started_again: Time,
     disabled: Time,
     records: Vec<Record>,
-    /// How many timers are left.
+    /// Number of timers that are left.
     left: usize,
 }
 

@@ -13,10 +13,10 @@ use super::{Result, SCHEDULES, SLOW, open};
 /// The argument that makes a process a worker.
 pub(crate) const ROLE: &str = "--worker";
 
-/// How long a delivery takes.
+/// Duration of a delivery.
 const DELIVERY: Duration = Duration::from_millis(20);
 
-/// What a worker has said: each line is a word, a name and the number of the attempt. `start` is
+/// Log of a worker: each line is a word, a name and the number of the attempt. `start` is
 /// said before the work, `done` once the database has taken its end, and `early` never.
 pub(crate) type Log = Vec<String>;
 
@@ -112,7 +112,7 @@ impl Worker {
         self.end(false)
     }
 
-    /// Has it end in good order.
+    /// Makes it end in good order.
     pub(crate) fn stop(self) -> Result<Log> {
         self.end(true)
     }

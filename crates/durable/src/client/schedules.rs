@@ -172,8 +172,8 @@ impl Every {
     ///
     /// One whose times or whose kind change is taken back as far as it is pending, and begins anew
     /// from now; what was due until then and did not run is recorded as
-    /// [replaced](Reason::Replaced). Otherwise it goes on from where it was, and occurrences within
-    /// the next seconds may still be as before.
+    /// [replaced](Reason::Replaced). Otherwise it continues from where it was, and occurrences
+    /// within the next seconds may still be as before.
     ///
     /// # Errors
     ///
@@ -323,8 +323,8 @@ pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<
 }
 
 /// Makes a change that takes back what is pending, for `reason`, if there is one; and records what
-/// was due until now. A long backlog is recorded in several transactions, of which the last makes
-/// the change.
+/// was due until now. A long backlog is recorded in several transactions; the last makes the
+/// change.
 fn replace(
     store: &mut dyn Store,
     old: &ScheduleRow,

@@ -25,9 +25,9 @@ pub(super) enum Fault {
     Lost,
     /// The answer is lost at once, and it is carried out later.
     LostAndLate(Duration),
-    /// It is carried out after this, while others go on.
+    /// It is carried out after this, while others continue.
     LateCall(Duration),
-    /// It is carried out, and the answer comes after this, while others go on.
+    /// It is carried out, and the answer comes after this, while others continue.
     LateAnswer(Duration),
 }
 

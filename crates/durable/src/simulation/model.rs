@@ -34,8 +34,8 @@ pub(super) struct Model {
     pub(super) ends: Vec<(Fence, Ended)>,
     /// Attempts whose completion was accepted.
     completed: HashMap<TimerId, Fence>,
-    /// What was made again once it was dead; of which schedule, and the last attempt that may
-    /// start.
+    /// Timers that were made again once they were dead, each with its schedule and the last
+    /// attempt that may start.
     revived: BTreeMap<TimerId, (Option<ScheduleId>, u32)>,
     /// Attempts that started.
     started: BTreeSet<(TimerId, u32)>,

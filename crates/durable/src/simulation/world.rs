@@ -22,7 +22,7 @@ const NODES: usize = 3;
 /// How many nodes there may be, the dead included.
 const LIVES: usize = 60;
 
-/// How deep calls of one node go on within calls of another.
+/// Most calls of nodes that nest in each other.
 const DEPTH: u32 = 4;
 
 pub(super) const KINDS: [&str; 2] = ["mail", "bill"];
@@ -148,7 +148,7 @@ impl World {
         self.late.borrow_mut().push((self.clock.now() + span, work));
     }
 
-    /// Lets time pass, in which others go on.
+    /// Lets time pass while others continue.
     pub(super) fn pass(&self, span: Duration) {
         let end = self.clock.now() + span;
         self.depth.set(self.depth.get() + 1);
@@ -360,7 +360,7 @@ impl World {
         }
     }
 
-    /// Mends everything, and goes on for a minute: by then nothing is left that is due.
+    /// Mends everything, and continues for a minute: by then nothing is left that is due.
     pub(super) fn calm_down(&self) {
         self.faults.set(0);
         self.down_until.set(self.clock.now());

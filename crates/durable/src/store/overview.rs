@@ -14,7 +14,7 @@ pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 pub struct OverviewOf {
     /// Kinds to count; none of them twice.
     pub kinds: Vec<String>,
-    /// Most rows that each count reads, of all kinds together, each of which has an equal part. Ten
+    /// Most rows that each count reads, of all kinds together. Each kind has an equal part. Ten
     /// thousand take some tens of milliseconds, however many there are; a hundred thousand ten
     /// times as long.
     pub most: u32,
@@ -58,7 +58,7 @@ pub struct Count {
 }
 
 impl OverviewOf {
-    /// Makes a query of these kinds, of which each count reads at most `most` rows.
+    /// Makes a query of these kinds. Each count reads at most `most` of their rows.
     pub fn new(kinds: Vec<String>, most: u32) -> Self {
         Self { kinds, most }
     }

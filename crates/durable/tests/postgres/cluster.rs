@@ -56,7 +56,7 @@ impl Database {
         format!("{user}@{host}/{}?{parameters}", self.name)
     }
 
-    /// Where the cluster listens.
+    /// Returns the address at which the cluster listens.
     pub(crate) fn server(&self) -> SocketAddr {
         let address = self.address();
         let (_, server) = address.rsplit_once('@').expect("the cluster's address has a user");

@@ -1,4 +1,4 @@
-//! What goes wrong between a store and its server.
+//! Faults between a store and its server.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -56,7 +56,7 @@ impl Proxy {
         self.state.swallows[way].store(swallows, Ordering::SeqCst);
     }
 
-    /// Holds the requests of the connections that there are; those of others go on.
+    /// Holds the requests of the connections that there are; those of others continue.
     fn hold(&self) {
         let count = self.state.connections.load(Ordering::SeqCst);
         self.state.held_below.store(count, Ordering::SeqCst);

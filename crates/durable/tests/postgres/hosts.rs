@@ -1,4 +1,4 @@
-//! Addresses of several hosts, of which one takes writes.
+//! Addresses of several hosts; one of them takes writes.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// One that does `answer` with each connection.
+    /// Makes a host that does `answer` with each connection.
     fn new(answer: fn(TcpStream)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

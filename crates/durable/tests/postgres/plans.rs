@@ -1,4 +1,4 @@
-//! How much statements read, on a large table. What is counted is what the server read, by the
+//! Reads of statements on a large table. What is counted is what the server read, by the
 //! statements as they are, prepared while the tables were empty.
 
 use std::thread;
@@ -16,15 +16,15 @@ use tourbillon_durable::{
 use crate::cluster::Database;
 use crate::{LONG, join, timer};
 
-/// How many timers are due at the same time; such times are five minutes apart.
+/// Number of timers that are due at the same time; such times are five minutes apart.
 const EACH: i64 = 1_000;
-/// How many such times there are, and how many of them are past.
+/// Number of such times, and how many of them are past.
 const TIMES: i64 = 200;
 const PAST: i64 = 50;
-/// How many entries are left in an index by what was there before.
+/// Most entries that rows of the past leave in an index.
 const LEFT: i64 = 50;
 
-/// What the server has read of the table of timers.
+/// Blocks and rows that the server has read of the table of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reads {
     /// Rows, one after the other.
@@ -89,7 +89,7 @@ impl Large {
         Reads { by_none, by_due, by_id, blocks }
     }
 
-    /// What `work` reads.
+    /// Counts what `work` reads.
     fn count<T>(&mut self, work: impl FnOnce(&mut Postgres, Lease) -> T) -> (Reads, T) {
         let mut store = self.stores.pop().unwrap();
         let before = self.reads();
@@ -255,11 +255,11 @@ fn a_claim_of_whole_pages_changes_no_index() {
 const UPDATES: &str = "
     SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'timer'";
 
-/// How many rows of each kind, and how many kinds.
+/// Number of rows of each kind, and of kinds.
 const ROWS: i64 = 20_000;
 const KINDS: i64 = 10;
 
-/// Tables with much in them, of which each list wants little.
+/// Large tables; each list needs few of their rows.
 fn filled(database: &Database) -> Client {
     let mut client = database.client();
     let all = ROWS * KINDS;
@@ -287,14 +287,14 @@ fn filled(database: &Database) -> Client {
     client
 }
 
-/// What the server has read of all tables.
+/// Query for what the server has read of all tables.
 const ALL_READS: &str = "
     SELECT sum(coalesce(seq_tup_read, 0))::int8,
            (SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int8
             FROM pg_statio_user_tables)
     FROM pg_stat_user_tables WHERE schemaname = 'tourbillon' AND relname <> 'version'";
 
-/// How many blocks `work` reads by a new connection; it reads no table from end to end.
+/// Counts the blocks that `work` reads by a new connection; it reads no table from end to end.
 fn blocks<T>(
     database: &Database,
     client: &mut Client,

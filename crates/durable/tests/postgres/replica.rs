@@ -86,7 +86,7 @@ impl Pair {
         );
     }
 
-    /// Has the primary encrypt, under a certificate of version 1.
+    /// Makes the primary encrypt, under a certificate of version 1.
     #[cfg(feature = "tls")]
     pub(crate) fn encrypt(&self) {
         let data = path(&self.primary.data);
@@ -184,7 +184,7 @@ pub(crate) fn as_server(command: Command) -> Command {
 
 fn run(command: Command, arguments: &[&str]) {
     let mut command = as_server(command);
-    // The server goes on with the streams that it is given.
+    // The server continues with the streams that it is given.
     let (silent, at) = (process::Stdio::null, std::env::temp_dir());
     command.stdin(silent()).stdout(silent()).stderr(silent()).current_dir(at);
     let status = command.args(arguments).status().unwrap();

@@ -41,7 +41,7 @@ const WISHES: [Wish; 8] = [
     Wish::RunNow,
 ];
 
-/// What a wish is about, prepared on the primary and its standby.
+/// Rows that wishes are about, prepared on the primary and its standby.
 struct Scene {
     wish: Wish,
     store: Postgres,
@@ -147,7 +147,7 @@ const END_WAITING: &str = "
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'";
 
-/// Has every wish given up while the standby is away, repeats it, and makes the standby the
+/// Lets every wish be given up while the standby is away, repeats it, and makes the standby the
 /// primary.
 fn acknowledged_is_kept(is_ended: bool) {
     let pair = Pair::new();
@@ -202,7 +202,7 @@ fn what_is_acknowledged_survives_the_primary_if_waiting_processes_are_ended() {
     acknowledged_is_kept(true);
 }
 
-/// Has the server give up waiting for the standby, and answer as if all were well.
+/// Makes the server give up waiting for the standby, and answer as if all were well.
 const CANCEL_WAITING: &str = "
     SELECT pg_cancel_backend(pid) FROM pg_stat_activity
     WHERE wait_event = 'SyncRep' AND backend_type = 'client backend'";

@@ -1,4 +1,4 @@
-//! How the tables come to be.
+//! Creation of the tables.
 
 use std::sync::Barrier;
 use std::thread;

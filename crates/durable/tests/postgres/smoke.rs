@@ -1,4 +1,4 @@
-//! How fast it is, roughly. Run alone, built for release:
+//! Rough measure of speed. Run alone, built for release:
 //! `ci/durable-postgres.sh cargo test --release --features postgres --test postgres -- --ignored
 //! --nocapture smoke` in `crates/durable/`.
 

@@ -31,7 +31,7 @@ fn connect(database: &Database, host: &str, parameters: &str) -> Result<Postgres
     Postgres::connect(&database.address_of(host, parameters))
 }
 
-/// Whether the server says that all of the store's connections are encrypted.
+/// Returns whether the server says that all of the store's connections are encrypted.
 fn is_encrypted(database: &Database) -> bool {
     let sql = "
         SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
@@ -163,7 +163,7 @@ fn without_tls(server: SocketAddr) -> (SocketAddr, thread::JoinHandle<usize>) {
     (address, serving)
 }
 
-/// How many bytes it carried.
+/// Carries bytes, and returns how many.
 fn carry(mut from: TcpStream, mut to: TcpStream) -> usize {
     let mut buffer = [0; 4096];
     let mut sum = 0;

@@ -12,7 +12,7 @@ use tourbillon_durable::{
 use crate::cluster::Database;
 use crate::{LONG, join, timer};
 
-/// What the tests write beside.
+/// Table that the tests write beside the store's own.
 const BILL: &str = "CREATE TABLE bill (number integer)";
 
 fn done(timer: TimerId) -> [End; 1] {
@@ -126,7 +126,7 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     assert_eq!(bills, 1);
 }
 
-/// It is an error after a few tries, each of which waits.
+/// An error comes after a few tries; each try waits.
 #[test]
 fn a_schedule_that_another_transaction_has_locked_is_a_conflict() {
     let database = Database::new();

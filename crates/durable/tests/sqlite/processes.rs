@@ -1,5 +1,4 @@
-//! Several processes with one file: what one of them was told holds for all, whatever becomes of
-//! it.
+//! Several processes with one file: an answer to one of them holds for all, whatever becomes of it.
 //!
 //! A test runs this binary again for each of them, with [`ROLE`] and [`FILE`] set.
 
@@ -24,10 +23,10 @@ const FILE: &str = "TOURBILLON_TEST_FILE";
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// What a process writes before the word that it writes.
+/// Text that a process writes before its word.
 const MARK: &str = "said: ";
 
-/// A process that was told to do something, and has done nothing yet.
+/// A process that has its orders, and has done nothing yet.
 struct Process {
     child: Child,
     said: Lines<BufReader<ChildStdout>>,

@@ -47,7 +47,7 @@ impl Left {
         self.items == 0 || self.bytes == 0
     }
 
-    /// Takes an item, of which so many bytes are stored.
+    /// Takes an item with so many stored bytes.
     pub(crate) fn take(&mut self, stored: usize) {
         self.items -= 1;
         self.bytes = self.bytes.saturating_sub(stored + ITEM);

@@ -16,8 +16,8 @@ const APP_MAX: usize = 40;
 /// The longest name of a secret for headers.
 const SECRET_NAME_MAX: usize = 64;
 
-/// Lengths that the value of such a secret may have. A shorter one could not be told from other
-/// text that a receiver answers.
+/// Lengths that the value of such a secret may have. A shorter one could not be
+/// distinguished from other text that a receiver answers.
 const SECRET_LEN: std::ops::RangeInclusive<usize> = 8..=8 * 1024;
 
 /// A namespace of schedules, with its tokens and limits.

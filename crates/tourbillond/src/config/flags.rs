@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::model;
 use crate::net::Destination;
 
-/// Flags of the command line, each of which the environment can also set.
+/// Flags of the command line. The environment can also set each of them.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Flags {
     /// Address and port to listen on. Other than loopback only if tokens are configured.

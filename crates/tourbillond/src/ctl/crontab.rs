@@ -95,7 +95,7 @@ pub(super) fn read(
         let (cron, zone) = (fields.collect::<Vec<_>>().join(" "), cron.zone().to_owned());
         let name = name(&[&cron, &zone, &user, &job.command, input]);
         let mut key = format!("{prefix}{name}");
-        // Lines that say the same are not told apart, but counted.
+        // Lines that say the same are not distinguished, but counted.
         for count in 2.. {
             if !schedules.contains_key(&key) {
                 break;

@@ -85,7 +85,7 @@ pub(super) struct Gate<T> {
     running: usize,
     waiting: usize,
     hosts: HashMap<Arc<str>, Host<T>>,
-    /// The hosts of which attempts wait, the next first.
+    /// The hosts that have waiting attempts, the next first.
     turns: VecDeque<Arc<str>>,
     /// Attempts that may start at once, and when that was counted.
     tokens: (f64, Instant),
@@ -197,7 +197,7 @@ impl<T> Gate<T> {
         Ok(())
     }
 
-    /// Forgets hosts of which nothing is left, now and then.
+    /// Forgets hosts without attempts, now and then.
     fn sweep(&mut self, now: Instant) {
         self.until_sweep -= 1;
         if self.until_sweep == 0 {

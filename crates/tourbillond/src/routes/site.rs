@@ -112,7 +112,7 @@ fn is_own(url: &Url, reached: Option<IpAddr>, hosts: &[Destination]) -> bool {
         Host::Ipv4(address) => Some(IpAddr::V4(address)),
         Host::Ipv6(address) => Some(IpAddr::V6(address).to_canonical()),
     };
-    // What is unspecified leads to this host, and is what a service may be told to listen on.
+    // An unspecified address leads to this host. A service may be configured to listen on it.
     let is_here = |address: IpAddr| {
         address.is_loopback() || address.is_unspecified() || Some(address) == reached
     };

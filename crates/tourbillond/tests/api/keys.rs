@@ -1,4 +1,4 @@
-//! What a key stands for, over time and under requests at the same time.
+//! Meaning of a key over time, and under requests at the same time.
 
 use std::future::Future;
 
@@ -126,7 +126,7 @@ async fn requests_at_the_same_time_make_one_of_a_key() {
     }
 }
 
-/// Has the one run of a key die.
+/// Lets the one run of a key die.
 async fn kill(api: &Api, fires: &mut tourbillon_durable::Worker, key: &str) -> String {
     let fire = fires.next().await.unwrap();
     assert_eq!(fire.name(), Some(&*format!("default/{key}")));

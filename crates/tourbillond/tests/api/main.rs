@@ -36,7 +36,7 @@ struct Api {
     router: Router,
 }
 
-/// What was answered.
+/// Answer to a request.
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,
@@ -51,7 +51,7 @@ impl Answer {
         errors.iter().filter_map(|error| error["field"].as_str()).collect()
     }
 
-    /// What was answered, if the status was this.
+    /// Returns the body, and requires this status.
     #[track_caller]
     fn expect(self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{:#}", self.body);
@@ -137,7 +137,7 @@ fn definition(when: Value) -> Value {
     json!({ "when": when, "callback": { "url": "https://hooks.example.com/x" } })
 }
 
-/// The same, with a key.
+/// Makes a definition with a key.
 fn keyed(key: &str, when: Value) -> Value {
     let mut definition = definition(when);
     definition["key"] = key.into();

@@ -1,4 +1,4 @@
-//! What an operator's tools read: readiness and metrics.
+//! Readiness and metrics, which an operator's tools read.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ async fn a_node_is_ready_only_while_the_database_takes_writes() {
     let file = folder.path().join("timers.db");
     let api = Api::with(Box::new(Sqlite::open(&file).unwrap()), open());
     api.ready(200).await;
-    // Reads go on, as of a replica or a full disk.
+    // Reads continue, as of a replica or a full disk.
     let other = rusqlite::Connection::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let answer = api.ready(503).await;

@@ -28,7 +28,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Span that nothing outlives.
 const YEARS: Duration = Duration::from_secs(20 * 366 * 86_400);
 
-/// What was acknowledged under the key, and not taken back.
+/// Definition that was acknowledged under the key, and not taken back.
 #[derive(Clone, Debug)]
 enum Live {
     Once { run: String, body: String, due: Time, enabled: bool },
@@ -53,7 +53,7 @@ impl Live {
     }
 }
 
-/// What the answers promise, and nothing that was read from the store.
+/// Promises of the answers, and nothing that was read from the store.
 #[derive(Debug, Default)]
 struct Promised {
     live: Option<Live>,
@@ -410,7 +410,7 @@ fn body(row: &Row) -> String {
     stored(row).definition.callback.body
 }
 
-/// What the last attempt at it leaves.
+/// Returns the detail that the last attempt at it leaves.
 fn detail(row: &Row) -> String {
     tourbillond::callback::ended("", &stored(row).definition)
 }

@@ -8,7 +8,7 @@ use tourbillond::config::{App, Config};
 
 use super::{Answer, Api, SCHEDULES, keyed, nightly, one, open};
 
-/// What an answer has in place of a value.
+/// Text that an answer has in place of a value.
 const MASK: &str = "••••••••";
 
 /// Two apps with a secret each, which is for one host.
@@ -34,13 +34,13 @@ fn with(key: &str, name: &str, value: impl Into<Value>) -> Value {
     definition
 }
 
-/// The same to be put, without its key.
+/// Returns the definition to put, without its key.
 fn without_key(mut definition: Value) -> Value {
     definition.as_object_mut().unwrap().remove("key");
     definition
 }
 
-/// What is kept of each schedule, as text.
+/// Returns what is kept of each schedule, as text.
 async fn kept(api: &Api) -> String {
     let rows = api.service.client.schedules(ScheduleQuery::new()).await;
     let payloads = rows.unwrap().into_iter().map(|row| String::from_utf8(row.payload).unwrap());

@@ -216,7 +216,7 @@ async fn the_page_is_own_on_the_default_port_too() {
     }
 }
 
-/// What a form of any page can say that its body is.
+/// Types of body that a form of any page can send.
 const FORMS: [&str; 3] =
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"];
 

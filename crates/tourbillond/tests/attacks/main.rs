@@ -19,7 +19,7 @@ use tourbillond_process::Tourbillond;
 
 const SCHEDULES: &str = "/v1/apps/default/schedules";
 
-/// How long something may take that has to happen: as good as forever.
+/// Longest time for something that has to happen: as good as forever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The most memory that the service may have had, in bytes.

@@ -1,4 +1,4 @@
-//! What pages of other sites can have a browser send. `browser/attacks.test.mjs` has a browser.
+//! Requests that pages of other sites make a browser send. `browser/attacks.test.mjs` has one.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -61,7 +61,7 @@ const WRONG: [(&str, &[u8], &[u8]); 16] = [
     ("no-status", b"HTTP/1.1 2000 OK\r\n\r\n", b""),
 ];
 
-/// Answers of which enough can be read to know that they are successes.
+/// Answers that are known as successes from the part that can be read.
 const STRANGE: [(&str, &[u8], &[u8]); 2] = [
     ("endless-body", b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 65536]),
     ("terminal", b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n\x1b[2J\0\xff\xfe\x07", b""),

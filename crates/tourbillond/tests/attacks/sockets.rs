@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use super::{MEMORY_MAX, PATIENCE, SCHEDULES, Tourbillond, good_receiver};
 
-/// How many connections the attacker has at a time.
+/// Number of connections that the attacker has at a time.
 const FLOOD: usize = 2_000;
 
-/// How many callbacks are due under attack, half of them made before.
+/// Number of callbacks that are due under attack, half of them made before.
 const DUE: usize = 100;
 
-/// Has this process have all descriptors that it may.
+/// Raises the limit on this process's descriptors as far as it may.
 fn many_descriptors() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
@@ -115,11 +115,11 @@ fn requests_that_do_not_come_to_their_end_starve_nobody_either() {
     );
 }
 
-/// How many definitions there are, and how long the body of each is.
+/// Number of definitions, and the length of the body of each.
 const DEFINITIONS: usize = 1_000;
 const BODY: usize = 47_000;
 
-/// How many clients do not read, of each kind.
+/// Number of clients that do not read, of each kind.
 const UNREAD: usize = 24;
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take at most: as good as forever.
+/// Longest time for an answer: as good as forever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running service.

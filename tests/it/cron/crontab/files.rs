@@ -1,4 +1,4 @@
-//! Which files the example's cron runs jobs from.
+//! Files that the example's cron runs jobs from.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

@@ -1,4 +1,4 @@
-//! How the example's cron runs a job, and what it logs of it.
+//! Jobs of the example's cron, and what it logs of them.
 
 use std::cell::RefCell;
 use std::fs;

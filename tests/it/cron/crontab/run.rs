@@ -23,7 +23,7 @@ use crate::support::*;
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a script has in its hands.
+/// Clock, timer and signals that a script has in its hands.
 struct Machine {
     clock: VirtualClock,
     timer: Timer,
@@ -46,7 +46,7 @@ fn run(path: &Path, policy: Missed, script: impl AsyncFnOnce(&Machine)) -> Vec<S
     run_with(path, policy, |_| {}, script)
 }
 
-/// The same, and calls `see` with each line as it is logged.
+/// Runs it, and calls `see` with each line as it is logged.
 fn run_with(
     path: &Path,
     policy: Missed,

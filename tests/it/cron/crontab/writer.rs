@@ -1,4 +1,4 @@
-//! How the example's cron writes its log when nobody reads it.
+//! Log of the example's cron when nobody reads it.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};

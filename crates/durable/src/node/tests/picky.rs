@@ -12,7 +12,7 @@ use crate::store::{Claimed, End, Finished, Maintained, ManualRun, Memory, Occur,
 pub(super) struct Picky {
     pub(super) memory: Memory,
     pub(super) refused: Option<TimerId>,
-    /// How long one call of `tend` takes, of which there is always another.
+    /// Duration of one call of `tend`. There is always another call.
     pub(super) tending: Option<(VirtualClock, Duration)>,
     /// How many answers to `occur` are lost.
     pub(super) lost: u32,

@@ -11,7 +11,7 @@ use crate::store::{
 };
 use crate::time::Time;
 
-/// Names beside which a prefix has to be told from another one, in their order.
+/// Names in their order: some begin alike, and one has the wildcards of a pattern.
 const NAMES: [&str; 6] = ["a", "b/1", "b/2", "b/\u{10ffff}", "b0", "c%_"];
 
 /// Timers with a name of their own that starts so.

@@ -227,7 +227,7 @@ pub(super) fn what_runs_when_its_schedule_stops_does_not_run_again(rig: &dyn Rig
         let withdraw = Some(Reason::Disabled);
         let changed = bench.store.change(&Change { withdraw, ..change(&off) }).unwrap();
         assert_eq!(changed, Changed::Done { version: 2, running: vec![(id, 1)] });
-        // Also if the schedule goes on meanwhile.
+        // Also if the schedule continues meanwhile.
         let on = ScheduleRow { version: 2, next: Some(at + LONG), ..row };
         bench.store.change(&change(&on)).unwrap();
         bench.pass(MOMENT);

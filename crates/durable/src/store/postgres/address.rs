@@ -12,7 +12,7 @@ use crate::store::Result;
 /// Demands on the server's certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Nothing: whoever answers may read and write.
+    /// Nothing: any server that answers may read and write.
     Anyone,
     /// One of these authorities has signed it.
     Signed(PathBuf),

@@ -186,7 +186,7 @@ impl Link {
         !self.session.client.is_closed()
     }
 
-    /// Does `work`; leaves no transaction open. With an error comes whether the link may go on.
+    /// Does `work`; leaves no transaction open. An error comes with whether the link may be kept.
     pub(super) fn call<T>(
         &mut self,
         deadline: Instant,

@@ -172,8 +172,8 @@ const END_STOPPED: &str = concat!(
     " RETURNING timer"
 );
 
-/// The schedules whose queue may go on: those that have one, by one look at an index each, however
-/// long it is. As in a claim, each condition is for one index.
+/// The schedules whose queue may continue: those that have one, by one look at an index each,
+/// however long it is. As in a claim, each condition is for one index.
 const STUCK: &str = "
     WITH RECURSIVE q (schedule) AS (
         (
@@ -281,7 +281,7 @@ async fn free(session: &mut Session, search: &mut Search) -> Answer<u64> {
     Ok(freed)
 }
 
-/// Lets the queues of schedules go on.
+/// Lets the queues of schedules continue.
 async fn promote(session: &mut Session) -> Answer<u64> {
     let rows = session.read(STUCK, &[&MOST]).await?;
     if rows.is_empty() {

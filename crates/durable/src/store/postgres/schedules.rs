@@ -256,7 +256,7 @@ async fn withdraw(
     Ok(running)
 }
 
-/// The row is locked from here on: by a change, an advance, and who lets its queue go on.
+/// The row is locked from here on: by a change, an advance, and whatever lets its queue continue.
 const MOVE_ON: &str = "
     UPDATE tourbillon.schedule SET next = $4
     WHERE id = $1 AND version = $2 AND next = $3 AND enabled

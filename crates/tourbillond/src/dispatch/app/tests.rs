@@ -242,7 +242,7 @@ async fn a_new_configuration_brings_and_takes_away_apps() {
     service.reload(config(&[("b", app(8))]));
     assert_eq!(receiver.next().await.path, "200");
     once(&service, "a", "stays", &receiver.url(1, "200")).await;
-    // What runs goes on.
+    // The attempt under way continues.
     receiver.go.send_replace(true);
     let ended = records(&service, 2).await;
     assert!(ended.iter().all(|record| record.outcome == Outcome::Succeeded));

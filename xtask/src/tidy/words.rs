@@ -1,0 +1,88 @@
+//! Words that comments and documents do not use, as there is a plainer one.
+
+use super::{Breach, breach};
+use crate::tree::Tree;
+
+/// Words that are refused, in lower case, each with what to write in their place.
+const REFUSED: [(&str, &str); 6] = [
+    ("told", "notified, informed, configured, distinguished"),
+    ("goes on", "continues"),
+    ("go on", "continue"),
+    ("of which", "a sentence of its own"),
+    ("whoever", "a name"),
+    ("in vain", "without success"),
+];
+
+/// Documents of proofs, which keep their words.
+const PROOFS: [&str; 2] = ["docs/PROOF.md", "src/driver/PROTOCOL.md"];
+
+/// Checks the comments of all Rust files, and all documents.
+pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
+    for (file, text) in tree.iter().filter(|(file, _)| !PROOFS.contains(file)) {
+        let read: fn(&str) -> Option<&str> = match file.rsplit_once('.') {
+            Some((_, "rs")) => comment,
+            Some((_, "md")) => |line| Some(line),
+            _ => continue,
+        };
+        let (mut block, mut fenced) = (Block::default(), false);
+        for (number, line) in (1..).zip(text.lines()) {
+            let prose = read(line).map(str::trim);
+            let is_fence = prose.is_some_and(|prose| prose.starts_with("```"));
+            fenced = prose.is_some() && fenced ^ is_fence;
+            match prose.filter(|prose| !fenced && !is_fence && !prose.is_empty()) {
+                Some(prose) => block.push(number, prose),
+                None => std::mem::take(&mut block).check(file, breaches),
+            }
+        }
+        block.check(file, breaches);
+    }
+}
+
+/// Returns the text of the comment in a line of code, if it has one.
+fn comment(line: &str) -> Option<&str> {
+    let whole = line.trim_start().strip_prefix("//");
+    // A comment behind code, and not a part of a text.
+    let behind = || {
+        let (code, comment) = line.split_once(" // ")?;
+        code.replace("\\\"", "").matches('"').count().is_multiple_of(2).then_some(comment)
+    };
+    whole.map(|text| text.trim_start_matches(['/', '!'])).or_else(behind)
+}
+
+/// Lines of prose that follow each other, as words.
+#[derive(Default)]
+struct Block {
+    /// Words in lower case, with the numbers of their lines.
+    words: Vec<(usize, String)>,
+    /// True inside a code span, which may end in another line.
+    in_code: bool,
+}
+
+impl Block {
+    /// Adds a line. A code span becomes a word that is in no list.
+    fn push(&mut self, line: usize, prose: &str) {
+        let mut text = String::new();
+        for (at, part) in prose.split('`').enumerate() {
+            self.in_code ^= at > 0;
+            text.push_str(if self.in_code { "`" } else { part });
+        }
+        // A sign is a word, too, so that the words beside it do not follow each other.
+        let is_sign = |c: char| !c.is_alphanumeric() && !c.is_whitespace() && c != '_';
+        let text = text.replace(is_sign, " ` ");
+        let words = text.split_whitespace();
+        self.words.extend(words.map(|word| (line, word.to_lowercase())));
+    }
+
+    fn check(self, file: &str, breaches: &mut Vec<Breach>) {
+        for (refused, instead) in REFUSED {
+            let refused = refused.split(' ').collect::<Vec<_>>();
+            for place in self.words.windows(refused.len()) {
+                if place.iter().map(|(_, word)| word).eq(&refused) {
+                    let found = format!("{}: write {instead}", refused.join(" "));
+                    let rule = "words for which there is a plainer one";
+                    breaches.push(breach(rule, file, place[0].0, &found));
+                }
+            }
+        }
+    }
+}
