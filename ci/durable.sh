@@ -6,8 +6,12 @@
 packages=(--package tourbillon-durable --package tourbillon-durable-harness --package tourbillond)
 
 cargo clippy --quiet --locked "${packages[@]}" --all-targets --all-features -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --package tourbillon-durable --no-deps \
-    --all-features
+RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --package tourbillon-durable \
+    --package tourbillon-http-limits --no-deps --all-features
+# The pages of a program are for its developers, who see what is private.
+RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
+    cargo doc --quiet --locked "${packages[@]}" \
+    --package tourbillon-http-limits --no-deps --all-features --document-private-items
 for features in "" sqlite postgres tls serde metrics-0_24 tracing conformance; do
     cargo check --quiet --locked --package tourbillon-durable --lib \
         --no-default-features --features "$features"

@@ -107,6 +107,7 @@ END
     sed -i '0,/^mod /s//mod mutant;\n&/' "$crate/src/lib.rs"
     # That crate alone, since the others depend on its version.
     sed -i "/^members = \[/,/^\]/c members = [${3:+\"$3\"}]" "$1/Cargo.toml"
-    # Of another version, so that cargo keeps the builds apart, and those of dependencies together.
-    sed -i '0,/^version = .*/s//version = "0.0.0-faulty"/' "$crate/Cargo.toml"
+    # Of a version with another build, so that cargo keeps the builds apart, and those of
+    # dependencies together.
+    sed -i '0,/^version = "\(.*\)"/s//version = "\1+faulty"/' "$crate/Cargo.toml"
 }

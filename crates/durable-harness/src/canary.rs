@@ -1,4 +1,4 @@
-//! [`Tap`]: a store that counts its calls, and that has a bug if it is to. A node on a store with a
+//! `Tap`: a store that counts its calls, and that has a bug if it is to. A node on a store with a
 //! bug breaks a promise, and the checker is to say which.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

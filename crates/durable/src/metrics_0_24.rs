@@ -6,7 +6,7 @@
 //! | metric | kind | what |
 //! |---|---|---|
 //! | `tourbillon_durable_lateness_seconds` | histogram | how long after it was due each timer was claimed, by the database's clock |
-//! | `tourbillon_durable_*_total` | counter | each counter of [`Stats`](crate::stats::Stats), with the label `node` |
+//! | `tourbillon_durable_*_total` | counter | each counter of [`Stats`](crate::Stats), with the label `node` |
 
 use ::metrics_0_24::{Key, Label, with_recorder};
 

@@ -6,7 +6,7 @@ use tourbillon_durable::{NodeId, ScheduleId, Time, TimerId};
 
 use super::{Label, Stamp};
 
-/// A field of a [`Line`], as one word.
+/// A field of a [`Line`](super::Line), as one word.
 pub(super) trait Word: Sized {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
     fn read(word: &str) -> Option<Self>;

@@ -40,7 +40,7 @@ pub(super) const CLAIM: &str = concat!(
     timer_columns!()
 );
 
-/// With the fence of the attempt that ends, in the order that [`fence!`] gives.
+/// With the fence of the attempt that ends, in the order that `fence!` gives.
 macro_rules! fenced {
     ($what:literal) => {
         concat!($what, " WHERE id = ?1 AND node = ?2 AND epoch = ?3 AND attempt = ?4")
