@@ -51,7 +51,7 @@ fn name(parts: &[&str; 5]) -> String {
     format!("{word}-{}", hex::encode(&hash.finalize()[..6]))
 }
 
-/// Reads a crontab. Each line becomes a schedule whose key is `prefix` and a [name](name) made of
+/// Reads a crontab. Each line becomes a schedule whose key is `prefix` and a [`name`] made of
 /// what the line says, which calls `to` with the command as body, and the command's input after it.
 /// Times that were missed are skipped. `SHELL`, `PATH` and `MAILTO` say nothing to a callback and
 /// are passed over.
