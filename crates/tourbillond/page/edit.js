@@ -265,7 +265,6 @@ function form(holder, frame, old) {
       if (mine !== latest) return;
       blame([], '', 'when');
       preview.draw(occurrences);
-      preview.element.hidden = !occurrences.length;
       setText(about, occurrences.length ? 'It would fire:' : 'It would never fire.');
     } catch (error) {
       if (mine !== latest) return;

@@ -20,9 +20,12 @@ const CITY = HERE.split('/').at(-1).replaceAll('_', ' ');
 /** A table of occurrences, and a way to draw others into it. */
 export function makePreview() {
   const list = table('Next occurrences', ['From now', 'In its zone', `Here (${CITY})`], true);
+  // An empty table says nothing, and is none to those who hear it.
+  list.table.hidden = true;
   return {
     element: list.table,
     draw(occurrences) {
+      list.table.hidden = !occurrences.length;
       sync(list.body, occurrences, ({ at }) => at, (occurrence) => row([
         ['From now', timeElement(occurrence.at)],
         ['In its zone', [local(occurrence), occurrence.note && h('p', { class: 'note-dst' },

@@ -35,7 +35,9 @@ export function show(holder, frame, { app, key }) {
   const preview = makePreview();
   const nothing = h('p', { class: 'empty' });
   const runs = table('Last runs', ['State', 'Scheduled for', 'Answer']);
-  const noRuns = h('p', { class: 'empty' }, 'None yet.');
+  const noRuns = h('p', { class: 'empty', hidden: true }, 'None yet.');
+  // Nothing is said of what is not read yet.
+  runs.table.hidden = true;
   const facts = h('div', {});
   const about = section('about-it', 'What it is', facts);
   let latest = 0;
@@ -64,7 +66,6 @@ export function show(holder, frame, { app, key }) {
       ]);
       if (mine !== latest) return;
       preview.draw(occurrences);
-      preview.element.hidden = !occurrences.length;
       nothing.hidden = occurrences.length > 0;
       setText(nothing, schedule.state === 'disabled'
         ? 'Disabled: nothing fires until it is enabled.' : 'Nothing is to come.');
