@@ -206,7 +206,8 @@ side() {
     chmod 1777 "$out"
     files "$out"
     # By bash, as other shells pass no functions on.
-    SHELL=$BASH script -qec "unshare -m --propagation private bash -c 'in_its_world \"\$@\"' _ $out ${*:2}" \
+    SHELL=$BASH script -qec \
+        "unshare -m --propagation private bash -c 'in_its_world \"\$@\"' _ $out ${*:2}" \
         "$dir/$1.log" </dev/null >/dev/null &
     for _ in $(seq 60); do
         sleep 0.5
