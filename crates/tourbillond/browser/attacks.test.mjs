@@ -89,7 +89,7 @@ async function attack({ base, timer, one }) {
   await send('/api/timer/v1/def', { ...post, headers: json, body: timer });
   await send('/v1/apps/default/schedules', { ...blind, body: one });
   await send('/v1/apps/default/schedules', { ...post, headers: json, body: one });
-  await send('/v1/apps/default/schedules/own/fire', blind);
+  await send('/v1/apps/default/schedules/own/run-now', blind);
   await send('/v1/apps/default/schedules/own/disable', blind);
   await send('/v1/apps/default/schedules/own', { method: 'DELETE' });
   await send('/v1/apps/default/schedules', {});
@@ -137,7 +137,7 @@ async function isUntouched(read) {
   const { items } = await ask('GET', schedules);
   assert.deepEqual(items.map(({ key, state }) => [key, state]), [['own', 'enabled']]);
   const { items: runs } = await ask('GET', '/v1/apps/default/runs');
-  assert.deepEqual(runs, [], 'nothing was fired');
+  assert.deepEqual(runs, [], 'nothing was run');
   assert.deepEqual(calls, [], 'nothing was called');
 }
 
@@ -146,7 +146,7 @@ for (const [what, host] of [
   ['a page of another spelling of this host', 'localhost'],
   ['a page of another site', 'evil.example'],
 ]) {
-  test(`${what} makes, fires and reads nothing`, async () => {
+  test(`${what} makes, runs and reads nothing`, async () => {
     await ask('POST', schedules, own);
     const url = `http://${host}:${evil.address().port}/`;
     await isUntouched(await tries(url, `http://127.0.0.1:${port}`));

@@ -27,13 +27,13 @@ function schedule(app, key, when, url, more = {}) {
   };
 }
 
-function run(app, key, minutes, state, tries = [], more = {}) {
-  const failures = tries.filter(({ error }) => error).length;
+function run(app, key, minutes, state, ended = [], more = {}) {
+  const failures = ended.filter(({ error }) => error).length;
   const over = !['pending', 'running'].includes(state);
   return {
     id: idOf(`${app}/${key}/${minutes}`), app, key, scheduled_for: at(minutes), state,
     recorded: over ? at(minutes + 0.02) : undefined, due: over ? undefined : at(minutes + 2),
-    attempts: tries.length + (state === 'running'), failures, tries,
+    attempts: ended.length + (state === 'running'), failures, ended_attempts: ended,
     can_retry: state === 'dead', node: idOf('one'), ...more,
   };
 }
@@ -228,12 +228,12 @@ export async function start() {
       Object.assign(found, { state: `${act}d`, enabled: act === 'enable' });
       return found;
     }
-    if (act === 'fire') {
-      const fired = run(app, name, (now() - START) / MINUTE, 'succeeded',
+    if (act === 'run-now') {
+      const made = run(app, name, (now() - START) / MINUTE, 'succeeded',
         times(1, answered(0, 9, 200)));
-      world.runs.unshift(fired);
-      tell(fired);
-      return { id: fired.id };
+      world.runs.unshift(made);
+      tell(made);
+      return { id: made.id };
     }
     if (method === 'DELETE') {
       world.schedules = world.schedules.filter((each) => each !== found);

@@ -81,14 +81,14 @@ async function create(page, key, kind, label, span, path, attempts) {
     await page.getByText('Retries, misses and overlaps').click();
     await page.getByLabel('Attempts').fill(attempts);
   }
-  await page.getByText('It would fire:').waitFor();
+  await page.getByText('It would run at:').waitFor();
   await accessible(page, 'the form');
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('status').getByText(`${key} is created`).waitFor();
   await page.getByRole('heading', { level: 1, name: key }).waitFor();
 }
 
-test('a schedule is made, seen to fire, and silent once it is disabled', async () => {
+test('a schedule is made, seen to run, and silent once it is disabled', async () => {
   const page = await open(browser, url);
   await isLive(page);
   await create(page, 'tick', 'Again and again', 'Period', '1s', '/tick');
@@ -103,7 +103,7 @@ test('a schedule is made, seen to fire, and silent once it is disabled', async (
   await page.getByRole('status').getByText('tick is disabled: no new callback starts').waitFor();
   await page.getByRole('button', { name: 'Enable tick' }).waitFor();
 
-  // What ran when it was disabled ends; then whatever fires later proves that time went on.
+  // What ran when it was disabled ends; then whatever runs later proves that time went on.
   const answered = await called('/tick');
   await create(page, 'later', 'Once, after a while', 'How long from now', '3s', '/later');
   await called('/later');
@@ -118,12 +118,12 @@ test('a schedule is made, seen to fire, and silent once it is disabled', async (
   await close(page);
 });
 
-test('it fires now when it is told to', async () => {
+test('it runs now when it is asked to', async () => {
   const page = await open(browser, url);
   await isLive(page);
   await create(page, 'yearly', 'Again and again', 'Period', '8760h', '/yearly');
-  await page.getByRole('button', { name: 'Fire now' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Fire' }).click();
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
   await called('/yearly');
   await page.getByRole('table', { name: 'Last runs' }).getByText('succeeded').waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
@@ -157,8 +157,8 @@ test('a credential is sent, and never shown once it is given', async () => {
   assert.doesNotMatch(await shown(), /hunter2|of-the-configuration/);
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('status').getByText('hidden is saved').waitFor();
-  await page.getByRole('button', { name: 'Fire now' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Fire' }).click();
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
   await called('/hidden');
   const { headers } = calls.find(({ path }) => path === '/hidden');
   assert.equal(headers.authorization, 'Bearer hunter2');
@@ -215,6 +215,6 @@ test('a fault is said by the field it is in', async () => {
   await page.getByLabel('Zone').fill('Mars/Olympus');
   await page.locator('[data-field="when.zone"][aria-invalid=true]').waitFor();
   await page.getByLabel('Zone').fill('Europe/Berlin');
-  await page.getByText('It would fire:').waitFor();
+  await page.getByText('It would run at:').waitFor();
   await close(page, [/422/]);
 });

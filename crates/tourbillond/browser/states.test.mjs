@@ -12,10 +12,10 @@ const VIEWS = [
   ['/schedules', 'Schedules', 'weekly-digest'],
   ['/schedules/reports/nightly', 'nightly', 'The clock shows this time twice'],
   ['/edit/reports/nightly', 'Edit nightly', 'The clock shows this time twice'],
-  ['/edit', 'New schedule', 'It would fire'],
+  ['/edit', 'New schedule', 'It would run at'],
   ['/runs', 'Runs', 'overlap'],
   ['/runs?state=pending', 'Runs', 'retrying'],
-  ['/schedules/billing/dunning', 'dunning', 'Disabled: nothing fires'],
+  ['/schedules/billing/dunning', 'dunning', 'Disabled: nothing runs'],
   ['/schedules/billing/reminder-4711', 'reminder-4711', 'None yet'],
   ['/nowhere', 'No such view', 'The address names no view'],
   ['/dead', 'Dead letters', 'Retry all of these'],
@@ -214,7 +214,7 @@ test('what a form does not say is left to the server', async () => {
 
 test('what a receiver answers is text, and never markup', async () => {
   await show();
-  const run = fake.world.runs.find(({ tries }) => tries.at(-1)?.answer.startsWith('<img'));
+  const run = fake.world.runs.find(({ ended_attempts: ended }) => ended.at(-1)?.answer.startsWith('<img'));
   await go(page, `/runs/billing/${run.id}`, 'Run of invoices');
   await says('<img src=x onerror="alert(1)">');
   assert.equal(await page.locator('main img').count(), 0);
@@ -280,7 +280,7 @@ test('a token that may not write sees no button that changes something', async (
   await show();
   await go(page, '/schedules', 'Schedules');
   await says('weekly-digest');
-  const changing = page.getByRole('button', { name: /^(Disable|Enable|Fire|Retry|Delete)/ });
+  const changing = page.getByRole('button', { name: /^(Disable|Enable|Run now|Retry|Delete)/ });
   assert.equal(await changing.count(), 0);
   assert.equal(await page.getByText('New schedule').count(), 0);
   await go(page, '/dead', 'Dead letters');
@@ -298,7 +298,7 @@ test('what is wrong shows beside its field', async () => {
   assert.equal(await cron.getAttribute('aria-invalid'), 'true');
   await accessible(page, 'a form with a fault');
   await cron.fill('0 2 * * *');
-  await says('It would fire');
+  await says('It would run at');
   assert.equal(await cron.getAttribute('aria-invalid'), null);
   await page.getByRole('button', { name: 'Create' }).click();
   await page.locator('[data-field="callback.url"]:focus').waitFor();
@@ -390,16 +390,16 @@ test('all can be done by keyboard', async () => {
   await page.keyboard.press('Enter');
   await page.getByRole('status').getByText('ledger-sync is enabled').waitFor();
   await page.locator('[data-act=switch]:focus', { hasText: 'Disable' }).waitFor();
-  await tabTo(page, '[data-act=fire]');
+  await tabTo(page, '[data-act=run-now]');
   await page.keyboard.press('Enter');
-  const dialog = page.getByRole('dialog', { name: 'Fire ledger-sync now?' });
+  const dialog = page.getByRole('dialog', { name: 'Run ledger-sync now?' });
   await dialog.waitFor();
   await accessible(page, 'a question');
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'hidden' });
-  await page.locator('[data-act=fire]:focus').waitFor();
+  await page.locator('[data-act=run-now]:focus').waitFor();
   await page.keyboard.press('Enter');
   await tabTo(page, '#sure-yes');
   await page.keyboard.press('Enter');
-  await page.getByRole('status').getByText('ledger-sync fires').waitFor();
+  await page.getByRole('status').getByText('ledger-sync runs').waitFor();
 });

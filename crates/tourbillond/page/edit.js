@@ -265,7 +265,7 @@ function form(holder, frame, old) {
       if (mine !== latest) return;
       blame([], '', 'when');
       preview.draw(occurrences);
-      setText(about, occurrences.length ? 'It would fire:' : 'It would never fire.');
+      setText(about, occurrences.length ? 'It would run at:' : 'It would never run.');
     } catch (error) {
       if (mine !== latest) return;
       preview.element.hidden = true;

@@ -162,7 +162,7 @@ function makeHour() {
 function makeLateness() {
   const percentiles = h('dl', { class: 'percentiles' });
   const buckets = table('Attempts by how late they began', ['Late by', 'Attempts', 'Share']);
-  const none = h('p', { class: 'empty' }, 'Nothing has fired yet.');
+  const none = h('p', { class: 'empty' }, 'Nothing has run yet.');
   return {
     element: section('lateness', 'Lateness',
       h('p', { class: 'hint' }, 'From due to the start of the attempt, on this node.'),

@@ -5,8 +5,8 @@ import { dated, HERE, timeElement } from './time.js';
 
 /** What becomes of a time that the zone's clock skips or shows twice. */
 const NOTES = {
-  gap: 'The clock skips the time asked for: it fires as soon as that is skipped.',
-  fold: 'The clock shows this time twice: it fires at the first.',
+  gap: 'The clock skips the time asked for: it runs as soon as that is skipped.',
+  fold: 'The clock shows this time twice: it runs at the first.',
 };
 
 /** `Mon 23 Nov, 02:00:00 +01:00`, from what the server says the zone's clock shows. */

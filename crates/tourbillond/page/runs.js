@@ -35,7 +35,7 @@ export function scheduleLink(frame, { app, key }) {
 
 /** In a line: what the last attempt was answered, or why there was none. */
 export function why(run) {
-  const last = run.tries.at(-1);
+  const last = run.ended_attempts.at(-1);
   if (!last) return run.reason ?? '–';
   return h('span', { class: 'why' }, [
     // An error that is an answer names its status.
@@ -229,7 +229,7 @@ export function showOne(holder, frame, { app, id }) {
       run.node && ['Node', h('code', {}, run.node)],
       ['Identity', h('code', {}, run.id)],
     ].filter(Boolean);
-    const tries = run.tries.map((each) => h('li', { class: 'try' },
+    const attempts = run.ended_attempts.map((each) => h('li', { class: 'attempt' },
       h('p', {},
         badge(each.error ? 'dead' : 'succeeded', `Attempt ${each.attempt}`), ' ',
         each.status && h('b', {}, `${each.status}`), ' ', each.error),
@@ -242,8 +242,8 @@ export function showOne(holder, frame, { app, id }) {
           { kind: 'main' })),
       section('about-it', 'What became of it', h('dl', { class: 'facts' },
         facts.map(([term, what]) => h('div', {}, h('dt', {}, term), h('dd', {}, what))))),
-      section('tries', 'Attempts', tries.length
-        ? h('ol', { class: 'tries' }, tries) : h('p', { class: 'empty' }, 'None has ended yet.')));
+      section('attempts', 'Attempts', attempts.length
+        ? h('ol', { class: 'attempts' }, attempts) : h('p', { class: 'empty' }, 'None has ended yet.')));
   }
 
   read();

@@ -1,4 +1,4 @@
-/** @file One schedule: what it is, when it fires next, what became of it. */
+/** @file One schedule: what it is, when it runs next, and its runs. */
 
 import { call, path } from './api.js';
 import { badge, button, h, put, row, section, setText, sync, table } from './dom.js';
@@ -68,7 +68,7 @@ export function show(holder, frame, { app, key }) {
       preview.draw(occurrences);
       nothing.hidden = occurrences.length > 0;
       setText(nothing, schedule.state === 'disabled'
-        ? 'Disabled: nothing fires until it is enabled.' : 'Nothing is to come.');
+        ? 'Disabled: nothing runs until it is enabled.' : 'Nothing is to come.');
       runs.table.hidden = !items.length;
       noRuns.hidden = items.length > 0;
       sync(runs.body, items, ({ id }) => id, (run) => row([

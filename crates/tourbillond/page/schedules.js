@@ -1,4 +1,4 @@
-/** @file Schedules: search, filter, enable, disable, fire now. */
+/** @file Schedules: search, filter, enable, disable, run now. */
 
 import { call, lists, path } from './api.js';
 import { badge, button, field, h, known, put, row, select, setText, sync, table } from './dom.js';
@@ -76,12 +76,12 @@ export function actions(frame, schedule, done) {
       : button('Disable', () => ask('disable',
         (answer) => `${key} is disabled: no new callback starts. ${still(answer)}`),
       { about, act: 'switch' }),
-    state !== 'disabled' && button('Fire now', async () => {
+    state !== 'disabled' && button('Run now', async () => {
       const text = `${target(schedule)}, at once, ${state === 'enabled' ? 'beside its times' : 'instead of at its time'}.`;
-      if (await frame.sure(`Fire ${key} now?`, text, 'Fire')) {
-        await ask('fire', () => `${key} fires.`);
+      if (await frame.sure(`Run ${key} now?`, text, 'Run')) {
+        await ask('run-now', () => `${key} runs.`);
       }
-    }, { about, act: 'fire' }),
+    }, { about, act: 'run-now' }),
   ];
 }
 

@@ -1,23 +1,23 @@
 //! Callbacks: the request of an attempt, the meaning of its answer, and the attempts that are kept.
 //!
 //! A definition is [checked](check) when it is written. Each attempt is [built](request) anew, for
-//! an address that the app's [`Guard`] permits; its [outcome] and the [tries] before it are kept
+//! an address that the app's [`Guard`] permits; its [outcome] and the [attempts] before it are kept
 //! with the timer, without [secrets](redact). Nothing here sends or waits.
 
+mod attempts;
 mod guard;
 mod outcome;
 mod redact;
 mod request;
-mod tries;
 
+pub(crate) use attempts::{append, shown};
+pub use attempts::{ended, read as read_attempts, was_of};
 pub(crate) use guard::{Guard, Refused};
 pub use outcome::retry;
 pub(crate) use outcome::{Answer, Verdict, judge, share};
 pub(crate) use redact::Redact;
 pub(crate) use request::{Attempt, build, limit, target};
 pub use request::{Fault, Trace, check};
-pub(crate) use tries::{append, shown};
-pub use tries::{ended, read as read_tries, was_of};
 
 /// Returns a number that cannot be guessed.
 pub(crate) fn random() -> u64 {

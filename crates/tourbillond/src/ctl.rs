@@ -121,8 +121,8 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::Fire { key } => {
-            out(&remote.send("POST", schedule(key, &["fire"]), None).await?, show::fields)
+        Command::RunNow { key } => {
+            out(&remote.send("POST", schedule(key, &["run-now"]), None).await?, show::fields)
         }
         Command::Preview { key: Some(key), count, .. } => {
             let path = ["v1", "apps", app, "schedules", key, "preview"];

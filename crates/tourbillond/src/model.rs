@@ -3,7 +3,7 @@
 //! A definition that repeats (`cron`, `every`) is a schedule of `tourbillon-durable`; one that
 //! happens once (`at`, `after`) is a timer. Both have the name `APP/KEY`, the kind `http.APP`, and
 //! a [`Stored`] as payload. A timer's id is worked out from its name, so a create that is repeated
-//! after it fired makes no second one. Once a key is free again, by a DELETE, the next timer's id
+//! after it ran makes no second one. Once a key is free again, by a DELETE, the next timer's id
 //! is worked out from that of the last.
 
 mod app;
@@ -27,8 +27,10 @@ pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};
 pub use overview::{Bucket, Figure, Lateness, Node, Outcomes, Overview};
-pub use run::{Run, RunState, Try};
-pub use schedule::{Attempt, Made, Note, Occurrence, Schedule, ScheduleKind, State, Stopped};
+pub use run::{EndedAttempt, Run, RunState};
+pub use schedule::{
+    Made, Note, Occurrence, RunningAttempt, Schedule, ScheduleKind, ScheduleState, Stopped,
+};
 pub use stored::{Stored, XTimer, XTimerView};
 pub(crate) use text::shown;
 pub use text::{rfc3339, span, time};

@@ -49,7 +49,7 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(schedules::get, schedules::put, schedules::delete))
         .routes(routes!(schedules::enable))
         .routes(routes!(schedules::disable))
-        .routes(routes!(schedules::fire))
+        .routes(routes!(schedules::run_now))
         .routes(routes!(preview::kept))
         .routes(routes!(preview::free))
         .routes(routes!(runs::list))

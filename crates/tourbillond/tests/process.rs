@@ -105,7 +105,7 @@ fn a_one_shot_that_is_over_is_answered_with_its_run_until_it_is_deleted() {
         assert_eq!(call("POST", SCHEDULES, &other).0, 409);
         let nightly = json!({ "when": { "every": "1h" }, "callback": { "url": url } });
         assert_eq!(call("PUT", &one, &nightly).0, 409);
-        assert_eq!(call("POST", &format!("{one}/fire"), &Value::Null).0, 409);
+        assert_eq!(call("POST", &format!("{one}/run-now"), &Value::Null).0, 409);
         // Its run stays listed when its key is free.
         assert_eq!(call("DELETE", &one, &Value::Null).0, 200);
         assert_eq!(call("GET", &one, &Value::Null).0, 404);
@@ -218,7 +218,7 @@ fn a_secret_is_put_in_when_a_request_is_sent_and_is_kept_nowhere() {
         assert!(head.contains(&format!("authorization: {}", sent.to_ascii_lowercase())), "{head}");
         let run = first(&service, &run(key));
         assert_eq!(run["state"], "succeeded", "{run}");
-        let answer = run["tries"][0]["answer"].as_str().unwrap();
+        let answer = run["ended_attempts"][0]["answer"].as_str().unwrap();
         assert!(answer.contains("authorization: ••••••••"), "{answer}");
         assert!(!run.to_string().contains("hunter2"), "{run}");
     }
@@ -234,11 +234,11 @@ fn a_secret_is_put_in_when_a_request_is_sent_and_is_kept_nowhere() {
     while refused().0 != 422 {
         std::thread::yield_now();
     }
-    let fire = format!("{SCHEDULES}/later/fire");
+    let fire = format!("{SCHEDULES}/later/run-now");
     assert_eq!(service.call("", "POST", &fire, &Value::Null).0, 200);
     let run = first(&service, &run("later"));
     assert_eq!(run["state"], "dead", "{run}");
-    let why = run["tries"][0]["error"].as_str().unwrap();
+    let why = run["ended_attempts"][0]["error"].as_str().unwrap();
     assert_eq!(why, "header Authorization names a secret that the app does not have");
     assert!(service.stop());
 }

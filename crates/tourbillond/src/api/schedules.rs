@@ -14,7 +14,7 @@ use super::problem::{Failure, PROBLEM, Problem};
 use super::request::{Json, OfApp, OfSchedule, Params, Path, convert, limit, traceparent};
 use crate::catalog::{Query, Written};
 use crate::config::Scope;
-use crate::model::{Definition, Made, Page, Schedule, ScheduleKind, State as Stands, Stopped};
+use crate::model::{Definition, Made, Page, Schedule, ScheduleKind, ScheduleState, Stopped};
 use crate::service::Service;
 
 /// Returns the status of an answer to a write.
@@ -92,7 +92,7 @@ pub(crate) struct Listed {
     /// Only schedules whose key has this prefix.
     prefix: Option<String>,
     /// Only schedules in this state: `enabled`, `disabled`, `pending` or `running`.
-    state: Option<Stands>,
+    state: Option<ScheduleState>,
     /// Only schedules of this kind: `repeated` or `once`.
     #[param(inline)]
     kind: Option<ScheduleKind>,
@@ -251,8 +251,8 @@ pub(crate) async fn disable(
 ///
 /// To disable or delete the schedule cancels the run, unless an attempt of it is running.
 #[utoipa::path(
-    post, path = "/v1/apps/{app}/schedules/{key}/fire", tag = "schedules",
-    operation_id = "fire_schedule",
+    post, path = "/v1/apps/{app}/schedules/{key}/run-now", tag = "schedules",
+    operation_id = "run_schedule_now",
     params(OfSchedule),
     responses(
         (status = 200, body = Made, description = "The run that was created."),
@@ -262,7 +262,7 @@ pub(crate) async fn disable(
         Failure,
     ),
 )]
-pub(crate) async fn fire(
+pub(crate) async fn run_now(
     State(service): State<Arc<Service>>,
     Path(OfSchedule { app, key }): Path<OfSchedule>,
     access: Access,

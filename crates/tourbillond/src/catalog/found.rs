@@ -6,7 +6,7 @@ use tourbillon_durable::{Outcome, Record, Time, TimerId};
 use super::Catalog;
 use super::error::{Error, Missing, Result};
 use crate::callback::was_of;
-use crate::model::{self, AtWhen, Definition, Schedule, State as Stands, Stored, When};
+use crate::model::{self, AtWhen, Definition, Schedule, ScheduleState, Stored, When};
 
 /// Number of next times that are shown.
 const NEXT: usize = 5;
@@ -129,18 +129,18 @@ impl Found {
         }
     }
 
-    pub(crate) fn state(&self) -> Stands {
+    pub(crate) fn state(&self) -> ScheduleState {
         match self {
-            Self::Repeated(row) if row.enabled => Stands::Enabled,
-            Self::Repeated(_) => Stands::Disabled,
-            Self::Once(timer) if timer.running.is_some() => Stands::Running,
-            Self::Once(timer) if timer.new.due == Time::NEVER => Stands::Disabled,
-            Self::Once(_) => Stands::Pending,
+            Self::Repeated(row) if row.enabled => ScheduleState::Enabled,
+            Self::Repeated(_) => ScheduleState::Disabled,
+            Self::Once(timer) if timer.running.is_some() => ScheduleState::Running,
+            Self::Once(timer) if timer.new.due == Time::NEVER => ScheduleState::Disabled,
+            Self::Once(_) => ScheduleState::Pending,
             Self::Over(record) => match record.outcome {
-                Outcome::Succeeded => Stands::Succeeded,
-                Outcome::Dead => Stands::Dead,
-                Outcome::Skipped => Stands::Skipped,
-                _ => Stands::Cancelled,
+                Outcome::Succeeded => ScheduleState::Succeeded,
+                Outcome::Dead => ScheduleState::Dead,
+                Outcome::Skipped => ScheduleState::Skipped,
+                _ => ScheduleState::Cancelled,
             },
         }
     }
@@ -166,7 +166,10 @@ impl Found {
         };
         let created = stored.as_ref().map(|stored| stored.created.clone());
         let state = self.state();
-        let enabled = matches!(state, Stands::Enabled | Stands::Pending | Stands::Running);
+        let enabled = matches!(
+            state,
+            ScheduleState::Enabled | ScheduleState::Pending | ScheduleState::Running
+        );
         let (when, rest, xtimer) = match stored {
             Some(Stored { definition, xtimer, .. }) => {
                 (definition.when.clone(), Some(definition), xtimer)

@@ -10,7 +10,7 @@ use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, State, Timer, TimerO
 use super::Catalog;
 use super::error::Result;
 use super::found::Found;
-use crate::model::{self, Page, Schedule, ScheduleKind, State as Stands};
+use crate::model::{self, Page, Schedule, ScheduleKind, ScheduleState};
 
 /// Most bytes that are read for a page, and that it has, but for the last item.
 pub(crate) const PAGE: usize = 1 << 20;
@@ -161,7 +161,7 @@ pub(crate) struct Query {
     /// Prefix of the keys.
     pub(crate) prefix: Option<String>,
     /// State of the schedules.
-    pub(crate) state: Option<Stands>,
+    pub(crate) state: Option<ScheduleState>,
     /// Kind of the schedules.
     pub(crate) kind: Option<ScheduleKind>,
     /// Most schedules of the page.
@@ -181,13 +181,13 @@ impl Catalog {
         let prefix = model::name(app, query.prefix.as_deref().unwrap_or(""));
         let after = query.cursor.as_ref().map(|key| model::name(app, key));
         let enabled = match query.state {
-            Some(Stands::Enabled) => Some(true),
-            Some(Stands::Disabled) => Some(false),
+            Some(ScheduleState::Enabled) => Some(true),
+            Some(ScheduleState::Disabled) => Some(false),
             _ => None,
         };
         let state = match query.state {
-            Some(Stands::Running) => Some(State::Running),
-            Some(Stands::Pending | Stands::Disabled) => Some(State::Pending),
+            Some(ScheduleState::Running) => Some(State::Running),
+            Some(ScheduleState::Pending | ScheduleState::Disabled) => Some(State::Pending),
             _ => None,
         };
         let is_any = query.state.is_none();

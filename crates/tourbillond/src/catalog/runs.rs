@@ -1,12 +1,12 @@
 //! Runs: occurrences that are due, that run, and that are over.
 
-use tourbillon_durable::store::{RecordQuery, State as Stands, Timer, TimerOrder, TimerQuery};
+use tourbillon_durable::store::{RecordQuery, State, Timer, TimerOrder, TimerQuery};
 use tourbillon_durable::{Outcome, Record, Revival, Time, TimerId};
 
 use super::Catalog;
 use super::error::{Conflict, Error, Missing, Result};
 use super::pages::{Left, ROWS};
-use crate::callback::read_tries;
+use crate::callback::read_attempts;
 use crate::model::{self, Page, Run, RunState, Stored};
 
 /// Query of a list of runs.
@@ -33,8 +33,8 @@ impl Catalog {
     pub(crate) async fn runs(&self, app: &str, query: RunQuery) -> Result<Page<Run>> {
         let cursor = query.cursor.as_deref().map(read_cursor).transpose()?;
         let unfinished = match query.state {
-            Some(RunState::Pending) => Some(Stands::Pending),
-            Some(RunState::Running) => Some(Stands::Running),
+            Some(RunState::Pending) => Some(State::Pending),
+            Some(RunState::Running) => Some(State::Running),
             _ => None,
         };
         let name = query.key.as_deref().map(|key| model::name(app, key));
@@ -188,7 +188,7 @@ fn of_timer(timer: &Timer) -> Run {
         attempts: timer.attempt,
         failures: timer.failures,
         node: timer.running.map(|lease| lease.node.to_string()),
-        tries: read_tries(&timer.detail),
+        ended_attempts: read_attempts(&timer.detail),
         can_retry: false,
     }
 }
@@ -217,7 +217,7 @@ pub(super) fn of_record(record: &Record) -> Run {
         attempts: record.attempts,
         failures: record.failures,
         node: record.node.map(|node| node.to_string()),
-        tries: read_tries(&record.detail),
+        ended_attempts: read_attempts(&record.detail),
         can_retry: record.outcome == Outcome::Dead && record.payload.is_some(),
     }
 }

@@ -1,4 +1,4 @@
-//! Enables, disables, removes and fires the schedule or one-shot of a key.
+//! Enables, disables, removes and runs the schedule or one-shot of a key.
 
 use tourbillon_durable::store::TimerUpdate;
 use tourbillon_durable::{Replacement, RunNow, ScheduleUpdate, Time, TimerId};
@@ -6,7 +6,7 @@ use tourbillon_durable::{Replacement, RunNow, ScheduleUpdate, Time, TimerId};
 use super::error::{Conflict, Error, Missing, Result};
 use super::found::Found;
 use super::{Catalog, TRIES};
-use crate::model::{self, Attempt, State as Stands, Stopped};
+use crate::model::{self, RunningAttempt, ScheduleState, Stopped};
 
 impl Catalog {
     /// Enables or disables what is there under the key.
@@ -30,7 +30,7 @@ impl Catalog {
                 Found::Once(timer) => timer,
             };
             let state = found.state();
-            if on != (state == Stands::Disabled) && (on || state != Stands::Running) {
+            if on != (state == ScheduleState::Disabled) && (on || state != ScheduleState::Running) {
                 return Ok(stopped(&[]));
             }
             let at = match found.stored().and_then(|stored| stored.at_us) {
@@ -103,7 +103,7 @@ impl Catalog {
                         RunNow::Gone => Err(Missing::Schedule.into()),
                     };
                 }
-                Found::Once(_) if found.state() == Stands::Disabled => {
+                Found::Once(_) if found.state() == ScheduleState::Disabled => {
                     return Err(Conflict::Disabled.into());
                 }
                 Found::Once(timer) => timer,
@@ -119,7 +119,9 @@ impl Catalog {
 }
 
 fn stopped(running: &[(TimerId, u32)]) -> Stopped {
-    let attempt =
-        |(run, attempt): &(TimerId, u32)| Attempt { run: run.to_string(), attempt: *attempt };
+    let attempt = |(run, attempt): &(TimerId, u32)| RunningAttempt {
+        run: run.to_string(),
+        attempt: *attempt,
+    };
     Stopped { running: running.iter().map(attempt).collect() }
 }

@@ -113,7 +113,7 @@ pub(super) enum Command {
         keys: Vec<String>,
     },
     /// Call back now, beside the times of the schedule.
-    Fire {
+    RunNow {
         /// Key of the schedule.
         key: String,
     },

@@ -107,7 +107,7 @@ pub(super) fn preview(answer: &Value) -> String {
 
 pub(super) fn runs(items: &Value) -> String {
     let row = |item: &Value| {
-        let last = item["tries"].as_array().and_then(|tries| tries.last());
+        let last = item["ended_attempts"].as_array().and_then(|attempts| attempts.last());
         let answer = last.map_or_else(|| "-".to_owned(), outcome);
         let fields = ["id", "key", "scheduled_for", "state", "attempts"];
         fields.iter().map(|name| cell(&item[*name])).chain([answer]).collect()
@@ -130,10 +130,11 @@ pub(super) fn run(answer: &Value) -> String {
         let outcome = outcome(one);
         fields.iter().map(|name| cell(&one[*name])).chain([outcome, cell(&one["answer"])]).collect()
     };
-    let tries = rows(&answer["tries"], row);
+    let attempts = rows(&answer["ended_attempts"], row);
     let mut text = fields(answer);
-    if !tries.is_empty() {
-        text += &format!("\n{}", table(&["ATTEMPT", "STARTED", "MS", "CAME TO", "ANSWER"], &tries));
+    if !attempts.is_empty() {
+        text +=
+            &format!("\n{}", table(&["ATTEMPT", "STARTED", "MS", "CAME TO", "ANSWER"], &attempts));
     }
     text
 }

@@ -246,7 +246,7 @@ fn figures_that_are_cut_are_at_least_so_many() {
         "now": "t", "overdue": 20_000, "running": 3, "enabled": 5, "disabled": 0,
         "outcomes": { "succeeded": 7, "dead": 1 }, "pending_next_hour": [5, 3],
         "at_least": ["overdue", "pending_next_hour", "outcomes", "failing"],
-        "failing": [{ "id": "1", "key": "k", "tries": [] }], "nodes": [],
+        "failing": [{ "id": "1", "key": "k", "ended_attempts": [] }], "nodes": [],
     });
     let shown = show::overview(&answer);
     for line in [

@@ -13,11 +13,11 @@ use tracing::{debug, error, info, warn};
 use super::client::{Client, Lack};
 use super::gate::{Full, Gate, Limits, Offered};
 use crate::callback::{
-    self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_tries, retry, share,
+    self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_attempts, retry, share,
 };
 use crate::config::App;
 use crate::metrics::Meters;
-use crate::model::{self, Run, RunState, Stored, Try};
+use crate::model::{self, EndedAttempt, Run, RunState, Stored};
 use crate::service::Service;
 
 /// Attempts that wait for each that may run.
@@ -158,7 +158,7 @@ fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
         Err(why) => {
             let (app, timer) = (&shared.app, fire.id());
             error!(app, %timer, why, "a payload is not understood");
-            let ended = Try {
+            let ended = EndedAttempt {
                 attempt: fire.attempt(),
                 started: Timestamp::now().to_string(),
                 ms: 0,
@@ -247,7 +247,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Verdict::Succeeded => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
     };
-    let ended = Try {
+    let ended = EndedAttempt {
         attempt: fire.attempt(),
         started: started.to_string(),
         ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -313,9 +313,15 @@ async fn send(
 }
 
 /// Writes a line into the log.
-fn report(shared: &Shared, key: &str, ended: &Try, state: RunState, trace: Option<&Trace>) {
+fn report(
+    shared: &Shared,
+    key: &str,
+    ended: &EndedAttempt,
+    state: RunState,
+    trace: Option<&Trace>,
+) {
     let (app, trace) = (&shared.app, trace.map(Trace::id));
-    let Try { attempt, ms, status, error, .. } = ended;
+    let EndedAttempt { attempt, ms, status, error, .. } = ended;
     let error = error.as_deref();
     match state {
         RunState::Succeeded => debug!(app, key, attempt, ms, status, trace, "called back"),
@@ -345,7 +351,7 @@ fn watched(
         attempts: fire.attempt(),
         failures: fire.failures() + u32::from(state != RunState::Succeeded),
         node: Some(shared.service.node().to_string()),
-        tries: read_tries(detail),
+        ended_attempts: read_attempts(detail),
         can_retry: state == RunState::Dead,
     })
 }

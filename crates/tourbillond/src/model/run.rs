@@ -52,14 +52,14 @@ pub struct Run {
     pub node: Option<String>,
     /// Attempts that have ended: the first and the last, if there were many.
     #[serde(default)]
-    pub tries: Vec<Try>,
+    pub ended_attempts: Vec<EndedAttempt>,
     /// True if it can be retried.
     pub can_retry: bool,
 }
 
 /// One attempt that has ended, as it is kept in the detail of a timer and of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Try {
+pub struct EndedAttempt {
     /// Number of the attempt.
     pub attempt: u32,
     /// Time at which it started, RFC 3339.

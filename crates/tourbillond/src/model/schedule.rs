@@ -18,7 +18,7 @@ pub enum ScheduleKind {
 /// The state of a schedule or of a one-shot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum ScheduleState {
     /// Repeats, and is enabled.
     Enabled,
     /// Does not happen until it is enabled.
@@ -49,7 +49,7 @@ pub struct Schedule {
     /// Version of the schedule for `If-Match`; each change gives it another.
     pub version: u64,
     /// State of the schedule.
-    pub state: State,
+    pub state: ScheduleState,
     /// Next times, five at most, RFC 3339.
     pub next: Vec<String>,
     /// Time at which the schedule was created, RFC 3339.
@@ -108,7 +108,7 @@ pub enum Note {
 
 /// An attempt that is still running, and is not interrupted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Attempt {
+pub struct RunningAttempt {
     /// Identity of the run.
     pub run: String,
     /// Number of the attempt.
@@ -119,7 +119,7 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stopped {
     /// Attempts that are still running. No other starts.
-    pub running: Vec<Attempt>,
+    pub running: Vec<RunningAttempt>,
 }
 
 /// A run that was created.

@@ -3,7 +3,7 @@
 use crate::api::{Access, Problem};
 use crate::catalog::Found;
 use crate::config::{App, Scope};
-use crate::model::{self, State as Stands, Stored, XTIMER, XTimer};
+use crate::model::{self, ScheduleState, Stored, XTIMER, XTimer};
 use crate::service::Service;
 use axum::http::StatusCode;
 
@@ -44,7 +44,7 @@ impl Its {
     }
 
     pub(super) fn is_enabled(&self) -> bool {
-        self.found.state() == Stands::Enabled
+        self.found.state() == ScheduleState::Enabled
     }
 
     /// Returns it as XTimer shows it.

@@ -137,7 +137,7 @@ pub(crate) struct ByTimer {
 impl Task {
     /// Returns a run as XTimer shows it.
     pub(super) fn of(timer_id: u64, run: Run, app: &Option<String>) -> Self {
-        let last = run.tries.last();
+        let last = run.ended_attempts.last();
         let output = last.map(|last| match (&last.error, last.status) {
             (Some(error), _) => error.clone(),
             (None, Some(status)) => format!("{status} {}", last.answer),

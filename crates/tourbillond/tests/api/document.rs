@@ -54,7 +54,7 @@ async fn the_document_has_what_was_promised() {
         "DELETE /v1/apps/{app}/schedules/{key}",
         "POST /v1/apps/{app}/schedules/{key}/enable",
         "POST /v1/apps/{app}/schedules/{key}/disable",
-        "POST /v1/apps/{app}/schedules/{key}/fire",
+        "POST /v1/apps/{app}/schedules/{key}/run-now",
         "GET /v1/apps/{app}/schedules/{key}/preview",
         "POST /v1/preview",
         "GET /v1/apps/{app}/runs",

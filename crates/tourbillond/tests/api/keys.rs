@@ -67,7 +67,7 @@ async fn a_one_shot_that_is_fired_and_disabled_at_once_is_not_both() {
     for number in 0..5 {
         let key = format!("k{number}");
         api.post(SCHEDULES, keyed(&key, at(AT))).await.expect(201);
-        let (fire, disable) = (one(&format!("{key}/fire")), one(&format!("{key}/disable")));
+        let (fire, disable) = (one(&format!("{key}/run-now")), one(&format!("{key}/disable")));
         let requests = [&fire, &disable].map(|path| api.post(path, json!(null)));
         let answers = at_once(&api, requests).await;
         let [fired, disabled] = <[Answer; 2]>::try_from(answers).unwrap();
@@ -90,7 +90,7 @@ async fn a_key_is_free_after_a_delete() {
         api.get(&one("a")).await.expect(404);
         api.delete(&one("a")).await.expect(404);
         api.post(&one("a/enable"), json!(null)).await.expect(404);
-        api.post(&one("a/fire"), json!(null)).await.expect(404);
+        api.post(&one("a/run-now"), json!(null)).await.expect(404);
         ids.push(id);
     }
     // What became of each is there to be read, under an identity of its own.
@@ -145,7 +145,7 @@ async fn a_dead_run_is_made_again_while_its_key_is_there() {
     for (key, when) in [("once", json!({ "after": "0s" })), ("every", nightly())] {
         api.post(SCHEDULES, keyed(key, when)).await.expect(201);
         if key == "every" {
-            api.post(&one("every/fire"), json!(null)).await.expect(200);
+            api.post(&one("every/run-now"), json!(null)).await.expect(200);
         }
         let dead = kill(&api, &mut fires, key).await;
         api.delete(&one(key)).await.expect(200);
@@ -163,7 +163,7 @@ async fn a_retry_that_was_taken_back_is_not_acknowledged_again() {
     let api = Api::new();
     let mut fires = api.service.worker("http.default", 4).unwrap();
     api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
-    api.post(&one("a/fire"), json!(null)).await.expect(200);
+    api.post(&one("a/run-now"), json!(null)).await.expect(200);
     let dead = kill(&api, &mut fires, "a").await;
     drop(fires);
     let path = format!("/v1/apps/default/runs/{dead}/retry");

@@ -233,8 +233,8 @@ impl World {
     }
 
     async fn fire(&mut self) {
-        let answer = self.api.post(&one("k/fire"), json!(null)).await;
-        self.note("fire", &answer);
+        let answer = self.api.post(&one("k/run-now"), json!(null)).await;
+        self.note("run-now", &answer);
         let now = self.node.now().unwrap();
         let Promised { live, over, fired, .. } = &mut self.promised;
         let Some(live) = live else {

@@ -158,7 +158,7 @@ async fn a_one_shot_is_held_moved_and_taken_back() {
 #[tokio::test]
 async fn what_is_fired_runs_now_and_is_taken_back_with_its_schedule() {
     let api = Api::new();
-    let fire = async |key: &str| api.post(&one(&format!("{key}/fire")), json!(null)).await;
+    let fire = async |key: &str| api.post(&one(&format!("{key}/run-now")), json!(null)).await;
     let runs = async |query: &str| {
         let runs = api.get(&format!("/v1/apps/default/runs?{query}")).await.expect(200);
         runs["items"].as_array().unwrap().clone()

@@ -99,7 +99,7 @@ async fn only_requests_that_name_this_service_are_answered() {
         for path in PATHS {
             assert_eq!(get(&api, path, &[("host", host)]).await, 421, "{host} {path}");
         }
-        assert_eq!(post(&api, &one("a/fire"), &[("host", host)]).await, 421, "{host}");
+        assert_eq!(post(&api, &one("a/run-now"), &[("host", host)]).await, 421, "{host}");
     }
     let refused = ask(&api, &Method::GET, "/v1/apps", &[("host", "rebound.example")]).await;
     assert!(refused.expect(421)["detail"].as_str().unwrap().contains("`hosts`"));
@@ -181,7 +181,7 @@ async fn a_foreign_page_gets_nothing_but_public_files() {
             let status = if is_public { 200 } else { 403 };
             assert_eq!(get(&api, path, &headers).await, status, "{path} {headers:?}");
         }
-        for verb in ["enable", "disable", "fire"] {
+        for verb in ["enable", "disable", "run-now"] {
             assert_eq!(post(&api, &one(&format!("a/{verb}")), &headers).await, 403, "{headers:?}");
         }
         for (method, path) in [
@@ -238,8 +238,8 @@ async fn what_a_form_can_send_is_refused_on_every_route() {
         ("/api/timer/v1/unable", id.to_string()),
         (&one("a/enable"), String::new()),
         (&one("a/disable"), String::new()),
-        (&one("a/fire"), String::new()),
-        (&one("a/fire"), "x=".to_owned()),
+        (&one("a/run-now"), String::new()),
+        (&one("a/run-now"), "x=".to_owned()),
         ("/v1/apps/default/runs/7/retry", String::new()),
     ] {
         for kind in FORMS {

@@ -43,7 +43,7 @@ fn foreign_pages_and_rebound_names_make_fire_and_read_nothing() {
     let rebound = format!("host: rebound.example:{port}");
     let (text, json) = ("content-type: text/plain", "content-type: application/json");
     let create = format!("POST {SCHEDULES}");
-    let fire = format!("POST {SCHEDULES}/own/fire");
+    let fire = format!("POST {SCHEDULES}/own/run-now");
     let list = format!("GET {SCHEDULES}");
     let def = "POST /api/timer/v1/def";
     let sibling = "origin: http://127.0.0.1:3000";

@@ -108,7 +108,7 @@ fn hostile_receivers_end_each_in_a_record_and_delay_nobody() {
         assert_eq!(dead_keys.iter().any(|key| key == name), !succeeds, "{name}");
     }
     for run in &dead {
-        let last = run["tries"].as_array().unwrap().last().unwrap().clone();
+        let last = run["ended_attempts"].as_array().unwrap().last().unwrap().clone();
         assert!(last["error"].as_str().is_some_and(|error| !error.is_empty()), "{run}");
     }
     // Those that do succeed have a record that can be shown.
@@ -116,7 +116,7 @@ fn hostile_receivers_end_each_in_a_record_and_delay_nobody() {
         let path = format!("/v1/apps/default/runs?state=succeeded&key={name}");
         while service.ask("GET", &path, json!(null), 200)["items"][0].is_null() {}
         let run = service.ask("GET", &path, json!(null), 200)["items"][0].clone();
-        let answer = run["tries"][0]["answer"].as_str().unwrap().to_owned();
+        let answer = run["ended_attempts"][0]["answer"].as_str().unwrap().to_owned();
         assert!(answer.chars().all(|char| !char.is_control()), "{answer:?}");
     }
     // The good one is called meanwhile, and afterwards.

@@ -164,10 +164,13 @@ async fn what_is_due_is_called_and_what_was_answered_is_kept() {
     // A client that gets the event finds the record.
     let records = service.reader.records(RecordQuery::new()).await.unwrap();
     assert_eq!(records[0].outcome, Outcome::Succeeded);
-    let tries = read_tries(&records[0].detail);
-    assert_eq!((tries.len(), tries[0].status, &*tries[0].answer), (1, Some(201), "this is 201"));
+    let attempts = read_attempts(&records[0].detail);
+    assert_eq!(
+        (attempts.len(), attempts[0].status, &*attempts[0].answer),
+        (1, Some(201), "this is 201")
+    );
     assert_eq!((&*run.app, &*run.key, run.state), ("a", "one", RunState::Succeeded));
-    assert_eq!(run.tries, tries);
+    assert_eq!(run.ended_attempts, attempts);
     service.stop().await;
 }
 
@@ -186,9 +189,9 @@ async fn what_fails_is_tried_again_and_dead_in_the_end_with_all_tries() {
     let record = &records[0];
     assert_eq!((record.outcome, record.reason), (Outcome::Dead, Some(Reason::Failed)));
     assert_eq!(record.failures, 3);
-    let tries = read_tries(&record.detail);
-    assert_eq!(tries.iter().map(|tried| tried.attempt).collect::<Vec<_>>(), [1, 2, 3]);
-    assert!(tries.iter().all(|tried| tried.status == Some(503) && tried.error.is_some()));
+    let attempts = read_attempts(&record.detail);
+    assert_eq!(attempts.iter().map(|each| each.attempt).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(attempts.iter().all(|each| each.status == Some(503) && each.error.is_some()));
     service.stop().await;
 }
 
@@ -199,7 +202,7 @@ async fn a_receiver_that_is_gone_is_not_asked_again() {
     receiver.next().await;
     let records = records(&service, 1).await;
     assert_eq!(records[0].reason, Some(Reason::GivenUp));
-    assert_eq!(read_tries(&records[0].detail)[0].status, Some(410));
+    assert_eq!(read_attempts(&records[0].detail)[0].status, Some(410));
     service.stop().await;
 }
 

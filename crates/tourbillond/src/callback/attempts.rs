@@ -1,8 +1,8 @@
-//! Attempts that have ended, as they are kept: JSON lines, one a [`Try`], the first and the last.
+//! Attempts that have ended, as they are kept: JSON lines of [`EndedAttempt`], the first and the last.
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Definition, Try};
+use crate::model::{Definition, EndedAttempt};
 
 /// Most bytes that are kept of them: what a record holds, less a line with the definition.
 const KEPT_MAX: usize = 8 * 1024 - 64;
@@ -28,11 +28,11 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most).map(shown).collect()
 }
 
-/// The tries, and one more. If that is too much, those after the first go, the oldest first.
-pub(crate) fn append(kept: &str, last: &Try) -> String {
+/// The attempts, and one more. If that is too much, those after the first go, the oldest first.
+pub(crate) fn append(kept: &str, last: &EndedAttempt) -> String {
     let mut last = last.clone();
     last.error = last.error.map(|error| cut(&error, ERROR_MAX));
-    let line = serde_json::to_string(&last).expect("a try is written as JSON");
+    let line = serde_json::to_string(&last).expect("an attempt is written as JSON");
     let mut lines = kept.lines().collect::<Vec<_>>();
     lines.push(&line);
     let size = |lines: &[&str]| lines.iter().map(|line| line.len() + 1).sum::<usize>();
@@ -48,7 +48,7 @@ struct Of {
     definition: String,
 }
 
-/// Adds to the tries of a one-shot that succeeded which definition it was made by.
+/// Adds to the attempts of a one-shot that succeeded which definition it was made by.
 pub fn ended(kept: &str, definition: &Definition) -> String {
     let of = Of { definition: definition.digest() };
     let line = serde_json::to_string(&of).expect("a text is written as JSON");
@@ -61,8 +61,8 @@ pub fn was_of(kept: &str, definition: &Definition) -> bool {
     of.is_some_and(|of| of.definition == definition.digest())
 }
 
-/// Reads what was kept; what is no try is left out.
-pub fn read(kept: &str) -> Vec<Try> {
+/// Reads what was kept; lines of another kind are left out.
+pub fn read(kept: &str) -> Vec<EndedAttempt> {
     kept.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -70,8 +70,8 @@ pub fn read(kept: &str) -> Vec<Try> {
 mod tests {
     use super::*;
 
-    fn try_of(attempt: u32, answer: &str) -> Try {
-        Try {
+    fn attempt_of(attempt: u32, answer: &str) -> EndedAttempt {
+        EndedAttempt {
             attempt,
             started: "2026-11-22T05:00:00.000001Z".into(),
             ms: 12,
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn tries_are_read_as_they_were_kept() {
-        let (first, second) = (try_of(1, "no\n\"way\""), try_of(2, ""));
+        let (first, second) = (attempt_of(1, "no\n\"way\""), attempt_of(2, ""));
         let kept = append(&append("", &first), &second);
         assert_eq!(read(&kept), [first, second]);
         assert_eq!(read("not JSON\n{}"), []);
@@ -94,13 +94,13 @@ mod tests {
         let worst = shown(&[0; 4 * ANSWER_MAX]);
         let mut kept = String::new();
         for attempt in 1..=100 {
-            let mut last = try_of(attempt, &worst);
+            let mut last = attempt_of(attempt, &worst);
             last.error = Some("\u{10ffff}".repeat(1_000));
             kept = append(&kept, &last);
             assert!(kept.len() <= KEPT_MAX, "{}", kept.len());
-            let tries = read(&kept);
-            assert_eq!(tries[0].attempt, 1);
-            assert_eq!(tries.last().unwrap().attempt, attempt);
+            let attempts = read(&kept);
+            assert_eq!(attempts[0].attempt, 1);
+            assert_eq!(attempts.last().unwrap().attempt, attempt);
         }
         let numbers = read(&kept).iter().map(|kept| kept.attempt).collect::<Vec<_>>();
         assert!(numbers.len() > 2 && numbers.is_sorted(), "{numbers:?}");
@@ -113,14 +113,14 @@ mod tests {
             serde_json::from_value(json).unwrap()
         };
         let (one, other) = (definition("http://a/"), definition("http://b/"));
-        let mut tries = append("", &try_of(1, ""));
-        while tries.len() + 1 < KEPT_MAX - 100 {
-            tries = append(&tries, &try_of(2, ""));
+        let mut attempts = append("", &attempt_of(1, ""));
+        while attempts.len() + 1 < KEPT_MAX - 100 {
+            attempts = append(&attempts, &attempt_of(2, ""));
         }
-        assert!(!was_of(&tries, &one));
-        let kept = ended(&tries, &one);
+        assert!(!was_of(&attempts, &one));
+        let kept = ended(&attempts, &one);
         assert!(was_of(&kept, &one) && !was_of(&kept, &other));
-        assert_eq!(read(&kept), read(&tries));
+        assert_eq!(read(&kept), read(&attempts));
         assert!(kept.len() <= 8 * 1024, "{}", kept.len());
     }
 
