@@ -1,8 +1,8 @@
 //! Connections, and their limits.
 //!
 //! A client is cut that is slow to send a head or a body, slow to read its answer, or silent for
-//! long; see [`Limits`]. Where there is no room for another client, or no memory for an answer,
-//! clients are cut sooner. What waits here waits by the service's own timers.
+//! long; see [`ServerLimits`]. Where there is no room for another client, or no memory for an
+//! answer, clients are cut sooner. What waits here waits by the service's own timers.
 
 mod room;
 #[cfg(test)]
@@ -54,7 +54,7 @@ const SMALL: u64 = 1024;
 
 /// Limits of the service on its clients.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Limits of a connection.
     pub connection: tourbillon_http_limits::Limits,
     /// Time from the end of a request's head to the answer, the body included.
@@ -63,7 +63,7 @@ pub struct Limits {
     pub connections: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     /// Returns 30 s for a request, and 20,000 connections.
     fn default() -> Self {
         let connection = tourbillon_http_limits::Limits::default();
@@ -76,7 +76,7 @@ impl Default for Limits {
 struct Server {
     router: Router,
     timer: Timer,
-    limits: Limits,
+    limits: ServerLimits,
     /// For what they answer.
     answers: Arc<Answers>,
 }
@@ -86,7 +86,7 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     timer: &Timer,
-    limits: Limits,
+    limits: ServerLimits,
     answers: Arc<Answers>,
     stop: impl Future<Output = ()>,
 ) {

@@ -106,7 +106,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         let asked = settings.connections;
         tracing::warn!(limit, connections, asked, "fewer connections: descriptors are limited");
     }
-    let limits = http::Limits { connections, ..http::Limits::default() };
+    let limits = http::ServerLimits { connections, ..http::ServerLimits::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
     runtime.block_on(serve(flags, &settings, config, limits))
 }
@@ -125,7 +125,7 @@ async fn serve(
     flags: &Flags,
     settings: &Settings,
     config: Config,
-    limits: http::Limits,
+    limits: http::ServerLimits,
 ) -> Result<(), Box<dyn Error>> {
     let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [terminate, interrupt] = ends;

@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use tourbillon_durable::TimerId;
 use utoipa::ToSchema;
 
-pub use app::{AppView, Defaults, Limits};
+pub use app::{AppLimits, AppView, Defaults};
 pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};

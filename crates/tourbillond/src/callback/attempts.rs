@@ -1,4 +1,4 @@
-//! Attempts that have ended, as they are kept: JSON lines of [`EndedAttempt`], the first and the last.
+//! Attempts that have ended, as JSON lines of [`EndedAttempt`]: the first and the last.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::model::Limits;
+use crate::model::AppLimits;
 use crate::net::{Destination, Network};
 
 /// The longest name of an app.
@@ -27,7 +27,7 @@ pub struct App {
     /// Tokens that may see or change it.
     pub tokens: Vec<Token>,
     /// Limits of the app.
-    pub limits: Limits,
+    pub limits: AppLimits,
     /// Hosts that may be called: `hooks.example.com`, `*.example.com`, each with a port or without.
     /// Any if there is none.
     pub destinations: Vec<Destination>,
@@ -171,7 +171,7 @@ impl App {
                  and is neither `.` nor `..`"
             ));
         }
-        let Limits { due_per_second, concurrent, per_host, .. } = self.limits;
+        let AppLimits { due_per_second, concurrent, per_host, .. } = self.limits;
         let none = [("due_per_second", due_per_second), ("concurrent", concurrent)]
             .into_iter()
             .chain([("per_host", per_host)])

@@ -11,7 +11,7 @@ use tourbillon_durable::{Ended, Fire, Retry, Worker};
 use tracing::{debug, error, info, warn};
 
 use super::client::{Client, Lack};
-use super::gate::{Full, Gate, Limits, Offered};
+use super::gate::{Full, Gate, GateLimits, Offered};
 use crate::callback::{
     self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_attempts, retry, share,
 };
@@ -68,7 +68,7 @@ impl Dispatcher {
         let count = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
         let running = count(app.limits.concurrent);
         let waiting = running.saturating_mul(WAITING);
-        let limits = Limits {
+        let limits = GateLimits {
             running,
             per_host: count(app.limits.per_host),
             waiting,
@@ -101,7 +101,7 @@ impl Dispatcher {
 /// Takes attempts until the worker ends or `stopped`, then waits for those that run.
 async fn run(
     shared: Arc<Shared>,
-    limits: Limits,
+    limits: GateLimits,
     mut fires: Worker,
     mut stopped: oneshot::Receiver<()>,
     release: oneshot::Sender<()>,

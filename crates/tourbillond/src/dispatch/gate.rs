@@ -20,9 +20,9 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Attempts after which idle hosts are forgotten.
 const SWEEP: u32 = 1_024;
 
-/// Limits of an app.
+/// Limits of the gate of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct GateLimits {
     /// Attempts that run.
     pub(super) running: usize,
     /// Most of those to one host.
@@ -81,7 +81,7 @@ impl Booked {
 /// The attempts of an app that run and wait, by host.
 #[derive(Debug)]
 pub(super) struct Gate<T> {
-    limits: Limits,
+    limits: GateLimits,
     running: usize,
     waiting: usize,
     hosts: HashMap<Arc<str>, Host<T>>,
@@ -94,7 +94,7 @@ pub(super) struct Gate<T> {
 }
 
 impl<T> Gate<T> {
-    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+    pub(super) fn new(limits: GateLimits, now: Instant) -> Self {
         Self {
             limits,
             running: 0,
@@ -244,7 +244,7 @@ mod tests {
 
     fn gate(running: usize, waiting: usize, per_second: u32) -> (Gate<u32>, Instant) {
         let now = Instant::now();
-        let limits = Limits { running, per_host: usize::MAX, waiting, per_second };
+        let limits = GateLimits { running, per_host: usize::MAX, waiting, per_second };
         (Gate::new(limits, now), now)
     }
 
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn one_host_has_no_more_than_its_own_limit() {
         let now = Instant::now();
-        let limits = Limits { running: 64, per_host: 3, waiting: 1_000, per_second: u32::MAX };
+        let limits = GateLimits { running: 64, per_host: 3, waiting: 1_000, per_second: u32::MAX };
         let mut gate = Gate::new(limits, now);
         for item in 0..100 {
             gate.offer(&name(item % 2), item, now);

@@ -14,7 +14,7 @@ use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon_http_limits::Limit;
 
-use super::{Answers, Limits, Room, Server as Served, connection};
+use super::{Answers, Room, Server as Served, ServerLimits, connection};
 
 const HELLO: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -44,7 +44,7 @@ impl Server {
         let serves = tokio::spawn(async move {
             let answers = Answers::new(1 << 30);
             let seat = Room::new(1, std::sync::Arc::clone(&answers)).seat().await;
-            let limits = Limits::default();
+            let limits = ServerLimits::default();
             let served = Served { router, timer, limits, answers };
             connection(stream, served, seat, None, stopped).await;
         });
@@ -79,7 +79,7 @@ async fn settle() {
 }
 
 fn span(limit: Limit) -> Duration {
-    Limits::default().connection.span(limit)
+    ServerLimits::default().connection.span(limit)
 }
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -118,7 +118,7 @@ async fn a_head_has_its_time_from_its_first_byte() {
 async fn a_body_that_does_not_come_is_answered_for_and_cut() {
     let mut server = Server::new();
     server.send(b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\npart").await;
-    let (request, linger) = (Limits::default().request, span(Limit::Linger));
+    let (request, linger) = (ServerLimits::default().request, span(Limit::Linger));
     assert!(!server.is_cut_after(request - MOMENT).await);
     assert!(!server.is_cut_after(MOMENT).await);
     let answer = server.answer().await;

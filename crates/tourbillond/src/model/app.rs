@@ -8,7 +8,7 @@ use super::{ON_TIME_WITHIN, RetryPolicy, TIMEOUT};
 /// Limits of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct AppLimits {
     /// Most schedules and one-shots that are not over.
     pub schedules: u32,
     /// Most callbacks that each node starts in a second.
@@ -19,7 +19,7 @@ pub struct Limits {
     pub per_host: u32,
 }
 
-impl Default for Limits {
+impl Default for AppLimits {
     fn default() -> Self {
         Self { schedules: 10_000, due_per_second: 1_000, concurrent: 256, per_host: 64 }
     }
@@ -31,7 +31,7 @@ pub struct AppView {
     /// Name of the app.
     pub name: String,
     /// Limits of the app.
-    pub limits: Limits,
+    pub limits: AppLimits,
     /// Names of the secrets that headers of its callbacks can have.
     pub header_secrets: Vec<String>,
     /// Values for fields that a definition leaves out.

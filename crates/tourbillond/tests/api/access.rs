@@ -6,7 +6,7 @@ use serde_json::json;
 use tourbillon::Timer;
 use tourbillon_durable::store::Memory;
 use tourbillond::config::{App, Config, Token, hash};
-use tourbillond::model::Limits;
+use tourbillond::model::AppLimits;
 
 use super::{Answer, Api, SCHEDULES, keyed, nightly};
 
@@ -120,7 +120,7 @@ async fn tokens_that_are_taken_back_are_refused_at_once() {
 async fn an_app_has_no_more_schedules_than_it_may() {
     let mut config = super::open();
     let app = config.apps.get_mut("default").unwrap();
-    app.limits = Limits { schedules: 2, ..Limits::default() };
+    app.limits = AppLimits { schedules: 2, ..AppLimits::default() };
     let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
     api.post(SCHEDULES, keyed("a", nightly())).await.expect(201);
     api.post(SCHEDULES, keyed("b", json!({ "after": "1h" }))).await.expect(201);

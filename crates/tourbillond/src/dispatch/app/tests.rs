@@ -87,7 +87,8 @@ async fn answer(
 }
 
 fn app(concurrent: u32) -> App {
-    let limits = model::Limits { concurrent, per_host: concurrent, ..model::Limits::default() };
+    let limits =
+        model::AppLimits { concurrent, per_host: concurrent, ..model::AppLimits::default() };
     let networks = vec!["127.0.0.0/8".parse().unwrap()];
     App { limits, networks, ..App::default() }
 }
