@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tourbillon_http_limits::Standing;
@@ -11,6 +11,10 @@ use crate::answers::Answers;
 
 /// Number of standings.
 const STANDINGS: usize = Standing::Continues as usize + 1;
+
+/// Time from a connection in which it is not cut before those whose request began earlier.
+/// A client sends its request a moment after it connects, and later on a loaded machine.
+const GRACE: Duration = Duration::from_millis(250);
 
 /// Room for connections, and for their answers.
 pub(super) struct Room {
@@ -69,7 +73,7 @@ impl Room {
     /// Cuts the first that may be cut, now or once there is one.
     pub(super) fn make_room(&self) {
         let mut state = self.lock();
-        state.waits = !state.cut_first(0..STANDINGS);
+        state.waits = !state.cut_any();
     }
 
     /// Returns whether no place is left.
@@ -105,6 +109,21 @@ impl Room {
 }
 
 impl State {
+    /// Cuts the first of all; `false` if there is none.
+    fn cut_any(&mut self) -> bool {
+        let longest = |standing: Standing| {
+            let (&(since, _), _) = self.open[standing as usize].first_key_value()?;
+            Some(since)
+        };
+        let first = match (longest(Standing::Silent), longest(Standing::Begins)) {
+            (Some(silent), Some(begins)) if begins < silent && silent.elapsed() < GRACE => {
+                Standing::Begins
+            }
+            _ => Standing::Silent,
+        };
+        self.cut_first(first as usize..STANDINGS)
+    }
+
     /// Cuts the first of those that stand so; `false` if there is none.
     fn cut_first(&mut self, standings: std::ops::Range<usize>) -> bool {
         let first = self.open[standings].iter_mut().find_map(BTreeMap::pop_first);
@@ -131,7 +150,7 @@ impl Seat {
         let Some((standing, since)) = now else { return };
         state.open[standing as usize].insert((since, self.number), Arc::clone(&self.cut));
         if state.waits {
-            state.waits = !state.cut_first(0..STANDINGS);
+            state.waits = !state.cut_any();
         }
         drop(state);
         if standing == Standing::Unread {
@@ -150,7 +169,6 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::time::Duration;
 
     use futures_util::FutureExt as _;
 
@@ -164,7 +182,8 @@ mod tests {
     fn who_was_granted_least_and_is_longest_so_is_cut_first() {
         use Standing::{Begins, Continues, Idle, Silent, Unread};
         let start = Instant::now();
-        let at = |ms| start + Duration::from_millis(ms);
+        // Longer ago than the grace for those who have just connected.
+        let at = |ms| start - Duration::from_secs(10) + Duration::from_millis(ms);
         let order = [
             (Silent, at(5)),
             (Silent, at(6)),
@@ -192,6 +211,28 @@ mod tests {
         room.make_room();
         answered.stands(Some((Continues, at(9))));
         assert!(is_cut(&answered));
+    }
+
+    #[test]
+    fn who_has_just_connected_is_not_cut_before_requests_that_began_earlier() {
+        let start = Instant::now();
+        let room = Room::new(4, Answers::new(1));
+        let mut seats: Vec<_> = (0..4).map(|_| room.seat().now_or_never().unwrap()).collect();
+        // However long this test takes, the third has just connected.
+        let just = start + Duration::from_secs(3_600);
+        let stands = [
+            (Standing::Begins, start),
+            (Standing::Continues, start),
+            (Standing::Silent, just),
+            (Standing::Begins, just + Duration::from_millis(1)),
+        ];
+        for (seat, stands) in seats.iter_mut().zip(stands) {
+            seat.stands(Some(stands));
+        }
+        for cut in [0, 2, 3, 1] {
+            room.make_room();
+            assert_eq!(seats.iter().position(is_cut), Some(cut));
+        }
     }
 
     #[test]
