@@ -332,13 +332,21 @@ impl Engine {
     /// be.
     #[inline]
     pub(crate) fn refile(&self, entry: &Entry, deadline: Tick) -> Remaining {
+        let earliest = self.file_again(entry, deadline);
+        self.notify_of_insert(entry, deadline, earliest)
+    }
+
+    /// Files an entry under another deadline if it is queued. [`announce`](Self::announce) is to
+    /// follow.
+    #[inline]
+    pub(crate) fn file_again(&self, entry: &Entry, deadline: Tick) -> Earliest {
         let mut shard = self.shard_of(entry);
         let earliest = shard.refile(entry, deadline);
         if earliest == Earliest::Lowered {
             self.board.lower(entry.shard(), deadline);
         }
         drop(shard);
-        self.notify_of_insert(entry, deadline, earliest)
+        earliest
     }
 
     /// Returns whether the driver's thread has to be started.
