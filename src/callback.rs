@@ -162,10 +162,7 @@ impl Callback {
     /// ```
     pub fn reset(&self, deadline: impl Into<Deadline>) -> bool {
         let deadline = deadline.into();
-        self.reset_to(&|clock| {
-            let deadline = clock.tick_of(deadline);
-            NewDeadline { deadline, delay: clock.until(deadline) }
-        })
+        self.reset_to(&|clock| NewDeadline { deadline: clock.tick_of(deadline), delay: None })
     }
 
     /// Moves the next call to `delay` from now; see [`reset`](Self::reset).
@@ -198,7 +195,10 @@ impl Callback {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn reset_after(&self, delay: Duration) -> bool {
-        self.reset_to(&|clock| NewDeadline { deadline: clock.now().saturating_add(delay), delay })
+        self.reset_to(&|clock| NewDeadline {
+            deadline: clock.now().saturating_add(delay),
+            delay: Some(delay),
+        })
     }
 
     fn reset_to(&self, to: &dyn Fn(&Clock) -> NewDeadline) -> bool {

@@ -43,8 +43,8 @@ pub(crate) trait Handle: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewDeadline {
     pub(crate) deadline: Tick,
-    /// Time from now until then.
-    pub(crate) delay: Duration,
+    /// Time from now until then, if that is what was given.
+    pub(crate) delay: Option<Duration>,
 }
 
 /// Result of a reset.
@@ -292,11 +292,12 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
             return Reset::TooLate;
         }
         let NewDeadline { deadline, delay } = to(self.engine.get().clock());
+        let delay = |clock: &Clock| delay.unwrap_or_else(|| clock.until(deadline));
         let mut stage = lock(&self.stage);
         let enqueued = match &mut *stage {
             Stage::Waiting { when, .. } => {
                 let sleep = when.sleep_mut();
-                let enqueued = sleep.reset_enqueued(deadline, |_| delay);
+                let enqueued = sleep.reset_enqueued(deadline, delay);
                 if !sleep.is_enqueued() {
                     return Reset::Unarmed;
                 }
@@ -306,7 +307,7 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
                 if *next != Next::Nothing =>
             {
                 *next = Next::Reset;
-                interval.sleep_mut().reset_enqueued(deadline, |_| delay)
+                interval.sleep_mut().reset_enqueued(deadline, delay)
             }
             _ => return Reset::TooLate,
         };
