@@ -1,4 +1,4 @@
-//! glommio, with the driver thread: its wakers may be woken on any thread, so nothing is to be done.
+//! glommio, with the driver thread. Its wakers may be woken on any thread, so it needs no recipe.
 //!
 //! It needs io_uring. Where a kernel or a container does not allow that, this says so.
 

@@ -1,8 +1,8 @@
 //! monoio, with its timers off: a task turns the wheels and waits for their next deadline in
 //! monoio's own reactor, which is io_uring where the kernel has it, and otherwise epoll.
 //!
-//! Without monoio's feature `sync` its wakers must not leave their thread, so a driver thread cannot
-//! wake its tasks. Here the loop's own thread wakes them, and all timers are armed there.
+//! Without monoio's feature `sync` its wakers must not leave their thread, so a driver thread
+//! cannot wake its tasks. Here the loop's own thread wakes them, and all timers are armed there.
 
 use std::io;
 use std::sync::Arc;
