@@ -62,6 +62,7 @@ const PATHS: &[Path] = &[
     path!("poll of a past deadline", past_deadline()),
     path!("reset to later, 10 thousand", reset(Later, 10_000)),
     path!("reset to earlier, 10 thousand", reset(Earlier, 10_000)),
+    Path { name: "callback, reset to later", times: 10_000, run: reset_callback },
     path!("timeout, ready at once", timeout_ready()),
     path!("timeout, pending once", timeout_pending_once()),
     Path { name: "turn, each of 1,000 fired", times: 1_000, run: turn },
@@ -115,6 +116,13 @@ fn drop_fired(times: u64) {
     let mut due = Due::new(times);
     assert_eq!(due.driver.turn().fired as u64, times);
     timed(|| due.sleeps.clear());
+}
+
+fn reset_callback(times: u64) {
+    let callback = tourbillon::sleep(FAR).call(|| {});
+    let start = Instant::now() + FAR;
+    let deadlines: Vec<_> = (0..times).map(|n| start + Duration::from_micros(n)).collect();
+    timed(|| deadlines.iter().for_each(|deadline| assert!(callback.reset(*black_box(deadline)))));
 }
 
 fn insert_remove(times: u64) {

@@ -4,18 +4,21 @@
 //! A callback is a [`Sleep`] whose waker calls the function. One allocation holds the function, the
 //! sleep, and the state that the driver and a cancel share.
 
-use alloc::task::Wake;
+mod shared;
+
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::task::Waker;
+use core::time::Duration;
 
-use crate::foreign::guarded;
-use crate::fork::Generation;
-use crate::interval::Interval;
+use crate::callback::shared::{Handle, NewDeadline, Reset, Shared, When};
+use crate::clock::Clock;
+use crate::deadline::Deadline;
 #[cfg(doc)]
 use crate::interval::MissedTickBehavior;
+use crate::interval::{Interval, assert_period};
 use crate::sleep::{Sleep, cannot_start};
-use crate::sync::{Condvar, Mutex, SpawnError, StdArc, ThreadId, lock, this_thread, wait};
+use crate::sync::StdArc;
+use crate::time::Instant;
 
 /// A function that a timer calls, and the right to cancel that.
 ///
@@ -51,23 +54,25 @@ use crate::sync::{Condvar, Mutex, SpawnError, StdArc, ThreadId, lock, this_threa
 /// # Guarantees
 ///
 /// - Never early, by the clock of its timer. Calls of one callback never overlap.
-/// - After [`cancel`](Self::cancel) or a drop, no call begins.
+/// - After [`cancel`](Self::cancel) or a drop, no call begins. After a [`reset`](Self::reset) none
+///   begins before the new deadline.
 /// - The function is dropped after its last call where it was called, and by a cancel that prevents
 ///   the call where that is called.
 ///
 /// # Compared with others
 ///
-/// | | called on | a cancel beside a call | dropping the handle |
-/// |---|---|---|---|
-/// | here | the driver | [`cancel`](Self::cancel) says so, [`cancel_and_wait`](Self::cancel_and_wait) waits | cancels |
-/// | nginx's timer events | the event loop | cannot happen: there is one thread | |
-/// | libevent's `evtimer` | the event loop | `event_del` waits, `event_del_noblock` does not | frees the event |
-/// | Go's `AfterFunc` | a goroutine for each call | `Stop` says so | nothing |
+/// | | called on | a cancel beside a call | a reset beside a call | dropping the handle |
+/// |---|---|---|---|---|
+/// | here | the driver | [`cancel`](Self::cancel) says so, [`cancel_and_wait`](Self::cancel_and_wait) waits | a sleep's: [`reset`](Self::reset) says so; an interval's: another call follows | cancels |
+/// | nginx's timer events | the event loop | cannot happen: there is one thread | as the cancel | |
+/// | libevent's `evtimer` | the event loop | `event_del` waits, `event_del_noblock` does not | another call follows | frees the event |
+/// | Go's `AfterFunc` | a goroutine for each call | `Stop` says so | `Reset` says so; another call, which may overlap | nothing |
 ///
 /// # After `fork`
 ///
 /// The callbacks of a parent process are not called in its child, where [`cancel`](Self::cancel)
-/// has nothing to prevent and returns `false`.
+/// has nothing to prevent and returns `false`, as do [`reset`](Self::reset) and
+/// [`set_period`](Self::set_period).
 ///
 /// A function may fork. The child should end within it, by `_exit` or `exec`. If it returns, the
 /// function is not called again in the child, and what follows depends on where it was called:
@@ -92,190 +97,153 @@ use crate::sync::{Condvar, Mutex, SpawnError, StdArc, ThreadId, lock, this_threa
 /// ```
 #[must_use = "dropping a callback cancels it; `detach` keeps it"]
 pub struct Callback {
-    shared: StdArc<dyn Cancel>,
+    shared: StdArc<dyn Handle>,
     is_detached: bool,
 }
 
-/// Interface of a handle to a [`Shared`], whatever the function.
-trait Cancel: Send + Sync {
-    fn cancel(&self) -> bool;
-
-    fn wait_for_call(&self);
-
-    /// For people.
-    fn stage(&self) -> &'static str;
-}
-
-/// One allocation: that of the waker, and of the handle.
-struct Shared<F> {
-    stage: Mutex<Stage<F>>,
-    /// Signalled when the stage is [`Stage::Over`].
-    over: Condvar,
-    /// The process whose threads share it.
-    generation: Generation,
-}
-
-/// Holder of the function to call. Transitions, all under the lock:
-///
-/// ```text
-/// Waiting --woken-->                   Taken    the thread calls the function
-/// Waiting --cancel-->                  Taken    the thread drops the function
-/// Taken   --the call is to repeat-->   Waiting  unless it was cancelled meanwhile
-/// Taken   --the function is dropped--> Over
-/// ```
-enum Stage<F> {
-    /// The waker is in the wheel, or never will be. It is in one entry, whose sleep is not reset
-    /// while it is armed: so being woken means that the time has come.
-    Waiting(Call<F>),
-    /// A thread calls or drops the function, without the lock.
-    Taken { by: ThreadId, is_cancelled: bool },
-    /// There is nothing any more.
-    Over,
-}
-
-/// Function to call, and its time.
-struct Call<F> {
-    when: When,
-    function: F,
-}
-
-enum When {
-    Once(Sleep),
-    Every(Interval),
-}
-
-impl When {
-    fn sleep_mut(&mut self) -> &mut Sleep {
-        match self {
-            Self::Once(sleep) => sleep,
-            Self::Every(interval) => interval.sleep_mut(),
-        }
-    }
-}
-
-impl<F: FnMut() + Send + 'static> Shared<F> {
-    /// Takes what there is to call, unless another thread has, or there is nothing.
-    fn take(&self, is_cancelled: bool) -> Option<Call<F>> {
-        let mut stage = lock(&self.stage);
-        match core::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Waiting(call) => {
-                *stage = Stage::Taken { by: this_thread(), is_cancelled };
-                Some(call)
-            }
-            Stage::Taken { by, is_cancelled: before } => {
-                *stage = Stage::Taken { by, is_cancelled: before || is_cancelled };
-                None
-            }
-            Stage::Over => None,
-        }
-    }
-
-    /// Puts back what this thread has taken, and arms its sleep; or drops it if it was cancelled
-    /// meanwhile.
-    fn put_back(self: &StdArc<Self>, mut call: Call<F>) -> Result<(), SpawnError> {
-        let mut stage = lock(&self.stage);
-        if matches!(*stage, Stage::Taken { is_cancelled: true, .. }) {
-            drop(stage);
-            self.finish(call);
-            return Ok(());
-        }
-        // Under the lock, so that a thread that is woken at once finds the call.
-        let enqueued = call.when.sleep_mut().enqueue(Waker::from(StdArc::clone(self)));
-        *stage = Stage::Waiting(call);
-        drop(stage);
-        enqueued.map_or(Ok(()), |enqueued| enqueued.announce())
-    }
-
-    /// Drops what this thread has taken, which may panic, and is over then.
-    fn finish(&self, call: Call<F>) {
-        struct Finish<'a, F>(&'a Shared<F>);
-
-        impl<F> Drop for Finish<'_, F> {
-            fn drop(&mut self) {
-                *lock(&self.0.stage) = Stage::Over;
-                self.0.over.notify_all();
-            }
-        }
-
-        let _finish = Finish(self);
-        drop(call);
-    }
-}
-
-impl<F: FnMut() + Send + 'static> Wake for Shared<F> {
-    fn wake(self: StdArc<Self>) {
-        // A child of the process must not wait for the lock; see `cancel`.
-        if self.generation.is_past() {
-            return;
-        }
-        let Some(mut call) = self.take(false) else { return };
-        let returned = guarded(|| (call.function)());
-        if self.generation.is_past() {
-            // The function has forked, and this is the child.
-            call.when.sleep_mut().engine().end_forked_driver(returned.is_none());
-            guarded(|| drop(call));
-            return;
-        }
-        if returned.is_none() {
-            call.when.sleep_mut().engine().count_panics(1);
-            return self.finish(call);
-        }
-        match &mut call.when {
-            When::Once(_) => self.finish(call),
-            When::Every(interval) => {
-                interval.pass_tick();
-                // It is the driver that calls this, so none has to be started.
-                let _ = self.put_back(call);
-            }
-        }
-    }
-}
-
-impl<F: FnMut() + Send + 'static> Cancel for Shared<F> {
-    fn cancel(&self) -> bool {
-        // A parent's lock may be held by a thread that is not there.
-        if self.generation.is_past() {
-            return false;
-        }
-        self.take(true).map(|call| self.finish(call)).is_some()
-    }
-
-    fn wait_for_call(&self) {
-        if self.generation.is_past() {
-            return;
-        }
-        let me = this_thread();
-        let mut stage = lock(&self.stage);
-        while matches!(*stage, Stage::Taken { by, .. } if by != me) {
-            stage = wait(&self.over, stage);
-        }
-    }
-
-    fn stage(&self) -> &'static str {
-        if self.generation.is_past() {
-            return "over";
-        }
-        match &*lock(&self.stage) {
-            Stage::Waiting(_) => "waiting",
-            Stage::Taken { .. } => "called",
-            Stage::Over => "over",
-        }
-    }
+/// A call of an [interval's function](Interval::call).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Call {
+    /// The instant that the call was scheduled for, as [`Interval::tick`] returns it.
+    pub tick: Instant,
+    /// Number of ticks without a call since the last call: those that
+    /// [`MissedTickBehavior::Skip`] or [`MissedTickBehavior::Delay`] left out. The ticks that a
+    /// [reset](Callback::reset) replaces are not missed.
+    pub missed: u64,
 }
 
 impl Callback {
     #[track_caller]
-    fn new(when: When, function: impl FnMut() + Send + 'static) -> Self {
-        let shared = StdArc::new(Shared {
-            stage: Mutex::new(Stage::Taken { by: this_thread(), is_cancelled: false }),
-            over: Condvar::new(),
-            generation: Generation::at_birth(),
-        });
-        if let Err(error) = shared.put_back(Call { when, function }) {
+    fn new(when: When, function: impl FnMut(Call) + Send + 'static) -> Self {
+        let shared = StdArc::new(Shared::new(when, function));
+        if let Err(error) = StdArc::clone(&shared).arm() {
             shared.cancel();
             cannot_start(&error);
         }
         Self { shared, is_detached: false }
+    }
+
+    /// Moves the next call to `deadline`. Returns whether that was in time.
+    ///
+    /// `true` if the function is called at the new deadline: after this returns, no call begins
+    /// before that. `false` if it is not called again, so that the reset has no effect: the
+    /// callback was cancelled, or is a [`Sleep`]'s whose function was called or is being called.
+    ///
+    /// A call of an [`Interval`]'s function that is under way is neither waited for nor affected:
+    /// the new deadline is that of the call after it. The period applies after the new deadline.
+    /// If an interval's function should be called after a reset only, give the interval a period of
+    /// [`Duration::MAX`].
+    ///
+    /// This never calls the function itself, even if the deadline has come: the driver does. A
+    /// reset to never ([`reset_after`](Self::reset_after) with `Duration::MAX`) keeps the function
+    /// for a later reset.
+    ///
+    /// # Cost
+    ///
+    /// That of [`Sleep::reset`], and an uncontended lock: a reset to a later deadline moves
+    /// nothing in the wheel, and does not call the driver.
+    ///
+    /// # Panics
+    ///
+    /// If the driver thread cannot be started, which a reset tries only if the deadline before was
+    /// never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let idle = tourbillon::sleep(minute).call(|| println!("idle for a minute"));
+    /// assert!(idle.reset(Instant::now() + minute), "in time");
+    /// idle.cancel();
+    /// assert!(!idle.reset(Instant::now() + minute), "too late");
+    /// ```
+    pub fn reset(&self, deadline: impl Into<Deadline>) -> bool {
+        let deadline = deadline.into();
+        self.reset_to(&|clock| NewDeadline { deadline: clock.tick_of(deadline), delay: None })
+    }
+
+    /// Moves the next call to `delay` from now; see [`reset`](Self::reset).
+    ///
+    /// # Examples
+    ///
+    /// A watchdog, on a virtual clock:
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let stuck = Arc::new(AtomicBool::new(false));
+    /// let found = stuck.clone();
+    /// let watchdog = timer.sleep(5 * second).call(move || found.store(true, Ordering::Relaxed));
+    /// for _ in 0..3 {
+    ///     clock.advance(4 * second);
+    ///     assert!(watchdog.reset_after(5 * second), "still alive");
+    /// }
+    /// clock.advance(5 * second);
+    /// assert!(stuck.load(Ordering::Relaxed));
+    /// assert!(!watchdog.reset_after(5 * second), "too late");
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn reset_after(&self, delay: Duration) -> bool {
+        self.reset_to(&|clock| NewDeadline {
+            deadline: clock.now().saturating_add(delay),
+            delay: Some(delay),
+        })
+    }
+
+    fn reset_to(&self, to: &dyn Fn(&Clock) -> NewDeadline) -> bool {
+        match self.shared.reset(to) {
+            Reset::Done => {}
+            Reset::TooLate => return false,
+            Reset::Unarmed => {
+                StdArc::clone(&self.shared).arm().unwrap_or_else(|error| cannot_start(&error));
+            }
+        }
+        true
+    }
+
+    /// Changes the time between the calls of an [interval's function](Interval::call). Returns
+    /// whether the function is called again: `false` if the callback was cancelled, or is a
+    /// [`Sleep`]'s.
+    ///
+    /// As with [`Interval::set_period`], the next call stays where it is, and the one after it
+    /// comes a new period later. While a call is under way the next one is not scheduled yet: it
+    /// comes a new period after the tick of the one under way.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let second = Duration::from_secs(1);
+    /// let callback = timer.interval(60 * second).call(|call| println!("{:?}", call.tick));
+    /// assert!(callback.set_period(second));
+    /// assert_eq!(clock.advance(3 * second), 4, "at 0, 1, 2 and 3 s");
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[track_caller]
+    pub fn set_period(&self, period: Duration) -> bool {
+        assert_period(period);
+        self.shared.set_period(period)
     }
 
     /// Cancels the callback: no call begins after this. Says whether that was in time.
@@ -326,7 +294,7 @@ impl Callback {
     ///
     /// let calls = Arc::new(AtomicU32::new(0));
     /// let counter = Arc::clone(&calls);
-    /// let callback = tourbillon::interval(Duration::from_micros(100)).call(move || {
+    /// let callback = tourbillon::interval(Duration::from_micros(100)).call(move |_| {
     ///     counter.fetch_add(1, Ordering::Relaxed);
     /// });
     /// callback.cancel_and_wait();
@@ -420,7 +388,7 @@ impl Sleep {
     pub fn call(mut self, function: impl FnOnce() + Send + 'static) -> Callback {
         self.unarm();
         let mut function = Some(function);
-        Callback::new(When::Once(self), move || {
+        Callback::new(When::Once(self), move |_| {
             if let Some(function) = function.take() {
                 function();
             }
@@ -429,7 +397,8 @@ impl Sleep {
 }
 
 impl Interval {
-    /// Calls `function` at every tick, from the next one on.
+    /// Calls `function` at every tick, from the next one on. The [`Call`] that it is given has the
+    /// tick, and how many ticks before it were missed.
     ///
     /// An [`interval`](crate::interval()) ticks at once: call [`reset`](Self::reset) first for the
     /// first call one period from now. The [rule](Self::set_missed_tick_behavior) for missed ticks
@@ -450,7 +419,7 @@ impl Interval {
     ///
     /// let (tell, told) = mpsc::channel();
     /// let mut count = 0;
-    /// let callback = tourbillon::interval(Duration::from_millis(1)).call(move || {
+    /// let callback = tourbillon::interval(Duration::from_millis(1)).call(move |_| {
     ///     count += 1;
     ///     let _ = tell.send(count);
     /// });
@@ -458,7 +427,7 @@ impl Interval {
     /// # drop(callback);
     /// ```
     ///
-    /// With another rule, on a virtual clock:
+    /// With another rule, and a clock that jumps past two ticks:
     ///
     /// ```
     /// use std::time::Duration;
@@ -470,16 +439,21 @@ impl Interval {
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let period = Duration::from_secs(60);
     /// let mut interval = timer.interval(period); // ticks at once, too
-    /// interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    /// let callback = interval.call(|| println!("a tick"));
-    /// assert_eq!(clock.advance(2 * period), 3);
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let callback = interval.call(move |call| tell.send((call.tick, call.missed)).unwrap());
+    /// let start = clock.now();
+    /// clock.jump(5 * period / 2); // as a loaded system is late
+    /// clock.advance(period / 2);
+    /// let calls: Vec<_> = told.try_iter().collect();
+    /// assert_eq!(calls, [(start, 0), (start + 3 * period, 2)]);
     /// # drop(callback);
     /// # std::io::Result::Ok(())
     /// ```
     #[track_caller]
-    pub fn call(mut self, function: impl FnMut() + Send + 'static) -> Callback {
+    pub fn call(mut self, function: impl FnMut(Call) + Send + 'static) -> Callback {
         self.disarm();
-        Callback::new(When::Every(self), function)
+        Callback::new(When::Every { interval: self, missed: 0 }, function)
     }
 }
 

@@ -101,6 +101,8 @@ pub(crate) struct Engine {
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
     counters: Counters,
+    /// Called at the first panic that is counted.
+    panic_hook: Option<StdArc<dyn Fn() + Send + Sync>>,
     calls: Calls,
     self_wait: SelfWait,
     /// True if each shard keeps a histogram.
@@ -187,6 +189,7 @@ impl Engine {
                 unparks: AtomicU64::new(0),
                 panics: AtomicU64::new(0),
             },
+            panic_hook: None,
             calls: Calls::new(calls::LIMIT),
             self_wait: SelfWait::default(),
             keeps_lateness: false,
@@ -205,6 +208,12 @@ impl Engine {
     /// Sets the limit beyond which a call is slow.
     pub(crate) fn with_slow_call_limit(mut self, limit: Duration) -> Self {
         self.calls = Calls::new(limit);
+        self
+    }
+
+    /// Sets what is called at the first panic of foreign code.
+    pub(crate) fn with_panic_hook(mut self, hook: Option<StdArc<dyn Fn() + Send + Sync>>) -> Self {
+        self.panic_hook = hook;
         self
     }
 
@@ -258,6 +267,7 @@ impl Engine {
             engine.closed = AtomicBool::new(this.closed.load(Ordering::Relaxed));
             let engine = engine.with_slow_call_limit(this.calls.limit());
             let engine = engine.with_tolerance(this.tolerance);
+            let engine = engine.with_panic_hook(this.panic_hook.clone());
             Arc::new(engine.keeping_lateness(this.keeps_lateness))
         }))
     }
@@ -332,13 +342,21 @@ impl Engine {
     /// be.
     #[inline]
     pub(crate) fn refile(&self, entry: &Entry, deadline: Tick) -> Remaining {
+        let earliest = self.file_again(entry, deadline);
+        self.notify_of_insert(entry, deadline, earliest)
+    }
+
+    /// Files an entry under another deadline if it is queued. [`announce`](Self::announce) is to
+    /// follow.
+    #[inline]
+    pub(crate) fn file_again(&self, entry: &Entry, deadline: Tick) -> Earliest {
         let mut shard = self.shard_of(entry);
         let earliest = shard.refile(entry, deadline);
         if earliest == Earliest::Lowered {
             self.board.lower(entry.shard(), deadline);
         }
         drop(shard);
-        self.notify_of_insert(entry, deadline, earliest)
+        earliest
     }
 
     /// Returns whether the driver's thread has to be started.
@@ -673,10 +691,24 @@ impl Engine {
         }
     }
 
+    /// Counts panics of foreign code, and reports the first. With no lock held: this may call a
+    /// subscriber and a hook.
     pub(crate) fn count_panics(&self, panics: u64) {
         if panics > 0 {
-            // ORDERING: Relaxed; a statistic.
-            self.counters.panics.fetch_add(panics, Ordering::Relaxed);
+            self.note_panics(panics);
+        }
+    }
+
+    #[cold]
+    fn note_panics(&self, panics: u64) {
+        // ORDERING: Relaxed; a statistic. One call adds to zero.
+        let before = self.counters.panics.fetch_add(panics, Ordering::Relaxed);
+        if before > 0 {
+            return;
+        }
+        trace::panicked();
+        if let Some(hook) = &self.panic_hook {
+            guarded(|| hook());
         }
     }
 

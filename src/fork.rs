@@ -24,7 +24,7 @@
 //! | `engine/parker/event_loop.rs` | `Parker` | mutex | nor has a browser |
 //! | `engine/self_wait.rs` | `waits` | mutex | has another, in its own engine; leaves its parent's alone |
 //! | `fork.rs` | `successor` | set once | makes what stands in for its parent's |
-//! | `callback.rs` | `stage`, `over` | mutex, condition | takes neither: calls nothing of its parent's, and cancels nothing |
+//! | `callback/shared.rs` | `stage`, `over` | mutex, condition | takes neither: calls, cancels and resets nothing of its parent's |
 //! | `clock/steps.rs` | `SYSTEM` | set once | as `GLOBAL` |
 //! | `clock/steps.rs` | `waiting` | mutex | has another without wakers, and starts a watcher of its own |
 //! | `clock/virtual_time.rs` | `movers`: `moves`, `moved` | mutex, condition | has others: nobody moves the clock, whose goal is what it shows |

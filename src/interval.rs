@@ -65,26 +65,25 @@ pub enum MissedTickBehavior {
 }
 
 impl MissedTickBehavior {
-    /// The tick that follows the one scheduled for `due`, asked for at `now`.
-    fn next(self, due: Tick, now: impl FnOnce() -> Tick, period: Duration) -> Tick {
+    /// The tick that follows the one scheduled for `due`, asked for at `now`; and how many between
+    /// the two are missed.
+    fn next(self, due: Tick, now: impl FnOnce() -> Tick, period: Duration) -> (Tick, u64) {
         let next = due.saturating_add(period);
         if self == Self::Burst {
-            return next;
+            return (next, 0);
         }
         let now = now();
         if next > now {
-            return next;
+            return (next, 0);
         }
-        match self {
-            Self::Burst => next,
-            Self::Delay => now.saturating_add(period),
-            Self::Skip => {
-                let into_period = now.since(due).as_nanos() % period.as_nanos();
-                let left = period.as_nanos() - into_period;
-                // A period is at most the time since `due`, which a tick can count.
-                now.saturating_add(Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX)))
-            }
-        }
+        let (since, period_ns) = (now.since(due).as_nanos(), period.as_nanos());
+        // A period is at most the time since `due`, which a tick can count.
+        let counted = |nanos: u128| u64::try_from(nanos).unwrap_or(u64::MAX);
+        let delay = match self {
+            Self::Burst | Self::Delay => period,
+            Self::Skip => Duration::from_nanos(counted(period_ns - since % period_ns)),
+        };
+        (now.saturating_add(delay), counted(since / period_ns))
     }
 }
 
@@ -193,18 +192,19 @@ impl Interval {
         Poll::Ready(scheduled)
     }
 
-    fn schedule_next(&mut self) {
+    /// Schedules the tick after this one. Returns how many were missed in between.
+    pub(crate) fn schedule_next(&mut self) -> u64 {
         let clock = self.sleep.engine().clock();
         let due = self.sleep.deadline_tick();
-        let next = self.missed.next(due, || clock.now(), self.period);
+        let (next, missed) = self.missed.next(due, || clock.now(), self.period);
         let period = self.period;
         self.sleep.reset_by(next, |_| period);
+        missed
     }
 
-    /// Ends a tick that the driver has fired, and schedules the next.
-    pub(crate) fn pass_tick(&mut self) {
-        let _ = self.sleep.complete();
-        self.schedule_next();
+    /// The sleep until the next tick.
+    pub(crate) fn sleep(&self) -> &Sleep {
+        &self.sleep
     }
 
     /// The sleep until the next tick.
@@ -333,8 +333,14 @@ impl Interval {
     #[track_caller]
     pub fn set_period(&mut self, period: Duration) {
         assert_period(period);
-        self.period = period;
+        self.replace_period(period);
         self.tune();
+    }
+
+    /// [`set_period`](Self::set_period) of one that is fired for each tick, whatever its period,
+    /// which is not zero.
+    pub(crate) fn replace_period(&mut self, period: Duration) {
+        self.period = period;
     }
 
     /// Allows each tick to be fired up to `tolerance` after its instant, to share a wake-up with
@@ -385,7 +391,7 @@ impl Interval {
 }
 
 #[track_caller]
-fn assert_period(period: Duration) {
+pub(crate) fn assert_period(period: Duration) {
     assert!(!period.is_zero(), "the period of an interval must not be zero");
 }
 

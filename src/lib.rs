@@ -117,8 +117,8 @@
 //! # More
 //!
 //! - [`guide`]: [coming from other timers](guide::migration), [tests](guide::testing), [wakers and
-//!   callbacks](guide::foreign_code), [`fork`](guide::fork), [metrics and
-//!   tracing](guide::watching).
+//!   callbacks](guide::foreign_code), [`fork`](guide::fork), [libraries that take any
+//!   timer](guide::generic), [metrics and tracing](guide::watching).
 //! - [`design`]: [how it works](design::architecture), [what could go wrong](design::hazards) and
 //!   [how that is checked](design::proof), and [what is known of each system](design::platforms).
 //!
@@ -199,6 +199,8 @@ pub mod guide {
     pub mod foreign_code {}
     #[doc = include_str!("guide/fork.md")]
     pub mod fork {}
+    #[doc = include_str!("guide/generic.md")]
+    pub mod generic {}
     #[doc = include_str!("guide/migration.md")]
     pub mod migration {}
     #[doc = include_str!("guide/testing.md")]

@@ -340,11 +340,7 @@ impl Sleep {
     /// Moves the deadline. `delay` is the time until then, for a tolerance that is a share of it.
     #[inline]
     pub(crate) fn reset_by(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
-        let (old, due) = if self.slack.is_none() {
-            (core::mem::replace(&mut self.deadline, deadline), deadline)
-        } else {
-            self.move_window(deadline, delay)
-        };
+        let (old, due) = self.replace_deadline(deadline, delay);
         let engine = self.engine.get();
         match self.place(engine) {
             Place::Unarmed => {}
@@ -353,7 +349,21 @@ impl Sleep {
         }
     }
 
-    /// Changes the deadline, and returns when the sleep was due and when it is. Not inlined, so
+    /// Changes the deadline alone, and returns when the sleep was due and when it is.
+    #[inline]
+    fn replace_deadline(
+        &mut self,
+        deadline: Tick,
+        delay: impl FnOnce(&Clock) -> Duration,
+    ) -> (Tick, Tick) {
+        if self.slack.is_none() {
+            (core::mem::replace(&mut self.deadline, deadline), deadline)
+        } else {
+            self.move_window(deadline, delay)
+        }
+    }
+
+    /// [`replace_deadline`](Self::replace_deadline) of a sleep with a tolerance. Not inlined, so
     /// that a reset of an exact sleep stays short.
     #[inline(never)]
     fn move_window(
@@ -372,13 +382,7 @@ impl Sleep {
     /// Moves the entry, which was due at `old`, to `due`.
     #[inline]
     fn move_entry(&self, engine: &Engine, entry: &Entry, old: Tick, due: Tick) {
-        // Only ever later than what the driver may have read: it may file the entry under any
-        // deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
-        // so there the wheel must follow at once.
-        let later = due >= old && !engine.clock().is_virtual();
-        if later {
-            entry.postpone(due);
-        } else {
+        if !postpone(engine, entry, old, due) {
             let remaining = engine.refile(entry, due);
             // The driver of an armed sleep runs, although it may not have scanned yet; unless a
             // poll panicked because it could not be started. Then so does the next, if it still
@@ -437,6 +441,47 @@ impl Sleep {
         let (claim, earliest) = self.engine.get().insert(due, waker);
         self.claim = Some(claim);
         Some(Enqueued { engine: self.engine.clone(), due, earliest })
+    }
+
+    /// Moves the deadline of a sleep that [`enqueue`](Self::enqueue) has armed, by the same rules:
+    /// calls no foreign code, and leaves it to a virtual clock's next move to fire what is due. One
+    /// that is not armed stays so.
+    ///
+    /// If the waker is on its way already, [`has_come`](Self::has_come) says which deadline it is
+    /// for once it is woken.
+    pub(crate) fn reset_enqueued(
+        &mut self,
+        deadline: Tick,
+        delay: impl FnOnce(&Clock) -> Duration,
+    ) -> Option<Enqueued> {
+        let (old, due) = self.replace_deadline(deadline, delay);
+        let engine = self.engine.get();
+        let Place::Armed(entry) = self.place(engine) else { return None };
+        if postpone(engine, entry, old, due) {
+            return None;
+        }
+        let earliest = engine.file_again(entry, due);
+        Some(Enqueued { engine: self.engine.clone(), due, earliest })
+    }
+
+    /// Returns whether the deadline in force has come, for the waker of [`enqueue`](Self::enqueue)
+    /// as it is woken: the driver may have fired for a deadline before a reset.
+    pub(crate) fn has_come(&self) -> bool {
+        let engine = self.engine.get();
+        let Place::Armed(entry) = self.place(engine) else { return false };
+        !entry.is_postponed() || engine.clock().has_passed(self.deadline)
+    }
+
+    /// Returns whether it is armed, or has completed.
+    pub(crate) fn is_enqueued(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    /// Unarms the sleep, under a lock: what is returned gives the entry back as it is dropped,
+    /// which may call foreign code.
+    pub(crate) fn split_off_entry(&mut self) -> impl Sized + use<> {
+        let (engine, claim) = (self.engine.clone(), self.claim.take());
+        Self { engine, deadline: Tick::NEVER, slack: self.slack, claim }
     }
 
     /// Leaves the sleep as if it had not been polled since it was given its deadline.
@@ -520,6 +565,20 @@ impl Sleep {
         self.engine.follow_up(remaining).unwrap_or_else(|error| cannot_start(&error));
         Poll::Pending
     }
+}
+
+/// Notes in the entry that it is due at `due`, and no longer at `old`, if that takes no lock.
+/// Returns whether it has.
+#[inline]
+fn postpone(engine: &Engine, entry: &Entry, old: Tick, due: Tick) -> bool {
+    // Only ever later than what the driver may have read: it may file the entry under any
+    // deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
+    // so there the wheel must follow at once.
+    let later = due >= old && !engine.clock().is_virtual();
+    if later {
+        entry.postpone(due);
+    }
+    later
 }
 
 /// An insert that the driver is not notified of yet; see [`Sleep::enqueue`].

@@ -11,7 +11,7 @@ mod imp {
     use std::fmt;
     use std::time::Duration;
 
-    use tracing::{Span, debug, debug_span, warn};
+    use tracing::{Span, debug, debug_span, error, warn};
 
     use crate::foreign::guarded;
 
@@ -85,6 +85,11 @@ mod imp {
         }
     }
 
+    /// Reports the first panic of foreign code that a timer has caught. With no lock held.
+    pub(crate) fn panicked() {
+        guarded(|| error!(target: TARGET, "waker panicked"));
+    }
+
     #[cold]
     fn report_slow(life: Option<&DriverLife>, slow_calls: u64, call_ns_max: u64) {
         const SLOW: &str = "slow call";
@@ -142,4 +147,7 @@ mod imp {
 
     #[inline(always)]
     pub(crate) fn called(_life: Option<&DriverLife>, _slow_calls: u64, _call_ns_max: u64) {}
+
+    #[inline(always)]
+    pub(crate) fn panicked() {}
 }

@@ -176,7 +176,7 @@ fn a_callback_allocates_once() {
     let called = Arc::new(AtomicUsize::new(0));
     let count = called.clone();
     let period = Duration::from_micros(50);
-    let every = timer.interval(period).call(move || _ = count.fetch_add(1, Ordering::Relaxed));
+    let every = timer.interval(period).call(move |_| _ = count.fetch_add(1, Ordering::Relaxed));
     let turn_until_it_is_called = || {
         let before = called.load(Ordering::Relaxed);
         while called.load(Ordering::Relaxed) == before {
@@ -185,6 +185,20 @@ fn a_callback_allocates_once() {
     };
     assert_eq!(allocator_calls(turn_until_it_is_called), 0, "a call that repeats");
     assert!(every.cancel());
+}
+
+#[test]
+fn a_reset_of_a_callback_to_later_calls_no_driver_and_allocates_nothing() {
+    let (timer, mut driver, calls) = by_hand();
+    let callback = timer.sleep(FAR).call(|| {});
+    driver.turn();
+    let before = calls.load(Ordering::Relaxed);
+    let mut delay = FAR;
+    let reset = || {
+        delay += Duration::from_millis(1);
+        assert!(callback.reset_after(delay));
+    };
+    assert_eq!((allocator_calls(reset), calls.load(Ordering::Relaxed)), (0, before));
 }
 
 #[test]

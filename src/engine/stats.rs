@@ -43,7 +43,9 @@ pub struct Stats {
     /// Unparks sent to the driver thread, or calls of the hook of a hand-driven timer.
     pub unparks: u64,
     /// Caught panics of wakers, and of that hook. In browsers, where none can be caught, turns that
-    /// a panic or an exception cut off.
+    /// a panic or an exception cut off. Any is a defect of the program: the task of that waker may
+    /// never run again. [`Builder::on_waker_panic`](crate::timer::Builder::on_waker_panic) reports
+    /// the first.
     pub waker_panics: u64,
     /// The longest that a waker or a [callback](crate::callback::Callback) kept the driver so far,
     /// by the timer's clock. The one that is under way counts with the time that it has taken: one

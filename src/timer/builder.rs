@@ -4,6 +4,7 @@
 mod bare;
 
 use alloc::boxed::Box;
+use core::fmt;
 use core::time::Duration;
 #[cfg(not(target_os = "none"))]
 use std::io;
@@ -15,7 +16,7 @@ use crate::driver::{Driver, VirtualClock};
 use crate::engine::{DrivenBy, Engine};
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DriverThread, MAX_SHARDS, default_shards};
-use crate::sync::Arc;
+use crate::sync::{Arc, StdArc};
 #[cfg(not(target_os = "none"))]
 use crate::timer::Timer;
 use crate::tolerance::Tolerance;
@@ -49,6 +50,17 @@ pub struct Builder {
     lateness_histogram: bool,
     tolerance: Tolerance,
     slow_call_limit: Option<Duration>,
+    panic_hook: PanicHook,
+}
+
+/// Function to call at the first panic of foreign code.
+#[derive(Clone, Default)]
+struct PanicHook(Option<StdArc<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for PanicHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Some(..)" } else { "None" })
+    }
 }
 
 /// A clock of the system's that a [`Timer`] may run on; see [`Builder::clock`].
@@ -182,6 +194,39 @@ impl Builder {
         self
     }
 
+    /// Sets a function to call at the timer's first panic of a waker, a
+    /// [callback](crate::callback::Callback) or the hook of [`build_manual`](Self::build_manual).
+    ///
+    /// Such a panic is caught, so that it ends no other timer, and counted in
+    /// [`Stats::waker_panics`](crate::stats::Stats::waker_panics). But the task of a waker that
+    /// panics may never run again. The usual cause is an executor whose wakers must not leave their
+    /// thread, as [monoio's without its feature
+    /// `sync`](crate::guide::migration#thread-per-core-executors). A program that would rather end
+    /// than hang aborts in `hook`.
+    ///
+    /// It is called once, where the panic was caught: on the driver thread, or within the call that
+    /// turns or moves the clock. No lock of the timer's is held. A panic of `hook` itself is caught
+    /// and not counted. In browsers, where no panic can be caught, it is called in the turn after
+    /// the one that was cut off; without an operating system never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tourbillon::Timer;
+    ///
+    /// let loud = || {
+    ///     eprintln!("a waker panicked: a task may hang");
+    ///     std::process::abort();
+    /// };
+    /// Timer::set_global(Timer::builder().on_waker_panic(loud).build()?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_waker_panic(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        let hook: Box<dyn Fn() + Send + Sync> = Box::new(hook);
+        self.panic_hook = PanicHook(Some(hook.into()));
+        self
+    }
+
     /// Sets how late the timer's sleeps may be fired, so that it wakes up less often: a
     /// [`Duration`], or a [share of their delay](Tolerance::percent_of_delay). Zero by default.
     ///
@@ -233,6 +278,7 @@ impl Builder {
     fn engine(&self, clock: Clock, shards: usize, driven_by: DrivenBy) -> Arc<Engine> {
         let engine = Engine::new(clock, shards, driven_by);
         let engine = engine.with_tolerance(self.tolerance);
+        let engine = engine.with_panic_hook(self.panic_hook.0.clone());
         let engine = match self.slow_call_limit {
             Some(limit) => engine.with_slow_call_limit(limit),
             None => engine,

@@ -6,7 +6,8 @@
 //! tower's own `timeout` needs tokio's timer. These types have its names and its behaviour, so only
 //! an import changes. The boxed error is this crate's [`Elapsed`](crate::Elapsed).
 //!
-//! [`TimeoutOrElse`] answers with a response of yours instead, and adds no error.
+//! [`TimeoutOrElse`] answers with a response of yours instead, and adds no error. Its limit may
+//! differ from request to request.
 
 mod or_else;
 
@@ -20,7 +21,7 @@ use pin_project_lite::pin_project;
 use tower_layer_0_3::Layer;
 use tower_service_0_3::Service;
 
-pub use or_else::{ResponseOrElse, TimeoutOrElse, TimeoutOrElseLayer};
+pub use or_else::{Limit, ResponseOrElse, TimeoutOrElse, TimeoutOrElseLayer};
 
 use crate::timeout::Timeout as TimeoutFuture;
 use crate::timer::Timer;

@@ -188,7 +188,7 @@ fn what_a_long_call_missed_is_skipped_unless_it_was_asked_for() {
         assert!(poll_next(&mut interval, std::task::Waker::noop()).is_pending());
         let (note, moved) = (calls.noted(&timer), clock.clone());
         let mut first = true;
-        let _callback = interval.call(move || {
+        let _callback = interval.call(move |_| {
             note();
             if std::mem::take(&mut first) {
                 moved.jump(25 * SECOND);
@@ -371,4 +371,244 @@ fn calls_and_cancels_from_many_threads_agree() {
     });
     assert_eq!(calls.load(Ordering::Relaxed), made.load(Ordering::Relaxed));
     assert_eq!(timer.stats().pending, 0);
+}
+
+#[test]
+fn a_reset_moves_the_call_whatever_the_direction() {
+    let (timer, clock) = virtual_timer();
+    for (to, at) in [(8, 8), (2, 3), (0, 3), (5, 5)] {
+        let (calls, start) = (Calls::default(), clock.now());
+        let callback = timer.sleep(5 * SECOND).call(calls.noted(&timer));
+        clock.advance(3 * SECOND);
+        assert!(callback.reset(start + to * SECOND));
+        assert_eq!(calls.count(), 0, "never within the reset");
+        clock.advance(Duration::ZERO);
+        clock.advance(10 * SECOND);
+        assert_eq!(calls.since(start), [at]);
+        assert!(!callback.reset(start + 20 * SECOND), "the only call has been made");
+        assert_eq!(clock.advance(20 * SECOND), 0);
+    }
+}
+
+#[test]
+fn a_reset_on_the_systems_clock_is_never_early_and_does_not_call_twice() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let (tell, told) = channel();
+    let callbacks = [0, 5, 20].map(|to| {
+        let (tell, deadline) = (tell.clone(), Instant::now() + ms(to));
+        let note = move || tell.send((deadline, Instant::now())).expect("the test waits");
+        let callback = timer.sleep(ms(10)).call(note);
+        for _ in 0..100 {
+            assert!(callback.reset(deadline) || Instant::now() >= deadline);
+        }
+        callback
+    });
+    drop(tell);
+    assert_eq!(told.iter().filter(|(deadline, at)| at >= deadline).count(), callbacks.len());
+}
+
+/// As the driver fires for the old deadline of one that was reset without a lock: it has taken the
+/// waker, and wakes it after another function has made the reset.
+#[test]
+fn a_reset_between_a_fire_and_its_call_puts_the_call_off() {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock);
+    let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+    for to in [1, 3] {
+        let (calls, own, start) = (Calls::default(), Own::default(), clock.now());
+        let found = own.clone();
+        let _first = timer.sleep_until(start + SECOND).call(move || {
+            let own = found.lock().unwrap();
+            assert!(own.as_ref().expect("it is there").reset(start + to * SECOND));
+        });
+        let second = timer.sleep_until(start + SECOND).call(calls.noted(&timer));
+        *own.lock().unwrap() = Some(second);
+        for _ in 0..5 {
+            clock.jump(SECOND);
+            driver.turn();
+        }
+        assert_eq!(calls.since(start), [to.into()]);
+    }
+}
+
+#[test]
+fn a_reset_after_a_cancel_or_beside_the_only_call_is_too_late() {
+    let (timer, clock) = virtual_timer();
+    let cancelled = timer.sleep(SECOND).call(|| panic!("called"));
+    assert!(cancelled.cancel());
+    assert!(!cancelled.reset_after(SECOND));
+    let (own, calls) = (Own::default(), Calls::default());
+    let (found, note) = (own.clone(), calls.noted(&timer));
+    let callback = timer.sleep(SECOND).call(move || {
+        note();
+        assert!(!taken(&found).reset_after(SECOND));
+    });
+    *own.lock().unwrap() = Some(callback);
+    clock.advance(10 * SECOND);
+    assert_eq!((calls.count(), timer.stats().waker_panics), (1, 0));
+}
+
+#[test]
+fn a_reset_to_never_keeps_the_function_for_another() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let armed = timer.sleep(SECOND).call(calls.noted(&timer));
+    let never = timer.never().call(calls.noted(&timer));
+    assert!(armed.reset_after(Duration::MAX) && never.reset_after(Duration::MAX));
+    assert_eq!(clock.advance(10 * SECOND), 0);
+    assert!(armed.reset_after(SECOND) && never.reset_after(2 * SECOND));
+    clock.advance(10 * SECOND);
+    assert_eq!(calls.since(start), [11, 12]);
+}
+
+#[test]
+fn an_interval_without_further_ticks_calls_once_for_each_reset() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let watchdog = every(&timer, Duration::MAX, calls.noted(&timer));
+    for _ in 0..3 {
+        assert!(watchdog.reset_after(SECOND));
+        clock.advance(10 * SECOND);
+    }
+    assert_eq!(calls.since(start), [1, 11, 21]);
+    assert_eq!(clock.pending(), 0, "it keeps nothing armed in between");
+}
+
+#[test]
+fn a_reset_beside_a_call_that_repeats_moves_the_next_one() {
+    let (timer, clock) = virtual_timer();
+    let (calls, own, start) = (Calls::default(), Own::default(), clock.now());
+    let (note, found) = (calls.noted(&timer), own.clone());
+    let mut count = 0;
+    let callback = every(&timer, 10 * SECOND, move || {
+        note();
+        count += 1;
+        let own = found.lock().unwrap();
+        let own = own.as_ref().expect("it is there");
+        match count {
+            1 => assert!(own.reset_after(3 * SECOND)),
+            3 => assert!(own.reset_after(SECOND) && own.reset_after(Duration::MAX)),
+            4 => assert!(!own.cancel() && !own.reset_after(SECOND)),
+            _ => {}
+        }
+    });
+    *own.lock().unwrap() = Some(callback);
+    clock.advance(50 * SECOND);
+    assert_eq!(calls.since(start), [10, 13, 23], "the period applies after the reset");
+    assert!(own.lock().unwrap().as_ref().expect("it is there").reset_after(SECOND));
+    clock.advance(50 * SECOND);
+    assert_eq!(calls.since(start), [10, 13, 23, 51]);
+    assert_eq!((clock.pending(), timer.stats().waker_panics), (0, 0));
+}
+
+#[test]
+fn resets_from_many_threads_lose_no_call() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    for round in 0..200 {
+        let (tell, told) = channel();
+        let period = Duration::from_micros(50 + round);
+        let mut interval = timer.interval(Duration::MAX);
+        interval.reset_after(period);
+        let callback = interval.call(move |call| _ = tell.send(call.tick));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for n in 0..20 {
+                        assert!(callback.reset_after(period * (n % 3)));
+                    }
+                });
+            }
+        });
+        // The last reset has its call, as no other call's end undoes it.
+        let last = Instant::now() + period;
+        assert!(callback.reset(last));
+        while told.recv().expect("the callback is there") != last {}
+    }
+    assert_eq!(timer.stats().pending, 0);
+}
+
+#[test]
+fn a_period_is_changed_from_the_next_call_on() {
+    let (timer, clock) = virtual_timer();
+    let (calls, start) = (Calls::default(), clock.now());
+    let callback = every(&timer, 10 * SECOND, calls.noted(&timer));
+    clock.advance(5 * SECOND);
+    assert!(callback.set_period(2 * SECOND));
+    clock.advance(9 * SECOND);
+    assert_eq!(calls.since(start), [10, 12, 14]);
+    callback.cancel();
+    assert!(!callback.set_period(SECOND));
+    let once = timer.sleep(SECOND).call(|| {});
+    assert!(!once.set_period(SECOND), "it has no period");
+}
+
+#[test]
+fn a_function_may_change_its_own_period() {
+    let (timer, clock) = virtual_timer();
+    let (calls, own, start) = (Calls::default(), Own::default(), clock.now());
+    let (note, found) = (calls.noted(&timer), own.clone());
+    let mut period = SECOND;
+    let callback = every(&timer, period, move || {
+        note();
+        period *= 2;
+        assert!(found.lock().unwrap().as_ref().expect("it is there").set_period(period));
+    });
+    *own.lock().unwrap() = Some(callback);
+    clock.advance(20 * SECOND);
+    assert_eq!(calls.since(start), [1, 3, 7, 15]);
+}
+
+#[test]
+fn a_fine_period_set_later_calls_for_each_tick() {
+    let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
+    let start = timer.now() + 60 * SECOND;
+    let callback = timer.interval_at(start, SECOND).call(|_| {});
+    assert!(callback.set_period(Duration::from_micros(1)));
+    assert!(callback.reset(start), "as one that ticks in bursts moves its deadline");
+    assert_eq!(driver.turn().next, Some(start));
+}
+
+#[test]
+#[should_panic(expected = "must not be zero")]
+fn a_change_of_the_period_to_zero_panics() {
+    every(&virtual_timer().0, SECOND, || {}).set_period(Duration::ZERO);
+}
+
+#[test]
+fn a_call_has_its_tick_and_the_number_of_missed_ones() {
+    for (behavior, expected) in [
+        (MissedTickBehavior::Burst, vec![(10, 0), (20, 0), (30, 0), (40, 0), (50, 0)]),
+        (MissedTickBehavior::Skip, vec![(10, 0), (40, 2), (50, 0)]),
+        (MissedTickBehavior::Delay, vec![(10, 0), (48, 2), (58, 0)]),
+    ] {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let (tell, told) = channel();
+        let mut interval = timer.interval_at(start + 10 * SECOND, 10 * SECOND);
+        interval.set_missed_tick_behavior(behavior);
+        let _callback = interval.call(move |call| {
+            tell.send(((call.tick - start).as_secs(), call.missed)).expect("the test waits");
+        });
+        clock.jump(38 * SECOND);
+        for _ in 0..20 {
+            clock.advance(SECOND);
+        }
+        assert_eq!(told.try_iter().collect::<Vec<_>>()[..expected.len()], expected);
+    }
+}
+
+#[test]
+fn a_reset_replaces_ticks_and_none_of_those_is_missed() {
+    let (timer, clock) = virtual_timer();
+    let start = clock.now();
+    let (tell, told) = channel();
+    let mut interval = timer.interval_at(start + 10 * SECOND, 10 * SECOND);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let callback = interval.call(move |call| tell.send(call).expect("the test waits"));
+    assert!(callback.reset(start + 100 * SECOND));
+    clock.advance(105 * SECOND);
+    clock.jump(16 * SECOND);
+    clock.advance(9 * SECOND);
+    let calls: Vec<_> = told.try_iter().map(|call| (call.tick - start, call.missed)).collect();
+    assert_eq!(calls, [(100 * SECOND, 0), (110 * SECOND, 0), (130 * SECOND, 1)]);
 }

@@ -240,3 +240,48 @@ fn a_callback_may_poll_sleeps_of_its_own_driver_take_long_and_wait_for_another_d
     callback.cancel_and_wait();
     assert_eq!(timer.stats().waker_panics, 0);
 }
+
+/// What ends in a panic that the timer catches: of a waker, a function, and the hook of a loop.
+#[test]
+fn the_first_panic_of_each_kind_calls_the_hook_once_and_one_of_the_hook_harms_nobody() {
+    let (tell, told) = channel();
+    let builder = || {
+        let tell = tell.clone();
+        Timer::builder().on_waker_panic(move || {
+            tell.send(()).expect("the test waits");
+            panic!("a hook that panics");
+        })
+    };
+    for kind in ["waker", "function"] {
+        let clock = VirtualClock::new();
+        let timer = builder().virtual_clock(&clock).build().expect("the options are valid");
+        for n in 1..=2 {
+            let sleep = timer.sleep(SECOND);
+            if kind == "waker" {
+                let mut sleep = sleep;
+                assert!(poll_with(&mut sleep, &callback(move || panic!("a {kind}"))).is_pending());
+                assert_eq!(clock.advance(SECOND), 1);
+            } else {
+                let _callback = sleep.call(move || panic!("a {kind}"));
+                assert_eq!(clock.advance(SECOND), 1);
+            }
+            assert_eq!((told.try_iter().count(), timer.stats().waker_panics), (2 - n, n as u64));
+        }
+    }
+    let hook = || panic!("the hook of a loop");
+    let (timer, mut driver) = builder().build_manual(hook).expect("the options are valid");
+    driver.turn();
+    let _sleeps = arm_together(&timer, [Waker::noop().clone()]);
+    assert_eq!((told.try_iter().count(), timer.stats().waker_panics), (1, 1));
+}
+
+#[test]
+fn a_panic_on_a_driver_thread_calls_the_hook_there() {
+    let (tell, told) = channel();
+    let name = move || tell.send(thread::current().name().map(str::to_owned));
+    let builder = Timer::builder().thread_name("loud");
+    let builder = builder.on_waker_panic(move || name().expect("the test waits"));
+    let timer = builder.build().expect("the options are valid");
+    let _callback = timer.sleep(Duration::ZERO).call(|| panic!("a function that panics"));
+    assert_eq!(told.recv().expect("it is called").as_deref(), Some("loud"));
+}

@@ -214,7 +214,7 @@ fn callbacks_and_virtual_clocks_get_each_tick_however_fine() {
     let (timer, mut driver) = Timer::builder().build_manual(|| {}).expect("the options are valid");
     for n in (1..=100).rev() {
         let start = timer.now() + n * SECOND;
-        let _callback = timer.interval_at(start, FINE).call(|| {});
+        let _callback = timer.interval_at(start, FINE).call(|_| {});
         assert_eq!(driver.turn().next, Some(start));
     }
     let (timer, clock) = virtual_timer();

@@ -37,12 +37,12 @@ pub(crate) fn virtual_timer() -> (Timer, VirtualClock) {
 pub(crate) fn every(
     timer: &Timer,
     period: Duration,
-    function: impl FnMut() + Send + 'static,
+    mut function: impl FnMut() + Send + 'static,
 ) -> Callback {
     let mut interval = timer.interval(period);
     interval.reset();
     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    interval.call(function)
+    interval.call(move |_| function())
 }
 
 /// A waker that counts how often it is woken.

@@ -440,7 +440,8 @@ fn a_callback_is_called_within_the_window_of_its_sleep() {
     let sleep = timer.sleep(ms(1_500)).with_tolerance(SECOND);
     let once = sleep.call(note());
     let interval = timer.interval_at(start + ms(1_700), 2 * SECOND);
-    let every = interval.with_tolerance(SECOND).call(note());
+    let note_tick = note();
+    let every = interval.with_tolerance(SECOND).call(move |_| note_tick());
     clock.advance(6 * SECOND);
     assert_eq!(*called.lock().unwrap(), [2, 2, 4, 6].map(Duration::from_secs));
     assert!(!once.cancel() && every.cancel());

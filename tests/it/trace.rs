@@ -250,6 +250,22 @@ fn a_pass_with_slow_calls_is_an_event_with_the_longest() {
 }
 
 #[test]
+fn the_first_panic_of_a_waker_is_an_event() {
+    let (timer, clock) = virtual_timer();
+    let _sleeps = [(); 2].map(|()| {
+        let mut sleep = timer.sleep(SECOND);
+        assert!(poll_with(&mut sleep, &callback(|| panic!("a waker that panics"))).is_pending());
+        sleep
+    });
+    let told = told_by(|| assert_eq!(clock.advance(SECOND), 2));
+    let fields = [("message", "waker panicked".to_owned())];
+    assert_eq!(told, [Told::Event(Parent::Callers, Level::ERROR, fields.into())]);
+    assert_eq!(timer.stats().waker_panics, 2);
+    let _callback = timer.sleep(SECOND).call(|| panic!("a function that panics"));
+    assert_eq!(told_by(|| assert_eq!(clock.advance(SECOND), 1)), []);
+}
+
+#[test]
 fn a_pass_by_hand_is_reported_where_it_is_made() {
     let clock = VirtualClock::new();
     let builder = Timer::builder().virtual_clock(&clock);

@@ -4,13 +4,14 @@
 
 use std::convert::Infallible;
 use std::future::{Ready, pending, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use tourbillon::deadline::Deadline;
 use tourbillon::tower_service_0_3::{TimeoutLayer, TimeoutOrElseLayer};
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Elapsed, Timer};
@@ -92,4 +93,26 @@ fn axum_takes_a_timeout_that_answers_without_an_error_handler() {
     assert_eq!((status("/answer"), clock.now()), (StatusCode::OK, start));
     assert_eq!((status("/silence"), clock.now() - start), (StatusCode::GATEWAY_TIMEOUT, LIMIT));
     assert_eq!((timer.stats().pending, status("/nowhere")), (0, StatusCode::NOT_FOUND));
+}
+
+#[test]
+fn axum_takes_a_limit_from_each_requests_header() {
+    let (timer, clock) = virtual_timer();
+    let answer = || StatusCode::GATEWAY_TIMEOUT.into_response();
+    let limit = |request: &Request<axum::body::Body>, now: Instant| {
+        let own = request.headers().get("grpc-timeout").map(|value| value.as_bytes());
+        let own = own.map_or(Ok(Deadline::NEVER), |value| Deadline::from_grpc_timeout(value, now));
+        own.unwrap_or_default().min(Deadline::after(now, LIMIT))
+    };
+    let router: Router = Router::new()
+        .route("/silence", get(pending::<()>))
+        .layer(TimeoutOrElseLayer::with_timer(limit, answer, timer.clone()));
+    for (header, after) in [("1S", Duration::from_secs(1)), ("99H", LIMIT), ("soon", LIMIT)] {
+        let start = clock.now();
+        let request = Request::builder().uri("/silence").header("grpc-timeout", header);
+        let request = request.body(axum::body::Body::empty()).expect("the path is valid");
+        let response = clock.block_on(router.clone().oneshot(request)).expect("it does not fail");
+        assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+        assert_eq!(clock.now() - start, after, "{header}");
+    }
 }

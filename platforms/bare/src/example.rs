@@ -19,7 +19,7 @@ fn main() -> ! {
     let (timer, mut driver) = Timer::builder().build_manual(now, || {});
     Timer::set_global(timer).expect("there is none yet");
 
-    tourbillon::interval(Duration::from_millis(250)).call(|| board::print("blink")).detach();
+    tourbillon::interval(Duration::from_millis(250)).call(|_| board::print("blink")).detach();
     let mut task = pin!(async {
         tourbillon::sleep(Duration::from_millis(600)).await;
         board::print("waiting for an answer");

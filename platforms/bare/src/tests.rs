@@ -237,7 +237,7 @@ fn ticks_of_others_are_exchanged(_: &mut Driver) {
 
 #[cfg(target_has_atomic = "ptr")]
 fn callbacks_are_called_by_the_loop_until_they_are_cancelled(driver: &mut Driver) {
-    let every = tourbillon::interval_at(now() + ms(2), ms(2)).call(|| add_one(&CALLS));
+    let every = tourbillon::interval_at(now() + ms(2), ms(2)).call(|_| add_one(&CALLS));
     let once = tourbillon::sleep(ms(3)).call(|| add_one(&CALLS));
     run(driver, tourbillon::sleep(ms(9)));
     assert_eq!(read(&CALLS), 4 + 1);

@@ -1,7 +1,7 @@
 //! A function that the driver calls, and threads that cancel it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use loom::sync::Arc;
 use loom::thread;
@@ -44,17 +44,21 @@ impl Calls {
     }
 }
 
+fn instant(timer: &Timer, nanos: u64) -> Instant {
+    timer.engine().clock().instant(at(nanos))
+}
+
 /// A callback at that time, whatever the clock shows by now.
 fn call_at(timer: &Timer, nanos: u64, function: impl FnOnce() + Send + 'static) -> Callback {
-    timer.sleep_until(timer.engine().clock().instant(at(nanos))).call(function)
+    timer.sleep_until(instant(timer, nanos)).call(function)
 }
 
 /// Calls `function` every `nanos`, for the first time that much from now; skips missed calls.
-fn every(timer: &Timer, nanos: u64, function: impl FnMut() + Send + 'static) -> Callback {
+fn every(timer: &Timer, nanos: u64, mut function: impl FnMut() + Send + 'static) -> Callback {
     let mut interval = timer.interval(Duration::from_nanos(nanos));
     interval.reset();
     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    interval.call(function)
+    interval.call(move |_| function())
 }
 
 /// Oracle: either the function is called, or the cancel says that it was in time; and it is dropped
@@ -118,6 +122,143 @@ fn cancel_races_a_call_that_repeats() {
         assert!(calls.is_dropped());
         clock.join().unwrap();
         assert_eq!(calls.count(), count, "called after all");
+    });
+}
+
+/// The time at which a function was last called, in nanoseconds, by the clock of a model.
+fn noted(harness: &Harness) -> (StdArc<AtomicU64>, impl Fn() + Send + Sync + 'static) {
+    let (called_at, time) = (StdArc::<AtomicU64>::default(), Arc::clone(&harness.time));
+    let noted = StdArc::clone(&called_at);
+    // ORDERING: outside the model.
+    (called_at, move || noted.store(time.now().since(at(0)).as_nanos() as u64, Ordering::SeqCst))
+}
+
+/// The driver may have taken the waker for the old deadline, or begin to. Oracle: if the reset says
+/// that it was in time, the call is not before the new deadline; deadlock; called once.
+#[test]
+fn reset_races_call() {
+    check(|| {
+        let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
+        let (called_at, note) = noted(&harness);
+        let function = {
+            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
+            move || {
+                note();
+                counted();
+                signal.raise();
+            }
+        };
+        let callback = call_at(&harness.timer, 5, function);
+        let clock = clock(&harness, [5, 10]);
+        let in_time = callback.reset(instant(&harness.timer, 10));
+        signal.wait();
+        clock.join().unwrap();
+        // ORDERING: outside the model.
+        assert!(!in_time || called_at.load(Ordering::SeqCst) >= 10, "before the new deadline");
+        assert!(!callback.cancel_and_wait());
+        assert_eq!(calls.count(), 1);
+        assert_eq!(harness.timer.stats().pending, 0);
+    });
+}
+
+/// Oracle: deadlock, as nothing else wakes the driver by then; called once.
+#[test]
+fn reset_of_a_callback_to_earlier_races_park() {
+    check(|| {
+        let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
+        let function = {
+            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
+            move || {
+                counted();
+                signal.raise();
+            }
+        };
+        let callback = call_at(&harness.timer, 10, function);
+        let clock = clock(&harness, [5]);
+        assert!(callback.reset(instant(&harness.timer, 5)), "10 does not come");
+        signal.wait();
+        clock.join().unwrap();
+        assert!(!callback.cancel_and_wait());
+        assert_eq!(calls.count(), 1);
+    });
+}
+
+/// The call that is under way schedules the next. Oracle: at most that one comes after the reset
+/// and before the new deadline; deadlock, if none is at it.
+#[test]
+fn reset_races_a_call_that_repeats() {
+    check(|| {
+        let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
+        let time = Arc::clone(&harness.time);
+        let function = {
+            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
+            move || match time.now() < at(20) {
+                true => counted(),
+                false => signal.raise(),
+            }
+        };
+        let callback = every(&harness.timer, 5, function);
+        let clock = clock(&harness, [5]);
+        assert!(callback.reset(instant(&harness.timer, 20)));
+        let count = calls.count();
+        clock.join().unwrap();
+        harness.advance(10);
+        harness.advance(20);
+        signal.wait();
+        callback.cancel_and_wait();
+        assert!(calls.count() <= count + 1, "before the new deadline");
+    });
+}
+
+/// Two threads arm what nothing has armed. Oracle: the engine's, that it is not armed twice;
+/// deadlock.
+#[test]
+fn resets_from_never_arm_once() {
+    check(|| {
+        let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
+        let function = {
+            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
+            move || {
+                counted();
+                signal.raise();
+            }
+        };
+        let callback = StdArc::new(harness.timer.never().call(function));
+        let deadline = instant(&harness.timer, 5);
+        let other = {
+            let callback = StdArc::clone(&callback);
+            thread::spawn(move || callback.reset(deadline))
+        };
+        assert!(callback.reset(deadline) && other.join().unwrap());
+        harness.advance(5);
+        signal.wait();
+        assert!(!callback.cancel_and_wait());
+        assert_eq!(calls.count(), 1);
+    });
+}
+
+/// Oracle: called once, by who moves the clock; and at the new deadline, if the reset was in time.
+#[test]
+fn advance_races_reset_of_a_callback() {
+    check(|| {
+        let (clock, calls) = (VirtualClock::new(), Calls::new());
+        let timer = Builder::default().virtual_clock(&clock).build().unwrap();
+        let (mover, counted) = (thread::current().id(), calls.counted());
+        let deadline = instant(&timer, 8);
+        let called_at = StdArc::new(std::sync::Mutex::new(None));
+        let (noted, shown) = (StdArc::clone(&called_at), timer.clone());
+        let callback = call_at(&timer, 5, move || {
+            assert_eq!(thread::current().id(), mover);
+            *noted.lock().unwrap() = Some(shown.now());
+            counted();
+        });
+        let other = thread::spawn(move || (callback.reset(deadline), callback));
+        clock.advance(Duration::from_nanos(10));
+        let (in_time, callback) = other.join().unwrap();
+        clock.advance(Duration::ZERO);
+        assert_eq!(calls.count(), 1);
+        assert!(!in_time || called_at.lock().unwrap().unwrap() >= deadline);
+        assert!(!callback.cancel_and_wait());
     });
 }
 

@@ -9,8 +9,35 @@ use pin_project_lite::pin_project;
 use tower_layer_0_3::Layer;
 use tower_service_0_3::Service;
 
+use crate::deadline::Deadline;
+use crate::time::Instant;
 use crate::timeout::Timeout as TimeoutFuture;
 use crate::timer::Timer;
+
+/// Limit of a request's time, for a [`TimeoutOrElse`]: a [`Duration`] for all requests, or a
+/// function that finds the [`Deadline`] of each.
+///
+/// Implement it for a type of your own if that has to be named, as in the field of a struct.
+pub trait Limit<Request> {
+    /// Returns the time by which `request` has to be answered, which was received at `now`, by the
+    /// timer's clock. [`Deadline::NEVER`] if there is no limit.
+    ///
+    /// If the deadline has passed already, the service is called all the same, and its response is
+    /// polled once.
+    fn deadline(&self, request: &Request, now: Instant) -> Deadline;
+}
+
+impl<Request> Limit<Request> for Duration {
+    fn deadline(&self, _request: &Request, now: Instant) -> Deadline {
+        Deadline::after(now, *self)
+    }
+}
+
+impl<Request, F: Fn(&Request, Instant) -> Deadline> Limit<Request> for F {
+    fn deadline(&self, request: &Request, now: Instant) -> Deadline {
+        self(request, now)
+    }
+}
 
 /// A layer that wraps services in a [`TimeoutOrElse`], which limits every request.
 ///
@@ -30,21 +57,46 @@ use crate::timer::Timer;
 /// let service = layer.layer("any service");
 /// assert_eq!(service.get_ref(), &"any service");
 /// ```
+///
+/// A limit for each request, as its caller set it, and at most 30 seconds:
+///
+/// ```
+/// # extern crate tower_layer_0_3 as tower;
+/// use std::time::{Duration, Instant};
+///
+/// use tourbillon::deadline::Deadline;
+/// use tourbillon::tower_service_0_3::TimeoutOrElseLayer;
+/// # use tower::Layer;
+///
+/// struct Request {
+///     grpc_timeout: Option<String>, // in http: `request.headers().get("grpc-timeout")`
+/// }
+///
+/// let limit = |request: &Request, now: Instant| {
+///     let deadline = match &request.grpc_timeout {
+///         Some(value) => Deadline::from_grpc_timeout(value, now).unwrap_or_default(),
+///         None => Deadline::NEVER,
+///     };
+///     deadline.min(Deadline::after(now, Duration::from_secs(30)))
+/// };
+/// let layer = TimeoutOrElseLayer::new(limit, || "504 Gateway Timeout");
+/// # drop(layer.layer("any service"));
+/// ```
 #[derive(Clone, Debug)]
-pub struct TimeoutOrElseLayer<A> {
-    limit: Duration,
+pub struct TimeoutOrElseLayer<A, L = Duration> {
+    limit: L,
     timer: Timer,
     answer: A,
 }
 
-impl<A> TimeoutOrElseLayer<A> {
-    /// A layer with this limit, on the process-wide timer. `answer` makes the response to a request
-    /// whose time is up.
-    pub fn new(limit: Duration, answer: A) -> Self {
+impl<A, L> TimeoutOrElseLayer<A, L> {
+    /// A layer with this [`Limit`], on the process-wide timer. `answer` makes the response to a
+    /// request whose time is up.
+    pub fn new(limit: L, answer: A) -> Self {
         Self::with_timer(limit, answer, Timer::global())
     }
 
-    /// A layer with this limit, on `timer`.
+    /// A layer with this [`Limit`], on `timer`.
     ///
     /// # Examples
     ///
@@ -59,16 +111,16 @@ impl<A> TimeoutOrElseLayer<A> {
     /// # drop(layer);
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn with_timer(limit: Duration, answer: A, timer: Timer) -> Self {
+    pub fn with_timer(limit: L, answer: A, timer: Timer) -> Self {
         Self { limit, timer, answer }
     }
 }
 
-impl<S, A: Clone> Layer<S> for TimeoutOrElseLayer<A> {
-    type Service = TimeoutOrElse<S, A>;
+impl<S, A: Clone, L: Clone> Layer<S> for TimeoutOrElseLayer<A, L> {
+    type Service = TimeoutOrElse<S, A, L>;
 
-    fn layer(&self, service: S) -> TimeoutOrElse<S, A> {
-        let (limit, timer) = (self.limit, self.timer.clone());
+    fn layer(&self, service: S) -> TimeoutOrElse<S, A, L> {
+        let (limit, timer) = (self.limit.clone(), self.timer.clone());
         TimeoutOrElse::with_timer(service, limit, self.answer.clone(), timer)
     }
 }
@@ -117,21 +169,21 @@ impl<S, A: Clone> Layer<S> for TimeoutOrElseLayer<A> {
 /// assert_eq!(pollster::block_on(service.call(())), Ok(504));
 /// ```
 #[derive(Clone, Debug)]
-pub struct TimeoutOrElse<S, A> {
+pub struct TimeoutOrElse<S, A, L = Duration> {
     service: S,
-    limit: Duration,
+    limit: L,
     timer: Timer,
     answer: A,
 }
 
-impl<S, A> TimeoutOrElse<S, A> {
-    /// Puts a limit on the requests of `service`, on the process-wide timer. `answer` makes the
+impl<S, A, L> TimeoutOrElse<S, A, L> {
+    /// Puts a [`Limit`] on the requests of `service`, on the process-wide timer. `answer` makes the
     /// response to those that it cuts short.
-    pub fn new(service: S, limit: Duration, answer: A) -> Self {
+    pub fn new(service: S, limit: L, answer: A) -> Self {
         Self::with_timer(service, limit, answer, Timer::global())
     }
 
-    /// Puts a limit on the requests of `service`, on `timer`.
+    /// Puts a [`Limit`] on the requests of `service`, on `timer`.
     ///
     /// # Examples
     ///
@@ -149,7 +201,7 @@ impl<S, A> TimeoutOrElse<S, A> {
     /// assert_eq!(service.into_inner(), 2);
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn with_timer(service: S, limit: Duration, answer: A, timer: Timer) -> Self {
+    pub fn with_timer(service: S, limit: L, answer: A, timer: Timer) -> Self {
         Self { service, limit, timer, answer }
     }
 
@@ -169,10 +221,11 @@ impl<S, A> TimeoutOrElse<S, A> {
     }
 }
 
-impl<S, A, Request> Service<Request> for TimeoutOrElse<S, A>
+impl<S, A, L, Request> Service<Request> for TimeoutOrElse<S, A, L>
 where
     S: Service<Request>,
     A: Fn() -> S::Response + Clone,
+    L: Limit<Request>,
 {
     type Response = S::Response;
     type Error = S::Error;
@@ -184,7 +237,8 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         // The sleep first, so that what the service does in the call itself counts.
-        let sleep = self.timer.sleep(self.limit);
+        let deadline = self.limit.deadline(&request, self.timer.now());
+        let sleep = self.timer.sleep_until(deadline);
         let answer = self.answer.clone();
         ResponseOrElse { response: TimeoutFuture::new(self.service.call(request), sleep), answer }
     }

@@ -38,7 +38,7 @@ fn child_calls_by_inherited_timers() {
             let again = tell.clone();
             let once = sleep.call(move || tell.send("once").expect("the child waits"));
             assert_eq!(told.recv(), Ok("once"));
-            let every = interval.call(move || again.send("every").expect("the child waits"));
+            let every = interval.call(move |_| again.send("every").expect("the child waits"));
             assert_eq!([told.recv(), told.recv()], [Ok("every"); 2]);
             drop((once, every));
         });
@@ -63,6 +63,7 @@ fn child_cancels_what_its_parent_calls() {
     });
     blocked.recv().expect("it is called");
     let status = status_of_a_child(|| {
+        assert!(!callback.reset_after(SECOND) && !callback.set_period(SECOND));
         assert!(!callback.cancel() && !callback.cancel_and_wait());
         assert!(format!("{callback:?}").contains("over"));
     });

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tourbillon::deadline::Deadline;
 use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
 use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Elapsed, Sleep, Timer};
@@ -209,6 +210,38 @@ fn errors_are_those_of_the_inner_service_as_they_are() {
     service.get_mut().calls = 3;
     assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(Refused)));
     assert_eq!((service.get_ref().calls, service.into_inner().calls), (3, 3));
+}
+
+#[test]
+fn a_limit_may_differ_from_request_to_request() {
+    let (timer, clock) = virtual_timer();
+    let slow = Slow { timer: timer.clone(), calls: 0 };
+    // A request for more than a minute has no limit, and any other half of what it asks for.
+    let limit = |request: &Duration, now: Instant| match *request > 60 * SECOND {
+        true => Deadline::NEVER,
+        false => Deadline::after(now, *request / 2),
+    };
+    let answer: fn() -> Duration = || TOO_LATE;
+    let layer = TimeoutOrElseLayer::with_timer(limit, answer, timer.clone());
+    for (request, expected, after) in [(61, 61 * SECOND, 61), (10, TOO_LATE, 5)] {
+        let start = clock.now();
+        let mut service = layer.layer(slow.clone());
+        assert_eq!(clock.block_on(service.call(request * SECOND)), Ok(expected));
+        assert_eq!(clock.now() - start, after * SECOND);
+    }
+    assert_eq!(timer.stats().pending, 0);
+}
+
+#[test]
+fn a_deadline_that_has_passed_leaves_a_response_one_poll() {
+    let (timer, clock) = virtual_timer();
+    let past = |_: &Duration, now: Instant| Deadline::after(now - SECOND, Duration::ZERO);
+    let slow = Slow { timer: timer.clone(), calls: 0 };
+    let mut service = TimeoutOrElse::with_timer(slow, past, || TOO_LATE, timer);
+    assert_eq!(clock.block_on(service.call(Duration::ZERO)), Ok(Duration::ZERO));
+    assert_eq!(clock.block_on(service.call(SECOND)), Err(Refused), "the second is refused");
+    assert_eq!(clock.block_on(service.call(SECOND)), Ok(TOO_LATE));
+    assert_eq!(clock.pending(), 0);
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! The list of calls that stay in real time, from the guide to tests, as clippy takes it. Where
+//! clippy finds nothing in one of these, its expectation is unfulfilled, which `ci/lint.sh` denies.
+#![cfg(test)]
+
+use std::future::pending;
+use std::time::{Duration, Instant, SystemTime};
+
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon::{FutureExt, Timer};
+
+/// Each is a call in real time.
+macro_rules! real_time {
+    ($($call:expr),* $(,)?) => {
+        $(
+            #[expect(clippy::disallowed_methods)]
+            let real = $call;
+            drop(real);
+        )*
+    };
+}
+
+#[test]
+fn each_call_of_the_list_is_found() {
+    let zero = Duration::ZERO;
+    #[expect(clippy::disallowed_methods)]
+    let now = Instant::now();
+    #[expect(clippy::disallowed_methods)]
+    std::thread::sleep(zero);
+    #[expect(clippy::disallowed_methods)]
+    let _elapsed = now.elapsed();
+    #[expect(clippy::disallowed_methods)]
+    let _wall = SystemTime::now();
+    real_time![
+        tourbillon::sleep(zero),
+        tourbillon::sleep_until(now),
+        tourbillon::interval(Duration::MAX),
+        tourbillon::interval_at(now, Duration::MAX),
+        tourbillon::timeout(zero, pending::<()>()),
+        tourbillon::timeout_at(now, pending::<()>()),
+        pending::<()>().timeout(zero),
+        pending::<()>().timeout_at(now),
+        Timer::global(),
+    ];
+}
+
+#[test]
+fn what_takes_a_timer_is_measured_by_that_timer() {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
+    let (start, hour) = (timer.now(), Duration::from_secs(3600));
+    clock.block_on(timer.sleep(hour));
+    assert_eq!(timer.now() - start, hour);
+}
+
+#[test]
+fn the_guide_has_this_list() {
+    assert!(include_str!("../../../src/guide/testing.md").contains(include_str!("../clippy.toml")));
+}

@@ -1,0 +1,361 @@
+//! What a callback's handle, its waker and the calls of its function share, in one allocation.
+
+use alloc::task::Wake;
+use core::mem::replace;
+use core::task::Waker;
+use core::time::Duration;
+
+use crate::callback::Call;
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::foreign::guarded;
+use crate::fork::Generation;
+use crate::handle::EngineRef;
+use crate::interval::Interval;
+use crate::sleep::Sleep;
+use crate::sync::{
+    Condvar, Mutex, MutexGuard, SpawnError, StdArc, ThreadId, lock, this_thread, wait,
+};
+use crate::tick::Tick;
+
+/// Interface of a handle to a [`Shared`], whatever the function.
+pub(crate) trait Handle: Send + Sync {
+    fn cancel(&self) -> bool;
+
+    fn wait_for_call(&self);
+
+    fn reset(&self, to: &dyn Fn(&Clock) -> NewDeadline) -> Reset;
+
+    /// Arms the sleep of a callback that waits, unless it is armed. Not under a lock.
+    ///
+    /// # Errors
+    ///
+    /// When the driver's thread has to be started and cannot be.
+    fn arm(self: StdArc<Self>) -> Result<(), SpawnError>;
+
+    fn set_period(&self, period: Duration) -> bool;
+
+    /// For people.
+    fn stage(&self) -> &'static str;
+}
+
+/// Deadline of a reset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewDeadline {
+    pub(crate) deadline: Tick,
+    /// Time from now until then, if that is what was given.
+    pub(crate) delay: Option<Duration>,
+}
+
+/// Result of a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reset {
+    /// The function is called at the new deadline.
+    Done,
+    /// It is, once [`Handle::arm`] has been called: the deadline before was never.
+    Unarmed,
+    /// It is not called again.
+    TooLate,
+}
+
+/// One allocation: that of the waker, and of the handle.
+pub(crate) struct Shared<F> {
+    stage: Mutex<Stage<F>>,
+    /// Signalled when the stage is [`Stage::Over`].
+    over: Condvar,
+    engine: EngineRef,
+    /// The process whose threads share it.
+    generation: Generation,
+}
+
+/// Holder of the function to call, and of its time. Transitions, all under the lock:
+///
+/// ```text
+/// Waiting --woken, the deadline has come--> Called   the thread calls the function
+/// Waiting --woken, it was reset----------> Waiting  the thread arms the sleep again
+/// Waiting --cancel-----------------------> Ending   the thread drops the function
+/// Called  --the call returns, it repeats-> Waiting  unless it was cancelled meanwhile
+/// Called  --the call was the last--------> Ending   the thread drops the function
+/// Ending  --the function is dropped------> Over
+/// ```
+///
+/// A reset and a new period change the time in `Waiting` and in `Called`, and no stage.
+enum Stage<F> {
+    /// The waker is in the entry of the sleep, or on its way from there; nowhere if the deadline
+    /// was never when the sleep was to be armed.
+    Waiting { when: When, function: F },
+    /// A thread calls the function, without the lock. The sleep is not armed.
+    Called { by: ThreadId, when: When, next: Next },
+    /// A thread drops the function, without the lock.
+    Ending { by: ThreadId },
+    /// There is nothing any more.
+    Over,
+}
+
+/// Time of the next call.
+pub(crate) enum When {
+    Once(Sleep),
+    Every {
+        interval: Interval,
+        /// Ticks without a call since the last call.
+        missed: u64,
+    },
+}
+
+/// What follows a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// The tick after this one, if the function is an interval's.
+    Tick,
+    /// The deadline of a reset.
+    Reset,
+    /// Nothing: it was cancelled.
+    Nothing,
+}
+
+impl When {
+    pub(crate) fn engine(&self) -> EngineRef {
+        EngineRef::of(Engine::current(self.sleep().engine()))
+    }
+
+    fn sleep(&self) -> &Sleep {
+        match self {
+            Self::Once(sleep) => sleep,
+            Self::Every { interval, .. } => interval.sleep(),
+        }
+    }
+
+    fn sleep_mut(&mut self) -> &mut Sleep {
+        match self {
+            Self::Once(sleep) => sleep,
+            Self::Every { interval, .. } => interval.sleep_mut(),
+        }
+    }
+
+    /// The call that is due.
+    fn call(&mut self) -> Call {
+        let missed = match self {
+            Self::Once(_) => 0,
+            Self::Every { missed, .. } => replace(missed, 0),
+        };
+        Call { tick: self.sleep().deadline(), missed }
+    }
+}
+
+impl<F: FnMut(Call) + Send + 'static> Shared<F> {
+    /// Waits until [`arm`](Handle::arm) is called. The sleep of `when` is not armed.
+    pub(crate) fn new(when: When, function: F) -> Self {
+        Self {
+            engine: when.engine(),
+            stage: Mutex::new(Stage::Waiting { when, function }),
+            over: Condvar::new(),
+            generation: Generation::at_birth(),
+        }
+    }
+
+    /// Takes the function, if it is to be called now.
+    fn begin_call(self: &StdArc<Self>) -> Option<(F, Call)> {
+        let mut stage = lock(&self.stage);
+        match replace(&mut *stage, Stage::Over) {
+            Stage::Waiting { mut when, function } => {
+                let has_come = when.sleep().has_come();
+                let fired = when.sleep_mut().split_off_entry();
+                if !has_come {
+                    self.wait_for(when, function, stage);
+                    drop(fired);
+                    return None;
+                }
+                let call = when.call();
+                *stage = Stage::Called { by: this_thread(), when, next: Next::Tick };
+                drop(stage);
+                drop(fired);
+                Some((function, call))
+            }
+            // Woken as the sleep was cancelled.
+            other => {
+                *stage = other;
+                None
+            }
+        }
+    }
+
+    /// Arms the sleep, and has the function wait for it.
+    fn wait_for(
+        self: &StdArc<Self>,
+        mut when: When,
+        function: F,
+        mut stage: MutexGuard<'_, Stage<F>>,
+    ) {
+        // Under the lock, so that a cancel or a reset finds the function, and the sleep as it is.
+        let enqueued = when.sleep_mut().enqueue(Waker::from(StdArc::clone(self)));
+        *stage = Stage::Waiting { when, function };
+        drop(stage);
+        // It is the driver that calls this, so none has to be started.
+        let _ = enqueued.map(|enqueued| enqueued.announce());
+    }
+
+    /// Ends a call that has returned: has the function wait for the next, or drops it.
+    fn end_call(self: &StdArc<Self>, function: F) {
+        let mut stage = lock(&self.stage);
+        match replace(&mut *stage, Stage::Over) {
+            Stage::Called { when: When::Every { mut interval, mut missed }, next, .. }
+                if next != Next::Nothing =>
+            {
+                if next == Next::Tick {
+                    missed = interval.schedule_next();
+                }
+                self.wait_for(When::Every { interval, missed }, function, stage);
+            }
+            called => {
+                *stage = called;
+                drop(stage);
+                self.finish(function);
+            }
+        }
+    }
+
+    /// Drops what this thread has taken, the function with it, which may panic; and is over then.
+    fn finish<T>(&self, taken: T) {
+        struct Finish<'a, F>(&'a Shared<F>);
+
+        impl<F> Drop for Finish<'_, F> {
+            fn drop(&mut self) {
+                *lock(&self.0.stage) = Stage::Over;
+                self.0.over.notify_all();
+            }
+        }
+
+        let ending = Stage::Ending { by: this_thread() };
+        let called = replace(&mut *lock(&self.stage), ending);
+        let _finish = Finish(self);
+        drop(called);
+        drop(taken);
+    }
+}
+
+impl<F: FnMut(Call) + Send + 'static> Wake for Shared<F> {
+    fn wake(self: StdArc<Self>) {
+        // A child of the process must not wait for the lock; see `cancel`.
+        if self.generation.is_past() {
+            return;
+        }
+        let Some((mut function, call)) = self.begin_call() else { return };
+        let returned = guarded(|| function(call));
+        if self.generation.is_past() {
+            // The function has forked, and this is the child.
+            self.engine.get().end_forked_driver(returned.is_none());
+            guarded(|| drop(function));
+            return;
+        }
+        if returned.is_none() {
+            self.engine.get().count_panics(1);
+            return self.finish(function);
+        }
+        self.end_call(function);
+    }
+}
+
+impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
+    fn cancel(&self) -> bool {
+        // A parent's lock may be held by a thread that is not there.
+        if self.generation.is_past() {
+            return false;
+        }
+        let mut stage = lock(&self.stage);
+        match &mut *stage {
+            Stage::Waiting { .. } => {}
+            Stage::Called { next, .. } => {
+                *next = Next::Nothing;
+                return false;
+            }
+            Stage::Ending { .. } | Stage::Over => return false,
+        }
+        let waiting = replace(&mut *stage, Stage::Ending { by: this_thread() });
+        drop(stage);
+        self.finish(waiting);
+        true
+    }
+
+    fn wait_for_call(&self) {
+        if self.generation.is_past() {
+            return;
+        }
+        let me = this_thread();
+        let mut stage = lock(&self.stage);
+        while matches!(*stage, Stage::Called { by, .. } | Stage::Ending { by } if by != me) {
+            stage = wait(&self.over, stage);
+        }
+    }
+
+    fn reset(&self, to: &dyn Fn(&Clock) -> NewDeadline) -> Reset {
+        if self.generation.is_past() {
+            return Reset::TooLate;
+        }
+        let NewDeadline { deadline, delay } = to(self.engine.get().clock());
+        let delay = |clock: &Clock| delay.unwrap_or_else(|| clock.until(deadline));
+        let mut stage = lock(&self.stage);
+        let enqueued = match &mut *stage {
+            Stage::Waiting { when, .. } => {
+                let sleep = when.sleep_mut();
+                let enqueued = sleep.reset_enqueued(deadline, delay);
+                if !sleep.is_enqueued() {
+                    return Reset::Unarmed;
+                }
+                enqueued
+            }
+            Stage::Called { when: When::Every { interval, .. }, next, .. }
+                if *next != Next::Nothing =>
+            {
+                *next = Next::Reset;
+                interval.sleep_mut().reset_enqueued(deadline, delay)
+            }
+            _ => return Reset::TooLate,
+        };
+        drop(stage);
+        // The driver of an armed sleep runs.
+        let _ = enqueued.map(|enqueued| enqueued.announce());
+        Reset::Done
+    }
+
+    fn arm(self: StdArc<Self>) -> Result<(), SpawnError> {
+        let mut stage = lock(&self.stage);
+        let enqueued = match &mut *stage {
+            // Under the lock, and once, as there may be two resets.
+            Stage::Waiting { when, .. } if !when.sleep().is_enqueued() => {
+                when.sleep_mut().enqueue(Waker::from(StdArc::clone(&self)))
+            }
+            _ => None,
+        };
+        drop(stage);
+        enqueued.map_or(Ok(()), |enqueued| enqueued.announce())
+    }
+
+    fn set_period(&self, period: Duration) -> bool {
+        if self.generation.is_past() {
+            return false;
+        }
+        match &mut *lock(&self.stage) {
+            Stage::Waiting { when: When::Every { interval, .. }, .. } => {
+                interval.replace_period(period);
+                true
+            }
+            Stage::Called { when: When::Every { interval, .. }, next, .. } => {
+                interval.replace_period(period);
+                *next != Next::Nothing
+            }
+            _ => false,
+        }
+    }
+
+    fn stage(&self) -> &'static str {
+        if self.generation.is_past() {
+            return "over";
+        }
+        match &*lock(&self.stage) {
+            Stage::Waiting { .. } => "waiting",
+            Stage::Called { .. } => "called",
+            Stage::Ending { .. } => "ending",
+            Stage::Over => "over",
+        }
+    }
+}
