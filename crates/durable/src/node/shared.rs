@@ -14,7 +14,7 @@ use super::fire::{EndError, Fire};
 use super::notifier::Notifier;
 use super::options::Options;
 use super::stats::Counters;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::store::{End, Notice};
 use crate::time::Time;
@@ -78,6 +78,8 @@ pub(crate) struct NodeState {
     pub(crate) stopping: Stopping,
     /// Claimers that run.
     pub(crate) claiming: usize,
+    /// Error for which the node ends by itself.
+    pub(crate) failure: Option<StoreError>,
 }
 
 /// Requests to the parts of the main loop; each part takes its own.
@@ -148,6 +150,7 @@ impl Shared {
             requests: Requests::default(),
             stopping: Stopping::No,
             claiming: options.connections,
+            failure: None,
         };
         let claimers = (0..options.connections).map(|_| Notifier::default()).collect();
         Arc::new(Self {
@@ -226,10 +229,14 @@ impl Shared {
         });
     }
 
-    /// Counts and traces a call of the store that failed.
+    /// Counts and traces a call of the store that failed. Ends the node if no other will succeed.
     pub(crate) fn report(&self, call: &str, error: &StoreError) {
         self.counters.store_errors.add(1);
         trace::store_failed(call, error);
+        if error.kind() == StoreErrorKind::Gone {
+            self.lock().failure.get_or_insert(error.copy());
+            self.stop(Stopping::Now);
+        }
     }
 
     /// Sets requests by `set`, and notifies the main loop.
