@@ -131,6 +131,10 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
     transaction.commit().unwrap();
     assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
+
+    // The answer to the commit may have been lost: the repeat has no effect.
+    let transaction = own.transaction().unwrap();
+    assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Fenced]);
 }
 
 /// A row of another's SQL is not checked against the history.

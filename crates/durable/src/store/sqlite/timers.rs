@@ -210,10 +210,28 @@ pub(super) fn finish(
     lease: Lease,
     ends: &[End],
 ) -> Answer<Vec<Finished>> {
-    ends.iter().map(|end| finish_one(connection, now, lease, end)).collect()
+    let mut finished = self::end(connection, now, lease, ends)?;
+    for (end, answer) in ends.iter().zip(&mut finished) {
+        let values = params![Id::from(end.timer), parts(lease).0, end.attempt];
+        let is_lost = *answer == Finished::Fenced && matches!(end.how, How::Done(..));
+        if is_lost && exists(connection, RECORDED, values)? {
+            *answer = Finished::Accepted;
+        }
+    }
+    Ok(finished)
 }
 
-fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answer<Finished> {
+/// Ends attempts that are under way. One that an earlier call has ended is fenced.
+pub(super) fn end(
+    connection: &Connection,
+    now: Time,
+    lease: Lease,
+    ends: &[End],
+) -> Answer<Vec<Finished>> {
+    ends.iter().map(|end| end_one(connection, now, lease, end)).collect()
+}
+
+fn end_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answer<Finished> {
     let (id, (node, epoch)) = (Id::from(end.timer), parts(lease));
     let changed = match &end.how {
         How::Done(outcome, reason, detail) => {
@@ -235,9 +253,6 @@ fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> An
                 epoch,
                 end.attempt
             ])?;
-            if count == 0 && exists(connection, RECORDED, params![id, node, end.attempt])? {
-                return Ok(Finished::Accepted);
-            }
             count
         }
         How::Retry(pause, detail) => {
