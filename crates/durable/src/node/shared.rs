@@ -16,7 +16,7 @@ use super::options::Options;
 use super::stats::Counters;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
-use crate::store::{End, Notice};
+use crate::store::{End, Finished, Notice};
 use crate::time::Time;
 use crate::trace;
 
@@ -95,6 +95,14 @@ pub(crate) struct Requests {
     pub(crate) plan: bool,
     /// Shards into which others have inserted what is due soon, for the scanner.
     pub(crate) notified: Shards,
+}
+
+impl Requests {
+    /// Requests what an occurrence of the same schedule may wait for.
+    pub(crate) fn after_end(&mut self) {
+        self.maintain = true;
+        self.plan = true;
+    }
 }
 
 /// Progress of a node toward its end.
@@ -190,6 +198,21 @@ impl Shared {
         }
         state.outbox.push_back(ending);
         drop(state);
+        self.notify_claimers();
+    }
+
+    /// Takes note of an end that a transaction of the caller's has brought about.
+    pub(crate) fn note_committed(&self, end: &End, kind: u32, is_awaited: bool) {
+        let mut state = self.lock();
+        if let Some(kind) = state.kinds.get_mut(&kind) {
+            kind.room += 1;
+        }
+        state.forget(end);
+        drop(state);
+        self.counters.count_end(&end.how, Finished::Accepted);
+        if is_awaited {
+            self.request(Requests::after_end);
+        }
         self.notify_claimers();
     }
 
