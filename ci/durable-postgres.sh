@@ -104,7 +104,8 @@ if [ -z "$TOURBILLON_PGBOUNCER" ]; then
     fi
 fi
 if [ $# = 0 ]; then
-    some_tests cargo test --locked --package tourbillon-durable --features tls --test postgres
+    some_tests cargo test --locked --package tourbillon-durable --features tls,sqlx-0_8 \
+        --test postgres
 else
     "${@//\{\}/$TOURBILLON_POSTGRES}"
 fi

@@ -12,7 +12,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --package tourbillon-durab
 RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
     cargo doc --quiet --locked "${packages[@]}" \
     --package tourbillon-http-limits --no-deps --all-features --document-private-items
-for features in "" sqlite postgres tls serde metrics-0_24 tracing conformance; do
+for features in "" sqlite postgres tls sqlx-0_8 serde metrics-0_24 tracing conformance; do
     cargo check --quiet --locked --package tourbillon-durable --lib \
         --no-default-features --features "$features"
 done

@@ -13,6 +13,8 @@ use std::sync::{Arc, Weak};
 
 use async_channel::{Receiver, Sender};
 
+#[cfg(feature = "sqlx-0_8")]
+pub use once::Uncommitted;
 pub use once::{Created, Once};
 pub use replacement::Replacement;
 pub use revive::Revival;

@@ -20,7 +20,8 @@ use crate::threads::{spawn, unavailable};
 /// connection of its own. Workers and their fires are for any executor.
 ///
 /// Dropped, it ends its node: it sends the ends that wait, and leaves to others what is held. A
-/// store that panics ends the node too: its workers' streams end.
+/// store that panics ends the node too, and so does one whose database is
+/// [gone](StoreErrorKind::Gone): its workers' streams end, and [`ended`](Self::ended) says why.
 ///
 /// # Examples
 ///
@@ -92,6 +93,21 @@ impl Engine {
     /// Returns counts of what the node has done so far.
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot()
+    }
+
+    /// Waits until the node has ended, and returns why if it ended by itself: its database is
+    /// [gone](StoreErrorKind::Gone). Its workers' streams end then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it changes nothing.
+    pub fn ended(&self) -> impl Future<Output = Option<StoreError>> + Send + use<> {
+        let (shared, ended) = (self.shared.clone(), self.ended.clone());
+        async move {
+            // Closed, and never written to.
+            let _ = ended.recv().await;
+            shared.lock().failure.as_ref().map(StoreError::copy)
+        }
     }
 
     /// Ends the node in good order: claims nothing more, hands back what no handler has taken, and

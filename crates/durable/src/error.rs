@@ -17,6 +17,9 @@ pub enum StoreErrorKind {
     Schema,
     /// Nothing was written, and nothing would be the next time.
     Invalid,
+    /// Nothing was written, and this store writes no more: the database's file was deleted, moved
+    /// or replaced.
+    Gone,
 }
 
 /// A store's call that failed.
@@ -30,6 +33,11 @@ impl StoreError {
     /// An error of `kind`, because of `source`.
     pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, source: source.into() }
+    }
+
+    /// Makes the same error again, with the text of its source.
+    pub(crate) fn copy(&self) -> Self {
+        Self::new(self.kind, self.source.to_string())
     }
 
     /// Returns the kind, by what a caller can do about it.
@@ -46,6 +54,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Conflict => "a concurrent transaction got in the way",
             StoreErrorKind::Schema => "the database's tables are of another version",
             StoreErrorKind::Invalid => "the database refused",
+            StoreErrorKind::Gone => "the database is gone",
         })?;
         write!(f, ": {}", self.source)
     }

@@ -20,12 +20,16 @@ mod threads;
 mod time;
 mod trace;
 
+#[cfg(feature = "sqlx-0_8")]
+pub use client::Uncommitted;
 pub use client::{
     Client, Created, Every, Once, Replacement, Revival, RunNow, ScheduleUpdate, Upsert,
 };
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
 pub use id::{Fence, Lease, NodeId, SHARDS, ScheduleId, Shards, TimerId};
+#[cfg(feature = "sqlx-0_8")]
+pub use node::CompleteError;
 pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};
 pub use record::{Outcome, Reason, Record};

@@ -23,6 +23,8 @@ pub(crate) use claimer::run as run_claimer;
 #[cfg(test)]
 pub(crate) use claimer::{Next, begin, call};
 pub(crate) use clock::DbClock;
+#[cfg(feature = "sqlx-0_8")]
+pub use fire::CompleteError;
 pub use fire::{EndError, Ended, Fire, Key};
 pub(crate) use main_loop::MainLoop;
 pub(crate) use options::Options;

@@ -145,10 +145,12 @@ async fn serve(
     tracing::info!(%address, store = %settings.store, node = %service.node(), "started");
     println!("http://{address}");
 
+    let failed = service.ended();
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = service.ended() => {}
         }
         tracing::info!("stopping");
         service.begin_stop();
@@ -156,6 +158,9 @@ async fn serve(
     let (router, answers) = (routes::router(Arc::clone(&service)), Arc::clone(&service.answers));
     http::serve(listener, router, &timer, limits, answers, stop).await;
     service.stop().await;
+    if let Some(error) = failed.await {
+        return Err(error.into());
+    }
     tracing::info!("stopped");
     Ok(())
 }

@@ -142,6 +142,16 @@ impl Service {
         self.engine().as_ref().map(Engine::stats)
     }
 
+    /// Waits until the node has ended, and returns why if it ended by itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it changes nothing.
+    pub fn ended(&self) -> impl Future<Output = Option<StoreError>> + Send + use<> {
+        let ended = self.engine().as_ref().map(Engine::ended);
+        async move { ended?.await }
+    }
+
     /// Fails unless the database answers and takes writes.
     ///
     /// The write is the node's beat, which every second moves the end of its lease; so asking costs

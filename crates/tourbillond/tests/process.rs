@@ -4,7 +4,7 @@
 mod tourbillond_process;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
@@ -115,6 +115,21 @@ fn a_one_shot_that_is_over_is_answered_with_its_run_until_it_is_deleted() {
     // A receiver that keeps the keys of what it has done does both.
     assert_ne!(keys[0], keys[1]);
     assert!(service.stop());
+}
+
+#[test]
+fn it_ends_with_an_error_when_its_file_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Tourbillond::start(folder.path(), &[]);
+    while service.call("", "GET", "/readyz", &Value::Null).0 != 200 {
+        std::thread::yield_now();
+    }
+    std::fs::remove_file(folder.path().join("tourbillon.db")).unwrap();
+    // It listens until it has the error that it ends with.
+    while TcpStream::connect(&service.address).is_ok() {
+        std::thread::yield_now();
+    }
+    assert!(!service.stop());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::fire::{EndError, Fire};
-use super::shared::{Ending, NodeState, Shared, Stopping, Vital, guarded};
+use super::shared::{Ending, NodeState, Requests, Shared, Stopping, Vital, guarded};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::store::{Claimed, End, Finished, How, Store};
@@ -237,10 +237,7 @@ fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) 
         guarded(|| _ = reply.try_send(answer));
     }
     if is_awaited {
-        shared.request(|requests| {
-            requests.maintain = true;
-            requests.plan = true;
-        });
+        shared.request(Requests::after_end);
     }
 }
 

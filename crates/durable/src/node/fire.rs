@@ -10,8 +10,14 @@ use std::time::Duration;
 use async_channel::{Receiver, Sender};
 
 use super::shared::{Ending, Shared};
+#[cfg(feature = "sqlx-0_8")]
+use crate::error::StoreError;
 use crate::id::{Fence, Lease, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason};
+#[cfg(feature = "sqlx-0_8")]
+use crate::store::Finished;
+#[cfg(feature = "sqlx-0_8")]
+use crate::store::postgres::sqlx_0_8::complete;
 use crate::store::{End, How, Timer};
 use crate::time::Time;
 
@@ -171,6 +177,70 @@ impl Fire {
         self.end(How::Done(Outcome::Succeeded, None, String::new()))
     }
 
+    /// Completes the attempt in a transaction of sqlx, in the node's database: the end of the
+    /// occurrence and the caller's own writes take effect together, once that commits, or not at
+    /// all.
+    ///
+    /// The attempt completes only if it is under way at that moment, by its [fence](Self::fence):
+    /// after another node took it over, or after it ended, the transaction fails. From then to the
+    /// transaction's end its row is locked, so no other attempt can start in between.
+    ///
+    /// Keep the fire until the transaction has ended, and the transaction short: an end of this
+    /// attempt waits for the row, and with it all ends and claims of the node. Then:
+    ///
+    /// - after the commit, call [`committed`](Self::committed);
+    /// - after a rollback, end the attempt by another call, or drop it;
+    /// - if the answer to the commit was lost, drop it: another attempt follows if the commit did
+    ///   not take effect. Or repeat the transaction: it is [`Fenced`](CompleteError::Fenced) if the
+    ///   first took effect.
+    ///
+    /// # Errors
+    ///
+    /// After an error the transaction can only be rolled back. PostgreSQL makes a rollback of its
+    /// commit, without an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it may have completed the attempt in the transaction: roll that back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use sqlx_0_8 as sqlx;
+    /// # async fn remind(pool: sqlx::PgPool, fire: tourbillon_durable::Fire)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut transaction = pool.begin().await?;
+    /// sqlx::query("UPDATE bill SET reminded = true").execute(&mut *transaction).await?;
+    /// fire.complete_in(&mut transaction).await?;
+    /// transaction.commit().await?;
+    /// fire.committed();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "sqlx-0_8")]
+    pub async fn complete_in(
+        &self,
+        transaction: &mut sqlx_0_8::Transaction<'_, sqlx_0_8::Postgres>,
+    ) -> Result<(), CompleteError> {
+        match complete(transaction, self.fence()).await {
+            Ok(Finished::Accepted) => Ok(()),
+            Ok(Finished::Fenced) => Err(CompleteError::Fenced),
+            Err(error) => Err(CompleteError::Store(error)),
+        }
+    }
+
+    /// Takes note that a transaction of the caller's has completed the attempt and has committed:
+    /// the node makes room for another attempt at once, without a call of the store.
+    ///
+    /// A fire that is dropped instead makes room after a call that changes nothing. If the
+    /// transaction did not commit, the attempt is handed back some seconds later, at the node's
+    /// next audit.
+    pub fn committed(mut self) {
+        self.is_open = false;
+        let end = self.end_as(How::Done(Outcome::Succeeded, None, String::new()));
+        self.shared.note_committed(&end, self.kind, self.timer.new.has_queue);
+    }
+
     /// Completes the attempt, with `detail` in its record, cut as in [`fail`](Self::fail).
     pub fn complete_with(self, detail: impl AsRef<str>) -> Ended {
         self.end(How::Done(Outcome::Succeeded, None, clean(detail.as_ref())))
@@ -225,9 +295,13 @@ impl Fire {
         Ended { answer: Box::pin(answer) }
     }
 
+    fn end_as(&self, how: How) -> End {
+        End { timer: self.id(), attempt: self.attempt(), how }
+    }
+
     fn send(&mut self, how: How, reply: Option<Reply>) {
         self.is_open = false;
-        let end = End { timer: self.id(), attempt: self.attempt(), how };
+        let end = self.end_as(how);
         self.shared.end(Ending {
             lease: self.lease,
             end,
@@ -300,6 +374,38 @@ impl fmt::Display for EndError {
 }
 
 impl std::error::Error for EndError {}
+
+/// Reasons for an attempt not to complete in a transaction of the caller's, after which that can
+/// only be rolled back.
+#[cfg(feature = "sqlx-0_8")]
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CompleteError {
+    /// The attempt is not under way: it has ended, or another node has taken its timer over.
+    Fenced,
+    /// The database did not answer, or refused.
+    Store(StoreError),
+}
+
+#[cfg(feature = "sqlx-0_8")]
+impl fmt::Display for CompleteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fenced => f.write_str("the attempt is not under way"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+#[cfg(feature = "sqlx-0_8")]
+impl std::error::Error for CompleteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Fenced => None,
+            Self::Store(error) => error.source(),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -14,9 +14,9 @@ use super::fire::{EndError, Fire};
 use super::notifier::Notifier;
 use super::options::Options;
 use super::stats::Counters;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
-use crate::store::{End, Notice};
+use crate::store::{End, Finished, Notice};
 use crate::time::Time;
 use crate::trace;
 
@@ -78,6 +78,8 @@ pub(crate) struct NodeState {
     pub(crate) stopping: Stopping,
     /// Claimers that run.
     pub(crate) claiming: usize,
+    /// Error for which the node ends by itself.
+    pub(crate) failure: Option<StoreError>,
 }
 
 /// Requests to the parts of the main loop; each part takes its own.
@@ -93,6 +95,14 @@ pub(crate) struct Requests {
     pub(crate) plan: bool,
     /// Shards into which others have inserted what is due soon, for the scanner.
     pub(crate) notified: Shards,
+}
+
+impl Requests {
+    /// Requests what an occurrence of the same schedule may wait for.
+    pub(crate) fn after_end(&mut self) {
+        self.maintain = true;
+        self.plan = true;
+    }
 }
 
 /// Progress of a node toward its end.
@@ -148,6 +158,7 @@ impl Shared {
             requests: Requests::default(),
             stopping: Stopping::No,
             claiming: options.connections,
+            failure: None,
         };
         let claimers = (0..options.connections).map(|_| Notifier::default()).collect();
         Arc::new(Self {
@@ -190,6 +201,21 @@ impl Shared {
         self.notify_claimers();
     }
 
+    /// Takes note of an end that a transaction of the caller's has brought about.
+    pub(crate) fn note_committed(&self, end: &End, kind: u32, is_awaited: bool) {
+        let mut state = self.lock();
+        if let Some(kind) = state.kinds.get_mut(&kind) {
+            kind.room += 1;
+        }
+        state.forget(end);
+        drop(state);
+        self.counters.count_end(&end.how, Finished::Accepted);
+        if is_awaited {
+            self.request(Requests::after_end);
+        }
+        self.notify_claimers();
+    }
+
     /// Returns whether an attempt under `lease` may start.
     pub(crate) fn trusts(&self, lease: Lease) -> bool {
         let state = self.lock();
@@ -226,10 +252,14 @@ impl Shared {
         });
     }
 
-    /// Counts and traces a call of the store that failed.
+    /// Counts and traces a call of the store that failed. Ends the node if no other will succeed.
     pub(crate) fn report(&self, call: &str, error: &StoreError) {
         self.counters.store_errors.add(1);
         trace::store_failed(call, error);
+        if error.kind() == StoreErrorKind::Gone {
+            self.lock().failure.get_or_insert(error.copy());
+            self.stop(Stopping::Now);
+        }
     }
 
     /// Sets requests by `set`, and notifies the main loop.

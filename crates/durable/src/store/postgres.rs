@@ -1,14 +1,23 @@
 //! [`Postgres`]: a store for many nodes, on PostgreSQL 15 and later.
 //!
 //! The tables are in the schema `tourbillon` of the database that the connection is to. Correctness
-//! rests on rows and their locks alone: there are no triggers, procedures, sequences or advisory
-//! locks, and nobody needs to listen.
+//! rests on rows and their locks alone: there are no triggers, sequences or advisory locks, the
+//! functions are for other programs, and nobody needs to listen.
 //!
 //! # In a transaction of the caller's
 //!
-//! [`insert`] and [`finish`], and [`insert_async`] and [`finish_async`] for `tokio_postgres`, do
-//! what [`Store::insert`] and [`Store::finish`] do, in a transaction that the caller has begun:
-//! what they write is there once, and only if, the caller's own writes are.
+//! What is written in a transaction that the caller has begun is there once, and only if, the
+//! caller's own writes are.
+//!
+//! | transaction of | a timer | an attempt's end |
+//! |---|---|---|
+//! | `sqlx` (feature `sqlx-0_8`) | `Once::create_in` | `Fire::complete_in` |
+//! | `postgres` | [`insert`] | [`finish`] |
+//! | `tokio_postgres` | [`insert_async`] | [`finish_async`] |
+//! | anything else | `SELECT tourbillon.once(..)` | `SELECT tourbillon.complete(..)` |
+//!
+//! `docs/POSTGRES.md` has the parameters of the two functions, and why the transaction of an
+//! attempt that is no longer the node's cannot commit.
 
 mod address;
 mod attempts;
@@ -22,6 +31,8 @@ mod plain;
 mod schedules;
 mod schema;
 mod server;
+#[cfg(feature = "sqlx-0_8")]
+pub(crate) mod sqlx_0_8;
 mod timers;
 #[cfg(feature = "tls")]
 mod tls;

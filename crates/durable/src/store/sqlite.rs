@@ -8,6 +8,7 @@
 
 mod failure;
 mod gate;
+mod identity;
 mod link;
 mod lists;
 mod nodes;
@@ -62,7 +63,12 @@ const PRUNED: u32 = 2_000;
 /// - in a process that has it open, to open and close it by other means than SQLite: that gives up
 ///   the process's locks.
 ///
-/// A file that has gone is made again by [`open`](Self::open), and by nothing else.
+/// A file that has gone is made again by [`open`](Self::open), and by nothing else. On Unix each
+/// call compares the device and the inode that the path names with those of the file that was
+/// opened: once that is deleted, moved or replaced by another, every call fails with
+/// [`Gone`](StoreErrorKind::Gone), and a node ends with that error at its next heartbeat. On other
+/// systems only a path that names no file is noticed. A file that is overwritten in place, as by
+/// `cp`, is not noticed on any: stop what has it open before a backup is restored.
 pub struct Sqlite {
     link: Link,
 }

@@ -3,6 +3,7 @@
 mod cluster;
 mod connections;
 mod faults;
+mod functions;
 mod hosts;
 mod listening;
 mod plans;
@@ -12,6 +13,8 @@ mod replication;
 mod runtimes;
 mod schema;
 mod smoke;
+#[cfg(feature = "sqlx-0_8")]
+mod sqlx;
 #[cfg(feature = "tls")]
 mod tls;
 mod transactions;

@@ -121,6 +121,8 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     assert_eq!(timers(&mut store), 1);
     assert_eq!(attempt(true), Finished::Accepted);
     assert_eq!(timers(&mut store), 0);
+    // The answer to the commit may have been lost: the repeat has no effect.
+    assert_eq!(attempt(true), Finished::Fenced);
     assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
     let bills: i64 = client.query_one("SELECT count(*) FROM bill", &[]).unwrap().get(0);
     assert_eq!(bills, 1);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, TransactionBehavior};
 use tourbillon_durable::store::sqlite::{finish, insert};
 use tourbillon_durable::store::{
-    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery,
+    End, Finished, How, Inserted, NewTimer, RecordQuery, Sqlite, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{Lease, NodeId, Outcome, StoreErrorKind, TimerId};
 
@@ -56,7 +56,7 @@ fn a_file_that_has_gone_is_not_made_again() {
     let folder = Folder::new();
     let store = Sqlite::open(folder.file()).unwrap();
     std::fs::remove_file(folder.file()).unwrap();
-    assert_eq!(kind(store.connect().map(drop)), StoreErrorKind::Unavailable);
+    assert_eq!(kind(store.connect().map(drop)), StoreErrorKind::Gone);
     assert!(!folder.file().exists());
 }
 
@@ -131,4 +131,42 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
     transaction.commit().unwrap();
     assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
+
+    // The answer to the commit may have been lost: the repeat has no effect.
+    let transaction = own.transaction().unwrap();
+    assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Fenced]);
+}
+
+/// A row of another's SQL is not checked against the history.
+#[test]
+fn a_timer_that_was_recorded_before_has_no_second_record() {
+    let folder = Folder::new();
+    let mut store = Sqlite::open(folder.file()).unwrap();
+    let own = Connection::open(folder.file()).unwrap();
+    let lease = store.join(Lease { node: NodeId::new(), epoch: 1 }, LONG).unwrap().unwrap().lease;
+    let [first, second] = [timer(), timer()];
+    store.insert(&[first.clone(), second.clone()]).unwrap();
+    let both = TimerQuery::new();
+    assert_eq!(store.claim(lease, &[first.id, second.id]).unwrap().timers.len(), 2);
+    own.execute_batch("CREATE TEMP TABLE kept AS SELECT * FROM tourbillon_timer").unwrap();
+    let end = |timer: &NewTimer, attempt| {
+        let how = How::Done(Outcome::Succeeded, None, String::new());
+        [End { timer: timer.id, attempt, how }]
+    };
+    for timer in [&first, &second] {
+        assert_eq!(store.finish(lease, &end(timer, 1)).unwrap(), [Finished::Accepted]);
+    }
+    let again = "UPDATE kept SET attempt = 2; INSERT INTO tourbillon_timer SELECT * FROM kept";
+    own.execute_batch(again).unwrap();
+    assert_eq!(store.finish(lease, &end(&first, 2)).unwrap(), [Finished::Fenced]);
+    store.leave(lease).unwrap();
+    assert_eq!(store.cancel(second.id).unwrap(), TimerUpdate::Gone);
+    assert_eq!(store.timers(&both).unwrap(), []);
+    let records = store.records(&RecordQuery::new()).unwrap();
+    let attempts: Vec<_> = records.iter().map(|record| (record.timer, record.attempts)).collect();
+    assert_eq!(attempts, [(first.id, 1), (second.id, 1)]);
+    let later = "CREATE TEMP TABLE later AS SELECT * FROM tourbillon_history;
+        UPDATE later SET recorded = recorded + 1";
+    own.execute_batch(later).unwrap();
+    own.execute("INSERT INTO tourbillon_history SELECT * FROM later", ()).unwrap_err();
 }

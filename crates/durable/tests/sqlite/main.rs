@@ -2,6 +2,8 @@
 
 mod file;
 mod folder;
+#[cfg(unix)]
+mod gone;
 mod processes;
 
 use std::time::Duration;

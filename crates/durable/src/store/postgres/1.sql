@@ -112,3 +112,96 @@ CREATE INDEX history_name ON tourbillon.history (name, recorded, timer) WHERE na
 -- What did not succeed, which is little.
 CREATE INDEX history_outcome ON tourbillon.history (kind, outcome, recorded, timer)
     WHERE outcome <> 1;
+
+-- For other programs, and for transactions of their own; no store calls them. They check what clients of
+-- the crate check, and their defaults are those of `NewTimer::new`. A plan is made as in a connection
+-- of a store, which takes nothing but indexes: it is kept while the tables grow.
+
+-- Makes a timer that fires once. `created` is false if `timer` was there before: one of the name, or
+-- one with the id, which may be over.
+CREATE FUNCTION tourbillon.once(
+    kind text,
+    at timestamptz,
+    name text DEFAULT NULL,
+    payload bytea DEFAULT '',
+    id uuid DEFAULT NULL,
+    retry_attempts integer DEFAULT 10,
+    retry_first interval DEFAULT '1 second',
+    retry_longest interval DEFAULT '5 minutes',
+    OUT timer uuid,
+    OUT created boolean
+) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    drawn uuid;
+BEGIN
+    IF kind IS NULL OR octet_length(kind) NOT BETWEEN 1 AND 200 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a kind is empty or too long';
+    ELSIF octet_length(name) NOT BETWEEN 1 AND 200 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a name is empty or too long';
+    ELSIF octet_length(payload) > 65536 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a payload has more than 64 KiB';
+    END IF;
+    -- A UUID of version 7: the milliseconds, then what is random.
+    drawn := encode(set_bit(set_bit(overlay(
+        uuid_send(gen_random_uuid())
+        PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::int8) FROM 3)
+        FROM 1 FOR 6), 52, 1), 53, 1), 'hex');
+    drawn := coalesce(id, drawn);
+    FOR round IN 1..5 LOOP
+        INSERT INTO tourbillon.timer
+            (id, name, kind, scheduled_for, due, shard, payload, retry_attempts, retry_first,
+             retry_longest)
+        SELECT drawn, once.name, once.kind, at, greatest(at, now()),
+               get_byte(uuid_send(drawn), 15) & 63, once.payload, once.retry_attempts,
+               once.retry_first, once.retry_longest
+        WHERE NOT EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = drawn)
+        ON CONFLICT DO NOTHING;
+        created := FOUND;
+        IF created THEN
+            timer := drawn;
+            RETURN;
+        END IF;
+        SELECT t.id INTO timer FROM tourbillon.timer AS t
+        WHERE t.schedule IS NULL AND t.name = once.name;
+        IF NOT FOUND THEN
+            SELECT t.id INTO timer FROM tourbillon.timer AS t WHERE t.id = drawn
+            UNION ALL SELECT h.timer FROM tourbillon.history AS h WHERE h.timer = drawn;
+        END IF;
+        IF FOUND THEN
+            -- A commit that waits for what the commit of that timer was to wait for.
+            PERFORM pg_logical_emit_message(true, 'tourbillon', '');
+            RETURN;
+        END IF;
+        -- What was in its way is gone.
+    END LOOP;
+    RAISE serialization_failure USING
+        MESSAGE = 'what is in the way of a timer comes and goes';
+END $$;
+
+-- Ends the occurrence of an attempt: it succeeded. Fails if the attempt is not under way, and with it
+-- the transaction.
+CREATE FUNCTION tourbillon.complete(
+    timer uuid,
+    attempt integer,
+    node uuid,
+    epoch bigint,
+    detail text DEFAULT ''
+) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    WITH ended AS (
+        DELETE FROM tourbillon.timer AS t
+        WHERE t.id = complete.timer AND t.attempt = complete.attempt
+            AND t.node = complete.node AND t.epoch = complete.epoch
+        RETURNING t.*
+    )
+    INSERT INTO tourbillon.history
+        (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, detail, node,
+         recorded)
+    SELECT e.id, e.schedule, e.name, e.kind, e.scheduled_for, e.attempt, e.failures, 1,
+           complete.detail, e.node, now()
+    FROM ended AS e
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RAISE SQLSTATE 'TB001' USING MESSAGE = 'the attempt is not under way';
+    END IF;
+END $$;

@@ -202,12 +202,22 @@ fn ids(rows: Vec<Row>) -> Answer<HashSet<TimerId>> {
     rows.iter().map(|row| Ok(row.try_get::<_, Id>(0)?.into())).collect()
 }
 
-/// Finishes as [`Store::finish`](crate::Store::finish) does; two statements at most that write.
+/// Finishes as [`Store::finish`](crate::Store::finish) does.
 pub(super) async fn finish(
     query: &mut impl Query,
     of: Lease,
     ends: &[End],
 ) -> Answer<Vec<Finished>> {
+    let accepted = end(query, of, ends).await?;
+    judge(query, of, ends, accepted).await
+}
+
+/// Ends attempts that are under way; two statements at most that write. Returns whose they were.
+pub(super) async fn end(
+    query: &mut impl Query,
+    of: Lease,
+    ends: &[End],
+) -> Answer<HashSet<TimerId>> {
     let (last, returns) = split(ends);
     let (node, epoch) = key(of);
     let mut accepted = HashSet::new();
@@ -222,7 +232,7 @@ pub(super) async fn finish(
             &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses, &returns.details];
         accepted.extend(ids(query.write(RETURN, params).await?)?);
     }
-    judge(query, of, ends, accepted).await
+    Ok(accepted)
 }
 
 pub(super) fn is_last(end: &End) -> bool {
@@ -234,7 +244,8 @@ pub(super) fn is_mixed(ends: &[End]) -> bool {
     ends.iter().any(is_last) && !ends.iter().all(is_last)
 }
 
-/// Returns what became of `ends`, if those of `accepted` were found running.
+/// Returns what became of `ends`, if those of `accepted` were found running. One that an earlier
+/// call has recorded is accepted too.
 async fn judge(
     query: &mut impl Query,
     of: Lease,
@@ -252,11 +263,16 @@ async fn judge(
             accepted.extend(recorded);
         }
     }
+    Ok(answers(ends, &accepted))
+}
+
+/// Returns the answers to `ends` if those of `accepted` apply.
+pub(super) fn answers(ends: &[End], accepted: &HashSet<TimerId>) -> Vec<Finished> {
     let became = |end: &End| match accepted.contains(&end.timer) {
         true => Finished::Accepted,
         false => Finished::Fenced,
     };
-    Ok(ends.iter().map(became).collect())
+    ends.iter().map(became).collect()
 }
 
 /// Ends, all of them last, and a claim, in one statement.

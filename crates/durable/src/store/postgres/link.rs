@@ -326,10 +326,30 @@ const MISSING: [SqlState; 4] = [
     SqlState::INVALID_SCHEMA_NAME,
 ];
 
+/// Returns what a caller can do about an error that the server has said, and whether the connection
+/// may be used again.
+pub(super) fn meaning(code: &SqlState) -> (StoreErrorKind, bool) {
+    use StoreErrorKind::{Conflict, Invalid, Schema, Unavailable};
+    match &code.code()[..2] {
+        _ if *code == SqlState::LOCK_NOT_AVAILABLE => (Conflict, true),
+        "40" => (Conflict, true),
+        _ if *code == SqlState::QUERY_CANCELED => (Unavailable, true),
+        // A statement that another session has prepared: the session is not what it was.
+        _ if *code == SqlState::DUPLICATE_PSTATEMENT => (Unavailable, false),
+        // No such table, column, function or schema.
+        _ if MISSING.contains(code) => (Schema, true),
+        // Permission, syntax, values, constraints, limits.
+        "22" | "23" | "3F" | "42" | "54" => (Invalid, true),
+        // Shutting down, out of something, a standby, a statement forgotten: another connection
+        // may do.
+        _ => (Unavailable, false),
+    }
+}
+
 impl Failure {
     /// Returns what a caller can do about it, and whether the connection may be used again.
     fn judge(&self, exposed: bool) -> (StoreErrorKind, bool) {
-        use StoreErrorKind::{Conflict, Invalid, Schema, Unavailable, Uncertain};
+        use StoreErrorKind::{Unavailable, Uncertain};
         let error = match self {
             Self::Postgres(error) => error,
             Self::Late if exposed => return (Uncertain, false),
@@ -340,20 +360,7 @@ impl Failure {
         let Some(code) = error.code() else {
             return (if exposed { Uncertain } else { Unavailable }, false);
         };
-        let (kind, is_good) = match &code.code()[..2] {
-            _ if *code == SqlState::LOCK_NOT_AVAILABLE => (Conflict, true),
-            "40" => (Conflict, true),
-            _ if *code == SqlState::QUERY_CANCELED => (Unavailable, true),
-            // A statement that another session has prepared: the session is not what it was.
-            _ if *code == SqlState::DUPLICATE_PSTATEMENT => (Unavailable, false),
-            // No such table, column, function or schema.
-            _ if MISSING.contains(code) => (Schema, true),
-            // Permission, syntax, values, constraints, limits.
-            "22" | "23" | "3F" | "42" | "54" => (Invalid, true),
-            // Shutting down, out of something, a standby, a statement forgotten: another connection
-            // may do.
-            _ => (Unavailable, false),
-        };
+        let (kind, is_good) = meaning(code);
         (if exposed { Uncertain } else { kind }, is_good)
     }
 

@@ -39,21 +39,23 @@ pub fn insert(
     at_once(timers::insert(&mut Blocking(transaction), timers)).map_err(Failure::unwritten)
 }
 
-/// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
+/// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does,
+/// except that one which has ended before is [`Fenced`](Finished::Fenced).
 ///
 /// The caller's writes in that transaction take effect once, provided that it is rolled back unless
 /// the answer is [`Accepted`](Finished::Accepted): then an attempt that is no longer this lease's
-/// has no effect.
+/// has no effect, nor has a transaction that is repeated after the answer to its commit was lost.
 ///
 /// The transaction locks the timer's row: end it soon, and keep the [`Fire`](crate::Fire) until
 /// then. One that is dropped or completed before is an end that waits for the row, and with it all
-/// ends and claims of the node.
+/// ends and claims of the node. After the commit, call [`Fire::committed`](crate::Fire::committed).
 pub fn finish(
     transaction: &mut ::postgres::Transaction<'_>,
     lease: Lease,
     ends: &[End],
 ) -> Result<Vec<Finished>> {
-    at_once(attempts::finish(&mut Blocking(transaction), lease, ends)).map_err(Failure::unwritten)
+    let accepted = at_once(attempts::end(&mut Blocking(transaction), lease, ends));
+    Ok(attempts::answers(ends, &accepted.map_err(Failure::unwritten)?))
 }
 
 /// [`insert`], in a transaction of `tokio_postgres`.
@@ -71,8 +73,8 @@ pub async fn finish_async(
     lease: Lease,
     ends: &[End],
 ) -> Result<Vec<Finished>> {
-    let finished = attempts::finish(&mut Async(transaction), lease, ends).await;
-    finished.map_err(Failure::unwritten)
+    let accepted = attempts::end(&mut Async(transaction), lease, ends).await;
+    Ok(attempts::answers(ends, &accepted.map_err(Failure::unwritten)?))
 }
 
 /// Answers without waiting, as it blocks.

@@ -84,7 +84,8 @@ CREATE TABLE tourbillon_history (
     retry_longest INTEGER,
     PRIMARY KEY (recorded, timer)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tourbillon_history_timer ON tourbillon_history (timer);
+-- One record a timer, and one an occurrence, by constraint.
+CREATE UNIQUE INDEX tourbillon_history_timer ON tourbillon_history (timer);
 CREATE UNIQUE INDEX tourbillon_history_occurrence ON tourbillon_history (schedule, scheduled_for)
     WHERE schedule IS NOT NULL;
 CREATE INDEX tourbillon_history_kind ON tourbillon_history (kind, recorded, timer);

@@ -10,6 +10,7 @@ use tourbillon::Timer;
 
 use super::failure::{Answer, Failure};
 use super::gate::Gate;
+use super::identity::Identity;
 use super::schema;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
@@ -40,6 +41,8 @@ const STATEMENTS: usize = 100;
 #[derive(Debug)]
 struct File {
     path: PathBuf,
+    /// Identity of what the path named when the file was opened first.
+    identity: Identity,
     /// Instead of the host's wall clock.
     clock: Option<Timer>,
     gate: Gate,
@@ -55,8 +58,9 @@ pub(super) struct Link {
 impl Link {
     /// Opens a file, or makes it, and makes its tables what this build needs.
     pub(super) fn open(path: PathBuf, clock: Option<Timer>) -> Result<Self> {
-        let file = Arc::new(File { path, clock, gate: Gate::default() });
-        let connection = file.open(OpenFlags::SQLITE_OPEN_CREATE, schema::migrate)?;
+        let connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE, schema::migrate)?;
+        let identity = Identity::of(&path)?;
+        let file = Arc::new(File { path, identity, clock, gate: Gate::default() });
         Ok(Self { file, connection: Some(connection) })
     }
 
@@ -80,6 +84,7 @@ impl Link {
         self.call(|connection| {
             let deferred = TransactionBehavior::Deferred;
             let transaction = Transaction::new_unchecked(connection, deferred)?;
+            file.identity.check(&file.path)?;
             work(&transaction, file.now())
         })
     }
@@ -98,6 +103,7 @@ impl Link {
         self.call(|connection| {
             let immediate = TransactionBehavior::Immediate;
             let transaction = Transaction::new_unchecked(connection, immediate)?;
+            file.identity.check(&file.path)?;
             let now = file.now();
             schema::check(&transaction)?;
             let done = work(&transaction, now)?;
@@ -126,32 +132,35 @@ impl File {
         self.clock.as_ref().map_or_else(wall_now, |clock| clock.wall_now().into())
     }
 
-    /// Opens the file, which has to be there: it is not made again if it has gone.
+    /// Opens the file, which has to be the one that was opened first: it is not made again if it
+    /// has gone.
     fn open_again(&self) -> Result<Connection> {
-        self.open(OpenFlags::empty(), schema::check)
+        let opened = connect(&self.path, OpenFlags::empty(), schema::check);
+        self.identity.check(&self.path)?;
+        opened
     }
+}
 
-    fn open(
-        &self,
-        create: OpenFlags,
-        prepare: impl Fn(&Connection) -> Answer<()>,
-    ) -> Result<Connection> {
-        let deadline = Instant::now() + PATIENCE;
-        let open = || {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(&self.path, flags | create)?;
-            configure(&connection)?;
-            prepare(&connection)?;
-            Ok(connection)
-        };
-        loop {
-            match open() {
-                // What makes a file anew, or puts it right after a crash, does not wait by itself.
-                Err(failure) if is_busy(&failure) && Instant::now() < deadline => {
-                    thread::sleep(PAUSE);
-                }
-                answer => return answer.map_err(StoreError::from),
+fn connect(
+    path: &Path,
+    create: OpenFlags,
+    prepare: impl Fn(&Connection) -> Answer<()>,
+) -> Result<Connection> {
+    let deadline = Instant::now() + PATIENCE;
+    let open = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags | create)?;
+        configure(&connection)?;
+        prepare(&connection)?;
+        Ok(connection)
+    };
+    loop {
+        match open() {
+            // What makes a file anew, or puts it right after a crash, does not wait by itself.
+            Err(failure) if is_busy(&failure) && Instant::now() < deadline => {
+                thread::sleep(PAUSE);
             }
+            answer => return answer.map_err(StoreError::from),
         }
     }
 }

@@ -45,6 +45,8 @@ fn no_statement_walks_a_table() {
         timers::RECORDED,
         timers::WITHDRAW,
         timers::DELETE,
+        timers::DELETE_ENDED,
+        timers::DELETE_PENDING,
         timers::RESCHEDULE,
         timers::GET,
         timers::FIND,

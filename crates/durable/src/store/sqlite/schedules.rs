@@ -71,7 +71,8 @@ pub(super) const IS_TAKEN: &str = "
 const SKIP: &str = "
     INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
         attempts, failures, outcome, reason, detail)
-    VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?, ?, '')";
+    VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?, ?, '')
+    ON CONFLICT DO NOTHING";
 
 pub(super) fn by_name(connection: &Connection, name: &str) -> Answer<Option<ScheduleRow>> {
     Ok(connection.prepare_cached(BY_NAME)?.query_row([name], schedule).optional()?)

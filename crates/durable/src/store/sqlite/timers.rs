@@ -47,15 +47,22 @@ macro_rules! fenced {
     };
 }
 
-pub(super) const RECORD: &str = fenced!(
-    "INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
-        attempts, failures, outcome, reason, detail, node, payload, retry_attempts, retry_first,
-        retry_longest)
-    SELECT ?5, id, schedule, name, kind, scheduled_for, attempt, failures + ?9, ?6, ?7, ?8, node,
-        CASE WHEN ?9 THEN payload END, CASE WHEN ?9 THEN retry_attempts END,
-        CASE WHEN ?9 THEN retry_first END, CASE WHEN ?9 THEN retry_longest END
-    FROM tourbillon_timer"
+/// Records an attempt's end, unless its timer has a record already, as one may that was inserted by
+/// other means.
+pub(super) const RECORD: &str = concat!(
+    fenced!(
+        "INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
+            attempts, failures, outcome, reason, detail, node, payload, retry_attempts,
+            retry_first, retry_longest)
+        SELECT ?5, id, schedule, name, kind, scheduled_for, attempt, failures + ?9, ?6, ?7, ?8,
+            node, CASE WHEN ?9 THEN payload END, CASE WHEN ?9 THEN retry_attempts END,
+            CASE WHEN ?9 THEN retry_first END, CASE WHEN ?9 THEN retry_longest END
+        FROM tourbillon_timer"
+    ),
+    " ON CONFLICT DO NOTHING"
 );
+
+pub(super) const DELETE_ENDED: &str = fenced!("DELETE FROM tourbillon_timer");
 
 pub(super) const RETRY: &str = fenced!(
     "UPDATE tourbillon_timer
@@ -77,7 +84,11 @@ pub(super) const WITHDRAW: &str = "
     INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
         attempts, failures, outcome, reason, detail)
     SELECT ?2, id, schedule, name, kind, scheduled_for, attempt, failures, ?3, ?4, detail
-    FROM tourbillon_timer WHERE id = ?1 AND node IS NULL";
+    FROM tourbillon_timer WHERE id = ?1 AND node IS NULL
+    ON CONFLICT DO NOTHING";
+
+pub(super) const DELETE_PENDING: &str =
+    "DELETE FROM tourbillon_timer WHERE id = ? AND node IS NULL";
 
 pub(super) const DELETE: &str = "DELETE FROM tourbillon_timer WHERE id = ?";
 
@@ -199,10 +210,28 @@ pub(super) fn finish(
     lease: Lease,
     ends: &[End],
 ) -> Answer<Vec<Finished>> {
-    ends.iter().map(|end| finish_one(connection, now, lease, end)).collect()
+    let mut finished = self::end(connection, now, lease, ends)?;
+    for (end, answer) in ends.iter().zip(&mut finished) {
+        let values = params![Id::from(end.timer), parts(lease).0, end.attempt];
+        let is_lost = *answer == Finished::Fenced && matches!(end.how, How::Done(..));
+        if is_lost && exists(connection, RECORDED, values)? {
+            *answer = Finished::Accepted;
+        }
+    }
+    Ok(finished)
 }
 
-fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answer<Finished> {
+/// Ends attempts that are under way. One that an earlier call has ended is fenced.
+pub(super) fn end(
+    connection: &Connection,
+    now: Time,
+    lease: Lease,
+    ends: &[End],
+) -> Answer<Vec<Finished>> {
+    ends.iter().map(|end| end_one(connection, now, lease, end)).collect()
+}
+
+fn end_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answer<Finished> {
     let (id, (node, epoch)) = (Id::from(end.timer), parts(lease));
     let changed = match &end.how {
         How::Done(outcome, reason, detail) => {
@@ -218,11 +247,12 @@ fn finish_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> An
                 detail,
                 failed,
             ])?;
-            if count > 0 {
-                connection.prepare_cached(DELETE)?.execute([id])?;
-            } else if exists(connection, RECORDED, params![id, node, end.attempt])? {
-                return Ok(Finished::Accepted);
-            }
+            connection.prepare_cached(DELETE_ENDED)?.execute(params![
+                id,
+                node,
+                epoch,
+                end.attempt
+            ])?;
             count
         }
         How::Retry(pause, detail) => {
@@ -245,25 +275,22 @@ pub(super) fn cancel(connection: &Connection, now: Time, id: TimerId) -> Answer<
     Ok(match get(connection, id)? {
         None => TimerUpdate::Gone,
         Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
-        Some(_) => {
-            withdraw(connection, now, id, Reason::Cancelled)?;
-            TimerUpdate::Done
-        }
+        Some(_) if withdraw(connection, now, id, Reason::Cancelled)? => TimerUpdate::Done,
+        Some(_) => TimerUpdate::Gone,
     })
 }
 
-/// Ends a pending timer.
+/// Ends a pending timer. Returns whether that is in its record, and not an earlier end.
 pub(super) fn withdraw(
     connection: &Connection,
     now: Time,
     id: TimerId,
     reason: Reason,
-) -> Answer<()> {
+) -> Answer<bool> {
     let values = params![Id::from(id), Stamp(now), Outcome::Cancelled.code(), reason.code()];
-    if connection.prepare_cached(WITHDRAW)?.execute(values)? > 0 {
-        connection.prepare_cached(DELETE)?.execute([Id::from(id)])?;
-    }
-    Ok(())
+    let recorded = connection.prepare_cached(WITHDRAW)?.execute(values)?;
+    connection.prepare_cached(DELETE_PENDING)?.execute([Id::from(id)])?;
+    Ok(recorded > 0)
 }
 
 pub(super) fn reschedule(

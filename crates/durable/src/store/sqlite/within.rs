@@ -33,12 +33,13 @@ pub fn insert(transaction: &Transaction<'_>, timers: &[NewTimer]) -> Result<Vec<
     Ok(timers::insert(transaction, link::wall_now(), timers)?)
 }
 
-/// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does.
+/// Ends attempts in a transaction of the caller's, as [`Store::finish`](crate::Store::finish) does,
+/// except that one which has ended before is [`Fenced`](Finished::Fenced).
 ///
 /// The caller's writes in that transaction take effect once, provided that it is rolled back unless
 /// the answer is [`Accepted`](Finished::Accepted): then an attempt that is no longer this lease's
-/// has no effect.
+/// has no effect, nor has a transaction that is repeated after the answer to its commit was lost.
 pub fn finish(transaction: &Transaction<'_>, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
     schema::check(transaction)?;
-    Ok(timers::finish(transaction, link::wall_now(), lease, ends)?)
+    Ok(timers::end(transaction, link::wall_now(), lease, ends)?)
 }
