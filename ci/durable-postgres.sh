@@ -7,6 +7,7 @@
 #   ci/durable-postgres.sh psql {}               any command; {} stands for the address
 #   FSYNC=off ci/durable-postgres.sh ...         without waiting for the disk
 #   PG_OPTIONS="-c wal_level=minimal" ...        further options of the server
+#   STANDBY=on ci/durable-postgres.sh ...        with a second cluster that follows it
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
@@ -29,8 +30,11 @@ as_server() {
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tourbillon-postgres.XXXXXX")
 stop() {
-    [ ! -f "$folder/data/postmaster.pid" ] ||
-        as_server "$bin/pg_ctl" stop -D "$folder/data" -m immediate -s || true
+    local data
+    for data in "$folder/standby" "$folder/data"; do
+        [ ! -f "$data/postmaster.pid" ] ||
+            as_server "$bin/pg_ctl" stop -D "$data" -m immediate -s 2>/dev/null || true
+    done
     rm -rf "$folder"
 }
 trap stop EXIT
@@ -64,7 +68,7 @@ certify
 
 # A port that is free: whoever else starts a server may take it first, so several tries.
 start() {
-    local try
+    local data=$1 try
     for try in 1 2 3 4 5; do
         port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
         options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$folder"
@@ -72,15 +76,20 @@ start() {
         options+=" -c max_wal_size=4GB -c log_min_messages=fatal"
         options+=" -c ssl=on -c ssl_cert_file=$folder/server.crt -c ssl_key_file=$folder/server.key"
         options+=" ${PG_OPTIONS:-}"
-        as_server "$bin/pg_ctl" start -D "$folder/data" -w -s -l "$folder/log" -o "$options" &&
-            return
+        as_server "$bin/pg_ctl" start -D "$data" -w -s -l "$data.log" -o "$options" && return
     done
-    cat "$folder/log" >&2
+    cat "$data.log" >&2
     return 1
 }
-start
+start "$folder/data"
 
 export TOURBILLON_POSTGRES="postgres://tourbillon:$password@127.0.0.1:$port/postgres"
+if [ "${STANDBY:-off}" = on ]; then
+    as_server "$bin/pg_basebackup" -d "$TOURBILLON_POSTGRES" -D "$folder/standby" -R -c fast \
+        --no-sync
+    start "$folder/standby"
+    export TOURBILLON_POSTGRES_STANDBY=127.0.0.1:$port
+fi
 # What the harness needs to stop and start the server.
 export TOURBILLON_POSTGRES_BIN=$bin TOURBILLON_POSTGRES_DATA=$folder/data
 # The authority that has signed its certificate, for `localhost`, and another.

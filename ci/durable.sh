@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Durable timers, their harness and the service: style, the tests of all three stores with a
 # PostgreSQL made for them, what others read of the service, the example and short storms on both
-# databases. By hand: ci/durable-faults.sh, for longer storms.
+# databases and on a replicated one. By hand: ci/durable-faults.sh and ci/durable-failover.sh, for
+# longer storms.
 . "$(dirname "$0")/lib.sh"
 packages=(--package tourbillon-durable --package tourbillon-durable-harness --package tourbillond)
 
@@ -22,3 +23,4 @@ ci/durable-canaries.sh simulation
 ci/durable-interfaces.sh
 ci/durable-example.sh
 ci/durable-faults.sh short --seed 7
+ci/durable-failover.sh short --seed 7

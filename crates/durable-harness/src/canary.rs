@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tourbillon_durable::store::{
-    Beat, Claimed, End, Finished, Heard, Listening, Scan, Store, TimerQuery, Waiting, Window,
+    Beat, Claimed, End, Finished, Heard, Inserted, Listening, NewTimer, Scan, Store, TimerQuery,
+    Waiting, Window,
 };
 use tourbillon_durable::{Lease, StoreError, TimerId};
 
@@ -64,6 +65,8 @@ bugs! {
     CursorInsteadOfSet = "cursor-instead-of-set" with "" shows Unfinished,
     /// Nothing is read but what the node was notified of.
     NotifyTrusted = "notify-trusted" with "" shows Unfinished,
+    /// A repeat that finds what it was to write does not wait for the standby.
+    WaitLeftOut = "wait-left-out" with "" shows Lost,
 }
 
 impl Bug {
@@ -75,6 +78,11 @@ impl Bug {
     pub fn named(name: &str) -> Outcome<Self> {
         let bug = Self::ALL.iter().find(|bug| bug.name() == name);
         bug.copied().ok_or_else(|| format!("there is no bug `{name}`").into())
+    }
+
+    /// Whether it shows only where a standby becomes the primary.
+    pub fn needs_standby(self) -> bool {
+        self == Self::WaitLeftOut
     }
 
     /// How long the engine is to trust a lease of this length.
@@ -198,9 +206,30 @@ impl Store for Tap {
                     window.timers.clear();
                 }
             }
-            Some(Bug::FenceRemoved | Bug::LeaseIgnored) | None => {}
+            Some(Bug::FenceRemoved | Bug::LeaseIgnored | Bug::WaitLeftOut) | None => {}
         }
         Ok(window)
+    }
+
+    fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
+        if self.bug == Some(Bug::WaitLeftOut) {
+            let mut known = Vec::new();
+            for timer in timers {
+                let found = self.store().timers(&TimerQuery::new().timer(timer.id))?;
+                known.extend(found.iter().map(|timer| Inserted::Exists(timer.new.id)));
+            }
+            if known.len() == timers.len() {
+                return Ok(known);
+            }
+        }
+        self.store().insert(timers)
+    }
+
+    fn confirm(&mut self) -> Result<()> {
+        if self.bug == Some(Bug::WaitLeftOut) {
+            return Ok(());
+        }
+        self.store().confirm()
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
@@ -224,7 +253,7 @@ impl Store for Tap {
     }
 
     tourbillon_durable::forward! { self.pass;
-        notify now leave tend insert held claim cancel reschedule nodes overview confirm find timers
-        schedule schedules upcoming change advance occur records prune
+        notify now leave tend held claim cancel reschedule nodes overview find timers schedule
+        schedules upcoming change advance occur records prune
     }
 }

@@ -111,6 +111,12 @@ impl Address {
         Self(format!("{}{proxy}{}", &self.0[..from], &self.0[to..]))
     }
 
+    /// Returns the same database on its host or on `standby`, whichever takes writes.
+    pub(crate) fn or(&self, standby: SocketAddr) -> Self {
+        let Some((_, to)) = self.host() else { return self.clone() };
+        Self(format!("{},{standby}{}", &self.0[..to], &self.0[to..]))
+    }
+
     /// A database of its own for a run: of PostgreSQL, a new one on the same server.
     pub(crate) fn for_a_run(&self) -> Result<Self> {
         if !self.is_postgres() {
@@ -190,7 +196,8 @@ impl Address {
         })
     }
 
-    fn client(&self) -> Result<postgres::Client> {
+    /// A client of the server itself.
+    pub(crate) fn client(&self) -> Result<postgres::Client> {
         Ok(postgres::Client::connect(&self.0, postgres::NoTls)?)
     }
 
@@ -212,5 +219,7 @@ mod tests {
         assert_eq!(address.server().unwrap(), ([127, 0, 0, 1], 5432).into());
         let proxied = address.through(([127, 0, 0, 1], 9).into());
         assert_eq!(proxied.as_str(), "postgres://me:pw@127.0.0.1:9/timers");
+        let both = address.or(([127, 0, 0, 1], 9).into());
+        assert_eq!(both.as_str(), "postgres://me:pw@127.0.0.1:5432,127.0.0.1:9/timers");
     }
 }

@@ -27,10 +27,13 @@ macro_rules! faults {
     };
 }
 
-#[derive(PartialEq, Eq)]
-enum Place {
+/// Least that a fault needs of the database.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
     Anywhere,
     Postgres,
+    /// PostgreSQL with a standby.
+    Replicated,
 }
 
 faults! {
@@ -70,12 +73,14 @@ faults! {
     Skew = "skew" on Postgres,
     /// Timers are written whose time has long come when their transaction commits.
     Late = "late" on Postgres,
+    /// The standby gets nothing from the primary.
+    StandbyCut = "standby-cut" on Replicated,
 }
 
 impl Fault {
-    /// All that there are for the store; or those of the names, separated by commas.
-    pub(crate) fn list(names: Option<&str>, is_postgres: bool) -> Result<Vec<Self>> {
-        let is_fit = |fault: &&Self| is_postgres || fault.place() == Place::Anywhere;
+    /// All that there are at `place`; or those of the names, separated by commas.
+    pub(crate) fn list(names: Option<&str>, place: Place) -> Result<Vec<Self>> {
+        let is_fit = |fault: &&Self| fault.place() <= place;
         let Some(names) = names else {
             return Ok(Self::ALL.iter().filter(is_fit).copied().collect());
         };
@@ -116,6 +121,7 @@ impl Fault {
             Self::Hold => 10..60,
             Self::ServerAway => 110..200,
             Self::Late => 100..170,
+            Self::StandbyCut => 50..300,
             Self::Terminate | Self::ServerKilled | Self::ServerRestarted | Self::Skew => 0..1,
             _ => 20..150,
         }

@@ -16,6 +16,7 @@ use tourbillon_durable::{
 };
 
 use crate::Result;
+use crate::canary::{Bug, Marks, Tap};
 use crate::database::Address;
 use crate::log::{Answer, Line, Log, Stamp};
 use crate::node::wait_for_the_end;
@@ -40,6 +41,8 @@ pub struct Options {
     pub clients: u32,
     /// Average pause of each between two calls.
     pub pause: Duration,
+    /// The bug that is switched on, if any.
+    pub canary: Option<Bug>,
 }
 
 /// Runs clients until the standard input ends.
@@ -53,7 +56,9 @@ pub fn run(options: &Options) -> Result<()> {
     let address = Address::new(&options.store)?;
     let mut threads = Vec::new();
     for number in 0..options.clients {
-        let client = address.patiently(|store| Ok(Client::new(store)?))?;
+        let client = address.patiently(|store| {
+            Ok(Client::new(Box::new(Tap::new(store, options.canary, &Marks::default())))?)
+        })?;
         let random = fastrand::Rng::with_seed(options.seed ^ u64::from(number) << 32);
         let mut caller =
             Caller { number, calls: 0, log: log.clone(), client, random, plans: BinaryHeap::new() };

@@ -23,6 +23,8 @@ harness storm           nodes, clients and faults, and judges what comes of it
     --pause-us N        between two calls of a client, on average (10000)
     --lease-ms N        (2000)
     --away SECONDS      how long the server is away, or SQLite's file locked
+    --standby synchronous | asynchronous
+                        a standby, which becomes the primary once the faults are over
     --settle SECONDS    how long what is due may need to end at last (60)
     --faults A,B        which; all that fit the store if not said, none if empty
     --logs DIR          kept there; else in a temporary folder, kept if promises were broken
@@ -92,7 +94,8 @@ fn canaries(options: &Options) -> Result<bool> {
     let seed = seed(options)?;
     println!("seed {seed}");
     let mut found = Vec::new();
-    for bug in Bug::ALL {
+    let has_standby = options.optional("standby").is_some();
+    for bug in Bug::ALL.iter().filter(|bug| bug.needs_standby() == has_standby) {
         let logs = temporary(bug.name());
         let mut storm = storm::Options {
             faults: Some(bug.faults().to_owned()),
@@ -174,6 +177,7 @@ fn storm_options(options: &Options, seed: u64, logs: &Path) -> Result<storm::Opt
         pause: Duration::from_micros(options.number("pause-us", 10_000)?),
         lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
         away: options.optional("away").map(str::parse).transpose()?.map(Duration::from_secs),
+        standby: options.optional("standby").map(str::parse).transpose()?,
         settle: Duration::ZERO,
         faults: None,
         canary: None,
@@ -201,6 +205,7 @@ fn clients(options: &Options) -> Result<bool> {
         seed: options.number("seed", 0)?,
         clients: options.number("clients", 4)?,
         pause: Duration::from_micros(options.number("pause-us", 10_000)?),
+        canary: options.optional("canary").map(Bug::named).transpose()?,
     })?;
     Ok(true)
 }

@@ -64,12 +64,12 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    server: SocketAddr,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
+    server: SocketAddr,
     mode: Mode,
     random: fastrand::Rng,
     /// Both ends of each connection that is open, or was.
@@ -86,8 +86,8 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let random = fastrand::Rng::with_seed(seed);
-        let state = Mutex::new(State { mode: Mode::Pass, random, open: Vec::new() });
-        let shared = Arc::new(Shared { server, state });
+        let state = Mutex::new(State { server, mode: Mode::Pass, random, open: Vec::new() });
+        let shared = Arc::new(Shared { state });
         let of = shared.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -109,9 +109,22 @@ impl Proxy {
         let mut state = self.shared.lock();
         state.mode = mode;
         if mode == Mode::Cut {
-            for (client, server) in state.open.drain(..) {
-                close(&client, &server);
-            }
+            state.close();
+        }
+    }
+
+    /// Leads to another server from now on, and closes the connections that there are.
+    pub fn lead(&self, server: SocketAddr) {
+        let mut state = self.shared.lock();
+        state.server = server;
+        state.close();
+    }
+}
+
+impl State {
+    fn close(&mut self) {
+        for (client, server) in self.open.drain(..) {
+            close(&client, &server);
         }
     }
 }
@@ -151,13 +164,14 @@ fn connect(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
     if !shared.admits(Direction::Request, false) {
         return Ok(());
     }
-    let server = TcpStream::connect_timeout(&shared.server, CONNECT)?;
+    let address = shared.lock().server;
+    let server = TcpStream::connect_timeout(&address, CONNECT)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ends = (client.try_clone()?, server.try_clone()?);
     {
         let mut state = shared.lock();
-        if state.mode == Mode::Cut {
+        if state.mode == Mode::Cut || state.server != address {
             return Ok(());
         }
         // Those whose other side has gone are forgotten.
@@ -295,6 +309,19 @@ mod tests {
         proxy.set(Mode::Pass);
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
         assert_eq!(ask(&mut stream, 1).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_proxy_that_leads_elsewhere_closes_what_was_open() {
+        let (proxy, _got) = served();
+        let (other, got) = served();
+        let mut stream = TcpStream::connect(proxy.address()).unwrap();
+        assert_eq!(ask(&mut stream, 1).unwrap(), 2);
+        proxy.lead(other.shared.lock().server);
+        assert!(ask(&mut stream, 1).is_err());
+        let mut stream = TcpStream::connect(proxy.address()).unwrap();
+        assert_eq!(ask(&mut stream, 3).unwrap(), 4);
+        assert_eq!(got.recv().unwrap(), 3);
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 mod clock;
 mod harm;
+mod standby;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tourbillon_durable::store::{ScheduleQuery, ScheduleRow};
 use tourbillon_durable::{Store, Time};
 
 use crate::Result;
@@ -17,11 +19,13 @@ use crate::children::{Process, Skew};
 use crate::cluster::Cluster;
 use crate::database::Address;
 use crate::dump::{dump, each_timer};
-use crate::faults::Fault;
+use crate::faults::{Fault, Place};
 use crate::log::{self, Line, Log, Stamp};
 use crate::proxy::Proxy;
 use crate::workload::{KINDS, Kind};
 use clock::Clock;
+pub use standby::Mode;
+use standby::Standby;
 
 /// Period at which the tables are asked whether all is over.
 const SETTLE_POLL: Duration = Duration::from_millis(200);
@@ -55,6 +59,8 @@ pub struct Options {
     pub lease: Duration,
     /// Time for which the server is away, or SQLite's file locked; a lease or two if not said.
     pub away: Option<Duration>,
+    /// The standby that becomes the primary once the faults are over, if there is one.
+    pub standby: Option<Mode>,
     /// Time that due timers may need to end after the last fault.
     pub settle: Duration,
     /// Faults, separated by commas; all that the store can have if not said.
@@ -69,8 +75,7 @@ pub struct Options {
 ///
 /// If the run could not take place: whatever then is in the logs says nothing.
 pub fn run(options: &Options) -> Result<Report> {
-    let faults =
-        Fault::list(options.faults.as_deref(), Address::new(&options.store)?.is_postgres())?;
+    let faults = Fault::list(options.faults.as_deref(), place(options)?)?;
     std::fs::create_dir_all(&options.logs)?;
     let mut storm = Storm::start(options.clone())?;
     let end = Instant::now() + options.span;
@@ -81,8 +86,19 @@ pub fn run(options: &Options) -> Result<Report> {
         storm.harm(fault)?;
     }
     thread::sleep(end.saturating_duration_since(Instant::now()));
+    storm.fail_over()?;
     storm.finish()?;
     Ok(checker::check(&log::read(&options.logs)?))
+}
+
+/// Returns what faults find at the store.
+fn place(options: &Options) -> Result<Place> {
+    Ok(match (Address::new(&options.store)?.is_postgres(), options.standby) {
+        (true, Some(_)) => Place::Replicated,
+        (true, None) => Place::Postgres,
+        (false, None) => Place::Anywhere,
+        (false, Some(_)) => return Err("SQLite has no standby".into()),
+    })
 }
 
 struct Node {
@@ -107,6 +123,7 @@ struct Storm {
     clients: Option<Process>,
     clients_proxy: Option<Proxy>,
     cluster: Option<Cluster>,
+    standby: Option<Standby>,
     clock: Clock,
     late: Vec<thread::JoinHandle<()>>,
     began: Instant,
@@ -115,8 +132,17 @@ struct Storm {
 impl Storm {
     fn start(options: Options) -> Result<Self> {
         let mut random = fastrand::Rng::with_seed(options.seed);
-        let address = Address::new(&options.store)?.for_a_run()?;
-        let mut store = address.open()?;
+        let common = Address::new(&options.store)?;
+        let address = common.for_a_run()?;
+        let standby = options
+            .standby
+            .map(|mode| Standby::start(&common, mode, random.u64(..)))
+            .transpose()?;
+        let wherever = match &standby {
+            Some(standby) => address.or(standby.server()),
+            None => address.clone(),
+        };
+        let mut store = wherever.open()?;
         each_timer(&mut *store, |line| panic!("the database has timers: {line}"))?;
         let log = Arc::new(Log::open(&options.logs.join("nemesis.log"))?);
         let lease_us = i64::try_from(options.lease.as_micros())?;
@@ -126,10 +152,11 @@ impl Storm {
         let floor = u64::from(options.clients) * options.span.as_secs();
         log.write(&Line::Run { seed: options.seed, lease_us, late_us, floor });
         let clock = Clock::start(&log, store)?;
-        let needs_server = Fault::list(options.faults.as_deref(), address.is_postgres())?
+        let needs_server = Fault::list(options.faults.as_deref(), place(&options)?)?
             .iter()
             .any(|fault| fault.needs_server());
-        let cluster = needs_server.then(Cluster::from_environment).transpose()?;
+        let cluster =
+            (needs_server || standby.is_some()).then(Cluster::from_environment).transpose()?;
         let proxy = |random: &mut fastrand::Rng| -> Result<Option<Proxy>> {
             if !address.is_postgres() {
                 return Ok(None);
@@ -166,6 +193,7 @@ impl Storm {
             clients: None,
             clients_proxy,
             cluster,
+            standby,
             clock,
             late: Vec::new(),
             began: Instant::now(),
@@ -205,7 +233,10 @@ impl Storm {
         let further = ["--clients", &clients, "--pause-us", &pause, "--logs"];
         let logs = [path(&self.options.logs)?];
         let all = arguments.iter().chain(&further).chain(&logs);
-        let all: Vec<_> = all.map(|text| (*text).to_owned()).collect();
+        let mut all: Vec<_> = all.map(|text| (*text).to_owned()).collect();
+        if let Some(bug) = self.options.canary {
+            all.extend(["--canary".to_owned(), bug.name().to_owned()]);
+        }
         self.clients = Some(Process::start(&all, &[])?);
         Ok(())
     }
@@ -237,8 +268,10 @@ impl Storm {
                     left += usize::from(scheduled_for <= end);
                 }
             })?;
-            let next = store.schedules(&tourbillon_durable::store::ScheduleQuery::new())?;
-            left += next.iter().filter(|row| row.next.is_some_and(|next| next <= end)).count();
+            let next = store.schedules(&ScheduleQuery::new())?;
+            let is_left =
+                |row: &&ScheduleRow| row.enabled && row.next.is_some_and(|next| next <= end);
+            left += next.iter().filter(is_left).count();
             if left == 0 || Instant::now() >= deadline {
                 self.say(&format!("{left} are left"));
                 return Ok(());

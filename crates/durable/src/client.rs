@@ -6,10 +6,14 @@ mod replacement;
 mod revive;
 mod run_now;
 mod schedules;
+#[cfg(test)]
+mod tests;
+mod ticket;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use async_channel::{Receiver, Sender};
 
@@ -28,6 +32,7 @@ pub use schedules::{Every, ScheduleUpdate, Upsert};
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
 use self::notices::Notices;
+use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::node::Shared;
@@ -50,28 +55,44 @@ const REPEATS: usize = 5;
 /// Records that one call deletes.
 const PRUNED: u32 = 10_000;
 
+/// Longest time that a call waits for its answer, unless the client is given another.
+const DEADLINE: Duration = Duration::from_secs(10);
+
 /// Makes, changes and lists timers and schedules.
 ///
 /// A client has a thread and a connection of its own, which its clones share; the futures of its
 /// calls are for any executor. Calls that wait at the same time to insert go into one transaction.
 ///
+/// The thread sends one call after the other. So a database that does not answer holds up the calls
+/// behind, but each is answered by its [deadline](Self::with_deadline).
+///
 /// # Cancel safety
 ///
-/// A call that is dropped before it is answered may be carried out.
+/// A call that is dropped before it was sent to the database is not sent. One that was sent may be
+/// carried out.
 #[derive(Clone)]
 pub struct Client {
     requests: Sender<Request>,
+    /// Longest time that a call of this clone waits for its answer.
+    deadline: Duration,
 }
 
 type Call = Box<dyn FnOnce(&mut dyn Store) + Send>;
 
+/// An insert and its caller.
+struct Insert {
+    timer: NewTimer,
+    ticket: Ticket,
+    reply: Sender<Result<Inserted>>,
+}
+
 enum Request {
-    Insert(NewTimer, Sender<Result<Inserted>>),
+    Insert(Insert),
     /// A timer was given that time.
     Due(TimerId, Time),
     /// A timer was made by a call.
     Made(NewTimer),
-    Call(Call),
+    Call(Ticket, Call),
 }
 
 impl Client {
@@ -88,7 +109,36 @@ impl Client {
     pub(crate) fn start(store: Box<dyn Store>, node: Option<Weak<Shared>>) -> Result<Self> {
         let (requests, queue) = async_channel::unbounded();
         spawn("client", move || serve(&queue, store, node.as_ref()))?;
-        Ok(Self { requests })
+        Ok(Self { requests, deadline: DEADLINE })
+    }
+
+    /// Sets the longest time that a call waits for its answer; 10 s by default. Other clones keep
+    /// theirs. [`Duration::MAX`] is no limit.
+    ///
+    /// A call that was not sent to the database by then is
+    /// [`Unavailable`](StoreErrorKind::Unavailable), and is not sent. One that was sent is
+    /// [`Uncertain`](StoreErrorKind::Uncertain), except a read, which is `Unavailable` too. If it
+    /// takes several statements, it sends no further one. Each part of [`prune`](Self::prune) is a
+    /// call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon_durable::Client;
+    /// use tourbillon_durable::store::Memory;
+    ///
+    /// # pollster::block_on(async {
+    /// let client = Client::new(Box::new(Memory::new(&tourbillon::Timer::global())))?;
+    /// // For a web service, whose own clients leave after three seconds.
+    /// let hasty = client.clone().with_deadline(Duration::from_secs(2));
+    /// assert_eq!(hasty.find("reminder").await?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
     }
 
     /// A timer that fires once, to be made with [`create`](Once::create).
@@ -145,34 +195,34 @@ impl Client {
     /// The timer without a schedule that has this name.
     pub async fn find(&self, name: &str) -> Result<Option<Timer>> {
         let name = name.to_owned();
-        self.call(move |store| store.find(&name)).await
+        self.read(move |store| store.find(&name)).await
     }
 
     /// Lists timers that are not over, in the query's order: by default the one that is due first
     /// at the beginning.
     pub async fn timers(&self, query: TimerQuery) -> Result<Vec<Timer>> {
-        self.call(move |store| store.timers(&query)).await
+        self.read(move |store| store.timers(&query)).await
     }
 
     /// Schedules, in the order of their names.
     pub async fn schedules(&self, query: ScheduleQuery) -> Result<Vec<ScheduleRow>> {
-        self.call(move |store| store.schedules(&query)).await
+        self.read(move |store| store.schedules(&query)).await
     }
 
     /// Lists records of timers and occurrences, oldest first unless the query says otherwise.
     pub async fn records(&self, query: RecordQuery) -> Result<Vec<Record>> {
-        self.call(move |store| store.records(&query)).await
+        self.read(move |store| store.records(&query)).await
     }
 
     /// The nodes that live.
     pub async fn nodes(&self) -> Result<Vec<NodeInfo>> {
-        self.call(|store| store.nodes()).await
+        self.read(|store| store.nodes()).await
     }
 
     /// Counts timers, schedules and records of some kinds. Each count stops at a limit and says so.
     pub async fn overview(&self, of: &OverviewOf) -> Result<Overview> {
         let of = of.clone();
-        self.call(move |store| store.overview(&of)).await
+        self.read(move |store| store.overview(&of)).await
     }
 
     /// Deletes records from before `before`, in parts. Returns how many. After an error, or
@@ -192,26 +242,51 @@ impl Client {
 
     /// The database's clock.
     pub async fn now(&self) -> Result<Time> {
-        self.call(|store| store.now()).await
+        self.read(|store| store.now()).await
     }
 
-    /// Runs `work` on the client's thread, with its connection.
+    /// Runs `work`, which may write, on the client's thread, with its connection.
     pub(crate) fn call<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
     where
         T: Send + 'static,
         W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
     {
+        self.request(StoreErrorKind::Uncertain, work)
+    }
+
+    /// Runs `work`, which writes nothing, on the client's thread, with its connection.
+    pub(crate) fn read<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
+    {
+        self.request(StoreErrorKind::Unavailable, work)
+    }
+
+    /// Queues `work`. If it was sent and takes too long, the error is of the kind `late`.
+    fn request<T, W>(
+        &self,
+        late: StoreErrorKind,
+        work: W,
+    ) -> impl Future<Output = Result<T>> + use<T, W>
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
+    {
         let (reply, answer) = async_channel::bounded(1);
-        self.send(Request::Call(Box::new(move |store| {
+        let ticket = Ticket::default();
+        let call = Box::new(move |store: &mut dyn Store| {
             let _ = reply.try_send(work(store));
-        })));
-        async move { answer.recv().await.unwrap_or_else(|_| Err(ended())) }
+        });
+        self.send(Request::Call(ticket.clone(), call));
+        in_time(self.deadline, Caller::new(ticket), answer, late)
     }
 
     fn insert(&self, timer: NewTimer) -> impl Future<Output = Result<Inserted>> + use<> {
         let (reply, answer) = async_channel::bounded(1);
-        self.send(Request::Insert(timer, reply));
-        async move { answer.recv().await.unwrap_or_else(|_| Err(ended())) }
+        let ticket = Ticket::default();
+        self.send(Request::Insert(Insert { timer, ticket: ticket.clone(), reply }));
+        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
     }
 
     fn send(&self, request: Request) {
@@ -226,6 +301,26 @@ impl fmt::Debug for Client {
     }
 }
 
+/// Waits for the answer, up to the deadline. If the call was sent by then, the error is of the kind
+/// `late`.
+async fn in_time<T>(
+    deadline: Duration,
+    caller: Caller,
+    answer: Receiver<Result<T>>,
+    late: StoreErrorKind,
+) -> Result<T> {
+    if let Ok(answer) = tourbillon::timeout(deadline, answer.recv()).await {
+        return answer.unwrap_or_else(|_| Err(ended()));
+    }
+    Err(match caller.leave() {
+        Left::Sent => StoreError::new(late, format!("sent, and not answered within {deadline:?}")),
+        Left::Unsent => {
+            let why = format!("not sent within {deadline:?}: others were before it");
+            StoreError::new(StoreErrorKind::Unavailable, why)
+        }
+    })
+}
+
 fn ended() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "the client's thread has ended")
 }
@@ -236,28 +331,46 @@ fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Wea
     let mut notices = Notices::default();
     while let Some(request) = next.take().or_else(|| queue.recv_blocking().ok()) {
         match request {
-            Request::Call(call) => call(&mut *store),
+            Request::Call(ticket, call) => call(&mut Attended::new(&mut *store, &[ticket])),
             Request::Due(timer, to) => notices.notify(&mut *store, std::iter::once((timer, to))),
             Request::Made(timer) => announce(&mut *store, node, &mut notices, vec![&timer]),
-            Request::Insert(timer, reply) => {
-                let (mut timers, mut replies) = (vec![timer], vec![reply]);
-                while timers.len() < BATCH {
+            Request::Insert(first) => {
+                let mut inserts = vec![first];
+                while inserts.len() < BATCH {
                     match queue.try_recv() {
-                        Ok(Request::Insert(timer, reply)) => {
-                            timers.push(timer);
-                            replies.push(reply);
-                        }
+                        Ok(Request::Insert(insert)) => inserts.push(insert),
                         other => {
                             next = other.ok();
                             break;
                         }
                     }
                 }
-                let made = insert(&mut *store, &timers, &replies);
-                announce(&mut *store, node, &mut notices, made);
+                insert_together(&mut *store, node, &mut notices, inserts);
             }
         }
     }
+}
+
+/// Inserts what callers wait for, answers, and announces what was made.
+fn insert_together(
+    store: &mut dyn Store,
+    node: Option<&Weak<Shared>>,
+    notices: &mut Notices,
+    inserts: Vec<Insert>,
+) {
+    let (mut timers, mut tickets, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+    for Insert { timer, ticket, reply } in inserts {
+        if ticket.send() {
+            timers.push(timer);
+            tickets.push(ticket);
+            replies.push(reply);
+        }
+    }
+    if timers.is_empty() {
+        return;
+    }
+    let made = insert(&mut Attended::new(store, &tickets), &timers, &replies);
+    announce(store, node, notices, made);
 }
 
 /// Announces timers that were made: to the client's own node, or else to those of other processes.

@@ -70,6 +70,7 @@ mod types;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use forward::forward;
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;

@@ -10,10 +10,10 @@ pub(super) fn check(history: &History, report: &mut Report) {
     for (key, facts) in &history.facts {
         report.attempts += facts.attempts.len();
         starts(history, key, facts, report);
-        completions(key, facts, report);
-        identities(key, facts, report);
+        completions(history, key, facts, report);
+        identities(history, key, facts, report);
         for record in &facts.records {
-            founded(key, facts, record, report);
+            founded(history, key, facts, record, report);
         }
     }
 }
@@ -30,14 +30,23 @@ fn starts(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
     for pair in facts.attempts.windows(2) {
         second(history, key, (&pair[0], &pair[1]), report);
     }
-    let completed = facts.attempts.iter().filter_map(Attempt::completed).min();
-    let late = facts.attempts.iter().find(|attempt| completed.is_some_and(|at| attempt.at > at));
-    if let Some(late) = late {
-        report.add(Verdict::AfterDone, key, format!("attempt {} started", late.number));
+    let may_be_lost = |attempt: &&Attempt| history.may_be_unclaimed(attempt);
+    let completed =
+        facts.attempts.iter().filter_map(|attempt| Some((attempt.completed()?, attempt)));
+    if let Some((at, completed)) = completed.min_by_key(|(at, _)| *at) {
+        let is_excused = |late: &&Attempt| may_be_lost(&completed) && may_be_lost(late);
+        let mut late = facts.attempts.iter().filter(|attempt| attempt.at > at);
+        if let Some(late) = late.find(|late| !is_excused(late)) {
+            report.add(Verdict::AfterDone, key, format!("attempt {} started", late.number));
+        }
     }
     for record in &facts.records {
         let recorded = history.clock.stamps(record.recorded).1;
-        if let Some(late) = facts.attempts.iter().find(|attempt| attempt.at > recorded) {
+        let is_excused = |late: &&Attempt| {
+            history.is_behind(recorded, record.scheduled_for) && may_be_lost(late)
+        };
+        let mut late = facts.attempts.iter().filter(|attempt| attempt.at > recorded);
+        if let Some(late) = late.find(|late| !is_excused(late)) {
             let detail = format!("attempt {} started after {:?}", late.number, record.ended);
             report.add(Verdict::AfterRecord, key, detail);
         }
@@ -47,6 +56,10 @@ fn starts(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
 /// A start after another of the same occurrence.
 fn second(history: &History, key: &Key, (first, next): (&Attempt, &Attempt), report: &mut Report) {
     report.repeated += 1;
+    if history.may_be_unclaimed(first) {
+        report.excused += 1;
+        return;
+    }
     if next.number <= first.number {
         let detail = format!("attempt {} started after {}", next.number, first.number);
         report.add(Verdict::OutOfOrder, key, detail);
@@ -63,10 +76,11 @@ fn second(history: &History, key: &Key, (first, next): (&Attempt, &Attempt), rep
     }
 }
 
-fn completions(key: &Key, facts: &Facts, report: &mut Report) {
+fn completions(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
     let completed: Vec<_> =
         facts.attempts.iter().filter(|attempt| attempt.completed().is_some()).collect();
-    if completed.len() > 1 {
+    let is_excused = completed.iter().all(|attempt| history.may_be_unclaimed(attempt));
+    if completed.len() > 1 && !is_excused {
         let numbers: Vec<_> = completed.iter().map(|attempt| attempt.number).collect();
         report.add(Verdict::CompletedTwice, key, format!("attempts {numbers:?}"));
     }
@@ -81,23 +95,25 @@ fn completions(key: &Key, facts: &Facts, report: &mut Report) {
     }
 }
 
-fn identities(key: &Key, facts: &Facts, report: &mut Report) {
+fn identities(history: &History, key: &Key, facts: &Facts, report: &mut Report) {
+    let may_be_lost = facts.attempts.iter().all(|attempt| history.may_be_unclaimed(attempt));
     let started = facts.attempts.iter().map(|attempt| attempt.timer);
     let rows = facts.rows.iter().map(|row| row.timer);
     let records = facts.records.iter().map(|record| record.timer);
     let timers: BTreeSet<_> = started.chain(rows).chain(records).collect();
-    if timers.len() > 1 || facts.rows.len() + facts.records.len() > 1 {
+    if timers.len() > 1 && !may_be_lost || facts.rows.len() + facts.records.len() > 1 {
         let (rows, records) = (facts.rows.len(), facts.records.len());
         let detail = format!("{} identities, {rows} timers, {records} records", timers.len());
         report.add(Verdict::Doubled, key, detail);
     }
-    if !facts.attempts.is_empty() && facts.rows.is_empty() && facts.records.is_empty() {
+    let is_there = !facts.rows.is_empty() || !facts.records.is_empty();
+    if !facts.attempts.is_empty() && !is_there && !may_be_lost {
         report.add(Verdict::Lost, key, "it started, and is not there");
     }
 }
 
 /// Requires that what is recorded was done by an attempt, or never started.
-fn founded(key: &Key, facts: &Facts, record: &Record, report: &mut Report) {
+fn founded(history: &History, key: &Key, facts: &Facts, record: &Record, report: &mut Report) {
     let ended_by = |wanted: How| {
         facts.attempts.iter().any(|attempt| {
             attempt.number == record.attempts
@@ -109,7 +125,9 @@ fn founded(key: &Key, facts: &Facts, record: &Record, report: &mut Report) {
         Ended::Succeeded => ended_by(How::Ok),
         Ended::Dead => ended_by(How::Failed),
         Ended::GivenUp => ended_by(How::GaveUp),
-        Ended::Missed | Ended::Overlap => facts.attempts.is_empty(),
+        Ended::Missed | Ended::Overlap => {
+            facts.attempts.iter().all(|attempt| history.may_be_unclaimed(attempt))
+        }
         Ended::Cancelled | Ended::TimerUpdate => true,
     };
     if !is_founded {

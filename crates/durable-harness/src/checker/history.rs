@@ -50,6 +50,15 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// Takes its end for one without an answer if a failover may have lost it.
+    fn may_be_lost(&mut self, (from, to): (Stamp, Stamp)) {
+        if let Some((at, taken)) = &mut self.taken
+            && (from..=to).contains(at)
+        {
+            *taken = Taken::Lost;
+        }
+    }
+
     /// Returns when it was known to be the attempt that ended its timer, if it is.
     pub(super) fn completed(&self) -> Option<Stamp> {
         let (_, how) = self.finish?;
@@ -101,9 +110,20 @@ pub(super) struct Call {
     pub(super) returned: Stamp,
     pub(super) answer: Answer,
     pub(super) running: Vec<TimerId>,
+    /// True if it was answered, and a failover may have lost what it did.
+    pub(super) is_undone: bool,
 }
 
 impl Call {
+    /// Takes it for one without an answer if a failover may have lost what it did.
+    fn may_be_lost(&mut self, (from, to): (Stamp, Stamp)) {
+        let is_nothing = matches!(self.answer, Answer::Refused | Answer::Running);
+        if !is_nothing && self.invoked <= to && from <= self.returned {
+            (self.answer, self.returned) = (Answer::Unknown, Stamp(i64::MAX));
+            self.is_undone = true;
+        }
+    }
+
     /// Returns whether it may have taken effect.
     pub(super) fn may_have(&self) -> bool {
         matches!(self.answer, Answer::Done | Answer::Same | Answer::Unknown)
@@ -132,6 +152,8 @@ pub(super) struct History<'a> {
     pub(super) calls: BTreeMap<String, Vec<Call>>,
     pub(super) facts: BTreeMap<Key, Facts>,
     troubles: Vec<Trouble>,
+    /// Times from which a failover may have lost what was acknowledged, to where it took place.
+    behind: Vec<(Stamp, Stamp)>,
     pub(super) lease_us: i64,
     pub(super) late_us: i64,
     pub(super) floor: u64,
@@ -146,7 +168,7 @@ impl<'a> History<'a> {
     pub(super) fn new(lines: &'a [Line], report: &mut Report) -> Option<Self> {
         let mut readings = Vec::new();
         let (mut handlers, mut slacks) = (BTreeMap::new(), BTreeMap::new());
-        let (mut end, mut run) = (None, None);
+        let (mut end, mut run, mut behind) = (None, None, Vec::new());
         for line in lines {
             match *line {
                 Line::Run { lease_us, late_us, floor, .. } => {
@@ -155,6 +177,7 @@ impl<'a> History<'a> {
                 Line::Clock { before, time, after } => {
                     readings.push(Reading { before, time, after });
                 }
+                Line::Behind { from, to } => behind.push((from, to)),
                 Line::End { at } => end = Some(at),
                 Line::Handlers { label, ref kind, threads } => {
                     handlers.insert((label, kind.as_str()), threads);
@@ -171,8 +194,13 @@ impl<'a> History<'a> {
             return None;
         };
         report.tolerance_us = clock.tolerance_us();
-        let calls = calls(lines, report);
-        let facts = facts(lines, report);
+        let mut calls = calls(lines, report);
+        let mut facts = facts(lines, report);
+        for lost in &behind {
+            calls.values_mut().flatten().for_each(|call| call.may_be_lost(*lost));
+            let attempts = facts.values_mut().flat_map(|facts| &mut facts.attempts);
+            attempts.for_each(|attempt| attempt.may_be_lost(*lost));
+        }
         let troubles = troubles(lines, report);
         let (lease_us, late_us, floor) = run;
         Some(Self {
@@ -181,12 +209,27 @@ impl<'a> History<'a> {
             calls,
             facts,
             troubles,
+            behind,
             lease_us,
             late_us,
             floor,
             handlers,
             slacks,
         })
+    }
+
+    /// Returns whether a failover may have lost what was done at `at` to an occurrence that was due
+    /// at `due`. A claim may be used after the failover, too; but what was not due by then was not
+    /// claimed before.
+    pub(super) fn is_behind(&self, at: Stamp, due: Time) -> bool {
+        let due = self.clock.stamps(due).0;
+        self.behind.iter().any(|(from, to)| at >= *from && due <= *to)
+    }
+
+    /// Returns whether a failover may have lost the claim of this attempt, which then starts anew:
+    /// also under the number and the node that it had.
+    pub(super) fn may_be_unclaimed(&self, attempt: &Attempt) -> bool {
+        self.is_behind(attempt.at, attempt.due)
     }
 
     /// Returns whether anything was in the way of `node`, or of any if there is none, between the
@@ -241,7 +284,7 @@ fn calls(lines: &[Line], report: &mut Report) -> BTreeMap<String, Vec<Call>> {
         let (returned, answer, running) = answers.remove(&id).unwrap_or_else(lost);
         report.calls += 1;
         report.unknown += usize::from(answer == Answer::Unknown);
-        let call = Call { op, invoked, returned, answer, running };
+        let call = Call { op, invoked, returned, answer, running, is_undone: false };
         calls.entry(name.clone()).or_default().push(call);
     }
     for (client, number) in answers.keys() {

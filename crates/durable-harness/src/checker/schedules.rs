@@ -51,8 +51,13 @@ fn phases(calls: &[Call]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     // What is in force, or would be if the schedule were enabled; and whether that is certain.
     let (mut periods, mut on, mut is_certain) = (Vec::new(), false, true);
+    // A change of the times keeps a switch that its client takes for another.
+    let mut is_switch_undone = false;
     for call in calls.iter().filter(|call| call.may_have()) {
         let before = if on || !is_certain { periods.clone() } else { Vec::new() };
+        if let Op::Enable(_) = call.op {
+            is_switch_undone = call.is_undone;
+        }
         let mut both = before;
         match call.op {
             Op::Every(period) => both.push(period),
@@ -71,7 +76,7 @@ fn phases(calls: &[Call]) -> Vec<Phase> {
         is_certain = match call.op {
             Op::Every(period) => {
                 (periods, on) = (vec![period], true);
-                true
+                !is_switch_undone
             }
             Op::Enable(to) => {
                 on = to;

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::database::Address;
 use crate::faults::Fault;
 use crate::log::{Answer, Line, Log, Stamp};
-use crate::proxy::Mode;
+use crate::proxy::{Mode, Proxy};
 use crate::workload::{QUICK, RETRY};
 
 /// The number of the client that writes late.
@@ -69,6 +69,12 @@ impl Storm {
                 process.thaw()?;
             }
             Fault::Hold => self.address.hold(span)?,
+            Fault::StandbyCut => {
+                let standby = self.standby.as_ref().ok_or("there is no standby")?;
+                standby.cut();
+                thread::sleep(span);
+                standby.mend();
+            }
             Fault::Terminate => self.address.terminate()?,
             Fault::ServerKilled => {
                 let cluster = self.cluster.as_ref().ok_or("there is no server")?;
@@ -99,13 +105,16 @@ impl Storm {
         nodes.into_iter().try_for_each(|number| self.start_node(number))
     }
 
+    /// All proxies in front of the server.
+    pub(super) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        let nodes = self.nodes.iter().filter_map(|node| node.proxy.as_ref());
+        nodes.chain(&self.clients_proxy)
+    }
+
     fn net(&mut self, mode: Mode, victim: Option<usize>, span: Duration) {
         let struck: Vec<_> = match victim {
             Some(victim) => self.nodes[victim].proxy.iter().collect(),
-            None => {
-                let nodes = self.nodes.iter().filter_map(|node| node.proxy.as_ref());
-                nodes.chain(&self.clients_proxy).collect()
-            }
+            None => self.proxies().collect(),
         };
         struck.iter().for_each(|proxy| proxy.set(mode));
         thread::sleep(span);

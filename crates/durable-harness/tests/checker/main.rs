@@ -1,5 +1,6 @@
 //! The checker passes good logs, and names what is wrong with each kind of bad one.
 
+mod failover;
 mod good;
 mod mutations;
 

@@ -211,7 +211,7 @@ impl Client {
     /// yet.
     pub async fn upcoming(&self, name: &str, count: usize) -> Result<Vec<Time>> {
         let name = name.to_owned();
-        self.call(move |store| {
+        self.read(move |store| {
             let Some(row) = store.schedule(&name)?.1.filter(|row| row.enabled) else {
                 return Ok(Vec::new());
             };

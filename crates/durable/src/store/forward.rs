@@ -168,3 +168,5 @@ macro_rules! forward {
         }
     };
 }
+
+pub(crate) use forward;

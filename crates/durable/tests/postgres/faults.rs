@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use pollster::block_on;
 use tourbillon_durable::store::{End, Finished, How, Inserted, Postgres, Store, TimerQuery};
-use tourbillon_durable::{Outcome, StoreErrorKind, TimerId};
+use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
 use crate::{join, timer};
@@ -156,6 +157,31 @@ fn a_write_that_is_held_back_is_not_done_after_it_was_repeated() {
     proxy.release();
     thread::sleep(Duration::from_millis(300));
     assert_eq!(store.timers(&TimerQuery::new().timer(timer.id)).unwrap(), []);
+}
+
+#[test]
+fn of_calls_whose_answers_are_swallowed_those_behind_the_first_are_not_sent() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    let now = store.now().unwrap();
+    let timers: [_; 12] = std::array::from_fn(|_| timer(now));
+    store.insert(&timers).unwrap();
+    let client = Client::new(store.connect().unwrap()).unwrap();
+    proxy.swallow(ANSWERS, true);
+    let hasty = &client.clone().with_deadline(Duration::from_millis(200));
+    let kinds = thread::scope(|scope| {
+        let cancel = |id| scope.spawn(move || block_on(hasty.cancel(id)).unwrap_err().kind());
+        let calls = timers.each_ref().map(|timer| cancel(timer.id));
+        calls.map(|call| call.join().unwrap())
+    });
+    proxy.swallow(ANSWERS, false);
+    let sent = kinds.iter().filter(|kind| **kind == StoreErrorKind::Uncertain).count();
+    let unsent = kinds.iter().filter(|kind| **kind == StoreErrorKind::Unavailable).count();
+    assert_eq!(sent + unsent, timers.len());
+    assert_ne!(unsent, 0);
+    // It is answered after all calls before it. The first may meet the connection that was lost.
+    while block_on(client.now()).is_err() {}
+    assert!(store.timers(&TimerQuery::new()).unwrap().len() >= unsent);
 }
 
 const TERMINATE: &str = "

@@ -1,0 +1,88 @@
+//! Runs in which a standby became the primary that lacked what was acknowledged last.
+
+use std::collections::BTreeSet;
+
+use tourbillon_durable_harness::checker::Verdict::{self, *};
+use tourbillon_durable_harness::log::{Answer, How, Line, Stamp};
+
+use crate::good::{MS, Run, SECOND, good};
+use crate::verdicts;
+
+/// Time from which the standby may lack what was acknowledged, and when it took over.
+const FROM: i64 = 14 * SECOND;
+const TO: i64 = 17 * SECOND;
+
+/// Verdicts on the good run and what is added to it, with and without such a failover.
+fn judged(add: impl FnOnce(&mut Run)) -> [BTreeSet<Verdict>; 2] {
+    let mut run = Run { lines: good(), calls: 1_000, timers: 1_000 };
+    let (number, name) = (1_000, "fail-over".to_owned());
+    run.lines.push(Line::Fault { number, at: Stamp(FROM), name, node: None });
+    run.lines.push(Line::Over { number, at: Stamp(TO) });
+    add(&mut run);
+    let strict = verdicts(&run.lines);
+    run.lines.push(Line::Behind { from: Stamp(FROM), to: Stamp(TO) });
+    [verdicts(&run.lines), strict]
+}
+
+fn cancel(run: &mut Run, at: i64) {
+    let name = || "again".to_owned();
+    let line = |number, at| Line::Cancel { client: 0, number, at, name: name() };
+    run.call(at, Answer::Done, line);
+}
+
+#[test]
+fn what_was_created_behind_the_standby_may_be_lost() {
+    let created = |at: i64| {
+        judged(|run| {
+            run.once("again", at, 18 * SECOND, Answer::Done);
+        })
+    };
+    assert_eq!(created(FROM + SECOND), [BTreeSet::new(), BTreeSet::from([Lost])]);
+    let before = FROM - 10 * MS;
+    assert_eq!(created(before), [BTreeSet::from([Lost]), BTreeSet::from([Lost])]);
+    assert_eq!(created(TO + 10 * MS), [BTreeSet::from([Lost]), BTreeSet::from([Lost])]);
+}
+
+#[test]
+fn a_cancel_behind_the_standby_may_be_undone() {
+    let cancelled = |at: i64| {
+        judged(|run| {
+            let timer = run.once("again", 13 * SECOND, 18 * SECOND, Answer::Done);
+            cancel(run, at);
+            run.succeed(&timer, 1, 0, 18 * SECOND + MS);
+        })
+    };
+    let broken = BTreeSet::from([AfterCancel, WrongRecord]);
+    assert_eq!(cancelled(FROM + SECOND), [BTreeSet::new(), broken.clone()]);
+    assert_eq!(cancelled(FROM - 100 * MS), [broken.clone(), broken]);
+}
+
+#[test]
+fn an_end_behind_the_standby_may_be_lost() {
+    let ended = |at: i64| {
+        judged(|run| {
+            let timer = run.once("again", 13 * SECOND, at, Answer::Done);
+            run.start(&timer, 1, 0, at);
+            run.finish(&timer, 1, 0, at + 2 * MS, How::Ok);
+            run.succeed(&timer, 1, 1, 18 * SECOND);
+        })
+    };
+    let broken = BTreeSet::from([OutOfOrder, AfterDone, CompletedTwice, WrongRecord]);
+    assert_eq!(ended(FROM + SECOND), [BTreeSet::new(), broken.clone()]);
+    let [before, _] = ended(FROM - 100 * MS);
+    assert_eq!(before, broken);
+}
+
+#[test]
+fn a_claim_behind_the_standby_may_start_after_the_failover() {
+    let claimed = |due: i64| {
+        judged(|run| {
+            let timer = run.once("again", 13 * SECOND, due, Answer::Done);
+            run.start(&timer, 1, 0, TO + 500 * MS);
+            run.succeed(&timer, 1, 1, TO + SECOND);
+        })
+    };
+    let broken = BTreeSet::from([OutOfOrder]);
+    assert_eq!(claimed(FROM + SECOND), [BTreeSet::new(), broken.clone()]);
+    assert_eq!(claimed(TO + 400 * MS), [broken.clone(), broken]);
+}
