@@ -113,7 +113,8 @@ impl Large {
 
 fn scan(store: &mut Postgres, ahead: Duration, back: Option<Duration>, limit: u32) -> Vec<TimerId> {
     let kinds = ["mail".to_owned()];
-    let scan = Scan { ahead, back, shards: Shards::ALL, kinds: &kinds, limit };
+    let (shards, grace) = (Shards::ALL, None);
+    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, limit };
     let found = store.scan(&scan).unwrap();
     found.timers.iter().map(|waiting| waiting.id).collect()
 }
