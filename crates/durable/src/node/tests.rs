@@ -18,7 +18,7 @@ use super::{
 };
 use crate::client::{self, RunNow, Wanted};
 use crate::error::StoreErrorKind;
-use crate::id::{Shards, TimerId};
+use crate::id::{NodeId, Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
 use crate::store::{Memory, NewTimer, Notice, Store as _, TimerQuery};
@@ -109,7 +109,13 @@ fn nodes_of_different_kinds_leave_nothing_to_each_other() {
     }
 }
 
-/// Steps nodes of one kind until they know of each other, and have had their first full scan.
+/// Nodes whose shards are the same in each run.
+fn group(count: usize, options: &Options, timer: &Timer, store: &Memory) -> Vec<Node> {
+    let options = |bits| Options { node: NodeId::from_bits(bits), ..options.clone() };
+    (1..).take(count).map(|bits| Node::with(options(bits), timer, store)).collect()
+}
+
+/// Steps nodes until they know of each other, and have had their first full scan.
 fn settle(clock: &VirtualClock, nodes: &mut [Node]) {
     for _ in 0..30 {
         nodes.iter_mut().for_each(Node::step);
@@ -130,7 +136,7 @@ fn insert_over(store: &mut Memory, count: u32, span: Duration) -> BTreeSet<Timer
 fn nodes_claim_the_timers_of_their_own_shards_and_none_of_others() {
     for count in 2..=3 {
         let (clock, timer, mut store) = world();
-        let mut nodes: Vec<Node> = (0..count).map(|_| Node::new(&timer, &store)).collect();
+        let mut nodes = group(count, &Options::default(), &timer, &store);
         let mut workers: Vec<Worker> =
             nodes.iter().map(|node| Worker::new(&node.shared, "mail", 1_000)).collect();
         settle(&clock, &mut nodes);
@@ -164,23 +170,27 @@ fn nodes_claim_the_timers_of_their_own_shards_and_none_of_others() {
 #[test]
 fn a_node_that_stands_still_is_helped_once_its_timers_are_late() {
     let (clock, timer, mut store) = world();
-    let mut nodes = [(); 2].map(|()| Node::new(&timer, &store));
+    // It is not suspected for longer than this takes.
+    let seldom = Duration::from_secs(10);
+    let options = Options { heartbeat: seldom, lease: seldom * 10, ..Options::default() };
+    let mut nodes = group(2, &options, &timer, &store);
     let mut workers = [0, 1].map(|at| Worker::new(&nodes[at].shared, "mail", 1_000));
-    settle(&clock, &mut nodes);
-    // Its lease lasts longer, and so does what it has read.
+    for _ in 0..3 {
+        nodes.iter_mut().for_each(Node::step);
+        clock.advance(seldom);
+    }
+    nodes.iter_mut().for_each(Node::step);
     let mut left = insert_over(&mut store, 200, TICK * 5);
-    let [node, still] = &mut nodes;
-    let own = node.shared.lock().shards;
-    let Options { grace, scan, .. } = Options::default();
-    let most = grace + scan + TICK;
-    for _ in 0..30 {
+    let [node, still] = &mut nodes[..] else { unreachable!() };
+    for _ in 0..(TICK * 5 + options.grace + options.scan).div_duration_f64(TICK) as u32 + 1 {
         node.step();
         complete_all(&mut workers[0]).iter().for_each(|id| _ = left.remove(id));
         clock.advance(TICK);
     }
     assert!(left.is_empty(), "{} timers were not attempted", left.len());
     let stats = node.shared.counters.snapshot();
-    assert!((grace..=most).contains(&stats.lateness_max), "{stats:?}, {own:?}");
+    assert!(stats.lateness_max >= options.grace, "{stats:?}");
+    assert_ne!(node.shared.lock().shards, Shards::ALL);
     // What it meant to ask for is another's by now, or over.
     still.step();
     assert_eq!(complete_all(&mut workers[1]), []);
@@ -350,7 +360,8 @@ fn a_node_that_drains_looks_after_orphans() {
     let mut mails = Worker::new(&slow.shared, "mail", 1);
     let mut bills = Worker::new(&dead.shared, "bill", 1);
     insert(&mut store, "mail", 1);
-    insert(&mut store, "bill", 1);
+    // As many as it takes for one to be in a shard of its node.
+    insert(&mut store, "bill", 100);
     slow.step();
     dead.step();
     let held = next(&mut mails);
