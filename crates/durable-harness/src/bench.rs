@@ -213,7 +213,7 @@ impl Run {
                 all.add(&text)?;
             }
         }
-        all.late_us.sort_unstable();
+        all.starts.sort_unstable();
         Ok(all)
     }
 
@@ -229,12 +229,14 @@ impl Run {
 /// Measurements of nodes.
 #[derive(Debug, Default)]
 struct Measured {
-    /// Time from the due time to the start of each attempt, in microseconds.
-    late_us: Vec<i64>,
+    /// When each attempt started, and when it was due, in microseconds.
+    starts: Vec<(i64, i64)>,
     /// When second attempts started.
     again: Vec<Time>,
     /// Number of calls of stores.
     calls: u64,
+    /// Statements that the database ended for want of a lock.
+    lock_timeouts: u64,
     /// Processor time that the nodes used.
     processor: Duration,
 }
@@ -244,9 +246,13 @@ impl Measured {
         for line in text.lines() {
             let (tag, number) = line.split_once(' ').ok_or("a node wrote half a line")?;
             match tag {
-                "late" => self.late_us.push(number.parse()?),
+                "start" => {
+                    let (at, due) = number.split_once(' ').ok_or("a node wrote half a start")?;
+                    self.starts.push((at.parse()?, due.parse()?));
+                }
                 "again" => self.again.push(Time::from_micros(number.parse()?)),
                 "calls" => self.calls += number.parse::<u64>()?,
+                "lock-timeouts" => self.lock_timeouts += number.parse::<u64>()?,
                 "processor" => self.processor += Duration::from_micros(number.parse()?),
                 _ => return Err(format!("a node wrote `{line}`").into()),
             }
@@ -256,14 +262,33 @@ impl Measured {
 
     /// Its quantiles, once it is certain that `count` timers were done once and not early.
     fn quantiles(&self, count: usize) -> Result<Quantiles> {
-        if self.late_us.len() != count {
-            return Err(format!("{} attempts of {count} timers", self.late_us.len()).into());
+        if self.starts.len() != count {
+            return Err(format!("{} attempts of {count} timers", self.starts.len()).into());
         }
-        if self.late_us.first().is_some_and(|first| *first < 0) {
-            return Err(format!("early by {} us", -self.late_us[0]).into());
+        let mut late: Vec<i64> = self.starts.iter().map(|(at, due)| at - due).collect();
+        late.sort_unstable();
+        if late.first().is_some_and(|first| *first < 0) {
+            return Err(format!("early by {} us", -late[0]).into());
         }
-        let at = |per_mille: usize| self.late_us[(count - 1) * per_mille / 1_000];
+        let at = |per_mille: usize| late[(count - 1) * per_mille / 1_000];
         Ok(Quantiles([at(500), at(990), at(999), at(1_000)]))
+    }
+
+    /// Longest time in which a timer was due and none started.
+    fn longest_pause(&self) -> Duration {
+        let (mut longest, mut next, mut first_due) = (0, i64::MAX, i64::MAX);
+        for (at, due) in self.starts.iter().rev() {
+            longest = longest.max(next.saturating_sub(first_due.max(*at)));
+            (next, first_due) = (*at, first_due.min(*due));
+        }
+        longest = longest.max(next.saturating_sub(first_due));
+        Duration::from_micros(longest.max(0).unsigned_abs())
+    }
+
+    /// The longest pause, and lock timeouts.
+    fn hitches(&self) -> String {
+        let pause = self.longest_pause().as_secs_f64() * 1e3;
+        format!("longest pause {pause:.0} ms, {} lock timeouts", self.lock_timeouts)
     }
 }
 
@@ -274,6 +299,29 @@ impl fmt::Display for Quantiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [p50, p99, p999, max] = self.0.map(|micros| micros as f64 / 1_000.0);
         write!(f, "{p50:.2} / {p99:.1} / {p999:.1} / {max:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Measured;
+
+    fn pause(starts: &[(i64, i64)]) -> Duration {
+        Measured { starts: starts.to_vec(), ..Measured::default() }.longest_pause()
+    }
+
+    #[test]
+    fn a_pause_is_a_time_in_which_a_timer_is_due_and_none_starts() {
+        let micros = Duration::from_micros;
+        assert_eq!(pause(&[]), micros(0));
+        assert_eq!(pause(&[(12, 10)]), micros(2));
+        // Nothing is due from 12 to 100.
+        assert_eq!(pause(&[(12, 10), (103, 100)]), micros(3));
+        // One that starts last is due first.
+        assert_eq!(pause(&[(12, 10), (103, 100), (104, 50)]), micros(53));
+        assert_eq!(pause(&[(12, 10), (40, 10), (103, 10)]), micros(63));
     }
 }
 

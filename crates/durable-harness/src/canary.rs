@@ -160,6 +160,10 @@ impl Store for Tap {
         Ok(Box::new(Self { store, bug: self.bug, marks }))
     }
 
+    fn lock_timeouts(&mut self) -> u64 {
+        self.store.lock_timeouts()
+    }
+
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
         let is_notified = self.marks.is_notified.clone();
         self.store.listen(Arc::new(move |notice| {

@@ -34,8 +34,9 @@ const SETTLE_POLL: Duration = Duration::from_millis(200);
 /// every kind.
 const LATE_US: i64 = 3_000_000;
 
-/// Further lateness if not: a node reads everything once in so long.
-const FULL_US: i64 = 5_000_000;
+/// Further lateness if not: a node reads the shards of others half a second after their timers are
+/// a second late.
+const OTHERS_US: i64 = 1_500_000;
 
 /// Options of a storm.
 #[derive(Clone, Debug)]
@@ -148,7 +149,7 @@ impl Storm {
         let lease_us = i64::try_from(options.lease.as_micros())?;
         let kinds = kinds(&options, &mut random);
         let is_equal = kinds.iter().all(|kinds| *kinds == kinds_of(KINDS));
-        let late_us = LATE_US + if is_equal { 0 } else { FULL_US };
+        let late_us = LATE_US + if is_equal { 0 } else { OTHERS_US };
         let floor = u64::from(options.clients) * options.span.as_secs();
         log.write(&Line::Run { seed: options.seed, lease_us, late_us, floor });
         let clock = Clock::start(&log, store)?;

@@ -121,6 +121,15 @@ pub trait Store: Send {
     /// others by [`connect`](Self::connect) then holds none.
     fn disconnect(&mut self) {}
 
+    /// Returns how many statements the database has ended since the last call of this method, as a
+    /// lock was not free in time; always 0 of a store that counts none.
+    ///
+    /// A store repeats such a statement by itself, or returns
+    /// [`Conflict`](crate::StoreErrorKind::Conflict).
+    fn lock_timeouts(&mut self) -> u64 {
+        0
+    }
+
     /// Calls `heard` when another connection calls [`notify`](Self::notify), until the guard is
     /// dropped; `None` if the store has no such thing.
     ///
@@ -198,7 +207,8 @@ pub trait Store: Send {
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
 
     /// The pending timers that are due until `ahead` from now, ordered by `(due, id)`: those whose
-    /// kind and shard are asked for, the first `limit` of them.
+    /// kind and shard are asked for, the first `limit` of them. With `grace`, also those of all
+    /// other shards that are due for at least that long.
     ///
     /// With `back`, only those that are due later than that before now: it spares a database the
     /// walk over what is dead or running. What is written behind it is found by the next scan

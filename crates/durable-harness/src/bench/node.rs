@@ -43,18 +43,20 @@ pub fn run(options: &NodeOptions) -> Result<()> {
     let store = Box::new(Tap::new(Address::new(&options.store)?.open()?, None, &marks));
     let builder = Engine::builder().lease(options.lease).connections(options.connections);
     let engine = builder.start(store)?;
-    let late = carry_out(engine.worker(KIND, PREFETCH));
+    let starts = carry_out(engine.worker(KIND, PREFETCH));
     let again = Arc::new(Mutex::new(Vec::new()));
     hang(engine.worker(HANGS, PREFETCH), again.clone());
     wait_for_the_end();
     let calls = marks.calls();
     let processor = processor()?;
+    let lock_timeouts = engine.stats().lock_timeouts;
     let again = again.lock().unwrap_or_else(PoisonError::into_inner).clone();
     block_on(engine.stop());
-    let late = late.join().expect("the handlers' thread panicked");
+    let starts = starts.join().expect("the handlers' thread panicked");
     let mut text = format!("calls {calls}\nprocessor {}\n", processor.as_micros());
-    for micros in late {
-        let _ = writeln!(text, "late {micros}");
+    let _ = writeln!(text, "lock-timeouts {lock_timeouts}");
+    for (at, due) in starts {
+        let _ = writeln!(text, "start {at} {due}");
     }
     for at in again {
         let at: Time = at;
@@ -63,16 +65,16 @@ pub fn run(options: &NodeOptions) -> Result<()> {
     Ok(std::fs::write(&options.out, text)?)
 }
 
-/// Completes each attempt at once.
-fn carry_out(mut worker: Worker) -> thread::JoinHandle<Vec<i64>> {
+/// Completes each attempt at once. Returns when each started, and when it was due.
+fn carry_out(mut worker: Worker) -> thread::JoinHandle<Vec<(i64, i64)>> {
     thread::spawn(move || {
-        let mut late = Vec::new();
+        let mut starts = Vec::new();
         while let Some(fire) = block_on(worker.next()) {
-            late.push(now().as_micros() - fire.due().as_micros());
+            starts.push((now().as_micros(), fire.due().as_micros()));
             // It takes effect without being waited for.
             drop(fire.complete());
         }
-        late
+        starts
     })
 }
 

@@ -31,30 +31,31 @@ pub(super) fn spread(run: &Run) -> Result<String> {
     let measured = run.end_nodes(nodes)?;
     let quantiles = measured.quantiles(count)?;
     let each = measured.processor.as_micros() as f64 / count as f64;
-    Ok(format!("{quantiles}, node {each:.1} us a timer"))
+    let hitches = measured.hitches();
+    Ok(format!("{quantiles}, {hitches}, node {each:.1} us a timer"))
 }
 
 /// All inserted first, and due when the nodes start.
 pub(super) fn drain(run: &Run) -> Result<String> {
     let count = run.options.timers;
     let mut store = run.address.open()?;
-    // Due at one moment, so that a lateness tells when its timer started.
     let due = now() + START + Duration::from_secs_f64(count as f64 / INSERTS);
     fill(&mut *store, count, due, Duration::ZERO)?;
     thread::sleep(due.since(now()));
     let nodes = run.start_nodes()?;
     run.wait_until_done(&mut *store)?;
-    let measured = run.end_nodes(nodes)?;
+    let mut measured = run.end_nodes(nodes)?;
     measured.quantiles(count)?;
     // From the first start to the last: without what a node takes to start.
-    let first = measured.late_us[0];
-    let last = measured.late_us[count - 1];
+    let first = measured.starts[0].0;
+    let last = measured.starts[count - 1].0;
+    // Nor does a pause begin before the first start.
+    measured.starts.iter_mut().for_each(|(_, due)| *due = first);
     let seconds = (last - first).max(1) as f64 / 1e6;
-    let pauses = measured.late_us.windows(2).map(|pair| pair[1] - pair[0]);
-    let pause = pauses.max().unwrap_or(0) as f64 / 1e3;
+    let hitches = measured.hitches();
     let each = measured.processor.as_micros() as f64 / count as f64;
     let rate = count as f64 / seconds;
-    Ok(format!("{rate:.0} a second, longest pause {pause:.0} ms, node {each:.1} us a timer"))
+    Ok(format!("{rate:.0} a second, {hitches}, node {each:.1} us a timer"))
 }
 
 /// Inserted all the while, each due within the second after.
@@ -89,7 +90,9 @@ fn insert_and_fire(run: &Run, nodes: Vec<Process>) -> Result<String> {
     let took = began.elapsed();
     run.wait_until_done(&mut *store)?;
     let after = run.address.sizes()?;
-    let quantiles = run.end_nodes(nodes)?.quantiles(count)?;
+    let measured = run.end_nodes(nodes)?;
+    let (quantiles, hitches) = (measured.quantiles(count)?, measured.hitches());
     let rate = count as f64 / took.as_secs_f64();
-    Ok(format!("{quantiles} at {rate:.0} a second; {}", after.since(&before, count)))
+    let growth = after.since(&before, count);
+    Ok(format!("{quantiles}, {hitches} at {rate:.0} a second; {growth}"))
 }

@@ -41,7 +41,7 @@ pub(super) fn takeover(run: &Run) -> Result<String> {
     let again: Vec<_> = measured.again.iter().filter(|at| **at < ending).collect();
     let last = again.iter().max().ok_or("the killed node had nothing")?;
     let orphans = again.len();
-    let late = measured.late_us.last().copied().unwrap_or(0) as f64 / 1e6;
+    let late = measured.starts.iter().map(|(at, due)| at - due).max().unwrap_or(0) as f64 / 1e6;
     let took = last.since(killed).as_secs_f64();
     let lease = run.options.lease.as_secs();
     Ok(format!("{orphans} of them within {took:.1} s (lease {lease}), pending {late:.2} s"))

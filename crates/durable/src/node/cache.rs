@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::id::TimerId;
+use crate::id::{Shards, TimerId};
 use crate::time::Time;
 
 /// Part of the timers that a scan reads. Later ones are read once the earlier are known to leave
 /// nothing.
+///
+/// Timers of other nodes' shards are left to those nodes until they are late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Timers of the node's shards that are due since a few seconds ago.
+    /// Timers of the node's shards, and late ones of all shards, that are due since a few seconds
+    /// ago.
     Recent,
     /// All timers of the node's shards.
     Own,
-    /// All timers of all shards.
+    /// All timers of the node's shards, and all late ones.
     All,
 }
 
@@ -33,7 +36,7 @@ pub(crate) struct Cache {
     scans: u64,
     /// True if the node's shards may have a backlog that no scan has read.
     left_own: bool,
-    /// True if any shard may have one.
+    /// True if any shard may have one of late timers.
     left_all: bool,
     /// Number of waiting timers at which the backlog is read: each scan from the beginning finds
     /// again what waits already.
@@ -100,7 +103,7 @@ impl Cache {
         self.is_paused = false;
         if is_cut {
             self.left_own = true;
-            self.left_all |= reach == Reach::All;
+            self.left_all |= reach != Reach::Own;
             self.low = self.len() / 4;
         } else {
             self.left_own &= reach == Reach::Recent;
@@ -153,6 +156,12 @@ impl Cache {
         self.claiming.contains_key(&id)
     }
 
+    /// Forgets those that wait and are not in `shards`.
+    pub(crate) fn keep(&mut self, shards: Shards) {
+        self.by_due.retain(|(_, id)| shards.contains(id.shard()));
+        self.due.retain(|id, _| shards.contains(id.shard()));
+    }
+
     /// Forgets what waits.
     pub(crate) fn clear(&mut self) {
         self.by_due.clear();
@@ -163,7 +172,7 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::{Cache, Reach};
-    use crate::id::TimerId;
+    use crate::id::{Shards, TimerId};
     use crate::time::Time;
 
     const ID: TimerId = TimerId::from_bits(1);
@@ -254,8 +263,24 @@ mod tests {
         cache.pop(at(5));
         assert_eq!(cache.wants(), Some(Reach::Own));
         read(&mut cache, Reach::Own, 75..100, false);
+        // It may have left what is late in the shards of others.
+        assert_eq!(cache.wants(), Some(Reach::All));
+        read(&mut cache, Reach::All, 75..100, false);
         assert_eq!(cache.wants(), None);
         assert!(cache.begin_scan(Reach::Recent).is_some());
+    }
+
+    #[test]
+    fn what_others_have_now_waits_no_longer() {
+        let mut cache = Cache::default();
+        for id in [0, 1, 64, 65] {
+            cache.put(TimerId::from_bits(id), at(5));
+        }
+        assert_eq!(cache.pop(at(5)), Some(TimerId::from_bits(0)));
+        cache.keep(Shards::from_mask(1));
+        assert_eq!((cache.len(), cache.pop(at(5))), (1, Some(TimerId::from_bits(64))));
+        // The claim under way is answered as any other.
+        assert!(cache.is_claiming(TimerId::from_bits(0)));
     }
 
     #[test]

@@ -160,6 +160,7 @@ pub(crate) fn call(shared: &Arc<Shared>, job: Job, store: &mut dyn Store) -> boo
             .map(|(finished, claimed)| (finished, Some(claimed))),
     };
     shared.counters.calls.add(1);
+    shared.counters.lock_timeouts.add(store.lock_timeouts());
     match answer {
         Ok((finished, claimed)) => {
             answer_endings(shared, job.endings, &finished);

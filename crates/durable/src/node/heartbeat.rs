@@ -81,6 +81,8 @@ fn note_beat(node: &Shared, beat: &Beat, sent: Instant) {
     state.is_first = first.is_none_or(|first| first >= lease.node);
     if shards != state.shards {
         state.shards = shards;
+        // What is another's now is not asked for, unless it is found to be late.
+        state.kinds.values_mut().for_each(|kind| kind.cache.keep(shards));
         // Others may have left something behind in what is new here.
         state.requests.scan_all = true;
         state.requests.plan = true;

@@ -45,6 +45,7 @@ impl MainLoop {
         let _vital = Vital(&node);
         while !node.lock().is_over() {
             let next = self.step(&mut *store);
+            node.counters.lock_timeouts.add(store.lock_timeouts());
             node.main.wait(&node.timer, Some(next));
         }
         let lease = node.lock().lease;

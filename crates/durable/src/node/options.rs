@@ -21,7 +21,9 @@ pub(crate) struct Options {
     pub(crate) scan: Duration,
     /// Time before now that scans read which do not read all.
     pub(crate) back: Duration,
-    /// One scan in so many reads all shards from the beginning; one run of the planner in so many
+    /// Time after which a timer of another node's shards may be claimed, from when it is due on.
+    pub(crate) grace: Duration,
+    /// One scan in so many reads from the beginning; one run of the planner in so many
     /// reads all shards.
     pub(crate) full_every: u32,
     /// Most timers in the caches at a time.
@@ -49,6 +51,7 @@ impl Default for Options {
             look_ahead: Duration::from_secs(1),
             scan: Duration::from_millis(500),
             back: Duration::from_secs(3),
+            grace: Duration::from_secs(1),
             full_every: 10,
             cache_capacity: 50_000,
             batch: 1_000,

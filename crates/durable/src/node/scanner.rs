@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::cache::Reach;
 use super::shared::Shared;
-use crate::id::Shards;
 use crate::store::{Result, Scan, Store, Waiting};
 
 /// Span within which notices are merged: an insert within it after a notice sends none. It is also
@@ -124,8 +123,9 @@ struct Begun {
 /// Reads what is due soon into the caches of those kinds that have room for it.
 ///
 /// The caches remember what does not fit: it is read from the beginning as soon as there is room,
-/// first of the node's own shards. The node that has a shard may not serve the kind of what is in
-/// it, so all shards are read too: then two nodes may ask for the same timer, and one is refused.
+/// first of the node's own shards. The node that has a shard may be slow, or not serve the kind of
+/// what is in it. So what is late is read of all shards: then two nodes may ask for the same timer,
+/// and one is refused.
 fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
     let options = &node.options;
     let mut state = node.lock();
@@ -145,7 +145,8 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
     let scan = Scan {
         ahead: options.look_ahead,
         back: (reach == Reach::Recent).then_some(options.back),
-        shards: if reach == Reach::All { Shards::ALL } else { own },
+        shards: own,
+        grace: (reach != Reach::Own).then_some(options.grace),
         kinds: &names,
         limit: u32::try_from(most).unwrap_or(u32::MAX),
     };

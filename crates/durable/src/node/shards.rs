@@ -1,5 +1,4 @@
-//! The shards that a node reads in most of its scans: as many nodes as possible read different
-//! ones.
+//! The shards whose timers a node claims when they are due: each living node has different ones.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::time::Time;
 ///
 /// The nodes draw whatever kinds they serve, so the node that has a shard may not ask for what is
 /// in it; and two nodes that see the beats differently both read a shard, or neither does. A timer
-/// that is missed so waits for a full scan, which reads all shards.
+/// that is missed so is read by every node once it is late.
 pub(crate) fn of(node: NodeId, nodes: &[(NodeId, Time)], now: Time, patience: Duration) -> Shards {
     let drawing = nodes.iter().filter(|(id, beat)| *id != node && now.since(*beat) <= patience);
     let others: Vec<NodeId> = drawing.map(|(id, _)| *id).collect();
@@ -50,6 +49,19 @@ mod tests {
             let sum: u32 = shards.iter().map(|mask| mask.count_ones()).sum();
             assert_eq!(sum, 64);
             assert!(shards.iter().all(|mask| *mask != 0), "{shards:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_joins_moves_no_shard_between_others() {
+        for count in 1..6 {
+            let (before, after) = (nodes(count), nodes(count + 1));
+            let now = Time::from_micros(1);
+            for (id, _) in &before {
+                let had = of(*id, &before, now, PATIENCE).mask();
+                let has = of(*id, &after, now, PATIENCE).mask();
+                assert_eq!(has & !had, 0, "node {id} of {count}");
+            }
         }
     }
 

@@ -61,7 +61,8 @@ pub(crate) struct NodeState {
     /// Time until which the lease is certain.
     pub(crate) trusted_until: Instant,
     pub(crate) clock: DbClock,
-    /// Shards that this node reads in most of its scans.
+    /// Shards whose timers this node claims when they are due; those of others it claims when they
+    /// are late.
     pub(crate) shards: Shards,
     /// True if this node is the first of those that live, which maintains the tables more often
     /// than the others.
@@ -87,7 +88,7 @@ pub(crate) struct NodeState {
 pub(crate) struct Requests {
     /// Request to the auditor.
     pub(crate) audit: bool,
-    /// Request to the scanner to read all shards, from the beginning.
+    /// Request to the scanner to read from the beginning.
     pub(crate) scan_all: bool,
     /// Request to the rescuer.
     pub(crate) maintain: bool,

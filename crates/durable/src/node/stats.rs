@@ -108,6 +108,9 @@ counters! {
     calls,
     /// Calls that failed.
     store_errors,
+    /// Statements that the database ended, as a lock was not free in time. The store repeats them,
+    /// so few of them are calls that failed.
+    lock_timeouts,
 }
 
 impl Counters {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::client::{self, RunNow, Wanted};
 use crate::error::StoreErrorKind;
-use crate::id::{Shards, TimerId};
+use crate::id::{NodeId, Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
 use crate::store::{Memory, NewTimer, Notice, Store as _, TimerQuery};
@@ -91,14 +91,12 @@ fn nodes_of_different_kinds_leave_nothing_to_each_other() {
     let mut nodes = [(); 3].map(|()| Node::new(&timer, &store));
     let mut mails = Worker::new(&nodes[0].shared, "mail", 1_000);
     let mut bills = Worker::new(&nodes[1].shared, "bill", 1_000);
-    // The third has no worker. Each knows of the others, and has had its first full scan.
-    for _ in 0..30 {
-        nodes.iter_mut().for_each(Node::step);
-        clock.advance(TICK);
-    }
+    // The third has no worker.
+    settle(&clock, &mut nodes);
     let mut left = insert(&mut store, "mail", 200);
     left.append(&mut insert(&mut store, "bill", 200));
-    for _ in 0..60 {
+    let Options { grace, scan, .. } = Options::default();
+    for _ in 0..(grace + scan).div_duration_f64(TICK) as u32 + 1 {
         clock.advance(TICK);
         nodes.iter_mut().for_each(Node::step);
         for id in [&mut mails, &mut bills].into_iter().flat_map(complete_all) {
@@ -109,6 +107,116 @@ fn nodes_of_different_kinds_leave_nothing_to_each_other() {
     for node in &nodes {
         node.shared.stop(Stopping::Now);
     }
+}
+
+/// Nodes whose shards are the same in each run.
+fn group(count: usize, options: &Options, timer: &Timer, store: &Memory) -> Vec<Node> {
+    let options = |bits| Options { node: NodeId::from_bits(bits), ..options.clone() };
+    (1..).take(count).map(|bits| Node::with(options(bits), timer, store)).collect()
+}
+
+/// Steps nodes until they know of each other, and have had their first full scan.
+fn settle(clock: &VirtualClock, nodes: &mut [Node]) {
+    for _ in 0..30 {
+        nodes.iter_mut().for_each(Node::step);
+        clock.advance(TICK);
+    }
+}
+
+/// Inserts timers that are due one after the other, evenly over `span` from now on.
+fn insert_over(store: &mut Memory, count: u32, span: Duration) -> BTreeSet<TimerId> {
+    let now = store.now().unwrap();
+    let new = |place| NewTimer::new(TimerId::new(now), "mail", now + span * place / count);
+    let timers: Vec<NewTimer> = (0..count).map(new).collect();
+    store.insert(&timers).unwrap();
+    timers.iter().map(|timer| timer.id).collect()
+}
+
+#[test]
+fn nodes_claim_the_timers_of_their_own_shards_and_none_of_others() {
+    for count in 2..=3 {
+        let (clock, timer, mut store) = world();
+        let mut nodes = group(count, &Options::default(), &timer, &store);
+        let mut workers: Vec<Worker> =
+            nodes.iter().map(|node| Worker::new(&node.shared, "mail", 1_000)).collect();
+        settle(&clock, &mut nodes);
+        // Longer than two full scans.
+        let mut left = insert_over(&mut store, 3_000, Duration::from_secs(12));
+        for step in 0..1_300 {
+            // Now one is the first to ask, and now another.
+            nodes.rotate_left(step % count);
+            workers.rotate_left(step % count);
+            for (node, worker) in nodes.iter_mut().zip(&mut workers) {
+                node.step();
+                let own = node.shared.lock().shards;
+                for id in complete_all(worker) {
+                    assert!(own.contains(id.shard()), "{own:?} and shard {}", id.shard());
+                    left.remove(&id);
+                }
+            }
+            clock.advance(TICK / 10);
+        }
+        assert!(left.is_empty(), "{} timers were not attempted", left.len());
+        for node in &nodes {
+            let stats = node.shared.counters.snapshot();
+            assert!(stats.claimed > 3_000 / 5, "{stats:?}");
+            assert_eq!(stats.refused, 0, "another node was asked for what it had");
+            assert!(stats.lateness_max <= TICK / 10, "{stats:?}");
+            node.shared.stop(Stopping::Now);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_stands_still_is_helped_once_its_timers_are_late() {
+    let (clock, timer, mut store) = world();
+    // It is not suspected for longer than this takes.
+    let seldom = Duration::from_secs(10);
+    let options = Options { heartbeat: seldom, lease: seldom * 10, ..Options::default() };
+    let mut nodes = group(2, &options, &timer, &store);
+    let mut workers = [0, 1].map(|at| Worker::new(&nodes[at].shared, "mail", 1_000));
+    for _ in 0..3 {
+        nodes.iter_mut().for_each(Node::step);
+        clock.advance(seldom);
+    }
+    nodes.iter_mut().for_each(Node::step);
+    let mut left = insert_over(&mut store, 200, TICK * 5);
+    let [node, still] = &mut nodes[..] else { unreachable!() };
+    for _ in 0..(TICK * 5 + options.grace + options.scan).div_duration_f64(TICK) as u32 + 1 {
+        node.step();
+        complete_all(&mut workers[0]).iter().for_each(|id| _ = left.remove(id));
+        clock.advance(TICK);
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    let stats = node.shared.counters.snapshot();
+    assert!(stats.lateness_max >= options.grace, "{stats:?}");
+    assert_ne!(node.shared.lock().shards, Shards::ALL);
+    // What it meant to ask for is another's by now, or over.
+    still.step();
+    assert_eq!(complete_all(&mut workers[1]), []);
+    nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
+}
+
+#[test]
+fn shards_that_no_node_has_are_served_by_all() {
+    let (clock, timer, mut store) = world();
+    let seldom = Duration::from_secs(60);
+    let options = || Options { heartbeat: seldom, lease: seldom * 3, ..Options::default() };
+    let mut nodes = [(); 3].map(|()| Node::with(options(), &timer, &store));
+    let mut workers = [0, 1, 2].map(|at| Worker::new(&nodes[at].shared, "mail", 1_000));
+    nodes.iter_mut().for_each(Node::step);
+    // None of them believes that any shard is its own.
+    nodes.iter().for_each(|node| node.shared.lock().shards = Shards::NONE);
+    let mut left = insert_over(&mut store, 600, Duration::from_secs(3));
+    for _ in 0..60 {
+        clock.advance(TICK);
+        for (node, worker) in nodes.iter_mut().zip(&mut workers) {
+            node.step();
+            complete_all(worker).iter().for_each(|id| _ = left.remove(id));
+        }
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
 }
 
 /// Knows of few, and reads seldom.
@@ -252,7 +360,8 @@ fn a_node_that_drains_looks_after_orphans() {
     let mut mails = Worker::new(&slow.shared, "mail", 1);
     let mut bills = Worker::new(&dead.shared, "bill", 1);
     insert(&mut store, "mail", 1);
-    insert(&mut store, "bill", 1);
+    // As many as it takes for one to be in a shard of its node.
+    insert(&mut store, "bill", 100);
     slow.step();
     dead.step();
     let held = next(&mut mails);

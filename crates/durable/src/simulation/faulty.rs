@@ -140,8 +140,8 @@ impl Store for Faulty {
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
-        let (Scan { ahead, back, shards, limit, .. }, kinds) = (*scan, scan.kinds.to_vec());
-        self.call(move |db| db.scan(&Scan { ahead, back, shards, limit, kinds: &kinds }))
+        let (Scan { ahead, back, shards, grace, limit, .. }, kinds) = (*scan, scan.kinds.to_vec());
+        self.call(move |db| db.scan(&Scan { ahead, back, shards, grace, limit, kinds: &kinds }))
     }
 
     fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {

@@ -55,6 +55,8 @@ pub(super) struct World {
     faults: Cell<u32>,
     down_until: Cell<Instant>,
     depth: Cell<u32>,
+    /// Attempts of timers that were another node's and not late.
+    pub(super) strays: Cell<usize>,
     pub(super) model: RefCell<Model>,
 }
 
@@ -91,6 +93,7 @@ impl World {
             faults: Cell::new(faults),
             down_until: Cell::new(clock.now()),
             depth: Cell::new(0),
+            strays: Cell::new(0),
             model: RefCell::default(),
             clock,
             timer,
@@ -291,9 +294,19 @@ impl World {
         if let Poll::Ready(Some(fire)) = worker.poll_next(&mut cx) {
             assert_eq!(fire.kind(), KINDS[place]);
             self.check_start(&fire);
+            self.count_stray(&node.shared, &fire);
             let span = if self.chance(50) { self.millis(9_000) } else { self.millis(300) };
             let until = self.clock.now() + span;
             self.handlers.borrow_mut().push(Handler { node: node.number, fire, until });
+        }
+    }
+
+    fn count_stray(&self, node: &Shared, fire: &Fire) {
+        let is_own = node.lock().shards.contains(fire.id().shard());
+        let is_late = fire.claimed().since(fire.due()) >= node.options.grace;
+        // What a node makes due itself it may claim again.
+        if !is_own && !is_late && fire.attempt() == 1 {
+            self.strays.set(self.strays.get() + 1);
         }
     }
 

@@ -67,6 +67,7 @@ cases! {
         a_name_is_taken_while_its_timer_is_there
         a_scan_finds_what_is_due_in_order
         a_scan_keeps_to_kinds_shards_and_limit
+        a_scan_reads_what_is_late_in_other_shards
         a_scan_with_a_floor_leaves_out_what_is_long_due
         a_scan_leaves_out_what_runs
         a_finish_ends_the_timer_with_one_record
@@ -223,7 +224,8 @@ impl<'a> Bench<'a> {
 
     fn scan(&mut self, ahead: Duration, back: Option<Duration>) -> Window {
         let kinds = kinds();
-        let scan = Scan { ahead, back, shards: Shards::ALL, kinds: &kinds, limit: 100 };
+        let (shards, grace) = (Shards::ALL, None);
+        let scan = Scan { ahead, back, shards, grace, kinds: &kinds, limit: 100 };
         self.store.scan(&scan).unwrap()
     }
 

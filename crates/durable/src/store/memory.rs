@@ -182,12 +182,14 @@ impl Store for Memory {
         let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| now - back);
         let (least, most) = (TimerId::from_bits(0), TimerId::from_bits(u128::MAX));
         let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
+        let late = scan.grace.map(|grace| now - grace);
         let range = tables.by_due.range((floor, least)..=(end.max(floor), most));
         let waiting = range.filter_map(|(due, id)| {
             let timer = &tables.timers[id];
             let kind = scan.kinds.iter().position(|kind| *kind == timer.new.kind)?;
             let is_pending = timer.running.is_none() && !tables.stopped.contains_key(id);
-            let is_meant = is_pending && scan.shards.contains(id.shard());
+            let is_late = late.is_some_and(|late| *due <= late);
+            let is_meant = is_pending && (is_late || scan.shards.contains(id.shard()));
             is_meant.then_some(Waiting { due: *due, id: *id, kind: kind as u32 })
         });
         Ok(Window { now, timers: waiting.take(scan.limit as usize).collect() })

@@ -62,6 +62,9 @@ use crate::time::Time;
 /// The longest pause before a call that conflicts is repeated.
 const PAUSE: Duration = Duration::from_millis(32);
 
+/// Time after a conflict for which a claim leaves out what is locked.
+const CONTENDED: Duration = Duration::from_secs(1);
+
 /// Longest time to make the tables, or to wait for another process to make them.
 const MIGRATION: Duration = Duration::from_secs(600);
 
@@ -87,6 +90,10 @@ pub struct Postgres {
     /// Process that the last connection was to, if that was lost.
     lost: Option<Backend>,
     search: nodes::Search,
+    /// Time until which claims do not wait for locks.
+    contended_until: Option<Instant>,
+    /// Statements ended for want of a lock since they were last asked for.
+    lock_timeouts: u64,
 }
 
 impl Postgres {
@@ -113,13 +120,18 @@ impl Postgres {
     /// [`Invalid`](StoreErrorKind::Invalid) if the address or a file that it names makes no sense,
     /// or demands encryption without that feature.
     pub fn connect(address: &str) -> Result<Self> {
-        let server = Server::new(address)?;
-        let mut store = Self { server, link: None, lost: None, search: Default::default() };
+        let mut store = Self::on(Server::new(address)?);
         blocking(|| {
             let begun = Instant::now();
             store.within(begun, MIGRATION, async |session, _| schema::migrate(session).await)
         })?;
         Ok(store)
+    }
+
+    /// A store that has not connected.
+    fn on(server: Server) -> Self {
+        let search = nodes::Search::default();
+        Self { server, link: None, lost: None, search, contended_until: None, lock_timeouts: 0 }
     }
 
     fn call<T: Send>(
@@ -133,7 +145,8 @@ impl Postgres {
         })
     }
 
-    /// Does `work`, again while it conflicts; its second argument says whether it did.
+    /// Does `work`, again while it conflicts; its second argument says whether it did, or another
+    /// call did of late.
     fn within<T>(
         &mut self,
         begun: Instant,
@@ -141,8 +154,8 @@ impl Postgres {
         mut work: impl AsyncFnMut(&mut Session, bool) -> Answer<T>,
     ) -> Result<T> {
         let mut pause = Duration::from_millis(1);
-        let mut is_contended = false;
         loop {
+            let is_contended = self.is_contended();
             let answer =
                 self.once(begun + patience, async |session| work(session, is_contended).await);
             match answer {
@@ -153,7 +166,6 @@ impl Postgres {
                 }
                 answer => return answer,
             }
-            is_contended = true;
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE);
         }
@@ -173,12 +185,22 @@ impl Postgres {
                 none.insert(link)
             }
         };
-        link.call(deadline, work).map_err(|(error, is_usable)| {
+        let answer = link.call(deadline, work);
+        self.lock_timeouts += link.lock_timeouts();
+        answer.map_err(|(error, is_usable)| {
+            if error.kind() == StoreErrorKind::Conflict {
+                self.contended_until = Some(Instant::now() + CONTENDED);
+            }
             if !is_usable {
                 self.lose();
             }
             error
         })
+    }
+
+    /// Returns whether a call has conflicted with another a short time ago.
+    fn is_contended(&self) -> bool {
+        self.contended_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Sees to it that there is a connection, if the server lets it.
@@ -212,14 +234,17 @@ impl fmt::Debug for Postgres {
 
 impl Store for Postgres {
     fn connect(&self) -> Result<Box<dyn Store>> {
-        let (server, search) = (self.server.clone(), Default::default());
-        let mut store = Self { server, link: None, lost: None, search };
+        let mut store = Self::on(self.server.clone());
         blocking(|| store.ready(Instant::now() + PATIENCE))?;
         Ok(Box::new(store))
     }
 
     fn disconnect(&mut self) {
         self.link = None;
+    }
+
+    fn lock_timeouts(&mut self) -> u64 {
+        std::mem::take(&mut self.lock_timeouts)
     }
 
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
@@ -305,8 +330,9 @@ impl Store for Postgres {
             let together = blocking(|| {
                 let deadline = Instant::now() + PATIENCE;
                 self.ready(deadline)?;
+                let is_contended = self.is_contended();
                 self.once(deadline, async |session| {
-                    attempts::end_and_claim(session, lease, ends, timers).await
+                    attempts::end_and_claim(session, lease, ends, timers, is_contended).await
                 })
             });
             match together {

@@ -195,6 +195,9 @@ pub struct Scan<'a> {
     pub back: Option<Duration>,
     /// Shards to read.
     pub shards: Shards,
+    /// Time after which a timer of any other shard is read too, from when it is due on; `None` to
+    /// read none of them.
+    pub grace: Option<Duration>,
     /// Kinds to read; none of them twice.
     pub kinds: &'a [String],
     /// Most timers to return.

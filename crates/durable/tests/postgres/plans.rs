@@ -113,7 +113,8 @@ impl Large {
 
 fn scan(store: &mut Postgres, ahead: Duration, back: Option<Duration>, limit: u32) -> Vec<TimerId> {
     let kinds = ["mail".to_owned()];
-    let scan = Scan { ahead, back, shards: Shards::ALL, kinds: &kinds, limit };
+    let (shards, grace) = (Shards::ALL, None);
+    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, limit };
     let found = store.scan(&scan).unwrap();
     found.timers.iter().map(|waiting| waiting.id).collect()
 }
@@ -406,5 +407,46 @@ fn a_claim_does_not_log_again_what_a_failure_left() {
             log = bytes.map_or(log, |(_, bytes)| bytes.trim().parse::<usize>().unwrap());
         }
         assert!((1..TIMERS * 500).contains(&log), "{log} bytes for details of {length}");
+    }
+}
+
+/// Number of schedules of each shard.
+const SCHEDULES: u32 = 500;
+
+const SCHEDULE_READS: &str = "
+    SELECT t.seq_tup_read, i.idx_tup_read
+    FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid)
+    WHERE t.relname = 'schedule' AND i.indexrelname = 'schedule_next'";
+
+#[test]
+fn a_look_at_schedules_reads_no_other_shard() {
+    for shards in [Shards::ALL, Shards::from_mask(1 << 5), Shards::from_mask(1 << 63 | 0b1010)] {
+        let database = Database::new();
+        let mut store = database.connect();
+        assert!(store.upcoming(LONG, Shards::ALL, SCHEDULES).unwrap().schedules.is_empty());
+        let mut client = database.client();
+        let fill = format!(
+            "INSERT INTO tourbillon.schedule
+                 (id, name, kind, spec, policies, payload, shard, enabled, version, next)
+             SELECT gen_random_uuid(), n::text, 'mail', '', '', '', n % 64, true, 1,
+                    now() + make_interval(secs => n / 1000.0)
+             FROM generate_series(0, {SCHEDULES} * 64 - 1) AS n"
+        );
+        client.batch_execute(&fill).unwrap();
+        let upcoming = store.upcoming(LONG, shards, SCHEDULES).unwrap();
+        let names: Vec<u64> =
+            upcoming.schedules.iter().map(|(row, _)| row.name.parse().unwrap()).collect();
+        let expected = (0..).filter(|n| shards.contains((n % 64) as u8));
+        assert_eq!(names, Vec::from_iter(expected.take(SCHEDULES as usize)));
+        // A connection's counts are there when it has ended.
+        drop(store);
+        while client.query_one(CONNECTIONS, &[]).unwrap().get::<_, i64>(0) > 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let row = client.query_one(SCHEDULE_READS, &[]).unwrap();
+        let (by_none, by_next): (i64, i64) = (row.get(0), row.get(1));
+        // The first of each shard is read to find the first of all.
+        assert_eq!(by_none, 0);
+        assert!(by_next <= i64::from(SCHEDULES) + 64, "{by_next} rows of {shards:?}");
     }
 }

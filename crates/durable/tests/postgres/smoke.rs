@@ -81,6 +81,7 @@ fn smoke(connections: usize) {
         ahead: Duration::ZERO,
         back: None,
         shards: Shards::ALL,
+        grace: None,
         kinds: &kinds,
         limit: TIMERS as u32,
     };

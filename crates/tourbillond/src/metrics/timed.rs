@@ -40,6 +40,10 @@ impl Store for Timed {
         Ok(Box::new(Self::new(self.store.connect()?, &self.timer)))
     }
 
+    fn lock_timeouts(&mut self) -> u64 {
+        self.store.lock_timeouts()
+    }
+
     fn listen(&self, heard: Heard) -> Result<Option<Listening>> {
         self.store.listen(heard)
     }

@@ -137,7 +137,8 @@ pub(super) fn a_scan_keeps_to_kinds_shards_and_limit(rig: &dyn Rig) {
     }
     bench.store.insert(&timers).unwrap();
     let kinds = kinds();
-    let scan = Scan { ahead: LONG * 2, back: None, shards: Shards::ALL, kinds: &kinds, limit: 9 };
+    let (ahead, shards) = (LONG * 2, Shards::ALL);
+    let scan = Scan { ahead, back: None, shards, grace: None, kinds: &kinds, limit: 9 };
     let mut found = |scan: Scan<'_>| -> Vec<(TimerId, u32)> {
         let timers = bench.store.scan(&scan).unwrap().timers;
         timers.iter().map(|waiting| (waiting.id, waiting.kind)).collect()
@@ -150,6 +151,35 @@ pub(super) fn a_scan_keeps_to_kinds_shards_and_limit(rig: &dyn Rig) {
     assert_eq!(found(Scan { kinds: &reversed, limit: 1, ..scan }), [(timers[0].id, 1)]);
     assert_eq!(found(Scan { kinds: &[], ..scan }), []);
     assert_eq!(found(Scan { shards: Shards::NONE, ..scan }), []);
+}
+
+pub(super) fn a_scan_reads_what_is_late_in_other_shards(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut of_shard = |shard: u128, delay: Duration| {
+        let mut timer = bench.timer(delay);
+        timer.id = TimerId::from_bits(timer.id.bits() / 64 * 64 + shard);
+        bench.store.insert(std::slice::from_ref(&timer)).unwrap();
+        timer.id
+    };
+    let late = of_shard(1, Duration::ZERO);
+    let (own, early) = (of_shard(0, LONG), of_shard(1, LONG));
+    bench.pass(MOMENT * 2);
+    let kinds = kinds();
+    let shards = Shards::from_mask(1);
+    let scan =
+        Scan { ahead: LONG * 2, back: None, shards, grace: Some(MOMENT), kinds: &kinds, limit: 9 };
+    let mut found = |scan: Scan<'_>| -> Vec<TimerId> {
+        let timers = bench.store.scan(&scan).unwrap().timers;
+        timers.iter().map(|waiting| waiting.id).collect()
+    };
+    assert_eq!(found(scan), [late, own]);
+    assert_eq!(found(Scan { limit: 1, ..scan }), [late]);
+    assert_eq!(found(Scan { grace: Some(LONG), ..scan }), [own]);
+    assert_eq!(found(Scan { grace: None, ..scan }), [own]);
+    assert_eq!(found(Scan { back: Some(MOMENT), ..scan }), [own]);
+    assert_eq!(found(Scan { shards: Shards::NONE, ..scan }), [late]);
+    let all = found(Scan { shards: Shards::ALL, ..scan });
+    assert!(all.len() == 3 && all.contains(&early), "{all:?}");
 }
 
 pub(super) fn a_scan_with_a_floor_leaves_out_what_is_long_due(rig: &dyn Rig) {

@@ -60,7 +60,8 @@ CREATE TABLE tourbillon.schedule (
     version bigint NOT NULL,
     next timestamptz
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX schedule_next ON tourbillon.schedule (next, id) WHERE enabled;
+-- A node reads the first of each of its shards, in one order.
+CREATE INDEX schedule_next ON tourbillon.schedule (shard, next, id) WHERE enabled;
 -- A schedule is in one of them: each of its steps writes to every index that it is in.
 CREATE INDEX schedule_enabled ON tourbillon.schedule (kind, name) WHERE enabled;
 CREATE INDEX schedule_disabled ON tourbillon.schedule (kind, name) WHERE NOT enabled;

@@ -17,7 +17,7 @@ use crate::store::{Claimed, End, Finished, How};
 /// A condition that `IS TRUE` is none for an index: a plan made while the table is empty would walk
 /// all that is due, for the ids.
 macro_rules! claimed {
-    ($timers:literal) => {
+    ($timers:expr) => {
         concat!(
             "alive AS MATERIALIZED (
                  SELECT FROM tourbillon.node WHERE id = $1 AND epoch = $2 FOR KEY SHARE
@@ -83,18 +83,23 @@ macro_rules! and_rows {
 
 const CLAIM: &str = concat!("WITH ", claimed!("$3::uuid[]"), and_rows!("NULL::uuid[]"));
 
-/// Leaves out what another transaction has locked.
-const CLAIM_UNLOCKED: &str = concat!(
-    "WITH ",
-    claimed!(
-        "ARRAY(
-             SELECT id FROM tourbillon.timer
-             WHERE id = ANY($3::uuid[]) AND node IS NULL AND (due <= now()) IS TRUE
-             FOR UPDATE SKIP LOCKED
-         )"
-    ),
-    and_rows!("NULL::uuid[]")
-);
+/// Those of `$timers` that no other transaction has locked.
+macro_rules! unlocked {
+    ($timers:literal) => {
+        concat!(
+            "ARRAY(
+                 SELECT id FROM tourbillon.timer
+                 WHERE id = ANY(",
+            $timers,
+            ") AND node IS NULL AND (due <= now()) IS TRUE
+                 FOR UPDATE SKIP LOCKED
+             )"
+        )
+    };
+}
+
+const CLAIM_UNLOCKED: &str =
+    concat!("WITH ", claimed!(unlocked!("$3::uuid[]")), and_rows!("NULL::uuid[]"));
 
 // Statements have these numbers in them.
 const _: () = assert!(Outcome::Dead.code() == 2);
@@ -108,6 +113,14 @@ const END_AND_CLAIM: &str = concat!(
     ended!(),
     ", ",
     claimed!("$8::uuid[]"),
+    and_rows!("ARRAY(SELECT timer FROM recorded)")
+);
+
+const END_AND_CLAIM_UNLOCKED: &str = concat!(
+    "WITH ",
+    ended!(),
+    ", ",
+    claimed!(unlocked!("$8::uuid[]")),
     and_rows!("ARRAY(SELECT timer FROM recorded)")
 );
 
@@ -275,19 +288,22 @@ pub(super) fn answers(ends: &[End], accepted: &HashSet<TimerId>) -> Vec<Finished
     ends.iter().map(became).collect()
 }
 
-/// Ends, all of them last, and a claim, in one statement.
+/// Ends, all of them last, and a claim, in one statement. If `is_contended`, the claim leaves out
+/// what is locked.
 pub(super) async fn end_and_claim(
     session: &mut Session,
     of: Lease,
     ends: &[End],
     timers: &[TimerId],
+    is_contended: bool,
 ) -> Answer<(Vec<Finished>, Claimed)> {
+    let sql = if is_contended { END_AND_CLAIM_UNLOCKED } else { END_AND_CLAIM };
     let (last, _) = split(ends);
     let (node, epoch) = key(of);
     let claims: Vec<Id> = timers.iter().copied().map(Id::from).collect();
     let rows = session
         .write(
-            END_AND_CLAIM,
+            sql,
             &[
                 &node,
                 &epoch,

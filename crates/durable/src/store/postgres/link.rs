@@ -139,6 +139,8 @@ pub(super) struct Session {
     exposed: bool,
     /// True once the server has said that it gave up waiting for a standby.
     is_unreplicated: Arc<AtomicBool>,
+    /// Calls ended for want of a lock.
+    lock_timeouts: u64,
 }
 
 pub(super) fn unavailable(source: Box<dyn std::error::Error + Send + Sync>) -> StoreError {
@@ -160,8 +162,14 @@ impl Link {
         match begun {
             Ok(Ok(Opened { client, backend, is_unreplicated, .. })) => {
                 let statements = HashMap::new();
-                let (open, exposed) = (false, false);
-                let session = Session { client, statements, open, exposed, is_unreplicated };
+                let session = Session {
+                    client,
+                    statements,
+                    open: false,
+                    exposed: false,
+                    is_unreplicated,
+                    lock_timeouts: 0,
+                };
                 Ok(Self { runtime, session, backend })
             }
             Ok(Err(failure)) => Err(failure.unconnected()),
@@ -186,6 +194,12 @@ impl Link {
         !self.session.client.is_closed()
     }
 
+    /// Returns how many calls the server has ended since the last call of this, as a lock was not
+    /// free in time.
+    pub(super) fn lock_timeouts(&mut self) -> u64 {
+        std::mem::take(&mut self.session.lock_timeouts)
+    }
+
     /// Does `work`; leaves no transaction open. An error comes with whether the link may be kept.
     pub(super) fn call<T>(
         &mut self,
@@ -206,6 +220,9 @@ impl Link {
                 false => Err(Failure::Unreplicated),
             })
         });
+        if answer.as_ref().is_err_and(Failure::is_lock_timeout) {
+            session.lock_timeouts += 1;
+        }
         let is_usable = !session.open && !session.client.is_closed();
         answer.map_err(|failure| {
             let (kind, is_good) = failure.judge(session.exposed);
@@ -362,6 +379,12 @@ impl Failure {
         };
         let (kind, is_good) = meaning(code);
         (if exposed { Uncertain } else { kind }, is_good)
+    }
+
+    /// Returns whether the server ended a statement, as a lock was not free in time.
+    fn is_lock_timeout(&self) -> bool {
+        let Self::Postgres(error) = self else { return false };
+        error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
     /// Converts it to an error in a transaction that is not committed.

@@ -1,5 +1,6 @@
 //! Schedules, and how they become timers and records.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio_postgres::Row;
@@ -7,7 +8,7 @@ use tokio_postgres::Row;
 use super::link::{Answer, Query, Session};
 use super::timers::{NewTimers, columns, insert_timers, record_cancelled};
 use super::values::{Id, Span, Stamp, big, mask};
-use crate::id::{Shards, TimerId};
+use crate::id::{SHARDS, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::store::{
@@ -53,22 +54,33 @@ pub(super) async fn schedule(
     Ok((now, if is_there { Some(schedule_row(&rows[0], 1)?) } else { None }))
 }
 
-const UPCOMING: &str = concat!(
-    "SELECT now(), o.unfinished, o.queued, ",
-    schedule_columns!(),
-    " FROM (VALUES (1)) AS one
-      LEFT JOIN (
-          SELECT * FROM tourbillon.schedule
-          WHERE enabled AND next <= now() + $1::interval AND ($2::int8 >> shard) & 1 = 1
-          ORDER BY next, id
-          LIMIT $3
-      ) AS s ON true
-      LEFT JOIN LATERAL (
-          SELECT count(*) FILTER (WHERE t.due < 'infinity') AS unfinished,
-                 count(*) FILTER (WHERE t.due = 'infinity') AS queued
-          FROM tourbillon.timer AS t WHERE t.schedule = s.id
-      ) AS o ON true"
-);
+/// Merges the schedules of all shards by when they are next. So it reads what it returns, one more
+/// of each shard that is asked for, and none of the others. The server merges only what it knows to
+/// be ordered: so each part says it.
+static UPCOMING: LazyLock<String> = LazyLock::new(|| {
+    let of_shard = |shard: u8| {
+        format!(
+            "(SELECT * FROM tourbillon.schedule
+              WHERE enabled AND shard = {shard} AND next <= now() + $1::interval
+                  AND ($2::int8 >> {shard}) & 1 = 1
+              ORDER BY next, id LIMIT $3)"
+        )
+    };
+    let merged = (0..SHARDS).map(of_shard).collect::<Vec<_>>().join(" UNION ALL ");
+    format!(
+        "SELECT now(), o.unfinished, o.queued, {}
+         FROM (VALUES (1)) AS one
+         LEFT JOIN (
+             SELECT * FROM ({merged}) AS merged ORDER BY next, id LIMIT $3
+         ) AS s ON true
+         LEFT JOIN LATERAL (
+             SELECT count(*) FILTER (WHERE t.due < 'infinity') AS unfinished,
+                    count(*) FILTER (WHERE t.due = 'infinity') AS queued
+             FROM tourbillon.timer AS t WHERE t.schedule = s.id
+         ) AS o ON true",
+        schedule_columns!()
+    )
+});
 
 pub(super) async fn upcoming(
     session: &mut Session,
@@ -77,7 +89,7 @@ pub(super) async fn upcoming(
     limit: u32,
 ) -> Answer<Upcoming> {
     let shards = mask(shards);
-    let rows = session.read(UPCOMING, &[&ahead, &shards, &i64::from(limit)]).await?;
+    let rows = session.read(&UPCOMING, &[&ahead, &shards, &i64::from(limit)]).await?;
     let Stamp(now) = rows[0].try_get(0)?;
     let mut schedules = Vec::with_capacity(rows.len());
     for row in &rows {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::link::{Answer, Failure, Query, Session};
+use super::link::{Answer, Failure, Params, Query, Session};
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
@@ -256,7 +256,8 @@ macro_rules! scan {
                  FROM tourbillon.timer
                  WHERE due <= now() + $1::interval AND due < 'infinity' ",
             $floor,
-            "      AND node IS NULL AND stopped IS NULL AND ($2::int8 >> shard) & 1 = 1
+            "      AND node IS NULL AND stopped IS NULL
+                     AND (($2::int8 >> shard) & 1 = 1 OR due <= now() - $5::interval) IS TRUE
                      AND (kind = ANY($4)) IS TRUE
                  ORDER BY due, id
                  LIMIT $3
@@ -266,16 +267,19 @@ macro_rules! scan {
 }
 
 const SCAN: &str = scan!("");
-const SCAN_BACK: &str = scan!("AND due >= now() - $5::interval");
+const SCAN_BACK: &str = scan!("AND due >= now() - $6::interval");
 
 pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Window> {
     let ahead = Span(scan.ahead);
     let shards = mask(scan.shards);
     let limit = i64::from(scan.limit);
+    let grace = scan.grace.map(Span);
+    let params: Params<'_> = &[&ahead, &shards, &limit, &scan.kinds, &grace];
     let rows = match scan.back.map(Span) {
-        None => session.read(SCAN, &[&ahead, &shards, &limit, &scan.kinds]).await?,
+        None => session.read(SCAN, params).await?,
         Some(back) => {
-            session.read(SCAN_BACK, &[&ahead, &shards, &limit, &scan.kinds, &back]).await?
+            let params: Params<'_> = &[&ahead, &shards, &limit, &scan.kinds, &grace, &back];
+            session.read(SCAN_BACK, params).await?
         }
     };
     let Stamp(now) = rows[0].try_get(0)?;

@@ -1,4 +1,4 @@
--- What runs has a node and an epoch; what is pending has none. There are no shards here: a node reads
+-- What runs has a node and an epoch; what is pending has none. A timer has no shard here: a node reads
 -- the rows of one file, and picks its own by their ids. Rows are in the order of their ids, which is
 -- about the order that they are made in. `detail` is what the last failed attempt left. `stopped` says
 -- why a timer that runs is not to run again: its schedule was stopped meanwhile. `version` counts the
@@ -47,9 +47,11 @@ CREATE TABLE tourbillon_schedule (
     payload BLOB NOT NULL,
     enabled INTEGER NOT NULL,
     version INTEGER NOT NULL,
-    next INTEGER
+    next INTEGER,
+    shard INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (next, id) WHERE enabled;
+-- A node reads the first of each of its shards, in one order.
+CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (shard, next, id) WHERE enabled;
 -- A schedule is in one of them: each of its steps writes to every index that it is in.
 CREATE INDEX tourbillon_schedule_enabled ON tourbillon_schedule (kind, name) WHERE enabled;
 CREATE INDEX tourbillon_schedule_disabled ON tourbillon_schedule (kind, name) WHERE NOT enabled;

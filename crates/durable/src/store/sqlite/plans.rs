@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::{lists, nodes, overview, schedules, schema, timers};
-use crate::id::TimerId;
+use crate::id::{SHARDS, TimerId};
 use crate::record::Outcome;
 use crate::store::{RecordQuery, ScheduleQuery, TimerQuery};
 use crate::time::Time;
@@ -52,7 +52,7 @@ fn no_statement_walks_a_table() {
         timers::FIND,
         schedules::BY_NAME,
         schedules::BY_ID,
-        schedules::UPCOMING,
+        &schedules::UPCOMING,
         schedules::OCCUPIED,
         schedules::IS_BUSY,
         schedules::REPLACE,
@@ -122,8 +122,12 @@ fn what_is_due_is_found_by_its_index() {
     let connection = tables();
     let expected = "SEARCH tourbillon_timer USING INDEX tourbillon_timer_due (due>? AND due<?)";
     assert_eq!(plan(&connection, timers::SCAN), [expected]);
-    let expected = "SEARCH tourbillon_schedule USING INDEX tourbillon_schedule_next (next<?)";
-    assert_eq!(plan(&connection, schedules::UPCOMING)[0], expected);
+    let steps = plan(&connection, &schedules::UPCOMING);
+    let search =
+        "SEARCH tourbillon_schedule USING INDEX tourbillon_schedule_next (shard=? AND next<?)";
+    assert_eq!(steps.iter().filter(|step| **step == search).count(), usize::from(SHARDS));
+    let merges = ["MERGE (UNION ALL)", "LEFT", "RIGHT", search];
+    assert!(steps.iter().all(|step| merges.contains(&&step[..])), "{steps:?}");
 }
 
 #[test]

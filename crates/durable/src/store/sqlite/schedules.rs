@@ -1,5 +1,6 @@
 //! Schedules, and how they become timers and records.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::failure::Answer;
 use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
 use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
-use crate::id::{ScheduleId, Shards, TimerId};
+use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
 use crate::store::{
     Advance, Advanced, Change, Changed, ManualRun, NewTimer, Occur, ScheduleRow, Skip, Timer,
     Unfinished, Upcoming,
@@ -20,12 +21,19 @@ pub(super) const BY_NAME: &str =
 pub(super) const BY_ID: &str =
     concat!("SELECT ", schedule_columns!(), " FROM tourbillon_schedule WHERE id = ?");
 
-pub(super) const UPCOMING: &str = concat!(
-    "SELECT ",
-    schedule_columns!(),
-    " FROM tourbillon_schedule INDEXED BY tourbillon_schedule_next
-    WHERE enabled AND next <= ? ORDER BY next, id"
-);
+/// Merges the schedules of all shards by when they are next. So it reads what it returns, one more
+/// of each shard that is asked for, and none of the others.
+pub(super) static UPCOMING: LazyLock<String> = LazyLock::new(|| {
+    let of_shard = |shard: u8| {
+        format!(
+            "SELECT {} FROM tourbillon_schedule INDEXED BY tourbillon_schedule_next
+             WHERE enabled AND shard = {shard} AND next <= ?1 AND ?2 >> {shard} & 1 = 1",
+            schedule_columns!()
+        )
+    };
+    let merged = (0..SHARDS).map(of_shard).collect::<Vec<_>>().join(" UNION ALL ");
+    format!("{merged} ORDER BY next, id LIMIT ?3")
+});
 
 /// Counts of what is unfinished, and of what waits in the queue.
 pub(super) const OCCUPIED: &str = "
@@ -41,12 +49,12 @@ pub(super) const IS_BUSY: &str = "
 
 const CREATE: &str = "
     INSERT INTO tourbillon_schedule
-        (name, id, kind, spec, policies, payload, enabled, version, next)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        (name, id, kind, spec, policies, payload, enabled, version, next, shard)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 pub(super) const REPLACE: &str = "
     UPDATE tourbillon_schedule SET id = ?2, kind = ?3, spec = ?4, policies = ?5, payload = ?6,
-        enabled = ?7, version = ?8, next = ?9
+        enabled = ?7, version = ?8, next = ?9, shard = ?10
     WHERE name = ?1";
 
 pub(super) const REMOVE: &str = "DELETE FROM tourbillon_schedule WHERE name = ?";
@@ -86,15 +94,13 @@ pub(super) fn upcoming(
     limit: u32,
 ) -> Answer<Upcoming> {
     let mut schedules = Vec::new();
-    let mut statement = connection.prepare_cached(UPCOMING)?;
-    let mut rows = statement.query([Stamp(now + ahead)])?;
-    while schedules.len() < limit as usize {
-        let Some(row) = rows.next()? else { break };
+    let mask = i64::from_ne_bytes(shards.mask().to_ne_bytes());
+    let mut statement = connection.prepare_cached(&UPCOMING)?;
+    let mut rows = statement.query(params![Stamp(now + ahead), mask, limit])?;
+    while let Some(row) = rows.next()? {
         let row = schedule(row)?;
-        if shards.contains(row.id.shard()) {
-            let occupied = occupied(connection, row.id)?;
-            schedules.push((row, occupied));
-        }
+        let occupied = occupied(connection, row.id)?;
+        schedules.push((row, occupied));
     }
     Ok(Upcoming { now, schedules })
 }
@@ -126,6 +132,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
                 row.enabled,
                 big(version),
                 row.next.map(Stamp),
+                row.id.shard(),
             ])?;
         }
         None => {

@@ -155,21 +155,23 @@ pub(super) fn exists(
 
 pub(super) fn scan(connection: &Connection, now: Time, scan: &Scan<'_>) -> Answer<Window> {
     let mut timers = Vec::new();
-    if scan.kinds.is_empty() || scan.shards == Shards::NONE || scan.limit == 0 {
+    let is_empty = scan.shards == Shards::NONE && scan.grace.is_none();
+    if scan.kinds.is_empty() || is_empty || scan.limit == 0 {
         return Ok(Window { now, timers });
     }
     let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| now - back);
     let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
+    let late = scan.grace.map(|grace| now - grace);
     let mut statement = connection.prepare_cached(SCAN)?;
     let mut rows = statement.query([Stamp(floor), Stamp(end)])?;
     while let Some(row) = rows.next()? {
-        let id = TimerId::from(row.get::<_, Id>(1)?);
-        if !scan.shards.contains(id.shard()) {
+        let (Stamp(due), id) = (row.get(0)?, TimerId::from(row.get::<_, Id>(1)?));
+        if !scan.shards.contains(id.shard()) && late.is_none_or(|late| due > late) {
             continue;
         }
         let kind = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
         if let Some(kind) = scan.kinds.iter().position(|wanted| wanted == kind) {
-            timers.push(Waiting { due: row.get::<_, Stamp>(0)?.0, id, kind: kind as u32 });
+            timers.push(Waiting { due, id, kind: kind as u32 });
         }
         if timers.len() >= scan.limit as usize {
             break;
