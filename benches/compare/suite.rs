@@ -150,6 +150,7 @@ fn hot_paths(effort: Effort) -> Vec<Scenario> {
         work("poll of a past deadline", each!(work::past_deadline())),
         work("drop of a fired sleep", each!(work::drop_fired())),
         work("timeout, ready at once", each!(work::timeout_ready())),
+        work("timeout_at, ready at once", each!(work::timeout_at_ready())),
         work("timeout, pending once", each!(work::timeout_pending_once())),
     ]);
     rows
