@@ -19,6 +19,7 @@ fn main() {
     compare!(criterion, "poll of a past deadline", past_deadline());
     compare!(criterion, "drop of a fired sleep", drop_fired());
     compare!(criterion, "timeout around a ready future", timeout_ready());
+    compare!(criterion, "timeout_at around a ready future", timeout_at_ready());
     compare!(criterion, "timeout around one pending once", timeout_pending_once());
     criterion.final_summary();
 }

@@ -64,6 +64,7 @@ const PATHS: &[Path] = &[
     path!("reset to earlier, 10 thousand", reset(Earlier, 10_000)),
     Path { name: "callback, reset to later", times: 10_000, run: reset_callback },
     path!("timeout, ready at once", timeout_ready()),
+    path!("timeout_at, ready at once", timeout_at_ready()),
     path!("timeout, pending once", timeout_pending_once()),
     Path { name: "turn, each of 1,000 fired", times: 1_000, run: turn },
     Path { name: "drop of a fired sleep", times: 1_000, run: drop_fired },

@@ -37,12 +37,12 @@ use crate::sync::{
     Arc, AtomicBool, Lock, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
 };
 use crate::tick::Tick;
-use crate::tolerance::{Slack, Tolerance};
+use crate::tolerance::{Due, Margin, Slack, Tolerance};
 use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
 
 pub(crate) use alarm::{Alarm, Notify, Plan};
-use board::{Board, Shards};
+use board::{Board, Scan, Shards};
 use calls::{Calls, Measured};
 pub(crate) use driven_by::DrivenBy;
 #[cfg(not(target_os = "none"))]
@@ -137,6 +137,8 @@ pub(crate) struct Pass {
     pub(crate) slow_calls: u64,
     /// No later than any deadline left; [`Tick::NEVER`] if none is.
     pub(crate) next: Tick,
+    /// True if there are timers with a tolerance.
+    pub(crate) has_windows: bool,
     /// True if the last handle was gone when the pass began, and nothing pending.
     pub(crate) over: bool,
     /// True if it ended before it was through, so that `next` and `over` say nothing.
@@ -306,55 +308,72 @@ impl Engine {
     }
 
     /// Queues a new entry and notifies the driver if it has to be.
-    #[inline]
-    pub(crate) fn arm(&self, deadline: Tick, waker: Waker) -> (Claim, Remaining) {
-        let (claim, earliest) = self.insert(deadline, waker);
+    #[inline(always)]
+    pub(crate) fn arm(&self, due: Due, waker: Waker) -> (Claim, Remaining) {
+        let (claim, earliest) = self.insert(due, waker);
         // SAFETY: a shard of this engine's has just made the claim.
         let entry = unsafe { claim.entry() };
-        let remaining = self.notify_of_insert(entry, deadline, earliest);
+        let remaining = self.notify_of_insert(entry, due.by, earliest);
         (claim, remaining)
+    }
+
+    /// [`arm`](Self::arm) for a sleep with a tolerance. Not inlined, so that the path of an exact
+    /// one stays short.
+    #[inline(never)]
+    pub(crate) fn arm_within(&self, due: Due, waker: Waker) -> (Claim, Remaining) {
+        self.arm(due, waker)
     }
 
     /// Queues a new entry. [`announce`](Self::announce) is to follow.
     #[inline(always)]
-    pub(crate) fn insert(&self, deadline: Tick, waker: Waker) -> (Claim, Earliest) {
+    pub(crate) fn insert(&self, due: Due, waker: Waker) -> (Claim, Earliest) {
         let (index, mut shard) = self.lock_home();
-        let (claim, earliest) = shard.arm(index, deadline, waker);
-        if earliest == Earliest::Lowered {
-            self.board.lower(index.into(), deadline);
-        }
+        let (claim, earliest) = shard.arm(index, due, waker);
+        self.post(index.into(), &mut shard, due, earliest);
         drop(shard);
         (claim, earliest)
     }
 
     /// Queues a fired entry again, and notifies the driver if it has to be.
-    pub(crate) fn rearm(&self, entry: &Entry, deadline: Tick, waker: Waker) -> Remaining {
+    pub(crate) fn rearm(&self, entry: &Entry, due: Due, waker: Waker) -> Remaining {
         let mut shard = self.shard_of(entry);
-        let earliest = shard.rearm(entry, deadline, waker);
-        if earliest == Earliest::Lowered {
-            self.board.lower(entry.shard(), deadline);
-        }
+        let earliest = shard.rearm(entry, due, waker);
+        self.post(entry.shard(), &mut shard, due, earliest);
         drop(shard);
-        self.notify_of_insert(entry, deadline, earliest)
+        self.notify_of_insert(entry, due.by, earliest)
     }
 
-    /// Files an entry under another deadline if it is queued, and notifies the driver if it has to
-    /// be.
-    #[inline]
-    pub(crate) fn refile(&self, entry: &Entry, deadline: Tick) -> Remaining {
-        let earliest = self.file_again(entry, deadline);
-        self.notify_of_insert(entry, deadline, earliest)
-    }
-
-    /// Files an entry under another deadline if it is queued. [`announce`](Self::announce) is to
-    /// follow.
-    #[inline]
-    pub(crate) fn file_again(&self, entry: &Entry, deadline: Tick) -> Earliest {
-        let mut shard = self.shard_of(entry);
-        let earliest = shard.refile(entry, deadline);
-        if earliest == Earliest::Lowered {
-            self.board.lower(entry.shard(), deadline);
+    /// Posts what an insert into the shard, which is locked, has changed.
+    #[inline(always)]
+    fn post(&self, index: usize, shard: &mut Shard, due: Due, earliest: Earliest) {
+        if due.margin != Margin::NONE {
+            self.post_window(index, shard, due);
         }
+        if earliest == Earliest::Lowered {
+            self.board.lower(index, due.by);
+        }
+    }
+
+    /// Posts when the shard's first window opens, once a timer with a tolerance is queued there.
+    #[inline(never)]
+    fn post_window(&self, index: usize, shard: &mut Shard, due: Due) {
+        shard.note_window(due);
+        self.board.open(index, shard.opens());
+    }
+
+    /// Files an entry anew if it is queued, and notifies the driver if it has to be.
+    #[inline]
+    pub(crate) fn refile(&self, entry: &Entry, due: Due) -> Remaining {
+        let earliest = self.file_again(entry, due);
+        self.notify_of_insert(entry, due.by, earliest)
+    }
+
+    /// Files an entry anew if it is queued. [`announce`](Self::announce) is to follow.
+    #[inline]
+    pub(crate) fn file_again(&self, entry: &Entry, due: Due) -> Earliest {
+        let mut shard = self.shard_of(entry);
+        let earliest = shard.refile(entry, due);
+        self.post(entry.shard(), &mut shard, due, earliest);
         drop(shard);
         earliest
     }
@@ -438,11 +457,13 @@ impl Engine {
             call_ns_max: 0,
             slow_calls: 0,
             next: Tick::NEVER,
+            has_windows: false,
             over: false,
             cut_short: false,
         };
         let mut pending = 0;
-        let (mut visited, next_of_others) = self.board.scan(now);
+        let Scan { due: mut visited, next: next_of_others, has_windows } = self.board.scan(now);
+        pass.has_windows = has_windows;
         // ORDERING: Relaxed; `scan` orders it. Read before any shard is found empty; see
         // `withdraw`.
         let closed = self.closed.load(Ordering::Relaxed);
@@ -462,6 +483,7 @@ impl Engine {
                     shard.forget_cancelled();
                 }
                 self.board.raise(index, shard.earliest());
+                self.board.open(index, shard.opens());
                 let taken = batch.len() - held;
                 let worked = taken > 0 || turned == Turned::Partly;
                 // Nobody waits while a slot of many is filed again, or for room in the batch.

@@ -15,8 +15,8 @@ use crate::time::Instant;
 /// Ticks that follow each other faster come in bursts anyway: to wake a task takes longer.
 const FINEST: Duration = Duration::from_micros(5);
 
-/// The tolerance of an interval whose ticks come in bursts. As wide as one of the wheel's slots, so
-/// that it is woken as each begins.
+/// The tolerance of an interval whose ticks come in bursts: 262 us, the width of one of the wheel's
+/// slots.
 const BURST_TOLERANCE: Duration = Duration::from_nanos(1 << 18);
 
 /// Behavior of an [`Interval`] that is polled so late that ticks were missed.

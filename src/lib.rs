@@ -78,8 +78,8 @@
 //!
 //! Most timers need not be that exact. With a tolerance
 //! ([`Builder::tolerance`](timer::Builder::tolerance), [`Sleep::set_tolerance`]), a fixed time or a
-//! [share](timer::Tolerance) of the delay, they meet at round instants, and the driver wakes up
-//! less often.
+//! [share](timer::Tolerance) of the delay, they are fired together, and the driver wakes up as
+//! seldom as that allows.
 //!
 //! # Panics
 //!

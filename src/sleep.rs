@@ -16,7 +16,7 @@ use crate::handle::EngineRef;
 use crate::sync::{Arc, SpawnError};
 use crate::tick::Tick;
 use crate::time::Instant;
-use crate::tolerance::Slack;
+use crate::tolerance::{Due, Slack};
 
 /// A future that completes once its deadline has come.
 ///
@@ -286,10 +286,7 @@ impl Sleep {
     pub fn set_tolerance(&mut self, tolerance: Duration) {
         let old = self.due();
         self.slack = Slack::fixed(tolerance);
-        let engine = self.engine.get();
-        if let Place::Armed(entry) = self.place(engine) {
-            self.move_entry(engine, entry, old, self.due());
-        }
+        self.move_window(old);
     }
 
     /// Replaces the tolerance; see [`set_tolerance`](Self::set_tolerance).
@@ -310,11 +307,12 @@ impl Sleep {
 
     /// When the driver is to fire it: what its entry is filed under.
     #[inline]
-    fn due(&self) -> Tick {
+    fn due(&self) -> Due {
         if self.slack.is_none() {
-            return self.deadline;
+            Due::at(self.deadline)
+        } else {
+            Due::within(self.deadline, self.slack)
         }
-        self.deadline.meeting_within(self.slack.nanos())
     }
 
     /// Whether the driver has taken its waker.
@@ -340,49 +338,56 @@ impl Sleep {
     /// Moves the deadline. `delay` is the time until then, for a tolerance that is a share of it.
     #[inline]
     pub(crate) fn reset_by(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
-        let (old, due) = self.replace_deadline(deadline, delay);
+        if !self.slack.is_none() {
+            return self.reset_window(deadline, delay);
+        }
+        let old = core::mem::replace(&mut self.deadline, deadline);
         let engine = self.engine.get();
         match self.place(engine) {
             Place::Unarmed => {}
             Place::Completed => self.claim = None,
-            Place::Armed(entry) => self.move_entry(engine, entry, old, due),
+            // Without a tolerance, the entry has no margin.
+            Place::Armed(entry) => {
+                self.move_entry(engine, entry, Due::at(deadline), deadline >= old);
+            }
         }
     }
 
-    /// Changes the deadline alone, and returns when the sleep was due and when it is.
-    #[inline]
-    fn replace_deadline(
-        &mut self,
-        deadline: Tick,
-        delay: impl FnOnce(&Clock) -> Duration,
-    ) -> (Tick, Tick) {
-        if self.slack.is_none() {
-            (core::mem::replace(&mut self.deadline, deadline), deadline)
-        } else {
-            self.move_window(deadline, delay)
-        }
-    }
-
-    /// [`replace_deadline`](Self::replace_deadline) of a sleep with a tolerance. Not inlined, so
-    /// that a reset of an exact sleep stays short.
+    /// Moves the deadline of a sleep with a tolerance. Not inlined, so that a reset of an exact
+    /// sleep stays short.
     #[inline(never)]
-    fn move_window(
-        &mut self,
-        deadline: Tick,
-        delay: impl FnOnce(&Clock) -> Duration,
-    ) -> (Tick, Tick) {
+    fn reset_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
+        let old = self.replace_window(deadline, delay);
+        self.move_window(old);
+        if self.is_terminated() {
+            self.claim = None;
+        }
+    }
+
+    /// Changes the deadline and the share of it alone, and returns when the sleep was due.
+    fn replace_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) -> Due {
         let old = self.due();
         self.deadline = deadline;
         if self.slack.is_share() {
             self.slack = self.engine.get().share_of(delay);
         }
-        (old, self.due())
+        old
     }
 
-    /// Moves the entry, which was due at `old`, to `due`.
+    /// Moves the entry, if there is one, from when it was due to when it is.
+    fn move_window(&self, old: Due) {
+        let engine = self.engine.get();
+        if let Place::Armed(entry) = self.place(engine) {
+            let due = self.due();
+            self.move_entry(engine, entry, due, is_later(entry, old, due));
+        }
+    }
+
+    /// Moves the entry to `due`. `is_later` says whether no part of the window in which it may be
+    /// fired is earlier than before.
     #[inline]
-    fn move_entry(&self, engine: &Engine, entry: &Entry, old: Tick, due: Tick) {
-        if !postpone(engine, entry, old, due) {
+    fn move_entry(&self, engine: &Engine, entry: &Entry, due: Due, is_later: bool) {
+        if !postpone(engine, entry, due, is_later) {
             let remaining = engine.refile(entry, due);
             // The driver of an armed sleep runs, although it may not have scanned yet; unless a
             // poll panicked because it could not be started. Then so does the next, if it still
@@ -431,7 +436,7 @@ impl Sleep {
     pub(crate) fn enqueue(&mut self, waker: Waker) -> Option<Enqueued> {
         debug_assert!(self.claim.is_none(), "armed twice");
         let due = self.due();
-        if due == Tick::NEVER {
+        if due.by == Tick::NEVER {
             return None;
         }
         let engine = self.engine.get();
@@ -440,7 +445,7 @@ impl Sleep {
         }
         let (claim, earliest) = self.engine.get().insert(due, waker);
         self.claim = Some(claim);
-        Some(Enqueued { engine: self.engine.clone(), due, earliest })
+        Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
     }
 
     /// Moves the deadline of a sleep that [`enqueue`](Self::enqueue) has armed, by the same rules:
@@ -454,14 +459,15 @@ impl Sleep {
         deadline: Tick,
         delay: impl FnOnce(&Clock) -> Duration,
     ) -> Option<Enqueued> {
-        let (old, due) = self.replace_deadline(deadline, delay);
+        let old = self.replace_window(deadline, delay);
         let engine = self.engine.get();
         let Place::Armed(entry) = self.place(engine) else { return None };
-        if postpone(engine, entry, old, due) {
+        let due = self.due();
+        if postpone(engine, entry, due, is_later(entry, old, due)) {
             return None;
         }
         let earliest = engine.file_again(entry, due);
-        Some(Enqueued { engine: self.engine.clone(), due, earliest })
+        Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
     }
 
     /// Returns whether the deadline in force has come, for the waker of [`enqueue`](Self::enqueue)
@@ -522,7 +528,12 @@ impl Sleep {
             self.engine = engine;
             return self.poll_unarmed(waker);
         }
-        let (claim, remaining) = engine.arm(self.due(), waker.clone());
+        let waker = waker.clone();
+        let (claim, remaining) = if self.slack.is_none() {
+            engine.arm(Due::at(self.deadline), waker)
+        } else {
+            engine.arm_within(self.due(), waker)
+        };
         self.claim = Some(claim);
         if let Err(error) = self.engine.follow_up(remaining) {
             self.disarm(None, false);
@@ -567,25 +578,29 @@ impl Sleep {
     }
 }
 
-/// Notes in the entry that it is due at `due`, and no longer at `old`, if that takes no lock.
-/// Returns whether it has.
+/// Returns whether no part of the window in which the entry may be fired is earlier than before.
+fn is_later(entry: &Entry, old: Due, due: Due) -> bool {
+    due.by >= old.by && entry.has_at_most(due.margin)
+}
+
+/// Notes in the entry that it is due at `due`, if that takes no lock. Returns whether it has.
 #[inline]
-fn postpone(engine: &Engine, entry: &Entry, old: Tick, due: Tick) -> bool {
+fn postpone(engine: &Engine, entry: &Entry, due: Due, is_later: bool) -> bool {
     // Only ever later than what the driver may have read: it may file the entry under any
     // deadline it has seen. On a virtual clock equal deadlines fire in the order they were set,
     // so there the wheel must follow at once.
-    let later = due >= old && !engine.clock().is_virtual();
-    if later {
-        entry.postpone(due);
+    let postpones = is_later && !engine.clock().is_virtual();
+    if postpones {
+        entry.postpone(due.by);
     }
-    later
+    postpones
 }
 
 /// An insert that the driver is not notified of yet; see [`Sleep::enqueue`].
 #[must_use]
 pub(crate) struct Enqueued {
     engine: EngineRef,
-    due: Tick,
+    due_by: Tick,
     earliest: Earliest,
 }
 
@@ -596,7 +611,7 @@ impl Enqueued {
     ///
     /// When the driver's thread has to be started and cannot be.
     pub(crate) fn announce(self) -> Result<(), SpawnError> {
-        let remaining = self.engine.get().announce(self.due, self.earliest);
+        let remaining = self.engine.get().announce(self.due_by, self.earliest);
         self.engine.follow_up(remaining)
     }
 }

@@ -1,9 +1,9 @@
 //! One point on a timer's time line, and the only place where time is rounded.
 //!
-//! A tick is one nanosecond, the resolution of `Instant` itself, so nothing is rounded, except by a
-//! tolerance that the caller gives: the deadline a caller gives is the deadline the wheel keeps.
-//! What is left is the two ends, where arithmetic saturates: towards "long past" at the low end and
-//! towards [`Tick::NEVER`] at the high end, which no clock reaches.
+//! A tick is one nanosecond, the resolution of `Instant` itself, so nothing is rounded: the
+//! deadline a caller gives is the deadline the wheel keeps. What is left is the two ends, where
+//! arithmetic saturates: towards "long past" at the low end and towards [`Tick::NEVER`] at the high
+//! end, which no clock reaches.
 
 use core::fmt;
 use core::time::Duration;
@@ -49,37 +49,6 @@ impl Tick {
     /// The time from `earlier` to `self`; zero if there is none.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
-    }
-
-    /// The tick that timers with this deadline and `tolerance`, in nanoseconds, meet at: no earlier
-    /// than the deadline, and no later than `tolerance` after it.
-    ///
-    /// The tick is the roundest of the whole seconds since [`ORIGIN`](Self::ORIGIN) in that window,
-    /// or if there is none, of its nanoseconds. So a tolerance of a second leaves one tick a
-    /// second; what is near in time and has less lies at the start of a coarse slot, where the
-    /// wheel fires it without a cascade. A later deadline with the same tolerance has no earlier
-    /// meeting.
-    #[inline]
-    pub(crate) fn meeting_within(self, tolerance: u64) -> Self {
-        if tolerance == 0 { self } else { self.roundest_within(tolerance) }
-    }
-
-    /// Not inlined, so that the paths of exact sleeps stay short.
-    #[inline(never)]
-    fn roundest_within(self, tolerance: u64) -> Self {
-        if self == Self::NEVER {
-            return self;
-        }
-        // What is no later than the origin is past, and rounds to itself.
-        let Some(before) = self.0.checked_sub(Self::ORIGIN.0 + 1) else { return self };
-        let last = self.0.saturating_add(tolerance).min(Self::LAST.0) - Self::ORIGIN.0;
-        let seconds = (before / NANOS_PER_SEC, last / NANOS_PER_SEC);
-        let offset = if seconds.0 < seconds.1 {
-            roundest(seconds.0, seconds.1) * NANOS_PER_SEC
-        } else {
-            roundest(before, last)
-        };
-        Self(Self::ORIGIN.0 + offset)
     }
 
     /// [`since`](Self::since) in nanoseconds.
@@ -128,13 +97,6 @@ impl fmt::Debug for Distance {
     }
 }
 
-/// The number after `low` and up to `high` that has the most trailing zeros in binary. There is
-/// one, as `low` is less than `high`, and it is the only one with as many.
-fn roundest(low: u64, high: u64) -> u64 {
-    let below_highest_difference = (low ^ high).leading_zeros();
-    high & !(u64::MAX >> below_highest_difference >> 1)
-}
-
 pub(crate) fn nanos(span: Duration) -> Option<u64> {
     span.as_secs().checked_mul(NANOS_PER_SEC)?.checked_add(u64::from(span.subsec_nanos()))
 }
@@ -146,9 +108,6 @@ pub(crate) fn saturated_nanos(span: Duration) -> u64 {
 
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
-    use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
-
     use super::*;
 
     #[test]
@@ -165,75 +124,6 @@ mod tests {
         assert_eq!(Tick::ORIGIN.saturating_sub(span(7)).raw(), Tick::ORIGIN.raw() - 7);
         for long in [span(Tick::ORIGIN.raw()), span(u64::MAX), Duration::MAX] {
             assert_eq!(Tick::ORIGIN.saturating_sub(long), Tick::PAST);
-        }
-    }
-
-    fn at(offset: u64) -> Tick {
-        Tick::from_raw(Tick::ORIGIN.raw() + offset)
-    }
-
-    fn roundness(tick: Tick) -> (bool, u32) {
-        let offset = tick.raw() - Tick::ORIGIN.raw();
-        let whole = offset % NANOS_PER_SEC == 0;
-        let counted = if whole { offset / NANOS_PER_SEC } else { offset };
-        (whole, counted.trailing_zeros())
-    }
-
-    #[test]
-    fn the_meeting_is_the_roundest_tick_of_the_window() {
-        for start in [1, 60, 1_000, NANOS_PER_SEC - 40, NANOS_PER_SEC, 7 * NANOS_PER_SEC - 3] {
-            for deadline in start..start + 70 {
-                for tolerance in 0..70 {
-                    let window = (deadline..=deadline + tolerance).map(at);
-                    let roundest = window.max_by_key(|tick| roundness(*tick));
-                    assert_eq!(Some(at(deadline).meeting_within(tolerance)), roundest);
-                }
-            }
-        }
-        let seconds = |count| at(count * NANOS_PER_SEC);
-        for (deadline, tolerance, meeting) in [(1, 1, 2), (5, 3, 8), (9, 2, 10), (13, 60, 64)] {
-            let tolerance = tolerance * NANOS_PER_SEC;
-            assert_eq!(seconds(deadline).meeting_within(tolerance), seconds(meeting));
-        }
-    }
-
-    #[test]
-    fn the_ends_of_the_time_line_have_meetings_too() {
-        assert_eq!(Tick::NEVER.meeting_within(u64::MAX), Tick::NEVER);
-        assert_eq!(Tick::PAST.meeting_within(u64::MAX), Tick::PAST);
-        assert_eq!(Tick::ORIGIN.meeting_within(u64::MAX), Tick::ORIGIN);
-        for tolerance in [0, 1, NANOS_PER_SEC, u64::MAX] {
-            assert_eq!(Tick::LAST.meeting_within(tolerance), Tick::LAST);
-            assert!(at(1).meeting_within(tolerance) <= Tick::LAST);
-        }
-    }
-
-    /// Numbers of all magnitudes.
-    fn offset() -> impl Strategy<Value = u64> {
-        (0..62u32, any::<u64>()).prop_map(|(bits, random)| random >> (63 - bits))
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig {
-            cases: if cfg!(miri) { 100 } else { 20_000 },
-            rng_seed: RngSeed::Fixed(15),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        })]
-
-        #[test]
-        fn a_meeting_is_in_the_window_and_a_later_deadline_has_no_earlier_one(
-            deadline in offset(),
-            tolerance in offset(),
-            step in offset(),
-        ) {
-            let deadline = at(deadline);
-            let meeting = deadline.meeting_within(tolerance);
-            prop_assert!(deadline <= meeting && meeting <= Tick::LAST);
-            prop_assert!(meeting.nanos_since(deadline) <= tolerance);
-            let later = deadline.saturating_add(Duration::from_nanos(step));
-            prop_assert!(later.meeting_within(tolerance) >= meeting);
-            prop_assert!(deadline.meeting_within(tolerance.saturating_add(step)) >= meeting);
         }
     }
 }

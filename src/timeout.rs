@@ -21,6 +21,10 @@ pin_project! {
     /// passed, the result is [`Elapsed`]. The inner future is not dropped then: it lives until the
     /// `Timeout` is dropped, or is returned by [`into_inner`](Timeout::into_inner).
     ///
+    /// The deadline is set when the `Timeout` is made, and not by its first poll: a limit counts
+    /// from the call that took it. A `Timeout` that is first polled after its deadline still polls
+    /// the inner future first.
+    ///
     /// # Cancel safety
     ///
     /// Dropping it drops the inner future and cancels the deadline.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::tick::saturated_nanos;
+use crate::tick::{NANOS_PER_SEC, Tick, saturated_nanos};
 
 /// Time by which the sleeps of a timer may be fired late: a fixed time, or a share of their delay.
 ///
@@ -67,7 +67,9 @@ impl Tolerance {
     /// let mut sleep = timer.sleep(ms(950));
     /// sleep.reset(clock.now() + ms(1_950));
     /// assert_eq!(sleep.tolerance(), ms(195));
-    /// clock.block_on(sleep); // wakes up at a whole second
+    /// let deadline = sleep.deadline();
+    /// clock.block_on(sleep);
+    /// assert_eq!(clock.now(), deadline + ms(195)); // nothing else woke the timer before
     ///
     /// let interval = timer.interval(ms(200)).with_tolerance(ms(150));
     /// # drop(interval);
@@ -127,6 +129,108 @@ impl Slack {
     }
 }
 
+/// When a timer is to be fired: by an instant, and if the driver is awake anyway, from a little
+/// earlier on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The last instant: the deadline and the tolerance.
+    pub(crate) by: Tick,
+    pub(crate) margin: Margin,
+}
+
+impl Due {
+    /// Without a tolerance.
+    #[inline(always)]
+    pub(crate) fn at(deadline: Tick) -> Self {
+        Self { by: deadline, margin: Margin::NONE }
+    }
+
+    /// With a tolerance. Not inlined, so that what exact sleeps do stays short.
+    #[inline(never)]
+    pub(crate) fn within(deadline: Tick, slack: Slack) -> Self {
+        if deadline > Tick::LAST {
+            return Self::at(deadline);
+        }
+        let by = Tick::from_raw(deadline.raw().saturating_add(slack.nanos())).min(Tick::LAST);
+        Self { by, margin: Margin::up_to(by.nanos_since(deadline)) }
+    }
+
+    /// The first instant: the deadline, or later by what the margin is rounded down.
+    #[inline(always)]
+    pub(crate) fn from(self) -> Tick {
+        self.margin.before(self.by)
+    }
+}
+
+/// Span before the instant that a timer is due by, rounded down to fit into a byte of its entry.
+///
+/// Zero, or a multiple of an eighth of a power of two of seconds: from 2 us to two hours. So a
+/// second is exact, and no span loses more than a ninth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Margin(u8);
+
+impl Margin {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Bits for the eighths.
+    const BITS: u32 = 3;
+    const EIGHTHS: u64 = 1 << Self::BITS;
+    /// Power of two of seconds, with its sign changed, of the code zero, which stands for nothing.
+    const LOWEST: u32 = 19;
+    /// Power of two that divides the nanoseconds of a second, and is left out so that none
+    /// overflow.
+    const LEFT_OUT: u32 = NANOS_PER_SEC.trailing_zeros();
+
+    /// Returns the largest that is no longer than this.
+    fn up_to(nanos: u64) -> Self {
+        let codes = 1..=u8::MAX;
+        // The spans of the codes are in order.
+        let (mut fits, mut exceeds) = (0, u32::from(*codes.end()) + 1);
+        while exceeds - fits > 1 {
+            let middle = fits.midpoint(exceeds);
+            let fitting = Self(middle as u8).nanos() <= nanos;
+            *if fitting { &mut fits } else { &mut exceeds } = middle;
+        }
+        Self(fits as u8)
+    }
+
+    /// Returns the one with this code.
+    #[inline(always)]
+    pub(crate) fn from_code(code: u8) -> Self {
+        Self(code)
+    }
+
+    #[inline(always)]
+    pub(crate) fn code(self) -> u8 {
+        self.0
+    }
+
+    fn nanos(self) -> u64 {
+        let code = u64::from(self.0);
+        if code == 0 {
+            return 0;
+        }
+        let eighths = Self::EIGHTHS + code % Self::EIGHTHS;
+        let scaled = (eighths * (NANOS_PER_SEC >> Self::LEFT_OUT)) << (code >> Self::BITS);
+        scaled >> (Self::BITS + Self::LOWEST - Self::LEFT_OUT)
+    }
+
+    /// The instant that lies so much before another.
+    #[inline(always)]
+    pub(crate) fn before(self, by: Tick) -> Tick {
+        if self == Self::NONE { by } else { self.subtract_from(by) }
+    }
+
+    /// The rest of [`before`](Self::before).
+    #[inline(never)]
+    fn subtract_from(self, by: Tick) -> Tick {
+        if by > Tick::LAST {
+            return by;
+        }
+        by.saturating_sub(Duration::from_nanos(self.nanos()))
+    }
+}
+
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests {
     use super::*;
@@ -167,5 +271,46 @@ mod tests {
             }
         }
         assert_eq!(Tolerance::default(), Duration::ZERO.into());
+    }
+
+    #[test]
+    fn a_margin_is_the_longest_of_its_kind_and_loses_a_ninth_at_most() {
+        let spans: Vec<_> = (0..=u8::MAX).map(|code| Margin(code).nanos()).collect();
+        assert!(spans.is_sorted_by(|one, next| one < next));
+        for (code, span) in (0..=u8::MAX).zip(&spans) {
+            assert_eq!(Margin::up_to(*span), Margin(code));
+            assert_eq!(Margin::up_to(span + 1), Margin(code), "{span}");
+            assert_eq!(Margin::up_to(span.saturating_sub(1)), Margin(code.saturating_sub(1)));
+        }
+        let (shortest, longest) = (spans[1], spans[255]);
+        assert!(shortest < 2_200 && longest > 7_200 * NANOS_PER_SEC);
+        for next in &spans[2..] {
+            assert!(Margin::up_to(next - 1).nanos() >= next - next / 9 - 2, "{next}");
+        }
+        assert_eq!(Margin::up_to(u64::MAX).nanos(), longest);
+        for exact in [125_000_000, 500_000_000, 1, 2, 5, 10, 60]
+            .map(|span: u64| if span < 100 { span * NANOS_PER_SEC } else { span })
+        {
+            assert_eq!(Margin::up_to(exact).nanos(), exact);
+        }
+    }
+
+    #[test]
+    fn a_window_begins_at_the_deadline_or_later_and_ends_with_the_time_line() {
+        for nanos in [0, 1, 3_000, 1_000_000_000, u64::MAX / 2] {
+            let slack = Slack::new(nanos, false);
+            for deadline in [Tick::PAST, Tick::ORIGIN, Tick::LAST] {
+                let due = Due::within(deadline, slack);
+                assert!(deadline <= due.from() && due.from() <= due.by && due.by <= Tick::LAST);
+                assert_eq!(
+                    due.by.raw(),
+                    deadline.raw().saturating_add(nanos).min(Tick::LAST.raw())
+                );
+            }
+            let never = Due::within(Tick::NEVER, slack);
+            assert_eq!((never.by, never.from()), (Tick::NEVER, Tick::NEVER));
+        }
+        let postponed = Due { by: Tick::NEVER, margin: Margin(255) };
+        assert_eq!(postponed.from(), Tick::NEVER, "an entry that was postponed to never");
     }
 }

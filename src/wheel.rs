@@ -11,11 +11,14 @@
 //!   order, equal deadlines expire in the order they were filed;
 //! - `elapsed` may jump to any tick before the first occupied slot; no entry changes its slot.
 //!
-//! Each slot keeps a lower bound of its deadlines, so the driver can wait for a far timer's exact
-//! deadline instead of waking as each level comes round. A slot whose start has come is taken out
-//! whole, as the `draining` list, and emptied entry by entry: what is due expires, the rest is
-//! filed again at a finer level. That can stop and continue at any entry, which is what bounds the
-//! time a shard's lock is held.
+//! An entry has a deadline, from which on a turn hands it out, and a later or the same tick by
+//! which one has to (hrtimers of Linux call them the soft and the hard end). Entries lie by their
+//! deadlines. Each slot keeps a lower bound of the ticks by which its entries are to be handed out,
+//! so the driver can wait for exactly the first of them, instead of waking as each level comes
+//! round. That first one is in a slot that begins no later, so it is found without a look at the
+//! others. A slot whose start has come is taken out whole, as the `draining` list, and emptied
+//! entry by entry: what is due expires, the rest is filed again at a finer level. That can stop and
+//! continue at any entry, which is what bounds the time a shard's lock is held.
 //!
 //! A slot is a list of [`Block`]s, and a block is a cache line of keys. So an entry is removed by
 //! a write to one such line, and without a look at its neighbours, which lie anywhere in memory;
@@ -67,13 +70,23 @@ const DISCARDS: usize =
 /// timers each, have lists of several blocks all the same.
 const KEYS: usize = if cfg!(all(test, tourbillon_model)) { 2 } else { 13 };
 
+/// Stands for the tick of a place without a key: earlier than all that an entry may have.
+const EMPTIED: Tick = Tick::from_raw(0);
+const _: () = assert!(EMPTIED.raw() < Tick::PAST.raw());
+
 /// Entry that a wheel can file.
 pub(crate) trait Timed {
     /// The wheel's part of the entry, as [`Place::new`] made it.
     fn place(&self) -> &Place;
 
-    /// The deadline in force: that which it is filed under, or a later one.
-    fn deadline(&self) -> Tick;
+    /// The tick by which it is to be handed out: that in force as it was filed, or a later one.
+    fn due_by(&self) -> Tick;
+
+    /// The deadline that goes with `due_by`, and is no later.
+    #[inline(always)]
+    fn deadline(&self, due_by: Tick) -> Tick {
+        due_by
+    }
 }
 
 /// The wheel's part of an entry: where it is filed, or else its key.
@@ -217,7 +230,8 @@ impl Pooled for Block {
 
 /// A list of blocks: a slot, or the one being emptied.
 struct Head {
-    /// No later than any deadline in the list. Of an empty one, any.
+    /// No later than the tick by which any entry of the list is to be handed out. Of an empty one,
+    /// any.
     bound: Tick,
     /// Numbers of blocks. Of an empty list, both are the head's own.
     first: u32,
@@ -373,30 +387,56 @@ impl<T: Timed> Wheel<T> {
         self.entries.value(key)
     }
 
-    /// A lower bound of all deadlines; `None` when there is none but [`Tick::NEVER`].
+    /// A lower bound of the ticks by which entries are to be handed out; `None` when there is none
+    /// but [`Tick::NEVER`].
     ///
-    /// Exact unless the earliest entry of the first slot was removed or postponed since that slot
-    /// was filled. What is discarded and not taken back is removed, but its slot still counts.
-    pub(crate) fn next_deadline(&self) -> Option<Tick> {
+    /// Exact unless an entry was removed or postponed since its slot was filled. What is discarded
+    /// and not taken back is removed, but its slot still counts.
+    pub(crate) fn next_due(&self) -> Option<Tick> {
         if self.heads.draining.first != DRAINING {
             return Some(self.elapsed);
         }
-        let bound = self.heads.get(self.first_slot()?).bound;
-        (bound != Tick::NEVER).then_some(bound)
+        let mut next = Tick::NEVER;
+        let mut slot = self.first_slot();
+        while let Some(head) = slot.filter(|head| self.start_of(*head) < next) {
+            next = next.min(self.heads.get(head).bound);
+            slot = self.slot_after(head);
+        }
+        (next != Tick::NEVER).then_some(next)
     }
 
-    /// The earliest deadline, found by walking the first slot; `None` as above.
+    /// The first tick by which an entry is to be handed out, found by walking the slots that begin
+    /// before it; `None` as above.
     ///
-    /// Exact unless all entries of that slot are postponed to after it; then that is the bound.
-    pub(crate) fn earliest(&mut self) -> Option<Tick> {
+    /// Exact unless all entries of such a slot are postponed to after it; then that is the bound.
+    pub(crate) fn first_due(&mut self) -> Option<Tick> {
         self.take_back_discarded();
-        let draining = self.first_in(DRAINING).map(|(deadline, _)| deadline);
-        let first = self.first_slot().and_then(|head| {
-            let bound = self.first_in(head)?.0.min(self.end_of(head));
-            self.heads.get_mut(head).bound = bound;
-            Some(bound)
-        });
-        draining.into_iter().chain(first).min().filter(|earliest| *earliest != Tick::NEVER)
+        let mut next = Tick::NEVER;
+        for key in self.keys_in(DRAINING) {
+            next = next.min(self.entries.value(key).due_by());
+        }
+        let mut slot = self.first_slot();
+        while let Some(head) = slot.filter(|head| self.start_of(*head) < next) {
+            if self.heads.get(head).bound < next {
+                let (mut deadline, mut due_by) = (Tick::NEVER, Tick::NEVER);
+                for entry in self.keys_in(head).map(|key| self.entries.value(key)) {
+                    let own = entry.due_by();
+                    due_by = due_by.min(own);
+                    deadline = deadline.min(entry.deadline(own));
+                }
+                let end = self.end_of(head);
+                let bound = if deadline > end { end } else { due_by };
+                self.heads.get_mut(head).bound = bound;
+                next = next.min(bound);
+            }
+            slot = self.slot_after(head);
+        }
+        (next != Tick::NEVER).then_some(next)
+    }
+
+    /// No later than any deadline, once a turn is complete; `None` if nothing is filed.
+    pub(crate) fn next_start(&self) -> Option<Tick> {
+        self.first_slot().map(|head| self.start_of(head))
     }
 
     /// The entry to be handed out first, found by walking the first slot; `None` as above. Only if
@@ -409,8 +449,8 @@ impl<T: Timed> Wheel<T> {
         (deadline != Tick::NEVER).then_some(key)
     }
 
-    /// Files the entry `key`, which is not filed, under `deadline`. The caller notes
-    /// the result in its [place](Place::file).
+    /// Files the entry `key`, which is not filed, under `deadline`, to be handed out by `due_by`.
+    /// The caller notes the result in its [place](Place::file).
     ///
     /// A deadline already turned past is handed out by the next turn. One that belongs to the slot
     /// that is being emptied goes to the end of that list, behind equal ones that are still in it.
@@ -419,33 +459,33 @@ impl<T: Timed> Wheel<T> {
     ///
     /// When 2^28 entries are filed, or fewer if many were removed.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick) -> Filed {
+    pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick, due_by: Tick) -> Filed {
         let apart = deadline.max(self.elapsed).raw() ^ self.elapsed.raw();
         if self.draining_shift != NOT_DRAINING && apart >> self.draining_shift == 0 {
-            self.append(DRAINING, key, deadline)
+            self.append(DRAINING, key, due_by)
         } else {
-            self.file(key, deadline)
+            self.file(key, deadline, due_by)
         }
     }
 
     /// Files the entry `key` in the slot of `deadline`.
     #[inline(always)]
-    fn file(&mut self, key: NodeKey, deadline: Tick) -> Filed {
+    fn file(&mut self, key: NodeKey, deadline: Tick, due_by: Tick) -> Filed {
         let (level, slot) = self.slot_of(deadline);
-        let filed = self.append(head_of(level, slot), key, deadline);
+        let filed = self.append(head_of(level, slot), key, due_by);
         self.levels |= 1 << level;
         self.slots[level] |= 1 << slot;
         filed
     }
 
     #[inline(always)]
-    fn append(&mut self, at: u32, key: NodeKey, deadline: Tick) -> Filed {
+    fn append(&mut self, at: u32, key: NodeKey, due_by: Tick) -> Filed {
         let head = self.heads.get_mut(at);
         let last = head.last;
         if last == at {
-            head.bound = deadline;
+            head.bound = due_by;
         } else {
-            head.bound = head.bound.min(deadline);
+            head.bound = head.bound.min(due_by);
             if let Some(index) = self.blocks.get(last).push(key) {
                 self.len += 1;
                 return Filed::at(last, index);
@@ -549,9 +589,9 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// Advances to `now`, handing every entry whose deadline is at or before it to `due` once it is
-    /// out of its list, slot by slot, and in filing order where deadlines are equal and were never
-    /// postponed.
+    /// Advances to `now`, handing every entry whose deadline is at or before it to `due`, with the
+    /// tick that it was to be handed out by, once it is out of its list, slot by slot, and in
+    /// filing order where deadlines are equal and were never postponed.
     ///
     /// If `now` is before the last one, entries filed between the two stay filed until their
     /// deadline has come again. After `Partly`, call again with the same `now`.
@@ -588,15 +628,18 @@ impl<T: Timed> Wheel<T> {
         allowance: &mut Allowance,
         due: &mut impl FnMut(&T, Tick),
     ) -> bool {
-        // All deadlines first: the entries lie anywhere in memory, and so the processor fetches
-        // them at the same time.
+        // All ticks first: the entries lie anywhere in memory, and so the processor fetches them at
+        // the same time.
         let block = self.blocks.get(number);
-        let deadlines: [Option<Tick>; KEYS] = core::array::from_fn(|index| {
-            block.key(index).map(|key| self.entries.value(key).deadline())
+        let ticks: [Tick; KEYS] = core::array::from_fn(|index| {
+            block.key(index).map_or(EMPTIED, |key| self.entries.value(key).due_by())
         });
-        for (index, deadline) in deadlines.into_iter().enumerate() {
-            let Some(deadline) = deadline else { continue };
-            let is_due = deadline <= self.draining_to;
+        for (index, due_by) in ticks.into_iter().enumerate() {
+            if due_by == EMPTIED {
+                continue;
+            }
+            let is_due = due_by <= self.draining_to
+                || self.deadline_of(number, index, due_by) <= self.draining_to;
             if is_due && allowance.expiries == 0 || allowance.moves == 0 {
                 return false;
             }
@@ -606,22 +649,30 @@ impl<T: Timed> Wheel<T> {
                 allowance.expiries -= 1;
                 let entry = self.entries.value(key);
                 entry.place().0.set(key.number());
-                due(entry, deadline);
+                due(entry, due_by);
             } else {
                 allowance.moves -= 1;
-                let filed = self.file(key, deadline);
+                let deadline = self.entries.value(key).deadline(due_by);
+                let filed = self.file(key, deadline, due_by);
                 self.entries.value(key).place().file(filed);
             }
         }
         true
     }
 
+    /// The deadline of an entry of a block. Not inlined, as most that is drained is due by then.
+    #[inline(never)]
+    fn deadline_of(&self, number: u32, index: usize, due_by: Tick) -> Tick {
+        let key = self.blocks.get(number).key(index).expect("it is filed there");
+        self.entries.value(key).deadline(due_by)
+    }
+
     /// Moves the first slot into the empty draining list if it begins by `now`, or has something
     /// due then: after a `now` that stepped back, its deadlines may lie before it begins.
     fn drain_first_slot(&mut self, now: Tick) -> bool {
         let Some(at) = self.first_slot() else { return false };
-        let (level, slot) = place_of(at);
-        let start = self.start_of(level, slot);
+        let (level, _) = place_of(at);
+        let start = self.start_of(at);
         let head = self.heads.get_mut(at);
         if start > now && head.bound > now {
             return false;
@@ -649,7 +700,21 @@ impl<T: Timed> Wheel<T> {
         Some(head_of(level, slot))
     }
 
-    fn start_of(&self, level: usize, slot: usize) -> Tick {
+    /// The head of the occupied slot that begins next after this one.
+    fn slot_after(&self, head: u32) -> Option<u32> {
+        let (level, slot) = place_of(head);
+        let later = self.slots[level] & u64::MAX << slot << 1;
+        if later != 0 {
+            return Some(head_of(level, later.trailing_zeros() as usize));
+        }
+        let above = self.levels & u32::MAX << level << 1;
+        let level = above.trailing_zeros() as usize;
+        Some(head_of(level, self.slots.get(level)?.trailing_zeros() as usize))
+    }
+
+    /// The first tick of the slot.
+    fn start_of(&self, head: u32) -> Tick {
+        let (level, slot) = place_of(head);
         let shift = BITS * level as u32;
         let above = u64::MAX.checked_shl(shift + BITS).unwrap_or(0);
         Tick::from_raw(self.elapsed.raw() & above | (slot as u64) << shift)
@@ -657,9 +722,9 @@ impl<T: Timed> Wheel<T> {
 
     /// The last tick that belongs to the slot.
     fn end_of(&self, head: u32) -> Tick {
-        let (level, slot) = place_of(head);
+        let (level, _) = place_of(head);
         let width = 1u64.checked_shl(BITS * level as u32).unwrap_or(0);
-        Tick::from_raw(self.start_of(level, slot).raw().saturating_add(width.wrapping_sub(1)))
+        Tick::from_raw(self.start_of(head).raw().saturating_add(width.wrapping_sub(1)))
     }
 
     #[inline]
@@ -678,21 +743,19 @@ impl<T: Timed> Wheel<T> {
         }
     }
 
-    /// The first of the entries of a list that are due first, found by walking it.
+    /// The first of the entries of a list with the earliest deadline, found by walking it.
     fn first_in(&self, head: u32) -> Option<(Tick, NodeKey)> {
-        let mut first: Option<(Tick, NodeKey)> = None;
-        let mut at = self.heads.get(head).first;
-        while at < FIRST_HEAD {
-            let block = self.blocks.get(at);
-            for key in (0..KEYS).filter_map(|index| block.key(index)) {
-                let deadline = self.entries.value(key).deadline();
-                if first.is_none_or(|(earliest, _)| deadline < earliest) {
-                    first = Some((deadline, key));
-                }
-            }
-            at = block.next.get();
-        }
-        first
+        let deadline = |entry: &T| entry.deadline(entry.due_by());
+        let of = |key| (deadline(self.entries.value(key)), key);
+        self.keys_in(head).map(of).min_by_key(|(deadline, _)| *deadline)
+    }
+
+    /// The keys of a list, in order.
+    fn keys_in(&self, head: u32) -> impl Iterator<Item = NodeKey> {
+        let block = |number: u32| (number < FIRST_HEAD).then(|| self.blocks.get(number));
+        let first = block(self.heads.get(head).first);
+        core::iter::successors(first, move |before| block(before.next.get()))
+            .flat_map(|block| (0..KEYS).filter_map(|index| block.key(index)))
     }
 }
 

@@ -30,6 +30,17 @@ pub(crate) trait Peer: 'static {
         }
     }
 
+    /// Completes with whether `future` did before `deadline`.
+    fn timeout_at<F: Future + Send>(
+        deadline: Instant,
+        future: F,
+    ) -> impl Future<Output = bool> + Send {
+        async move {
+            let sleep = pin!(Self::sleep_until(deadline));
+            matches!(select(pin!(future), sleep).await, Either::Left(_))
+        }
+    }
+
     /// A tick now and every `period` from then on; those that were missed follow at once.
     fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
         let start = Instant::now();
@@ -81,6 +92,10 @@ impl Peer for Tourbillon {
         tourbillon::timeout(limit, future).await.is_ok()
     }
 
+    async fn timeout_at<F: Future + Send>(deadline: Instant, future: F) -> bool {
+        tourbillon::timeout_at(deadline, future).await.is_ok()
+    }
+
     fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {
         tourbillon::interval(period).map(drop)
     }
@@ -120,6 +135,10 @@ impl Peer for Tokio {
 
     async fn timeout<F: Future + Send>(limit: Duration, future: F) -> bool {
         tokio::time::timeout(limit, future).await.is_ok()
+    }
+
+    async fn timeout_at<F: Future + Send>(deadline: Instant, future: F) -> bool {
+        tokio::time::timeout_at(deadline.into(), future).await.is_ok()
     }
 
     fn ticks(period: Duration) -> impl Stream<Item = ()> + Send {

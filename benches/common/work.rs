@@ -253,6 +253,21 @@ pub(crate) fn timeout_ready<P: Peer>() -> Work {
     })
 }
 
+/// A timeout with a deadline that is known, around a future that is ready at once.
+pub(crate) fn timeout_at_ready<P: Peer>() -> Work {
+    Box::new(|times| {
+        let _entered = P::enter();
+        let waker = Count::new().waker();
+        let deadline = Instant::now() + FAR;
+        timed(|| {
+            for _ in 0..times {
+                let timeout = pin!(P::timeout_at(black_box(deadline), ready(())));
+                assert_eq!(poll(timeout, &waker), Poll::Ready(true));
+            }
+        })
+    })
+}
+
 /// `timeout` around a future that is pending once.
 pub(crate) fn timeout_pending_once<P: Peer>() -> Work {
     Box::new(|times| {

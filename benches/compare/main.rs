@@ -29,6 +29,7 @@ mod suite;
 mod table;
 mod tasks;
 mod threads;
+mod windows;
 
 use std::env;
 use std::fs;

@@ -9,6 +9,7 @@ use crate::common::peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
 use crate::common::work::Towards::{Earlier, Later};
 use crate::common::work::{self, Work};
 use crate::scenario::{Columns, Effort, How, Metric, OURS, Scenario};
+use crate::windows::CROWDS;
 use crate::{alarm, bursts, expiry, lines, memory, own, punctuality, queues, rest, tasks, threads};
 
 /// A function for every peer, and one more for `std` if it is given.
@@ -68,6 +69,7 @@ fn once(name: &str, metrics: &'static [Metric], columns: Columns<Vec<f64>>) -> S
 }
 
 const NANOS: &[Metric] = &[("", "ns")];
+const RATIO: &[Metric] = &[("", "ratio")];
 const MICROS: &[Metric] = &[("", "us")];
 const PEEKING: &[Metric] = &[("", "us"), ("once the first has left", "us")];
 const PROCESSOR: &[Metric] = &[("", "ns of processor")];
@@ -150,6 +152,7 @@ fn hot_paths(effort: Effort) -> Vec<Scenario> {
         work("poll of a past deadline", each!(work::past_deadline())),
         work("drop of a fired sleep", each!(work::drop_fired())),
         work("timeout, ready at once", each!(work::timeout_ready())),
+        work("timeout_at, ready at once", each!(work::timeout_at_ready())),
         work("timeout, pending once", each!(work::timeout_pending_once())),
     ]);
     rows
@@ -414,6 +417,10 @@ fn own(effort: Effort) -> Vec<Scenario> {
         let shards_name = format!("{shards} shard{}", plural(shards));
         let name = format!("VirtualClock, {shards_name}, {} timers, each", count(few));
         probe(name, MICROS, ours(move || own::virtual_clock(shards, few)))
+    }));
+    rows.extend(CROWDS.map(|crowd| {
+        let name = format!("wake-ups over the fewest, {}", crowd.name);
+        once(&name, RATIO, ours(move || crowd.wake_ups_over_the_fewest()))
     }));
     rows
 }

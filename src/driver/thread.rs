@@ -12,9 +12,8 @@ use crate::trace::DriverLife;
 
 /// Deadlines further off than this are first waited for coarsely: the driver parks until the last
 /// multiple of `FAR` before the deadline. So timers that are each armed a little earlier than the
-/// last, but far off, do not each unpark the driver, and a far timer costs one wake-up more. One
-/// that is due at a whole second does not, as those are far enough from each other: timers with a
-/// tolerance meet there.
+/// last, but far off, do not each unpark the driver, and a far timer costs one wake-up more. While
+/// there are timers with a tolerance, which is for fewer wake-ups, none is waited for so.
 const FAR: Duration = Duration::from_nanos(1 << 28);
 
 /// Starts the engine's thread unless it runs.
@@ -58,7 +57,7 @@ fn run(engine: &Arc<Engine>) {
             }
             continue;
         }
-        let plan = plan(pass.next, now);
+        let plan = plan(pass.next, now, pass.has_windows);
         if engine.alarm().commit(plan) {
             let limit = resume_watch.as_ref().map_or(Duration::MAX, ResumeWatch::limit);
             thread.parker.park(clock, plan, limit);
@@ -68,11 +67,10 @@ fn run(engine: &Arc<Engine>) {
 }
 
 /// When to wake for a deadline at `next`.
-fn plan(next: Tick, now: Tick) -> Plan {
-    let is_whole_second = next.since(Tick::ORIGIN).subsec_nanos() == 0;
+fn plan(next: Tick, now: Tick, has_windows: bool) -> Plan {
     if next == Tick::NEVER {
         Plan::Park
-    } else if next.since(now) > FAR && !is_whole_second {
+    } else if next.since(now) > FAR && !has_windows {
         Plan::ParkUntil(Tick::from_raw(next.raw() & !(FAR.as_nanos() as u64 - 1)))
     } else {
         Plan::ParkUntil(next)
@@ -102,25 +100,27 @@ mod tests {
     #[test]
     fn near_deadlines_are_promised_exactly() {
         let next = after(FAR);
-        assert_eq!(plan(next, Tick::ORIGIN), Plan::ParkUntil(next));
+        assert_eq!(plan(next, Tick::ORIGIN, false), Plan::ParkUntil(next));
     }
 
     #[test]
     fn far_deadlines_are_approached_in_one_step() {
         for next in [FAR + Duration::from_nanos(1), Duration::from_millis(8_999), FAR * 7] {
             let next = after(next);
-            let Plan::ParkUntil(first) = plan(next, Tick::ORIGIN) else { panic!("a time limit") };
+            let Plan::ParkUntil(first) = plan(next, Tick::ORIGIN, false) else {
+                panic!("a time limit")
+            };
             assert!(first > Tick::ORIGIN && first <= next);
             assert_eq!(first.raw() % FAR.as_nanos() as u64, 0, "so many of them have the same");
-            assert_eq!(plan(next, first), Plan::ParkUntil(next));
+            assert_eq!(plan(next, first, false), Plan::ParkUntil(next));
         }
     }
 
     #[test]
-    fn whole_seconds_are_promised_exactly_however_far_they_are() {
-        for seconds in [1, 60, 86_400] {
-            let next = after(Duration::from_secs(seconds));
-            assert_eq!(plan(next, Tick::ORIGIN), Plan::ParkUntil(next));
+    fn with_a_tolerance_deadlines_are_promised_exactly_however_far_they_are() {
+        for span in [FAR * 7 + Duration::from_nanos(1), Duration::from_millis(86_400_123)] {
+            let next = after(span);
+            assert_eq!(plan(next, Tick::ORIGIN, true), Plan::ParkUntil(next));
         }
     }
 }

@@ -249,8 +249,8 @@ impl VirtualClock {
     }
 
     /// The earliest deadline of all armed sleeps, or with a
-    /// [tolerance](crate::timer::Builder::tolerance) the instant at which it is fired; `None` if
-    /// there are none.
+    /// [tolerance](crate::timer::Builder::tolerance) the end of its window; `None` if there are
+    /// none.
     pub fn next_deadline(&self) -> Option<Instant> {
         Some(self.inner.time.line().instant(self.next()?))
     }

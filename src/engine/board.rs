@@ -5,7 +5,7 @@
 use alloc::boxed::Box;
 
 use crate::engine::MAX_SHARDS;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, unmodelled};
 use crate::tick::Tick;
 
 /// Elements to a cache line. The models have few shards, and no element that none of them uses.
@@ -23,6 +23,12 @@ pub(crate) struct Board {
     lines: Box<[Line]>,
     /// Rows of each line that are in use.
     rows: usize,
+    /// For each shard, an instant no later than any from which on one of its timers with a
+    /// tolerance may be fired. Only hints: a shard that is not visited for its windows is visited
+    /// as they end.
+    windows: Box<[unmodelled::AtomicU64]>,
+    /// True once a window was posted.
+    has_windows: unmodelled::AtomicBool,
 }
 
 #[derive(Debug)]
@@ -37,6 +43,8 @@ impl Board {
         Self {
             lines: (0..lines).map(|_| Line(core::array::from_fn(|_| element()))).collect(),
             rows: shards / lines,
+            windows: (0..shards).map(|_| unmodelled::AtomicU64::new(Tick::NEVER.raw())).collect(),
+            has_windows: unmodelled::AtomicBool::new(false),
         }
     }
 
@@ -67,15 +75,45 @@ impl Board {
         }
     }
 
+    /// Posts when the first window of the shard opens, which is locked by the caller.
+    #[inline]
+    pub(crate) fn open(&self, shard: usize, opens: Tick) {
+        let window = &self.windows[shard];
+        // ORDERING: Relaxed, three times; hints. A scan that reads an older one leaves timers to a
+        // later scan, or visits the shard for nothing.
+        if window.load(Ordering::Relaxed) != opens.raw() {
+            window.store(opens.raw(), Ordering::Relaxed);
+            self.has_windows.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds the shards that have a window open at `now`. Returns whether any has one, open or not.
+    #[inline]
+    fn add_open(&self, due: &mut Shards, now: Tick) -> bool {
+        // ORDERING: Relaxed; a hint.
+        if !self.has_windows.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut any = false;
+        for (shard, window) in self.windows.iter().enumerate() {
+            // ORDERING: Relaxed; a hint.
+            let opens = Tick::from_raw(window.load(Ordering::Relaxed));
+            any |= opens != Tick::NEVER;
+            if opens <= now {
+                due.insert(shard);
+            }
+        }
+        any
+    }
+
     /// Makes what is read from here on as new as what the threads that post see of this one's past.
     pub(crate) fn begin_scan(&self) {
         // ORDERING: SeqCst, the partner of those in `lower` and `Engine::close`.
         fence(Ordering::SeqCst);
     }
 
-    /// Returns the shards that have something due at `now`, and the earliest deadline of the
-    /// others.
-    pub(crate) fn scan(&self, now: Tick) -> (Shards, Tick) {
+    /// Looks for the shards that are to be visited at `now`.
+    pub(crate) fn scan(&self, now: Tick) -> Scan {
         self.begin_scan();
         let (mut due, mut next) = (Shards::NONE, Tick::NEVER);
         for (index, line) in self.lines.iter().enumerate() {
@@ -89,7 +127,8 @@ impl Board {
                 }
             }
         }
-        (due, next)
+        let has_windows = self.add_open(&mut due, now);
+        Scan { due, next, has_windows }
     }
 
     /// No later than any deadline in the shard. [`begin_scan`](Self::begin_scan) comes before.
@@ -97,6 +136,17 @@ impl Board {
         // ORDERING: Relaxed; that fence orders it.
         Tick::from_raw(self.element(shard).load(Ordering::Relaxed))
     }
+}
+
+/// Result of a [`scan`](Board::scan).
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// The shards that have something due, or a window open.
+    pub(crate) due: Shards,
+    /// The earliest deadline of those that have nothing due.
+    pub(crate) next: Tick,
+    /// True if there are timers with a tolerance.
+    pub(crate) has_windows: bool,
 }
 
 /// A set of shards, taken out in order.
@@ -168,7 +218,7 @@ mod tests {
         for shards in (0..=8).map(|bits| 1 << bits) {
             let board = Board::new(shards);
             let scan = |now| {
-                let (due, next) = board.scan(at(now));
+                let Scan { due, next, .. } = board.scan(at(now));
                 (due.collect::<Vec<_>>(), next)
             };
             assert_eq!(scan(0), (vec![], Tick::NEVER));
@@ -183,6 +233,24 @@ mod tests {
             assert_eq!(scan(shards as u64).0, (0..shards - 1).collect::<Vec<_>>());
             assert_eq!(board.earliest(shards - 1), Tick::NEVER);
         }
+    }
+
+    #[test]
+    fn a_scan_finds_open_windows_beside_what_is_due() {
+        let board = Board::new(64);
+        let scan = |now| {
+            let Scan { due, next, has_windows } = board.scan(at(now));
+            (due.collect::<Vec<_>>(), next, has_windows)
+        };
+        board.lower(5, at(30));
+        board.lower(40, at(50));
+        assert_eq!(scan(20), (vec![], at(30), false));
+        board.open(40, at(20));
+        assert_eq!(scan(19), (vec![], at(30), true));
+        assert_eq!(scan(20), (vec![40], at(30), true), "what is left in it counts all the same");
+        assert_eq!(scan(30), (vec![5, 40], at(50), true));
+        board.open(40, Tick::NEVER);
+        assert_eq!(scan(30), (vec![5], at(50), false));
     }
 
     #[test]

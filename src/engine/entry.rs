@@ -11,10 +11,17 @@ use core::task::Waker;
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering, UnsafeCell, unmodelled};
 use crate::tick::Tick;
+use crate::tolerance::{Due, Margin};
 use crate::wheel::{Filed, Place, Timed};
 
 /// Polls in a row that may trust a parked driver before one reads the clock itself.
 const TRUSTING_POLLS: u8 = 16;
+
+/// Bit of [`Entry::own`]: whether the sleep is due later than the driver may have fired it for.
+const POSTPONED: u8 = 1;
+
+/// Amount that a poll adds to [`Entry::own`].
+const POLL: u8 = 2;
 
 /// State of an entry. Transitions, all under the shard's lock:
 ///
@@ -41,28 +48,29 @@ pub(crate) struct Entry {
     /// Present exactly while the state is Queued. Written under the shard's lock; its two words
     /// may also be read, as numbers, by the sleep that owns the entry.
     waker: UnsafeCell<MaybeUninit<Waker>>,
-    /// The deadline in force, or an earlier one; never later. Written by the sleep.
-    deadline: AtomicU64,
+    /// Instant by which it is to be fired: the one in force, or an earlier one; never later.
+    /// Written by the sleep.
+    due: AtomicU64,
     place: Place,
     shard: u8,
     /// A [`State`]. Written under the shard's lock.
     state: AtomicU8,
-    /// True if the deadline in force is later than one the driver may have fired for. The sleep's.
-    postponed: unmodelled::AtomicBool,
-    /// Polls since one looked at the clock. The sleep's.
-    polls: unmodelled::AtomicU8,
+    /// A [`Margin`]. Written by the sleep, under the shard's lock.
+    margin: unmodelled::AtomicU8,
+    /// [`POSTPONED`], and polls since one looked at the clock. The sleep's.
+    own: unmodelled::AtomicU8,
 }
 
 impl Entry {
     pub(crate) fn new(shard: u8) -> Self {
         Self {
             waker: UnsafeCell::new(MaybeUninit::uninit()),
-            deadline: AtomicU64::new(0),
+            due: AtomicU64::new(0),
             place: Place::new(),
             shard,
             state: AtomicU8::new(State::Idle as u8),
-            postponed: unmodelled::AtomicBool::new(false),
-            polls: unmodelled::AtomicU8::new(0),
+            margin: unmodelled::AtomicU8::new(Margin::NONE.code()),
+            own: unmodelled::AtomicU8::new(0),
         }
     }
 
@@ -83,44 +91,59 @@ impl Entry {
         }
     }
 
-    /// Moves the deadline later than all before since the entry was armed, without the lock.
+    /// Returns whether an entry that is due by a later instant, with this margin, may be fired no
+    /// earlier than before. Then a store is enough to postpone it.
     #[inline]
-    pub(crate) fn postpone(&self, deadline: Tick) {
-        // ORDERING: Relaxed; as in `deadline`, and the flag is the sleep's own.
-        self.postponed.store(true, Ordering::Relaxed);
-        self.deadline.store(deadline.raw(), Ordering::Relaxed);
+    pub(crate) fn has_at_most(&self, margin: Margin) -> bool {
+        margin >= self.margin()
     }
 
-    /// Returns whether the deadline was moved later since the entry was filed. Then a fired entry
-    /// does not show that the deadline in force has come.
+    /// Moves the instant that it is due by later than all before since the entry was armed, without
+    /// the lock. The margin stays as it is.
+    #[inline]
+    pub(crate) fn postpone(&self, by: Tick) {
+        // ORDERING: Relaxed; as in `due_by`, and the flag is the sleep's own.
+        self.own.store(POSTPONED, Ordering::Relaxed);
+        self.due.store(by.raw(), Ordering::Relaxed);
+    }
+
+    /// Returns whether it is due later than when it was filed. Then a fired entry does not show
+    /// that the deadline in force has come.
     #[inline]
     pub(crate) fn is_postponed(&self) -> bool {
         // ORDERING: Relaxed; the flag is the sleep's own.
-        self.postponed.load(Ordering::Relaxed)
+        self.own.load(Ordering::Relaxed) & POSTPONED != 0
     }
 
     /// Notes that the entry fired for a deadline that is no longer in force.
     pub(crate) fn distrust_fire(&self) {
         // ORDERING: Relaxed; the flag is the sleep's own.
-        self.postponed.store(true, Ordering::Relaxed);
+        self.own.store(POSTPONED, Ordering::Relaxed);
     }
 
-    /// Sets the deadline that the entry is filed under, and where. Under the shard's lock.
+    /// Sets what the entry is filed under, and where. Under the shard's lock.
     #[inline]
-    pub(crate) fn file_under(&self, deadline: Tick, filed: Filed) {
+    pub(crate) fn file_under(&self, due: Due, filed: Filed) {
         self.place.file(filed);
-        // ORDERING: Relaxed; the lock orders both.
-        self.deadline.store(deadline.raw(), Ordering::Relaxed);
-        self.postponed.store(false, Ordering::Relaxed);
+        // ORDERING: Relaxed; the lock orders all three.
+        self.due.store(due.by.raw(), Ordering::Relaxed);
+        self.margin.store(due.margin.code(), Ordering::Relaxed);
+        self.own.store(0, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn margin(&self) -> Margin {
+        // ORDERING: Relaxed; the lock orders it, and its sleep wrote it.
+        Margin::from_code(self.margin.load(Ordering::Relaxed))
     }
 
     /// Counts a poll; true when it is time to read the clock.
     #[inline]
     pub(crate) fn count_poll(&self) -> bool {
-        // ORDERING: Relaxed; the counter is the sleep's own.
-        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
-        self.polls.store(polls, Ordering::Relaxed);
-        polls % TRUSTING_POLLS == 0
+        // ORDERING: Relaxed, twice; the byte is the sleep's own.
+        let own = self.own.load(Ordering::Relaxed).wrapping_add(POLL);
+        self.own.store(own, Ordering::Relaxed);
+        own / POLL % TRUSTING_POLLS == 0
     }
 
     /// Returns whether `waker` is the one the entry was last given, as far as that can be known.
@@ -197,13 +220,19 @@ impl Timed for Entry {
         &self.place
     }
 
-    /// The deadline as the driver may see it: the one in force, or an earlier one.
+    /// When it is to be fired, as the driver may see it: the instant in force, or an earlier one.
     #[inline(always)]
-    fn deadline(&self) -> Tick {
-        // ORDERING: Relaxed; a value out of date is an earlier deadline, which the sleep's next
+    fn due_by(&self) -> Tick {
+        // ORDERING: Relaxed; a value out of date is an earlier instant, which the sleep's next
         // poll (`is_postponed`) or the wheel's next look puts right. Loom
         // `fire_races_reset_to_later`.
-        Tick::from_raw(self.deadline.load(Ordering::Relaxed))
+        Tick::from_raw(self.due.load(Ordering::Relaxed))
+    }
+
+    /// When it may be fired, with what `due_by` returned.
+    #[inline(always)]
+    fn deadline(&self, due_by: Tick) -> Tick {
+        self.margin().before(due_by)
     }
 }
 
@@ -211,7 +240,7 @@ impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("state", &self.state())
-            .field("deadline", &self.deadline())
+            .field("due", &self.due_by())
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
+use crate::tolerance::Due;
 use crate::wheel::{Allowance, Memory, Timed, Turned, Wheel};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
@@ -30,15 +31,18 @@ const MOVES: usize = if cfg!(all(test, tourbillon_model)) {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard {
-    /// No later than any deadline in the wheel. Lowered by each insert; a cancel leaves it, so
-    /// that cancelling the earliest timer and arming the next costs no wake-up.
+    /// No later than any instant by which an entry is due. Lowered by each insert; a cancel leaves
+    /// it, so that cancelling the earliest timer and arming the next costs no wake-up.
     earliest: Tick,
-    /// On a virtual clock, where entries are filed under their deadlines: whether one of them is
-    /// certain to be filed under `earliest`.
+    /// On a virtual clock, where nothing is postponed by a store: whether an entry is certain to be
+    /// due by `earliest`.
     exact: bool,
     pub(crate) counters: ShardCounters,
     wheel: Wheel<Entry>,
     pub(crate) lateness: Lateness,
+    /// No later than any instant from which on an entry with a margin may be fired; NEVER if there
+    /// is none.
+    opens: Tick,
 }
 
 /// Counts of what happened in one shard so far.
@@ -84,6 +88,7 @@ impl Shard {
             counters: ShardCounters::default(),
             wheel: Wheel::new(now, Memory::Ahead),
             lateness: Lateness::default(),
+            opens: Tick::NEVER,
         }
     }
 
@@ -91,16 +96,28 @@ impl Shard {
         self.wheel.len()
     }
 
-    /// No later than any deadline in the shard; [`Tick::NEVER`] says that there is none.
+    /// No later than any instant by which a timer of the shard is due; [`Tick::NEVER`] says that
+    /// there is none.
     pub(crate) fn earliest(&self) -> Tick {
         self.earliest
     }
 
-    /// The earliest deadline itself, on a virtual clock. At the price of a walk through one slot
-    /// if an entry of that deadline has left since the last time.
+    /// Notes an entry that has just been queued, and has a margin.
+    pub(crate) fn note_window(&mut self, due: Due) {
+        self.opens = self.opens.min(due.from());
+    }
+
+    /// No later than any instant from which on a timer with a margin may be fired;
+    /// [`Tick::NEVER`] says that there is none.
+    pub(crate) fn opens(&self) -> Tick {
+        self.opens
+    }
+
+    /// The first instant itself by which a timer is due, on a virtual clock. At the price of a walk
+    /// through the slots that begin before it, if an entry due then has left since the last time.
     pub(crate) fn exact_earliest(&mut self) -> Option<Tick> {
         if !self.exact {
-            self.earliest = self.wheel.earliest().unwrap_or(Tick::NEVER);
+            self.earliest = self.wheel.first_due().unwrap_or(Tick::NEVER);
             self.exact = true;
         }
         (self.earliest != Tick::NEVER).then_some(self.earliest)
@@ -111,44 +128,45 @@ impl Shard {
     pub(crate) fn forget_cancelled(&mut self) {
         if self.pending() == 0 {
             self.earliest = Tick::NEVER;
+            self.opens = Tick::NEVER;
             self.exact = true;
         }
     }
 
-    /// Hands out an entry, queued under `deadline`. `index` is this shard's own.
+    /// Hands out a queued entry. `index` is this shard's own.
     #[inline(always)]
-    pub(crate) fn arm(&mut self, index: u8, deadline: Tick, waker: Waker) -> (Claim, Earliest) {
+    pub(crate) fn arm(&mut self, index: u8, due: Due, waker: Waker) -> (Claim, Earliest) {
         let key = self.wheel.store().allocate(|| Entry::new(index));
-        let filed = self.wheel.insert(key, deadline);
+        let filed = self.wheel.insert(key, due.from(), due.by);
         let entry = self.wheel.value(key);
-        entry.file_under(deadline, filed);
+        entry.file_under(due, filed);
         entry.queue(waker);
         let claim = Claim::on(entry);
         self.counters.armed += 1;
-        (claim, self.lower(deadline))
+        (claim, self.lower(due.by))
     }
 
     /// Queues a fired entry again.
-    pub(crate) fn rearm(&mut self, entry: &Entry, deadline: Tick, waker: Waker) -> Earliest {
-        let filed = self.wheel.insert(entry.place().key(), deadline);
-        entry.file_under(deadline, filed);
+    pub(crate) fn rearm(&mut self, entry: &Entry, due: Due, waker: Waker) -> Earliest {
+        let filed = self.wheel.insert(entry.place().key(), due.from(), due.by);
+        entry.file_under(due, filed);
         entry.queue(waker);
         self.counters.armed += 1;
-        self.lower(deadline)
+        self.lower(due.by)
     }
 
-    /// Files a queued entry under another deadline. A fired one stays as it is.
+    /// Files a queued entry anew. A fired one stays as it is.
     #[inline]
-    pub(crate) fn refile(&mut self, entry: &Entry, deadline: Tick) -> Earliest {
+    pub(crate) fn refile(&mut self, entry: &Entry, due: Due) -> Earliest {
         if entry.state() != State::Queued {
             entry.distrust_fire();
             return Earliest::Kept;
         }
         self.note_removal(entry);
         let key = self.wheel.remove(entry.place().filed());
-        let filed = self.wheel.insert(key, deadline);
-        entry.file_under(deadline, filed);
-        self.lower(deadline)
+        let filed = self.wheel.insert(key, due.from(), due.by);
+        entry.file_under(due, filed);
+        self.lower(due.by)
     }
 
     /// Takes an entry back, and gives the waker that will not be needed. `completed` says whether
@@ -189,7 +207,7 @@ impl Shard {
             self.note_removal(entry);
             self.wheel.remove(entry.place().filed());
             self.counters.fired += 1;
-            self.lateness.note(now.nanos_since(entry.deadline()));
+            self.lateness.note(now.nanos_since(entry.due_by()));
             entry.fire()
         })
     }
@@ -200,35 +218,46 @@ impl Shard {
         let (counters, lateness) = (&mut self.counters, &mut self.lateness);
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
         let mut lateness_ns_max = 0;
-        let turned = self.wheel.turn(now, allowance, |entry, deadline| {
+        let turned = self.wheel.turn(now, allowance, |entry, due_by| {
             batch.push(entry.fire());
-            let lateness_ns = now.nanos_since(deadline);
+            let lateness_ns = now.nanos_since(due_by);
             lateness_ns_max = lateness_ns_max.max(lateness_ns);
             counters.fired += 1;
             lateness.note(lateness_ns);
         });
-        if self.earliest <= now {
+        if self.earliest <= now || self.opens <= now {
             self.exact = false;
             if turned == Turned::Completely {
-                self.earliest = self.wheel.next_deadline().unwrap_or(Tick::NEVER);
+                self.earliest = self.wheel.next_due().unwrap_or(Tick::NEVER);
+                self.find_next_window();
             }
         }
         (turned, lateness_ns_max)
     }
 
     #[inline]
-    fn lower(&mut self, deadline: Tick) -> Earliest {
-        if deadline >= self.earliest {
+    fn lower(&mut self, due_by: Tick) -> Earliest {
+        if due_by >= self.earliest {
             return Earliest::Kept;
         }
         self.exact = true;
-        self.earliest = deadline;
+        self.earliest = due_by;
         Earliest::Lowered
+    }
+
+    /// Raises `opens` after a complete turn. The next slot may have none of the entries with a
+    /// margin; then the turn that it brings about is for nothing, and files its entries again at a
+    /// finer level, which some turn has to.
+    #[inline]
+    fn find_next_window(&mut self) {
+        if self.opens != Tick::NEVER {
+            self.opens = self.wheel.next_start().unwrap_or(Tick::NEVER);
+        }
     }
 
     #[inline]
     fn note_removal(&mut self, entry: &Entry) {
-        self.exact &= entry.deadline() != self.earliest;
+        self.exact &= entry.due_by() != self.earliest;
     }
 }
 
@@ -242,7 +271,7 @@ mod tests {
         (0..count)
             .map(|n| {
                 let deadline = Tick::ORIGIN.saturating_add(Duration::from_nanos(1 + n));
-                shard.arm(0, deadline, Waker::noop().clone()).0
+                shard.arm(0, Due::at(deadline), Waker::noop().clone()).0
             })
             .collect()
     }
@@ -301,7 +330,7 @@ mod tests {
         const BEGINS: u64 = 1 << 30;
         let after = |nanos| Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos));
         let claims: Vec<_> = (0..1_000)
-            .map(|n| shard.arm(0, after(BEGINS + 1_000 + n), Waker::noop().clone()).0)
+            .map(|n| shard.arm(0, Due::at(after(BEGINS + 1_000 + n)), Waker::noop().clone()).0)
             .collect();
         let mut batch = WakeBatch::new();
         let turns = (1..).find(|_| shard.turn(after(BEGINS), &mut batch).0 == Turned::Completely);
@@ -329,9 +358,9 @@ mod tests {
         let mut batch = WakeBatch::new();
         let after = |nanos| Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos));
         assert_eq!(shard.turn(after(0x1005), &mut batch).0, Turned::Completely);
-        let ahead = shard.arm(0, after(0x1009), Waker::noop().clone()).0;
+        let ahead = shard.arm(0, Due::at(after(0x1009)), Waker::noop().clone()).0;
         assert_eq!(shard.turn(after(5), &mut batch).0, Turned::Completely);
-        let soon = shard.arm(0, after(20), Waker::noop().clone()).0;
+        let soon = shard.arm(0, Due::at(after(20)), Waker::noop().clone()).0;
         assert_eq!(shard.exact_earliest(), Some(after(20)));
         for claim in [ahead, soon] {
             withdraw(&mut shard, claim);
@@ -345,7 +374,8 @@ mod tests {
         let after = |nanos| Tick::ORIGIN.saturating_add(Duration::from_nanos(nanos));
         assert_eq!(shard.turn(after(100), &mut batch), (Turned::Completely, 0));
         // Armed while the clock shows less than it did.
-        let claims = [10, 30, 10, 200].map(|n| shard.arm(0, after(n), Waker::noop().clone()).0);
+        let claims =
+            [10, 30, 10, 200].map(|n| shard.arm(0, Due::at(after(n)), Waker::noop().clone()).0);
         for (now, due, next) in [(5, 0, 10), (10, 2, 30), (20, 0, 30), (150, 1, 200), (200, 1, 0)] {
             assert_eq!(shard.turn(after(now), &mut batch).0, Turned::Completely);
             assert_eq!(batch.len(), due, "at {now}");

@@ -307,7 +307,7 @@ impl World {
     }
 
     fn earliest(&self) -> Option<Time> {
-        self.queued().map(|slot| slot.window.due()).filter(|due| *due != NEVER).min()
+        self.queued().map(|slot| slot.window.end()).filter(|end| *end != NEVER).min()
     }
 
     /// Finds out what the engine has just taken to be woken, and checks that it was time to.
@@ -315,6 +315,8 @@ impl World {
         let call = self.frames.last().expect("a waker runs within a call").call;
         let earliest = self.earliest().expect("a waker ran, and nothing was armed");
         let at = match call {
+            // A pass over many is woken in parts, and those that it was made for are the first.
+            Call::Move if self.clock.now() == self.instant(self.now) => self.now,
             Call::Move => earliest.max(self.now),
             Call::Reset => self.now,
             Call::Quiet => panic!("a waker ran in a call that fires nothing"),
@@ -330,7 +332,7 @@ impl World {
             let Some(slot) = slot else { continue };
             let State::Queued(order) = slot.state else { continue };
             match &slot.sleep {
-                _ if slot.window.due() > at => {}
+                _ if slot.window.start() > at => {}
                 None => hidden = Some((index, order)),
                 Some(sleep) if sleep.has_fired() => taken.push((index, order)),
                 Some(_) => left.push((index, order)),
@@ -343,7 +345,7 @@ impl World {
             None => {}
         }
         assert_eq!(taken.len(), count, "the number of timers pending is wrong");
-        let due = |index: usize| self.slots[index].as_ref().map(|slot| slot.window.due());
+        let due = |index: usize| self.slots[index].as_ref().map(|slot| slot.window.start());
         for (passed_over, before) in left.iter().filter(|_| call == Call::Move) {
             let overtaken = taken
                 .iter()
@@ -354,7 +356,7 @@ impl World {
         for (index, order) in taken {
             let slot = self.slots[index].as_mut().expect("found above");
             slot.state = State::Fired;
-            let (due, ahead) = (slot.window.due(), slot.ahead);
+            let (due, ahead) = (slot.window.start(), slot.ahead);
             frame.taken.push(Taken { due, order, ahead, signal: slot.signal.number });
         }
         self.fired += count as u64;
@@ -499,7 +501,7 @@ fn make(slot: usize, new: impl FnOnce(&World) -> (Sleep, Time, Time)) {
             let (sleep, deadline, delay) = new(world);
             let window = world.window(deadline, delay, None);
             let signal = world.signal(None);
-            let ahead = window.due() > world.now;
+            let ahead = window.end() > world.now;
             let (sleep, state) = (Some(sleep), State::Unarmed);
             world.slots[slot] = Some(Slot { sleep, window, state, signal, ahead });
         });
@@ -588,7 +590,7 @@ fn change(
     let hides = |slot: &Slot| slot.sleep.is_none() && matches!(slot.state, State::Queued(_));
     let window = with(|world| {
         let window = window(world, world.slots[slot].as_ref()?.window);
-        let is_told = window.due() > world.now || !world.slots.iter().flatten().any(hides);
+        let is_told = window.end() > world.now || !world.slots.iter().flatten().any(hides);
         is_told.then_some(window)
     });
     let Some(window) = window else { return };
@@ -598,7 +600,7 @@ fn change(
         let order = world.order();
         let slot = world.slots[slot].as_mut().expect("borrowed from there");
         slot.window = window;
-        slot.ahead = window.due() > now;
+        slot.ahead = window.end() > now;
         let armed = matches!(slot.state, State::Queued(_) | State::Fired);
         slot.state = match slot.state {
             State::Queued(_) => State::Queued(order),

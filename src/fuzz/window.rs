@@ -1,4 +1,4 @@
-//! When the model has a sleep fired: its tolerance, in integers that have room for everything.
+//! When the model has a sleep fired: its window, in integers that have room for everything.
 
 use std::time::Duration;
 
@@ -52,21 +52,26 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// When it is fired: at the roundest instant.
-    pub(super) fn due(self) -> Time {
-        let (first, last) = (self.deadline, (self.deadline + self.tolerance).min(LAST));
-        if self.tolerance == 0 || first <= 0 || first > LAST {
-            return first;
-        }
-        let seconds = roundest((first + SECOND - 1) / SECOND, last / SECOND);
-        seconds.map(|count| count * SECOND).or(roundest(first, last)).expect("the first is one")
+    /// When it is fired at the latest.
+    pub(super) fn end(self) -> Time {
+        if self.deadline > LAST { NEVER } else { (self.deadline + self.tolerance).min(LAST) }
+    }
+
+    /// From when on it is fired along with others.
+    pub(super) fn start(self) -> Time {
+        let end = self.end();
+        if end > LAST { NEVER } else { end - margin(end - self.deadline) }
     }
 }
 
-/// The number from `first` to `last` that the highest power of two divides, if there is one.
-fn roundest(first: Time, last: Time) -> Option<Time> {
-    let multiple = |power: Time| (first + power - 1) / power * power;
-    (0..64).rev().map(|bit| multiple(1 << bit)).find(|number| *number <= last)
+/// The longest of the spans that an entry can keep, up to this one.
+fn margin(span: Time) -> Time {
+    let eighths = |power: i32| (8..16).map(move |count| (count * SECOND / 8, power));
+    let spans = (-19..13)
+        .flat_map(eighths)
+        .skip(1)
+        .map(|(span, power)| if power < 0 { span >> -power } else { span << power });
+    spans.filter(|kept| *kept <= span).max().unwrap_or(0)
 }
 
 pub(super) fn in_range(time: Time) -> Time {

@@ -45,7 +45,8 @@
 //!   - a turn by hand: (2)
 //!   - a virtual clock moves: `advance_races_new_waker`
 //! - **reset to later**
-//!   - a turn fires: `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline`
+//!   - a turn fires: `fire_races_reset_to_later`, `the_driver_heeds_a_later_deadline`,
+//!     `an_open_window_races_reset_to_later`, `a_smaller_share_opens_no_window_before_the_deadline`
 //!   - the driver parks: (3)
 //!   - it starts: (1)
 //!   - the last handle goes, it ends: (1)

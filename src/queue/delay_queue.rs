@@ -324,7 +324,7 @@ impl Timed for Entry {
         &self.place
     }
 
-    fn deadline(&self) -> Tick {
+    fn due_by(&self) -> Tick {
         // ORDERING: Relaxed; as in `set`.
         Tick::from_raw(self.deadline.load(Ordering::Relaxed))
     }
@@ -393,7 +393,7 @@ impl Order for ByDeadline {
             return;
         }
         let key = self.wheel.store().allocate(Entry::new);
-        let filed = self.wheel.insert(key, entry.deadline);
+        let filed = self.wheel.insert(key, entry.deadline, entry.deadline);
         self.wheel.value(key).set(entry.deadline, filed, index);
         entry.position = Some(key);
         if *self.known_first.get_mut() != NO_SLOT {
@@ -418,8 +418,8 @@ impl Order for ByDeadline {
             // deadline costs no more than that, and equal ones cost no look.
             let goal = match self.turning_to {
                 Some(goal) => goal,
-                None if self.wheel.next_deadline()? > now => return None,
-                None => match self.wheel.earliest()? {
+                None if self.wheel.next_due()? > now => return None,
+                None => match self.wheel.first_due()? {
                     earliest if earliest <= now => earliest,
                     // The bound was that of an entry withdrawn. Entries ahead are filed finely, so
                     // that the next such bound is not found out by a walk past them all again.
@@ -442,11 +442,11 @@ impl Order for ByDeadline {
     }
 
     fn bound<T>(&self, _slab: &Slab<T, Self::Position>) -> Tick {
-        self.wheel.next_deadline().unwrap_or(Tick::NEVER)
+        self.wheel.next_due().unwrap_or(Tick::NEVER)
     }
 
     fn earliest<T>(&mut self, _slab: &Slab<T, Self::Position>) -> Tick {
-        self.wheel.earliest().unwrap_or(Tick::NEVER)
+        self.wheel.first_due().unwrap_or(Tick::NEVER)
     }
 
     fn first<T>(&self, _slab: &Slab<T, Self::Position>) -> Option<u32> {

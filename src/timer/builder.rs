@@ -231,11 +231,16 @@ impl Builder {
     /// [`Duration`], or a [share of their delay](Tolerance::percent_of_delay). Zero by default.
     ///
     /// Most timers need not be exact: an idle limit of a minute may come a second late. A sleep
-    /// with a tolerance is fired at one instant between its deadline and its deadline plus the
-    /// tolerance: at a whole second since the timer was made, if there is one in between, and
-    /// otherwise at the nanosecond that is roundest in binary. So sleeps of all threads meet, and
-    /// one wake-up fires many: ten thousand limits of a minute, each with a second of tolerance,
-    /// are fired at no more than 61 instants a minute.
+    /// with a tolerance is fired in the window from its deadline to its deadline plus the
+    /// tolerance. The driver wakes at the end of the first window, or for an exact timer, and fires
+    /// all sleeps whose windows are open then, of whatever thread. But for the rounding below, that
+    /// is the fewest wake-ups there can be: ten thousand limits of a minute, each with a second of
+    /// tolerance, take one a second.
+    ///
+    /// A sleep that nothing else wakes the driver for is fired at the end of its window. A window
+    /// is kept as two numbers, and the smaller is rounded: it is taken to begin up to a ninth of
+    /// its length after the deadline, and where it is longer than two hours, as late as two hours
+    /// before its end. One of less than 2 us is its end alone.
     ///
     /// The tolerance applies to every sleep that the timer makes, and of the sleeps in its
     /// intervals, timeouts, queues, callbacks, streams and [`WallSleep`](crate::wall::WallSleep)s.
@@ -243,8 +248,9 @@ impl Builder {
     /// sleeps, intervals, timeouts and queues replace it. A callback with a tolerance of its own is
     /// made by [`Sleep::call`](crate::Sleep::call) or [`Interval::call`](crate::Interval::call).
     ///
-    /// - Nothing is early: a tolerance only ever moves a fire to a later instant. How late the
-    ///   driver is comes on top, and is what [`Timer::lateness`](crate::Timer::lateness) counts.
+    /// - Nothing is early: no window begins before the deadline. How late the driver is comes on
+    ///   top, and is what [`Timer::lateness`](crate::Timer::lateness) counts, from the end of the
+    ///   window.
     /// - `deadline()` and the like tell the deadline itself, and an [`Interval`](crate::Interval)
     ///   counts its ticks from the schedule, so it does not drift.
     /// - A poll that finds the deadline past completes the sleep, whether or not it was fired.
@@ -267,7 +273,7 @@ impl Builder {
     /// let limits = (0..1_000).map(|n| timer.sleep(Duration::from_millis(59_001 + n)));
     /// let start = clock.now();
     /// clock.block_on(futures::future::join_all(limits));
-    /// assert_eq!(clock.now(), start + 60 * second);
+    /// assert_eq!(clock.now(), start + Duration::from_millis(60_001)); // the first window's end
     /// # std::io::Result::Ok(())
     /// ```
     pub fn tolerance(mut self, tolerance: impl Into<Tolerance>) -> Self {

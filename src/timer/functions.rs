@@ -105,9 +105,40 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 /// Gives up on `future` once `limit` has passed; makes a [`Timeout`].
 ///
+/// The limit counts from this call, and not from the first poll: the same as [`timeout_at`] with
+/// `limit` from now. So the time that a task waits for its executor counts, and a request that was
+/// queued for too long is given up as soon as it is polled and pending. A limit on the work alone
+/// begins with it, in an `async` block.
+///
+/// This call reads the clock, which is most of what a timeout costs around a future that is ready
+/// at once. `timeout_at` reads none for such a future, so one deadline for many of them is faster.
+///
 /// # Panics
 ///
 /// Panics as [`sleep()`] does.
+///
+/// # Examples
+///
+/// ```
+/// use std::future::pending;
+/// use std::time::Duration;
+///
+/// use tourbillon::Timer;
+/// use tourbillon::virtual_time::VirtualClock;
+///
+/// let clock = VirtualClock::new();
+/// let timer = Timer::builder().virtual_clock(&clock).build()?;
+/// let (start, limit) = (clock.now(), Duration::from_secs(5));
+///
+/// let from_here = timer.timeout(limit, pending::<()>());
+/// let from_its_poll = async { timer.timeout(limit, pending::<()>()).await };
+/// clock.advance(Duration::from_secs(3)); // spent in a queue
+/// assert!(clock.block_on(from_here).is_err());
+/// assert_eq!(clock.now() - start, limit);
+/// assert!(clock.block_on(from_its_poll).is_err());
+/// assert_eq!(clock.now() - start, 2 * limit);
+/// # std::io::Result::Ok(())
+/// ```
 #[inline(always)]
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(limit))
@@ -115,6 +146,8 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 
 /// Gives up on `future` once `deadline` has come, an [`Instant`] or a [`Deadline`]; makes a
 /// [`Timeout`].
+///
+/// Reads no clock before the first poll at which `future` is pending.
 ///
 /// # Panics
 ///

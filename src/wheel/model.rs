@@ -16,7 +16,8 @@ use crate::tick::Tick;
 /// One operation on a wheel. Numbers that name an entry are taken modulo the entries there are.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// File a new entry this many nanoseconds after now; before it, if negative.
+    /// File a new entry this many nanoseconds after now; before it, if negative. Every third has a
+    /// tolerance, of an eighth of that.
     Insert(i64),
     /// Remove an entry.
     Remove(usize),
@@ -26,7 +27,7 @@ pub(crate) enum Op {
     Postpone(usize, u64),
     /// Turn to this many nanoseconds after now, at most so many entries at a time.
     Turn(u64, usize),
-    /// Turn to the next deadline exactly.
+    /// Turn to the instant by which an entry is to be handed out.
     Step,
 }
 
@@ -34,6 +35,8 @@ struct Entry {
     place: Place,
     /// Its deadline and number in the map.
     filing: Cell<(Tick, u64)>,
+    /// Nanoseconds after its deadline by which it is to be handed out.
+    tolerance: Cell<u64>,
     /// Whether the deadline is later than the one it was filed under.
     postponed: Cell<bool>,
 }
@@ -43,7 +46,13 @@ impl Timed for Entry {
         &self.place
     }
 
-    fn deadline(&self) -> Tick {
+    fn due_by(&self) -> Tick {
+        let by = self.filing.get().0.raw().saturating_add(self.tolerance.get());
+        Tick::from_raw(by).min(Tick::LAST)
+    }
+
+    fn deadline(&self, due_by: Tick) -> Tick {
+        assert_eq!(due_by, self.due_by());
         self.filing.get().0
     }
 }
@@ -70,7 +79,9 @@ impl Harness {
         match *op {
             Op::Insert(delta) => {
                 let raw = self.now.raw().saturating_add_signed(delta);
-                self.insert(Tick::from_raw(raw.clamp(Tick::PAST.raw(), Tick::LAST.raw())));
+                let deadline = Tick::from_raw(raw.clamp(Tick::PAST.raw(), Tick::LAST.raw()));
+                let is_exact = self.insertions % 3 != 2;
+                self.insert(deadline, if is_exact { 0 } else { delta.unsigned_abs() / 8 });
             }
             Op::Remove(choice) => {
                 if let Some((key, filed)) = self.take(choice) {
@@ -100,28 +111,32 @@ impl Harness {
                 self.turn(now, step.max(1));
             }
             Op::Step => {
-                if let Some(next) = self.wheel.earliest() {
-                    let before = self.now;
-                    let order = self.turn(next.max(before), usize::MAX);
-                    let due_then = order.iter().all(|(deadline, _)| *deadline == next);
-                    assert!(due_then || next <= before, "expired with {next:?}: {order:?}");
+                if let Some(next) = self.wheel.first_due() {
+                    let last = self.earliest().is_some_and(|earliest| earliest == next);
+                    let before = self.filed.len();
+                    self.turn(next.max(self.now), usize::MAX);
+                    let handed_out = self.filed.len() < before;
+                    assert!(handed_out || !last, "nothing expired by {next:?}");
                 }
             }
         }
         self.check_invariants();
     }
 
-    fn insert(&mut self, deadline: Tick) {
+    fn insert(&mut self, deadline: Tick, tolerance: u64) {
         let filing = (deadline, self.insertions);
         self.insertions += 1;
         let new = || Entry {
             place: Place::new(),
             filing: Cell::new(filing),
+            tolerance: Cell::new(0),
             postponed: Cell::new(false),
         };
         let key = self.wheel.store().allocate(new);
-        let filed = self.wheel.insert(key, deadline);
+        let due_by = deadline.saturating_add(Duration::from_nanos(tolerance)).min(Tick::LAST);
+        let filed = self.wheel.insert(key, deadline, due_by);
         let entry = self.wheel.value(key);
+        entry.tolerance.set(tolerance);
         entry.place.file(filed);
         entry.filing.set(filing);
         entry.postponed.set(false);
@@ -146,8 +161,8 @@ impl Harness {
         for part in 1u32.. {
             let mut handed_out = Vec::new();
             let allowance = Allowance { expiries: step, moves: step };
-            let turned = self.wheel.turn(now, allowance, |entry, deadline| {
-                assert_eq!(deadline, entry.deadline());
+            let turned = self.wheel.turn(now, allowance, |entry, due_by| {
+                assert_eq!(due_by, entry.due_by());
                 handed_out.push((entry.place().key(), entry.filing.get(), entry.postponed.get()));
             });
             assert!(handed_out.len() <= step, "the allowance was exceeded");
@@ -181,19 +196,29 @@ impl Harness {
 
     fn check_invariants(&mut self) {
         self.check_lists();
-        let first = self.filed.first_key_value().map(|((deadline, _), _)| *deadline);
-        let bound = self.wheel.next_deadline();
+        let first = self.earliest();
+        let bound = self.wheel.next_due();
         let discarded = self.wheel.discards > 0;
         assert!(discarded || bound.is_some() == first.is_some(), "{bound:?} for {first:?}");
         assert!(first.is_none() || bound <= first, "{bound:?} for {first:?}");
-        // To look for the earliest takes back what was discarded, which has to stay at times.
+        // To look for the first takes back what was discarded, which has to stay at times.
         if discarded && self.insertions % 4 != 0 {
             return;
         }
-        let earliest = self.wheel.earliest();
-        assert!(earliest.is_some() == first.is_some() && earliest <= first, "{earliest:?}");
+        let start = self.wheel.next_start();
+        let deadline = self.filed.first_key_value().map(|((deadline, _), _)| *deadline);
+        let all_are_in_slots = self.wheel.heads.draining.first == DRAINING;
+        let is_bound = start <= deadline || deadline < Some(self.wheel.elapsed);
+        assert!(deadline.is_none() || !all_are_in_slots || is_bound, "{start:?} for {deadline:?}");
+        let found = self.wheel.first_due();
+        assert!(found.is_some() == first.is_some() && found <= first, "{found:?}");
         let postponed = self.filed.values().any(|key| self.wheel.value(*key).postponed.get());
-        assert!(postponed || earliest == first, "{earliest:?} for {first:?}");
+        assert!(postponed || found == first, "{found:?} for {first:?}");
+    }
+
+    /// The first tick by which an entry is to be handed out.
+    fn earliest(&self) -> Option<Tick> {
+        self.filed.values().map(|key| self.wheel.value(*key).due_by()).min()
     }
 
     /// Every entry is in the list that its deadline and `elapsed` call for, and nowhere else.
@@ -206,7 +231,7 @@ impl Harness {
             while slots != 0 {
                 let slot = slots.trailing_zeros() as usize;
                 slots &= slots - 1;
-                assert!(wheel.start_of(level, slot) >= wheel.start_of(0, 0));
+                assert!(wheel.start_of(head_of(level, slot)) >= wheel.start_of(head_of(0, 0)));
                 let length = self.check_list(head_of(level, slot));
                 assert_ne!(length, 0, "slot bit of {level}, {slot}");
                 found += length;
@@ -248,12 +273,12 @@ impl Harness {
             "{key:?} is in the wheel only"
         );
         if at != DRAINING {
-            let deadline = entry.deadline();
+            let deadline = entry.filing.get().0;
             let (level, slot) = self.wheel.slot_of(deadline);
             let own = head_of(level, slot);
             let postponed = entry.postponed.get() || !in_map;
             assert!(own == at || postponed && own > at, "slot of {deadline:?}");
-            assert!(self.wheel.heads.get(at).bound <= deadline, "bound of slot {at}");
+            assert!(self.wheel.heads.get(at).bound <= entry.due_by(), "bound of slot {at}");
         }
     }
 }

@@ -77,7 +77,7 @@ impl Timed for Entry {
         &self.place
     }
 
-    fn deadline(&self) -> Tick {
+    fn due_by(&self) -> Tick {
         Tick::from_raw(self.deadline.get())
     }
 }
@@ -85,7 +85,7 @@ impl Timed for Entry {
 fn filed(wheel: &mut Wheel<Entry>, deadline: u64) -> NodeKey {
     let new = || Entry { place: Place::new(), deadline: Cell::new(0) };
     let key = wheel.store().allocate(new);
-    let filed = wheel.insert(key, Tick::from_raw(deadline));
+    let filed = wheel.insert(key, Tick::from_raw(deadline), Tick::from_raw(deadline));
     wheel.value(key).place.file(filed);
     wheel.value(key).deadline.set(deadline);
     key
@@ -106,7 +106,7 @@ fn expired(wheel: &mut Wheel<Entry>, now: u64) -> usize {
 #[test]
 fn an_empty_wheel_has_no_deadline_and_turns_to_the_end() {
     let mut wheel = Wheel::<Entry>::new(Tick::ORIGIN, Memory::AsNeeded);
-    assert_eq!(wheel.next_deadline(), None);
+    assert_eq!(wheel.next_due(), None);
     assert_eq!(expired(&mut wheel, Tick::LAST.raw()), 0);
 }
 
@@ -120,7 +120,7 @@ fn every_deadline_expires_at_its_tick_and_not_before() {
             };
             let mut wheel = Wheel::new(Tick::from_raw(start), Memory::AsNeeded);
             filed(&mut wheel, deadline);
-            assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(deadline)));
+            assert_eq!(wheel.next_due(), Some(Tick::from_raw(deadline)));
             assert_eq!(expired(&mut wheel, deadline - 1), 0, "{start} + {distance}");
             assert_eq!(expired(&mut wheel, deadline), 1, "{start} + {distance}");
         }
@@ -135,10 +135,10 @@ fn a_far_timer_does_not_hide_a_near_one() {
     for step in 1..=200 {
         let deadline = start + step * 1_000_000_007;
         filed(&mut wheel, deadline);
-        assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(deadline)));
+        assert_eq!(wheel.next_due(), Some(Tick::from_raw(deadline)));
         assert_eq!(expired(&mut wheel, deadline), 1);
     }
-    assert_eq!(wheel.next_deadline(), Some(Tick::LAST));
+    assert_eq!(wheel.next_due(), Some(Tick::LAST));
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn removing_the_last_far_timer_leaves_later_ones_visible() {
     let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
     let far = filed(&mut wheel, Tick::LAST.raw());
     remove(&mut wheel, far);
-    assert_eq!(wheel.next_deadline(), None);
+    assert_eq!(wheel.next_due(), None);
     filed(&mut wheel, Tick::ORIGIN.raw() + 5);
-    assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(Tick::ORIGIN.raw() + 5)));
+    assert_eq!(wheel.next_due(), Some(Tick::from_raw(Tick::ORIGIN.raw() + 5)));
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn a_clock_that_steps_back_moves_nothing_and_expires_nothing_early() {
     filed(&mut wheel, start + 10);
     filed(&mut wheel, start + 20);
     assert_eq!(expired(&mut wheel, start), 0, "turned past already, and yet to come again");
-    assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(start + 10)));
+    assert_eq!(wheel.next_due(), Some(Tick::from_raw(start + 10)));
     assert_eq!(expired(&mut wheel, start + 10), 1);
-    assert_eq!(wheel.next_deadline(), Some(Tick::from_raw(start + 20)));
+    assert_eq!(wheel.next_due(), Some(Tick::from_raw(start + 20)));
     assert_eq!(expired(&mut wheel, start + 100), 2);
 }
 

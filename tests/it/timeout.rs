@@ -31,6 +31,21 @@ fn it_elapses_at_the_deadline_and_not_before() {
 }
 
 #[test]
+fn a_limit_counts_from_the_call_and_not_from_the_first_poll() {
+    let (timer, clock) = virtual_timer();
+    let deadline = clock.now() + 2 * SECOND;
+    let mut polled_late = timer.timeout(2 * SECOND, pending::<()>());
+    let mut polled_too_late = timer.timeout(2 * SECOND, pending::<()>());
+    clock.advance(SECOND);
+    assert!(poll(&mut polled_late).is_pending());
+    assert_eq!((polled_late.deadline(), clock.next_deadline()), (deadline, Some(deadline)));
+    clock.advance(SECOND);
+    assert!(poll(&mut polled_late).is_ready());
+    assert!(poll(&mut polled_too_late).is_ready());
+    assert_eq!(polled_too_late.deadline(), deadline);
+}
+
+#[test]
 fn elapsed_is_an_error_and_converts_to_timed_out() {
     let (timer, clock) = virtual_timer();
     let result = clock.block_on(timer.timeout_at(clock.now() + SECOND, pending::<()>()));

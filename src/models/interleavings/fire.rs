@@ -1,6 +1,7 @@
 //! What a sleep does, and a driver thread that fires it.
 
 use std::task::Poll;
+use std::time::Duration;
 
 use loom::sync::Arc;
 use loom::thread;
@@ -10,6 +11,7 @@ use crate::handle::EngineRef;
 use crate::models::harness::{Harness, Signal, at, block_on, callback, poll, poll_with};
 use crate::sleep::Sleep;
 use crate::sync::naps;
+use crate::timer::Tolerance;
 
 /// The sleep is dropped here or on another thread while the driver fires it. Oracle: loom's
 /// checks of the waker's cell and references, the wheel's assertions; woken at most once.
@@ -56,6 +58,50 @@ fn fire_races_reset_to_later() {
         block_on(&mut sleep, &signal);
         assert!(harness.time.now() >= at(10), "early");
         clock.join().unwrap();
+    });
+}
+
+/// The driver wakes for another timer while the window is open. Oracle: deadlock, and never early
+/// for the deadline in force.
+#[test]
+fn an_open_window_races_reset_to_later() {
+    check(|| {
+        let harness = Harness::new(1);
+        let mut sleep = harness.sleep(5).with_tolerance(Duration::from_nanos(8_000));
+        let signal = Signal::new();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        let (_other, _) = harness.armed(7_000);
+        let clock = clock(&harness, [7_000]);
+        sleep.reset_to(at(8_000));
+        clock.join().unwrap();
+        harness.advance(16_000);
+        block_on(&mut sleep, &signal);
+        assert!(harness.time.now() >= at(8_000), "early");
+    });
+}
+
+/// The tolerance is a share of a delay that is shorter by now: the window ends later, and is
+/// narrower. Oracle: not woken for another timer before the deadline.
+#[test]
+fn a_smaller_share_opens_no_window_before_the_deadline() {
+    check(|| {
+        let delay = Tolerance::percent_of_delay(100, Duration::MAX);
+        let harness = Harness::with_tolerance(delay);
+        let mut sleep = harness.timer.sleep(Duration::from_nanos(20_000));
+        let signal = Signal::new();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
+        // It was due by 40,000, and is by 46,000. A window as wide as before is open at 27,500.
+        harness.time.move_to(at(10_000));
+        sleep.reset_to(at(28_000));
+        let mut other = harness.sleep(27_500).with_tolerance(Duration::ZERO);
+        let other_signal = Signal::new();
+        assert_eq!(poll(&mut other, &other_signal), Poll::Pending);
+        harness.advance(27_500);
+        other_signal.wait();
+        assert_eq!(signal.wakes(), 0);
+        harness.advance(46_000);
+        signal.wait();
+        assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
     });
 }
 

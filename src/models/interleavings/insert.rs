@@ -263,10 +263,10 @@ fn a_smaller_share_races_park() {
         let mut sleep = harness.timer.sleep(Duration::from_nanos(10));
         let signal = Signal::new();
         assert_eq!(poll(&mut sleep, &signal), Poll::Pending);
-        // It was due at 16, the roundest up to 20. Now that is 12, the roundest up to 13.
+        // It was due by 20, and is due by 13.
         harness.advance(9);
         sleep.reset_to(at(11));
-        let clock = clock(&harness, [12]);
+        let clock = clock(&harness, [13]);
         signal.wait();
         assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
         clock.join().unwrap();
