@@ -302,29 +302,6 @@ impl fmt::Display for Quantiles {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::Measured;
-
-    fn pause(starts: &[(i64, i64)]) -> Duration {
-        Measured { starts: starts.to_vec(), ..Measured::default() }.longest_pause()
-    }
-
-    #[test]
-    fn a_pause_is_a_time_in_which_a_timer_is_due_and_none_starts() {
-        let micros = Duration::from_micros;
-        assert_eq!(pause(&[]), micros(0));
-        assert_eq!(pause(&[(12, 10)]), micros(2));
-        // Nothing is due from 12 to 100.
-        assert_eq!(pause(&[(12, 10), (103, 100)]), micros(3));
-        // One that starts last is due first.
-        assert_eq!(pause(&[(12, 10), (103, 100), (104, 50)]), micros(53));
-        assert_eq!(pause(&[(12, 10), (40, 10), (103, 10)]), micros(63));
-    }
-}
-
 fn now() -> Time {
     SystemTime::now().into()
 }
@@ -347,4 +324,27 @@ fn fill(store: &mut dyn Store, count: usize, from: Time, span: Duration) -> Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Measured;
+
+    fn pause(starts: &[(i64, i64)]) -> Duration {
+        Measured { starts: starts.to_vec(), ..Measured::default() }.longest_pause()
+    }
+
+    #[test]
+    fn a_pause_is_a_time_in_which_a_timer_is_due_and_none_starts() {
+        let micros = Duration::from_micros;
+        assert_eq!(pause(&[]), micros(0));
+        assert_eq!(pause(&[(12, 10)]), micros(2));
+        // Nothing is due from 12 to 100.
+        assert_eq!(pause(&[(12, 10), (103, 100)]), micros(3));
+        // One that starts last is due first.
+        assert_eq!(pause(&[(12, 10), (103, 100), (104, 50)]), micros(53));
+        assert_eq!(pause(&[(12, 10), (40, 10), (103, 10)]), micros(63));
+    }
 }

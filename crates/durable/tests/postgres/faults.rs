@@ -6,7 +6,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pollster::block_on;
 use tourbillon_durable::store::{End, Finished, How, Inserted, Postgres, Store, TimerQuery};
@@ -219,7 +219,17 @@ fn a_claim_leaves_out_what_another_transaction_has_locked() {
         let claimed = store.claim(lease, &ids).unwrap();
         claimed.timers.iter().map(|timer| timer.new.id).collect()
     };
+    let begun = Instant::now();
     assert_eq!(claim(&mut store), [ids[1]]);
+    assert_eq!((store.lock_timeouts(), store.lock_timeouts()), (1, 0));
+    // For a second it waits for no lock, nor does an end that goes together with a claim.
+    assert_eq!(claim(&mut store), []);
+    let how = How::Done(Outcome::Succeeded, None, String::new());
+    let end = End { timer: ids[1], attempt: 1, how };
+    let (ended, claimed) = store.finish_and_claim(lease, &[end], &ids[..1]).unwrap();
+    assert_eq!((ended, claimed.timers), (vec![Finished::Accepted], vec![]));
+    let timeouts = store.lock_timeouts();
+    assert!(timeouts == 0 || begun.elapsed() >= Duration::from_secs(1), "{timeouts} timeouts");
     transaction.commit().unwrap();
     assert_eq!(claim(&mut store), [ids[0]]);
 }
