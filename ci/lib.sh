@@ -99,9 +99,16 @@ faulty_copy() {
 
 /// Whether it is this one.
 pub(crate) fn is(number: u32) -> bool {
-    static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    let chosen = || std::env::var("TOURBILLON_MUTANT").map_or(0, |name| name.parse().unwrap());
-    *CHOSEN.get_or_init(chosen) == number
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    // No lock: a child that is forked while another thread looks would wait for that.
+    const UNKNOWN: u32 = u32::MAX;
+    static CHOSEN: AtomicU32 = AtomicU32::new(UNKNOWN);
+    if CHOSEN.load(Relaxed) == UNKNOWN {
+        let chosen = std::env::var("TOURBILLON_MUTANT");
+        CHOSEN.store(chosen.map_or(0, |name| name.parse().unwrap()), Relaxed);
+    }
+    CHOSEN.load(Relaxed) == number
 }
 END
     sed -i '0,/^mod /s//mod mutant;\n&/' "$crate/src/lib.rs"

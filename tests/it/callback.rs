@@ -488,7 +488,10 @@ fn a_reset_beside_a_call_that_repeats_moves_the_next_one() {
         match count {
             1 => assert!(own.reset_after(3 * SECOND)),
             3 => assert!(own.reset_after(SECOND) && own.reset_after(Duration::MAX)),
-            4 => assert!(!own.cancel() && !own.reset_after(SECOND)),
+            4 => {
+                assert!(!own.cancel());
+                assert!(!own.reset_after(SECOND) && !own.set_period(SECOND));
+            }
             _ => {}
         }
     });
@@ -611,4 +614,25 @@ fn a_reset_replaces_ticks_and_none_of_those_is_missed() {
     clock.advance(9 * SECOND);
     let calls: Vec<_> = told.try_iter().map(|call| (call.tick - start, call.missed)).collect();
     assert_eq!(calls, [(100 * SECOND, 0), (110 * SECOND, 0), (130 * SECOND, 1)]);
+}
+
+#[test]
+fn missed_ticks_are_counted_once_also_if_the_call_is_followed_by_a_reset() {
+    let (timer, clock) = virtual_timer();
+    let (own, start) = (Own::default(), clock.now());
+    let (tell, told) = channel();
+    let mut interval = timer.interval_at(start + 10 * SECOND, 10 * SECOND);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let found = own.clone();
+    let callback = interval.call(move |call| {
+        tell.send(((call.tick - start).as_secs(), call.missed)).expect("the test waits");
+        if call.missed > 0 {
+            assert!(found.lock().unwrap().as_ref().expect("it is there").reset_after(SECOND));
+        }
+    });
+    *own.lock().unwrap() = Some(callback);
+    clock.jump(38 * SECOND);
+    clock.advance(14 * SECOND);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [(10, 0), (40, 2), (41, 0), (51, 0)]);
+    own.lock().unwrap().take();
 }
