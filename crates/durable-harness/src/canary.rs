@@ -257,7 +257,7 @@ impl Store for Tap {
     }
 
     tourbillon_durable::forward! { self.pass;
-        notify now leave tend held claim cancel reschedule nodes overview find timers schedule
-        schedules upcoming change advance occur records prune
+        notify now leave maintain held claim cancel reschedule nodes overview find timers schedule
+        schedules upcoming change advance insert_occurrence records prune
     }
 }

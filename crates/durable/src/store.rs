@@ -11,19 +11,19 @@
 //! # States of a timer
 //!
 //! ```text
-//! (absent) --insert, advance, occur------------------> pending
+//! (absent) --insert, advance, insert_occurrence------> pending
 //! pending  --claim (due <= now, the lease lives)-----> running under that lease, attempt + 1
 //! running  --finish Done (fenced)--------------------> (absent), one record
 //! running  --finish Retry (fenced)-------------------> pending, failures + 1, due = now + pause
 //! running  --finish Postpone (fenced)----------------> pending, due = now + pause
 //! running  --finish HandBack (fenced)----------------> pending, due unchanged
-//! running  --tend, leave (its lease is gone)---------> pending, due unchanged
+//! running  --maintain, leave (its lease is gone)-----> pending, due unchanged
 //! pending  --cancel----------------------------------> (absent), one record
 //! pending  --reschedule------------------------------> pending, other times or payload
 //! pending  --change with Withdraw--------------------> (absent), one record or none
 //! running, stopped --anything that makes it pending--> as pending, but for claim and scan
-//! pending, stopped --tend----------------------------> (absent), one record
-//! pending in a queue --tend (nothing unfinished before it)--> pending, due = now
+//! pending, stopped --maintain------------------------> (absent), one record
+//! pending in a queue --maintain (nothing unfinished before it)--> pending, due = now
 //! ```
 //!
 //! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule, or is
@@ -41,10 +41,10 @@
 //! # A lease
 //!
 //! A node lives while the database has a row with its [`NodeId`](crate::NodeId) and epoch. The row
-//! goes when [`tend`](Store::tend) finds its lease expired, or with [`leave`](Store::leave);
-//! nothing else ends a life, and nothing but `join` starts one. So it is the row that is asked for,
-//! under its lock or in the same transaction, and never the time alone: a beat and the end of a
-//! lease cannot both succeed.
+//! goes when [`maintain`](Store::maintain) finds its lease expired, or with
+//! [`leave`](Store::leave); nothing else ends a life, and nothing but `join` starts one. So it is
+//! the row that is asked for, under its lock or in the same transaction, and never the time alone:
+//! a beat and the end of a lease cannot both succeed.
 //!
 //! # Errors
 //!
@@ -85,8 +85,8 @@ pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, How, Inserted, Maintained,
-    ManualRun, NewTimer, NodeInfo, Occur, Scan, ScheduleRow, Skip, Timer, TimerUpdate, Unfinished,
-    Upcoming, Waiting, Window,
+    ManualRun, NewOccurrence, NewTimer, NodeInfo, Scan, ScheduleRow, Skip, Timer, TimerUpdate,
+    Unfinished, Upcoming, Waiting, Window,
 };
 
 /// Message to a [listener](Store::listen).
@@ -186,7 +186,7 @@ pub trait Store: Send {
     ///
     /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
     /// if there may be more, `more` says so.
-    fn tend(&mut self) -> Result<Maintained>;
+    fn maintain(&mut self) -> Result<Maintained>;
 
     /// The nodes that live, in the order of their ids.
     fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
@@ -263,8 +263,8 @@ pub trait Store: Send {
     /// Adds one to its [version](Timer::version). With `expect`, applies only if the timer has
     /// that version, and else says [`Stale`](TimerUpdate::Stale), also of one that is running.
     ///
-    /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`tend`](Self::tend) leaves it
-    /// alone, until it is given another time.
+    /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`maintain`](Self::maintain)
+    /// leaves it alone, until it is given another time.
     fn reschedule(
         &mut self,
         timer: TimerId,
@@ -347,7 +347,7 @@ pub trait Store: Send {
     ///    times be that microsecond, it stands for it.
     ///
     /// A [`change`](Self::change) that withdraws takes it back, or comes first and makes it stale.
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun>;
+    fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun>;
 
     // The history.
 

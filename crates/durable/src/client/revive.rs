@@ -1,6 +1,6 @@
 //! Dead timers, made again.
 
-use super::run_now::{RunNow, occur};
+use super::run_now::{RunNow, insert_occurrence};
 use super::schedules::{Tried, attempt};
 use super::{Client, Request, insert_all};
 use crate::id::TimerId;
@@ -90,7 +90,9 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revival, O
             has_queue: false,
         };
         match row {
-            Some(row) => Ok(occur(store, &row, timer)?.map(|(ran, made)| (ran.into(), made))),
+            Some(row) => {
+                Ok(insert_occurrence(store, &row, timer)?.map(|(ran, made)| (ran.into(), made)))
+            }
             None => {
                 let inserted = insert_all(store, std::slice::from_ref(&timer))?;
                 if matches!(inserted[..], [Inserted::Exists(other)] if other != timer.id) {

@@ -4,7 +4,7 @@ use super::schedules::{Tried, attempt};
 use super::{Client, Request, until_answered};
 use crate::id::TimerId;
 use crate::plan::room;
-use crate::store::{ManualRun, NewTimer, Occur, Result, ScheduleRow, Store};
+use crate::store::{ManualRun, NewOccurrence, NewTimer, Result, ScheduleRow, Store};
 
 /// Result of [`Client::run_now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +67,12 @@ pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(RunNow, Opti
         let (now, row) = store.schedule(name)?;
         let Some(row) = row else { return Ok(Tried::Done((RunNow::Gone, None))) };
         let timer = NewTimer::occurrence(&row, &row.rule()?.policies, now);
-        occur(store, &row, NewTimer { id: TimerId::new(now), ..timer })
+        insert_occurrence(store, &row, NewTimer { id: TimerId::new(now), ..timer })
     })
 }
 
 /// Makes `timer` an occurrence of the schedule, by the schedule's rules, if it is as it was read.
-pub(super) fn occur(
+pub(super) fn insert_occurrence(
     store: &mut dyn Store,
     row: &ScheduleRow,
     mut timer: NewTimer,
@@ -85,9 +85,9 @@ pub(super) fn occur(
     let (version, queue) = (row.version, room(overlap));
     let done = RunNow::Done(timer.id);
     // Answers other than that it exists say that the calls whose answers were lost made nothing.
-    let occur = Occur { timer: &timer, version, queue };
-    let (occurred, _) = until_answered(|| store.occur(&occur))?;
-    Ok(match occurred {
+    let occurrence = NewOccurrence { timer: &timer, version, queue };
+    let (made, _) = until_answered(|| store.insert_occurrence(&occurrence))?;
+    Ok(match made {
         ManualRun::Done { due } => Tried::Done((done, Some(NewTimer { due, ..timer }))),
         ManualRun::Exists => Tried::Done((done, None)),
         ManualRun::Stale => Tried::Stale,

@@ -72,8 +72,9 @@ impl Store for Gated {
     }
 
     crate::forward! { self.pass;
-        now join beat leave tend nodes insert scan held claim finish cancel reschedule confirm find
-        timers schedule schedules upcoming change advance occur records overview prune
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
+        find timers schedule schedules upcoming change advance insert_occurrence records overview
+        prune
     }
 }
 

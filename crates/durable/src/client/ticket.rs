@@ -96,8 +96,8 @@ impl Store for Attended<'_> {
     }
 
     forward! { self.pass;
-        notify now join beat leave tend nodes insert scan held claim finish finish_and_claim cancel
-        reschedule confirm find timers schedule schedules upcoming change advance occur records
-        overview prune
+        notify now join beat leave maintain nodes insert scan held claim finish finish_and_claim
+        cancel reschedule confirm find timers schedule schedules upcoming change advance
+        insert_occurrence records overview prune
     }
 }

@@ -31,7 +31,7 @@ impl Rescuer {
         if is_requested || self.next <= now {
             self.next = now + node.options.maintenance_interval * periods;
             if let Err(error) = self.maintain(node, store, until) {
-                node.report("tend", &error);
+                node.report("maintain", &error);
             }
         }
         self.next
@@ -39,7 +39,7 @@ impl Rescuer {
 
     fn maintain(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
         loop {
-            let done = store.tend()?;
+            let done = store.maintain()?;
             node.counters.orphans.add(done.orphans);
             if done.orphans + done.promoted > 0 {
                 trace::maintained(done.nodes, done.orphans, done.promoted);

@@ -40,7 +40,7 @@ impl Node {
     fn with(options: Options, timer: &Timer, store: &Memory) -> Self {
         let shared = Shared::new(options, timer.clone());
         let memory = store.clone();
-        let store = Picky { memory, refused: None, tending: None, lost: 0, panics: false };
+        let store = Picky { memory, refused: None, maintaining: None, lost: 0, panics: false };
         Self { main_loop: MainLoop::new(&shared), shared, store }
     }
 
@@ -381,7 +381,7 @@ fn a_node_beats_between_two_calls_that_look_after_orphans() {
     let (clock, timer, store) = world();
     let mut node = Node::new(&timer, &store);
     node.step();
-    node.store.tending = Some((clock.clone(), TICK));
+    node.store.maintaining = Some((clock.clone(), TICK));
     clock.advance(TICK * 3);
     for _ in 0..100 {
         let before = clock.now();

@@ -10,8 +10,9 @@ use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
-    ManualRun, Memory, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result, Scan,
-    ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
+    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
+    Window,
 };
 use crate::time::Time;
 
@@ -129,8 +130,8 @@ impl Store for Faulty {
         self.call(move |db| db.leave(lease))
     }
 
-    fn tend(&mut self) -> Result<Maintained> {
-        self.call(|db| db.tend())
+    fn maintain(&mut self) -> Result<Maintained> {
+        self.call(|db| db.maintain())
     }
 
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {
@@ -224,7 +225,7 @@ impl Store for Faulty {
         })
     }
 
-    fn occur(&mut self, _: &Occur<'_>) -> Result<ManualRun> {
+    fn insert_occurrence(&mut self, _: &NewOccurrence<'_>) -> Result<ManualRun> {
         unimplemented!("no node asks for it")
     }
 

@@ -38,8 +38,9 @@
 ///     }
 ///
 ///     tourbillon_durable::forward! { self.pass;
-///         now join beat leave tend nodes insert scan held claim finish cancel reschedule confirm
-///         find timers schedule schedules upcoming change advance occur records overview
+///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+///         confirm find timers schedule schedules upcoming change advance insert_occurrence records
+///         overview
 ///     }
 /// }
 ///
@@ -72,8 +73,8 @@ macro_rules! forward {
     (@ leave $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass leave(lease: $crate::Lease) -> ());
     };
-    (@ tend $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass tend() -> $crate::store::Maintained);
+    (@ maintain $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass maintain() -> $crate::store::Maintained);
     };
     (@ nodes $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass nodes() -> ::std::vec::Vec<$crate::store::NodeInfo>);
@@ -147,8 +148,9 @@ macro_rules! forward {
         $crate::forward!(@@ $self $pass advance(advance: &$crate::store::Advance<'_>)
             -> $crate::store::Advanced);
     };
-    (@ occur $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass occur(occur: &$crate::store::Occur<'_>)
+    (@ insert_occurrence $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass
+            insert_occurrence(occurrence: &$crate::store::NewOccurrence<'_>)
             -> $crate::store::ManualRun);
     };
     (@ records $self:ident $pass:ident) => {

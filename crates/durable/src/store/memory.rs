@@ -10,9 +10,9 @@ use std::time::Duration;
 use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    Maintained, ManualRun, NewTimer, NodeInfo, Notice, Occur, Overview, OverviewOf, RecordQuery,
-    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery, TimerUpdate,
-    Upcoming, Waiting, Window,
+    Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice, Overview, OverviewOf,
+    RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery,
+    TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
@@ -122,22 +122,22 @@ impl Store for Memory {
         Ok(())
     }
 
-    fn tend(&mut self) -> Result<Maintained> {
+    fn maintain(&mut self) -> Result<Maintained> {
         let (now, mut tables) = self.begin();
-        let mut tended = Maintained::default();
+        let mut maintained = Maintained::default();
         for node in tables.nodes.values_mut() {
             if node.life.as_ref().is_some_and(|life| life.expires < now) {
                 node.life = None;
-                tended.nodes += 1;
+                maintained.nodes += 1;
             }
         }
-        tended.orphans = tables.free_all(|tables, lease| !tables.lives(lease));
+        maintained.orphans = tables.free_all(|tables, lease| !tables.lives(lease));
         let stopped = tables.stopped.iter().filter(|(id, _)| tables.timers[id].running.is_none());
         let stopped: Vec<_> = stopped.map(|(id, reason)| (*id, *reason)).collect();
         for (id, reason) in &stopped {
             tables.withdraw(*id, *reason, now);
         }
-        tended.stopped = stopped.len() as u64;
+        maintained.stopped = stopped.len() as u64;
         let queued = tables.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
         let queued = queued.filter_map(|(_, id)| tables.timers[id].new.schedule);
         for schedule in queued.collect::<BTreeSet<_>>() {
@@ -145,11 +145,11 @@ impl Store for Memory {
                 let first = tables.of_schedule(schedule).next().map(|timer| timer.new.id);
                 if let Some(first) = first {
                     tables.free(first, Some(now));
-                    tended.promoted += 1;
+                    maintained.promoted += 1;
                 }
             }
         }
-        Ok(tended)
+        Ok(maintained)
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
@@ -379,25 +379,27 @@ impl Store for Memory {
         Ok(Advanced::Done)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
+    fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {
         let (now, mut tables) = self.begin();
-        if tables.knows(occur.timer.id) {
+        if tables.knows(occurrence.timer.id) {
             return Ok(ManualRun::Exists);
         }
         let is_as_read = |row: &&ScheduleRow| {
-            Some(row.id) == occur.timer.schedule && row.enabled && row.version == occur.version
+            Some(row.id) == occurrence.timer.schedule
+                && row.enabled
+                && row.version == occurrence.version
         };
         let Some(schedule) = tables.schedules.values().find(is_as_read).map(|row| row.id) else {
             return Ok(ManualRun::Stale);
         };
-        let Some(due) = occur.due(tables.occupied(schedule), now) else {
+        let Some(due) = occurrence.due(tables.occupied(schedule), now) else {
             return Ok(ManualRun::Busy);
         };
         let mut scheduled_for = now;
         while tables.has(schedule, scheduled_for) {
             scheduled_for = scheduled_for - Duration::from_micros(1);
         }
-        tables.add(NewTimer { scheduled_for, due, ..occur.timer.clone() });
+        tables.add(NewTimer { scheduled_for, due, ..occurrence.timer.clone() });
         Ok(ManualRun::Done { due })
     }
 

@@ -51,8 +51,9 @@ use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    Maintained, ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result,
-    Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
+    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
+    Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -272,11 +273,11 @@ impl Store for Postgres {
         self.call(async |session, _| nodes::leave(session, lease).await)
     }
 
-    fn tend(&mut self) -> Result<Maintained> {
+    fn maintain(&mut self) -> Result<Maintained> {
         let mut search = std::mem::take(&mut self.search);
-        let tended = self.call(async |session, _| nodes::tend(session, &mut search).await);
+        let maintained = self.call(async |session, _| nodes::maintain(session, &mut search).await);
         self.search = search;
-        tended
+        maintained
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
@@ -390,8 +391,8 @@ impl Store for Postgres {
         self.call(async |session, _| schedules::advance(session, advance).await)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
-        self.call(async |session, _| schedules::occur(session, occur).await)
+    fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {
+        self.call(async |session, _| schedules::insert_occurrence(session, occurrence).await)
     }
 
     fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {

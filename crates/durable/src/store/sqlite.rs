@@ -29,7 +29,7 @@ use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
-    ManualRun, NewTimer, NodeInfo, Occur, Overview, OverviewOf, RecordQuery, Result, Scan,
+    ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, Scan,
     ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
@@ -155,8 +155,8 @@ impl Store for Sqlite {
         self.link.write(|file, now| nodes::leave(file, now, lease))
     }
 
-    fn tend(&mut self) -> Result<Maintained> {
-        self.link.write(nodes::tend)
+    fn maintain(&mut self) -> Result<Maintained> {
+        self.link.write(nodes::maintain)
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
@@ -237,8 +237,8 @@ impl Store for Sqlite {
         self.link.write(|file, now| schedules::advance(file, now, advance))
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
-        self.link.write(|file, now| schedules::occur(file, now, occur))
+    fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {
+        self.link.write(|file, now| schedules::insert_occurrence(file, now, occurrence))
     }
 
     fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {

@@ -49,7 +49,7 @@ impl NodeInfo {
     }
 }
 
-/// The answer to [`Store::tend`](super::Store::tend).
+/// The answer to [`Store::maintain`](super::Store::maintain).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Maintained {
@@ -465,9 +465,9 @@ pub enum Advanced {
     Busy,
 }
 
-/// Request to [`Store::occur`](super::Store::occur).
+/// Request to [`Store::insert_occurrence`](super::Store::insert_occurrence).
 #[derive(Clone, Copy, Debug)]
-pub struct Occur<'a> {
+pub struct NewOccurrence<'a> {
     /// The occurrence, which is a schedule's. Its `scheduled_for` and `due` are no matter.
     pub timer: &'a NewTimer,
     /// The version that the schedule was read with.
@@ -477,7 +477,7 @@ pub struct Occur<'a> {
     pub queue: Option<u32>,
 }
 
-impl Occur<'_> {
+impl NewOccurrence<'_> {
     /// When the timer is due, beside what is there of its schedule; `None` if it may not be made.
     pub(super) fn due(&self, occupied: Unfinished, now: Time) -> Option<Time> {
         match self.queue {
@@ -489,7 +489,7 @@ impl Occur<'_> {
     }
 }
 
-/// Result of an [`Occur`].
+/// Result of an [`NewOccurrence`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManualRun {
     /// The timer is there.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{
-    Advance, Advanced, Change, End, How, ManualRun, NewTimer, Occur, OverviewOf, Postgres,
+    Advance, Advanced, Change, End, How, ManualRun, NewOccurrence, NewTimer, OverviewOf, Postgres,
     RecordQuery, Scan, ScheduleQuery, ScheduleRow, Skip, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
@@ -144,10 +144,10 @@ fn a_claim_reads_what_it_names_and_tend_a_part_of_what_is_due() {
     assert_eq!(claimed.timers.len(), 100);
     assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 0, 100));
 
-    let (reads, tended) = large.count(|store, _| store.tend().unwrap());
+    let (reads, maintained) = large.count(|store, _| store.maintain().unwrap());
     assert_eq!((reads.by_none, reads.by_id), (0, 0));
     assert!((0..=LEFT).contains(&(reads.by_due - 20_000)), "{reads:?}");
-    assert!(!tended.more, "no node has died");
+    assert!(!maintained.more, "no node has died");
 }
 
 /// Every call that a node or a client makes; those that list are left out.
@@ -202,12 +202,12 @@ fn everything(store: &mut Postgres, name: &str) {
     };
     assert_eq!(store.advance(&advance).unwrap(), Advanced::Done);
     let extra = occurrence(4, now);
-    let occur = Occur { timer: &extra, version: 1, queue: Some(2) };
-    assert_eq!(store.occur(&occur).unwrap(), ManualRun::Done { due: Time::NEVER });
+    let occurrence = NewOccurrence { timer: &extra, version: 1, queue: Some(2) };
+    assert_eq!(store.insert_occurrence(&occurrence).unwrap(), ManualRun::Done { due: Time::NEVER });
     store.cancel(extra.id).unwrap();
     store.upcoming(LONG, Shards::ALL, 9).unwrap();
     store.cancel(timers[0].id).unwrap();
-    assert_eq!(store.tend().unwrap().promoted, 1);
+    assert_eq!(store.maintain().unwrap().promoted, 1);
     let withdraw = Some(Reason::Disabled);
     store.change(&Change { expect: Some(1), withdraw, skipped: &[skip(3)], ..change }).unwrap();
     store.beat(lease, LONG).unwrap();
@@ -359,7 +359,7 @@ fn a_page_of_a_list_reads_what_it_returns() {
         let of = OverviewOf::new(vec!["kind 9".to_owned()], 50);
         page("overview", 50, &mut |store| store.overview(&of).unwrap().enabled.count as usize);
         // What is held is passed over.
-        page("tend", 0, &mut |store| store.tend().unwrap().promoted as usize);
+        page("maintain", 0, &mut |store| store.maintain().unwrap().promoted as usize);
         let past = Time::from_micros(0);
         page("prune", 0, &mut |store| store.prune(past, 50).unwrap() as usize);
     }

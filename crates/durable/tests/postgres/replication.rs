@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tourbillon_durable::store::{
-    End, Finished, How, Inserted, ManualRun, Occur, RecordQuery, TimerQuery, TimerUpdate,
+    End, Finished, How, Inserted, ManualRun, NewOccurrence, RecordQuery, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::store::{NewTimer, Postgres, Store};
 use tourbillon_durable::{Client, Lease, Outcome, Schedule, StoreError, StoreErrorKind};
@@ -114,8 +114,11 @@ impl Scene {
                 true
             }
             Wish::RunNow => {
-                let occur = Occur { timer, version: 1, queue: None };
-                matches!(store.occur(&occur)?, ManualRun::Done { .. } | ManualRun::Exists)
+                let occurrence = NewOccurrence { timer, version: 1, queue: None };
+                matches!(
+                    store.insert_occurrence(&occurrence)?,
+                    ManualRun::Done { .. } | ManualRun::Exists
+                )
             }
         })
     }

@@ -174,7 +174,8 @@ fn an_attempt_is_over_if_the_transaction_commits() {
 fn bury(database: &Database, store: &mut dyn Store) {
     let sql = "UPDATE tourbillon.node SET expires = now() - interval '1 second'";
     // Other nodes may come first.
-    while database.client().execute(sql, &[]).unwrap() > 0 && store.tend().unwrap().nodes == 0 {}
+    while database.client().execute(sql, &[]).unwrap() > 0 && store.maintain().unwrap().nodes == 0 {
+    }
 }
 
 /// A node whose beats do not come in the test's time.
@@ -232,7 +233,7 @@ fn no_other_attempt_starts_while_a_transaction_that_completes_one_is_open() {
         remind(&mut transaction, &fire).await;
         fire.complete_in(&mut transaction).await.unwrap();
         bury(&database, &mut store);
-        assert_eq!(store.tend().unwrap().orphans, 0);
+        assert_eq!(store.maintain().unwrap().orphans, 0);
         transaction.commit().await.unwrap();
         fire.committed();
     });

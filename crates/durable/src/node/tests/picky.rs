@@ -7,14 +7,16 @@ use tourbillon::virtual_time::VirtualClock;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
-use crate::store::{Claimed, End, Finished, Maintained, ManualRun, Memory, Occur, Result, Store};
+use crate::store::{
+    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Result, Store,
+};
 
 pub(super) struct Picky {
     pub(super) memory: Memory,
     pub(super) refused: Option<TimerId>,
-    /// Duration of one call of `tend`. There is always another call.
-    pub(super) tending: Option<(VirtualClock, Duration)>,
-    /// How many answers to `occur` are lost.
+    /// Duration of one call of `maintain`. There is always another call.
+    pub(super) maintaining: Option<(VirtualClock, Duration)>,
+    /// How many answers to `insert_occurrence` are lost.
     pub(super) lost: u32,
     /// Whether a claim panics.
     pub(super) panics: bool,
@@ -35,11 +37,11 @@ impl Store for Picky {
         self.memory.connect()
     }
 
-    fn tend(&mut self) -> Result<Maintained> {
-        let tended = self.memory.tend()?;
-        let Some((clock, span)) = &self.tending else { return Ok(tended) };
+    fn maintain(&mut self) -> Result<Maintained> {
+        let maintained = self.memory.maintain()?;
+        let Some((clock, span)) = &self.maintaining else { return Ok(maintained) };
         clock.advance(*span);
-        Ok(Maintained { more: true, ..tended })
+        Ok(Maintained { more: true, ..maintained })
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
@@ -54,13 +56,13 @@ impl Store for Picky {
         self.memory.claim(lease, timers)
     }
 
-    fn occur(&mut self, occur: &Occur<'_>) -> Result<ManualRun> {
-        let occurred = self.memory.occur(occur)?;
+    fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {
+        let made = self.memory.insert_occurrence(occurrence)?;
         if self.lost > 0 {
             self.lost -= 1;
             return Err(StoreError::new(StoreErrorKind::Uncertain, "lost"));
         }
-        Ok(occurred)
+        Ok(made)
     }
 
     crate::forward! { self.pass;

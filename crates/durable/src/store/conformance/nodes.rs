@@ -24,7 +24,7 @@ pub(super) fn a_beat_keeps_a_node_alive(rig: &dyn Rig) {
     let beat = bench.store.beat(lease, LONG).unwrap().unwrap();
     assert_eq!(beat.lease, lease);
     bench.pass(MOMENT * 2);
-    assert_eq!(bench.store.tend().unwrap().nodes, 0);
+    assert_eq!(bench.store.maintain().unwrap().nodes, 0);
     assert!(bench.store.beat(lease, LONG).unwrap().is_some());
 }
 
@@ -32,18 +32,18 @@ pub(super) fn a_dead_node_does_not_come_back_by_a_beat(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let lease = join(&mut *bench.store, MOMENT).lease;
     bench.pass(MOMENT * 2);
-    assert_eq!(bench.store.tend().unwrap().nodes, 1);
+    assert_eq!(bench.store.maintain().unwrap().nodes, 1);
     assert_eq!(bench.store.beat(lease, LONG).unwrap(), None);
     let id = bench.insert(Duration::ZERO);
     assert_eq!(bench.store.claim(lease, &[id]).unwrap().timers, []);
-    assert_eq!(bench.store.tend().unwrap().nodes, 0);
+    assert_eq!(bench.store.maintain().unwrap().nodes, 0);
 }
 
 pub(super) fn a_node_joins_again_under_a_later_epoch(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let first = join(&mut *bench.store, MOMENT).lease;
     bench.pass(MOMENT * 2);
-    bench.store.tend().unwrap();
+    bench.store.maintain().unwrap();
     let second = join_again(&mut *bench.store, first, LONG);
     bench.store.leave(second).unwrap();
     let third = join_again(&mut *bench.store, second, LONG);
@@ -60,14 +60,14 @@ pub(super) fn a_node_does_not_join_under_an_epoch_that_it_had(rig: &dyn Rig) {
     let first = join(&mut *bench.store, MOMENT).lease;
     assert_eq!(bench.store.join(first, LONG).unwrap(), None);
     bench.pass(MOMENT * 2);
-    assert_eq!(bench.store.tend().unwrap().nodes, 1);
+    assert_eq!(bench.store.maintain().unwrap().nodes, 1);
     assert_eq!(bench.store.join(first, LONG).unwrap(), None);
     let third = Lease { epoch: first.epoch + 2, ..first };
     assert!(bench.store.join(third, LONG).unwrap().is_some());
     let late = Lease { epoch: first.epoch + 1, ..first };
     assert_eq!(bench.store.join(late, MOMENT).unwrap(), None);
     bench.pass(MOMENT * 2);
-    assert_eq!(bench.store.tend().unwrap().nodes, 0);
+    assert_eq!(bench.store.maintain().unwrap().nodes, 0);
     assert!(bench.store.beat(third, LONG).unwrap().is_some());
 }
 
@@ -78,14 +78,17 @@ pub(super) fn orphans_of_a_dead_node_are_pending_again(rig: &dyn Rig) {
     let id = bench.running();
     let due = bench.row(id).unwrap().new.due;
     bench.pass(MOMENT * 2);
-    let tended = bench.store.tend().unwrap();
-    assert_eq!(tended, Maintained { nodes: 1, orphans: 1, stopped: 0, promoted: 0, more: false });
+    let maintained = bench.store.maintain().unwrap();
+    assert_eq!(
+        maintained,
+        Maintained { nodes: 1, orphans: 1, stopped: 0, promoted: 0, more: false }
+    );
     let row = bench.row(id).unwrap();
     assert_eq!((row.running, row.attempt, row.failures, row.new.due), (None, 1, 0, due));
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     bench.lease = survivor;
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
-    assert_eq!(bench.store.tend().unwrap(), Maintained::default());
+    assert_eq!(bench.store.maintain().unwrap(), Maintained::default());
 }
 
 pub(super) fn orphans_of_a_lost_epoch_are_pending_again(rig: &dyn Rig) {
@@ -93,7 +96,7 @@ pub(super) fn orphans_of_a_lost_epoch_are_pending_again(rig: &dyn Rig) {
     let id = bench.running();
     let old = bench.lease;
     bench.lease = join_again(&mut *bench.store, old, LONG);
-    assert_eq!(bench.store.tend().unwrap().orphans, 1);
+    assert_eq!(bench.store.maintain().unwrap().orphans, 1);
     assert_eq!(bench.row(id).unwrap().running, None);
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
 }
@@ -102,7 +105,7 @@ pub(super) fn a_living_nodes_timers_are_left_alone(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let id = bench.running();
     bench.pass(MOMENT);
-    assert_eq!(bench.store.tend().unwrap(), Maintained::default());
+    assert_eq!(bench.store.maintain().unwrap(), Maintained::default());
     assert_eq!(bench.row(id).unwrap().running, Some(bench.lease));
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
 }
@@ -142,7 +145,7 @@ pub(super) fn a_beat_names_the_living(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let dying = join(&mut *bench.store, MOMENT).lease;
     bench.pass(MOMENT * 2);
-    bench.store.tend().unwrap();
+    bench.store.maintain().unwrap();
     let joined = join(&mut *bench.store, LONG);
     let beat = bench.store.beat(bench.lease, LONG).unwrap().unwrap();
     let mut expected = [bench.lease.node, joined.lease.node];

@@ -8,7 +8,7 @@ use super::{Bench, LONG, MOMENT, Rig, join};
 use crate::error::StoreErrorKind;
 use crate::id::{Shards, TimerId};
 use crate::store::{
-    Advance, Advanced, Inserted, ManualRun, NewTimer, Notice, Occur, Store, TimerUpdate,
+    Advance, Advanced, Inserted, ManualRun, NewOccurrence, NewTimer, Notice, Store, TimerUpdate,
 };
 
 const RIVALS: usize = 3;
@@ -96,15 +96,14 @@ pub(super) fn rivals_make_one_occurrence_of_now(rig: &dyn Rig) {
         let row = bench.scheduled(&format!("nightly {n}"), LONG);
         let timer = |_| bench.occurrence(&row, row.next.unwrap(), row.next.unwrap());
         let timers: Vec<NewTimer> = (0..RIVALS).map(timer).collect();
-        let occurred = race(&bench, |rival, store| {
-            let occur = Occur { timer: &timers[rival], version: 1, queue: Some(0) };
-            insist(|| store.occur(&occur))
+        let made = race(&bench, |rival, store| {
+            let occurrence = NewOccurrence { timer: &timers[rival], version: 1, queue: Some(0) };
+            insist(|| store.insert_occurrence(&occurrence))
         });
         let is_done = |one: &&ManualRun| matches!(one, ManualRun::Done { .. });
         let is_busy = |one: &&ManualRun| **one == ManualRun::Busy;
-        let counts =
-            (occurred.iter().filter(is_done).count(), occurred.iter().filter(is_busy).count());
-        assert_eq!(counts, (1, RIVALS - 1), "{occurred:?}");
+        let counts = (made.iter().filter(is_done).count(), made.iter().filter(is_busy).count());
+        assert_eq!(counts, (1, RIVALS - 1), "{made:?}");
     }
 }
 

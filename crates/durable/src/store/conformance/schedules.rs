@@ -9,8 +9,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, Finished, How, ManualRun, NewTimer, Occur, ScheduleQuery,
-    ScheduleRow, Skip, TimerUpdate, Unfinished,
+    Advance, Advanced, Change, Changed, Finished, How, ManualRun, NewOccurrence, NewTimer,
+    ScheduleQuery, ScheduleRow, Skip, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -236,7 +236,7 @@ pub(super) fn what_runs_when_its_schedule_stops_does_not_run_again(rig: &dyn Rig
         bench.pass(MOMENT);
         assert_eq!(bench.scan(SECOND, None).timers, []);
         assert_eq!(bench.claim(id), None);
-        assert_eq!(bench.store.tend().unwrap().stopped, 1);
+        assert_eq!(bench.store.maintain().unwrap().stopped, 1);
         assert_eq!(bench.row(id), None);
         let records = bench.records();
         let record = records.iter().find(|record| record.timer == id).unwrap();
@@ -254,7 +254,7 @@ pub(super) fn an_orphan_of_a_stopped_schedule_does_not_run_again(rig: &dyn Rig) 
     bench.store.leave(bench.lease).unwrap();
     bench.lease = join_again(&mut *bench.store, bench.lease, LONG);
     assert_eq!(bench.claim(id), None);
-    assert_eq!(bench.store.tend().unwrap().stopped, 1);
+    assert_eq!(bench.store.maintain().unwrap().stopped, 1);
     assert_eq!(bench.records()[0].reason, Some(Reason::Removed));
 }
 
@@ -264,8 +264,8 @@ fn extra(bench: &mut Bench<'_>, row: &ScheduleRow) -> NewTimer {
     NewTimer { id, ..bench.occurrence(row, Time::NEVER, Time::NEVER) }
 }
 
-fn occur(bench: &mut Bench<'_>, timer: &NewTimer, queue: Option<u32>) -> ManualRun {
-    bench.store.occur(&Occur { timer, version: 1, queue }).unwrap()
+fn insert_occurrence(bench: &mut Bench<'_>, timer: &NewTimer, queue: Option<u32>) -> ManualRun {
+    bench.store.insert_occurrence(&NewOccurrence { timer, version: 1, queue }).unwrap()
 }
 
 pub(super) fn an_occurrence_of_now_is_made_once(rig: &dyn Rig) {
@@ -274,16 +274,16 @@ pub(super) fn an_occurrence_of_now_is_made_once(rig: &dyn Rig) {
     let [one, two] = [(); 2].map(|()| extra(&mut bench, &row));
     let before = bench.now();
     for timer in [&one, &two] {
-        let ManualRun::Done { due } = occur(&mut bench, timer, None) else { panic!() };
+        let ManualRun::Done { due } = insert_occurrence(&mut bench, timer, None) else { panic!() };
         let found = bench.row(timer.id).unwrap().new;
         assert!(due >= before && due <= bench.now());
         assert_eq!(found, NewTimer { due, scheduled_for: found.scheduled_for, ..timer.clone() });
         assert!(found.scheduled_for <= due && found.scheduled_for >= before - SECOND);
-        assert_eq!(occur(&mut bench, timer, None), ManualRun::Exists);
+        assert_eq!(insert_occurrence(&mut bench, timer, None), ManualRun::Exists);
     }
     assert!(bench.claim(one.id).is_some());
     assert_eq!(bench.finish(one.id, 1, done()), Finished::Accepted);
-    assert_eq!(occur(&mut bench, &one, None), ManualRun::Exists);
+    assert_eq!(insert_occurrence(&mut bench, &one, None), ManualRun::Exists);
     assert_eq!((bench.records().len(), bench.row(one.id)), (1, None));
     assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(row));
 }
@@ -292,15 +292,18 @@ pub(super) fn an_occurrence_of_now_needs_the_schedule_as_it_was_read(rig: &dyn R
     let mut bench = Bench::new(rig);
     let row = bench.scheduled("nightly", LONG);
     let timer = extra(&mut bench, &row);
-    let good = Occur { timer: &timer, version: 1, queue: None };
+    let good = NewOccurrence { timer: &timer, version: 1, queue: None };
     let other = NewTimer { schedule: Some(ScheduleId::from_bits(3)), ..timer.clone() };
-    for bad in [Occur { version: 2, ..good }, Occur { timer: &other, ..good }] {
-        assert_eq!(bench.store.occur(&bad).unwrap(), ManualRun::Stale);
+    for bad in [NewOccurrence { version: 2, ..good }, NewOccurrence { timer: &other, ..good }] {
+        assert_eq!(bench.store.insert_occurrence(&bad).unwrap(), ManualRun::Stale);
     }
     let off = ScheduleRow { enabled: false, ..row };
     bench.store.change(&change(&off)).unwrap();
     for version in [1, 2] {
-        assert_eq!(bench.store.occur(&Occur { version, ..good }).unwrap(), ManualRun::Stale);
+        assert_eq!(
+            bench.store.insert_occurrence(&NewOccurrence { version, ..good }).unwrap(),
+            ManualRun::Stale
+        );
     }
     assert_eq!(bench.pending(), []);
 }
@@ -309,18 +312,21 @@ pub(super) fn an_occurrence_of_now_waits_or_is_refused(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let row = bench.scheduled("nightly", LONG);
     let [first, second, third] = [(); 3].map(|()| extra(&mut bench, &row));
-    assert!(matches!(occur(&mut bench, &first, Some(0)), ManualRun::Done { .. }));
-    assert_eq!(occur(&mut bench, &second, Some(0)), ManualRun::Busy);
+    assert!(matches!(insert_occurrence(&mut bench, &first, Some(0)), ManualRun::Done { .. }));
+    assert_eq!(insert_occurrence(&mut bench, &second, Some(0)), ManualRun::Busy);
     assert!(bench.claim(first.id).is_some());
-    assert_eq!(occur(&mut bench, &second, Some(0)), ManualRun::Busy);
-    assert_eq!(occur(&mut bench, &second, Some(1)), ManualRun::Done { due: Time::NEVER });
-    assert_eq!(occur(&mut bench, &third, Some(1)), ManualRun::Busy);
+    assert_eq!(insert_occurrence(&mut bench, &second, Some(0)), ManualRun::Busy);
+    assert_eq!(
+        insert_occurrence(&mut bench, &second, Some(1)),
+        ManualRun::Done { due: Time::NEVER }
+    );
+    assert_eq!(insert_occurrence(&mut bench, &third, Some(1)), ManualRun::Busy);
     assert_eq!(bench.claim(second.id), None);
     assert_eq!(bench.finish(first.id, 1, done()), Finished::Accepted);
-    assert_eq!(occur(&mut bench, &third, Some(0)), ManualRun::Busy);
-    assert_eq!(bench.store.tend().unwrap().promoted, 1);
+    assert_eq!(insert_occurrence(&mut bench, &third, Some(0)), ManualRun::Busy);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 1);
     assert!(bench.claim(second.id).is_some());
-    assert!(matches!(occur(&mut bench, &third, None), ManualRun::Done { .. }));
+    assert!(matches!(insert_occurrence(&mut bench, &third, None), ManualRun::Done { .. }));
 }
 
 pub(super) fn an_occurrence_of_now_is_taken_back(rig: &dyn Rig) {
@@ -328,7 +334,7 @@ pub(super) fn an_occurrence_of_now_is_taken_back(rig: &dyn Rig) {
     let row = bench.scheduled("nightly", LONG);
     let [one, two] = [(); 2].map(|()| extra(&mut bench, &row));
     for timer in [&one, &two] {
-        assert!(matches!(occur(&mut bench, timer, Some(1)), ManualRun::Done { .. }));
+        assert!(matches!(insert_occurrence(&mut bench, timer, Some(1)), ManualRun::Done { .. }));
     }
     let off = ScheduleRow { enabled: false, ..row };
     let withdraw = Some(Reason::Disabled);
@@ -394,23 +400,23 @@ pub(super) fn a_queued_timer_is_claimed_after_those_before_it(rig: &dyn Rig) {
     let more = Advance { timers: &timers, ..advance(&row, at + SECOND * 3) };
     assert_eq!(bench.store.advance(&more).unwrap(), Advanced::Done);
 
-    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert!(bench.claim(first).is_some());
-    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert_eq!(bench.finish(first, 1, retry(LONG)), Finished::Accepted);
-    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert_eq!((bench.claim(second), bench.claim(third)), (None, None));
     assert_eq!(bench.store.cancel(first).unwrap(), TimerUpdate::Done);
 
     let before = bench.now();
-    assert_eq!(bench.store.tend().unwrap().promoted, 1);
-    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 1);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert!(bench.row(second).unwrap().new.due >= before);
     assert_eq!(bench.claim(third), None);
     let claimed = bench.claim(second).unwrap();
     assert_eq!(claimed.new.scheduled_for, at + SECOND);
     assert_eq!(bench.finish(second, 1, done()), Finished::Accepted);
-    assert_eq!(bench.store.tend().unwrap().promoted, 1);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 1);
     assert!(bench.claim(third).is_some());
 }
 

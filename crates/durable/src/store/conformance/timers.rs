@@ -416,7 +416,7 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     for _ in 0..2 {
         assert_eq!(bench.claim(id), None);
         assert_eq!(bench.pending(), []);
-        assert_eq!(bench.store.tend().unwrap().promoted, 0);
+        assert_eq!(bench.store.maintain().unwrap().promoted, 0);
         assert_eq!(bench.row(id).map(due), Some(held));
     }
     let now = bench.now();
@@ -426,7 +426,7 @@ pub(super) fn a_timer_is_held_until_it_is_given_a_time(rig: &dyn Rig) {
     // Also from the beginning.
     let timer = NewTimer { due: Time::NEVER, ..bench.timer(LONG) };
     assert_eq!(bench.store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
-    assert_eq!(bench.store.tend().unwrap().promoted, 0);
+    assert_eq!(bench.store.maintain().unwrap().promoted, 0);
     assert_eq!(bench.claim(timer.id), None);
     assert_eq!(bench.store.cancel(timer.id).unwrap(), TimerUpdate::Done);
 }

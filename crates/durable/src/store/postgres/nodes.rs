@@ -239,7 +239,7 @@ impl Default for Search {
     }
 }
 
-pub(super) async fn tend(session: &mut Session, search: &mut Search) -> Answer<Maintained> {
+pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answer<Maintained> {
     let buried = session.write(BURY, &[]).await?;
     let nodes = buried[0].try_get::<_, i64>(0)?.unsigned_abs();
     if nodes > 0 {

@@ -12,8 +12,8 @@ use crate::id::{SHARDS, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, ManualRun, NewTimer, Occur, ScheduleRow, Skip, Unfinished,
-    Upcoming,
+    Advance, Advanced, Change, Changed, ManualRun, NewOccurrence, NewTimer, ScheduleRow, Skip,
+    Unfinished, Upcoming,
 };
 use crate::time::Time;
 
@@ -350,10 +350,13 @@ const IS_TAKEN: &str = "
     SELECT EXISTS (SELECT FROM tourbillon.timer WHERE schedule = $1 AND scheduled_for = $2)
         OR EXISTS (SELECT FROM tourbillon.history WHERE schedule = $1 AND scheduled_for = $2)";
 
-pub(super) async fn occur(session: &mut Session, occur: &Occur<'_>) -> Answer<ManualRun> {
+pub(super) async fn insert_occurrence(
+    session: &mut Session,
+    occurrence: &NewOccurrence<'_>,
+) -> Answer<ManualRun> {
     session.begin().await?;
-    let occurred = occur_within(session, occur).await?;
-    match occurred {
+    let made = insert_occurrence_within(session, occurrence).await?;
+    match made {
         ManualRun::Done { .. } => session.commit().await?,
         ManualRun::Exists => {
             session.rollback().await?;
@@ -361,13 +364,16 @@ pub(super) async fn occur(session: &mut Session, occur: &Occur<'_>) -> Answer<Ma
         }
         ManualRun::Stale | ManualRun::Busy => session.rollback().await?,
     }
-    Ok(occurred)
+    Ok(made)
 }
 
-async fn occur_within(session: &mut Session, occur: &Occur<'_>) -> Answer<ManualRun> {
-    let new = occur.timer;
+async fn insert_occurrence_within(
+    session: &mut Session,
+    occurrence: &NewOccurrence<'_>,
+) -> Answer<ManualRun> {
+    let new = occurrence.timer;
     let (id, schedule) = (Id::from(new.id), new.schedule.map(Id::from));
-    let locked = session.write(LOCK_ENABLED, &[&schedule, &big(occur.version)]).await?;
+    let locked = session.write(LOCK_ENABLED, &[&schedule, &big(occurrence.version)]).await?;
     if session.read(IS_KNOWN, &[&id]).await?[0].try_get(0)? {
         return Ok(ManualRun::Exists);
     }
@@ -377,7 +383,7 @@ async fn occur_within(session: &mut Session, occur: &Occur<'_>) -> Answer<Manual
     let rows = session.read(OCCUPIED, &[&schedule]).await?;
     let Stamp(now) = rows[0].try_get(0)?;
     let occupied = Unfinished { unfinished: count(&rows[0], 1)?, queued: count(&rows[0], 2)? };
-    let Some(due) = occur.due(occupied, now) else { return Ok(ManualRun::Busy) };
+    let Some(due) = occurrence.due(occupied, now) else { return Ok(ManualRun::Busy) };
     let mut scheduled_for = now;
     while session.read(IS_TAKEN, &[&schedule, &Stamp(scheduled_for)]).await?[0].try_get(0)? {
         scheduled_for = scheduled_for - Duration::from_micros(1);

@@ -124,7 +124,7 @@ pub(super) fn leave(connection: &Connection, now: Time, lease: Lease) -> Answer<
     Ok(())
 }
 
-pub(super) fn tend(connection: &Connection, now: Time) -> Answer<Maintained> {
+pub(super) fn maintain(connection: &Connection, now: Time) -> Answer<Maintained> {
     let count = |sql: &str, values: &[&dyn rusqlite::ToSql]| -> Answer<u64> {
         Ok(connection.prepare_cached(sql)?.execute(values)? as u64)
     };

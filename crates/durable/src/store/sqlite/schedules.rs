@@ -10,8 +10,8 @@ use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
 use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
 use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
 use crate::store::{
-    Advance, Advanced, Change, Changed, ManualRun, NewTimer, Occur, ScheduleRow, Skip, Timer,
-    Unfinished, Upcoming,
+    Advance, Advanced, Change, Changed, ManualRun, NewOccurrence, NewTimer, ScheduleRow, Skip,
+    Timer, Unfinished, Upcoming,
 };
 use crate::time::Time;
 
@@ -190,17 +190,21 @@ pub(super) fn advance(
     Ok(Advanced::Done)
 }
 
-pub(super) fn occur(connection: &Connection, now: Time, occur: &Occur<'_>) -> Answer<ManualRun> {
-    let new = occur.timer;
+pub(super) fn insert_occurrence(
+    connection: &Connection,
+    now: Time,
+    occurrence: &NewOccurrence<'_>,
+) -> Answer<ManualRun> {
+    let new = occurrence.timer;
     let is_there = connection.prepare_cached(GET)?.exists([Id::from(new.id)])?;
     if is_there || exists(connection, ENDED, params![Id::from(new.id)])? {
         return Ok(ManualRun::Exists);
     }
     let id = new.schedule.map(Id::from);
     let row = connection.prepare_cached(BY_ID)?.query_row([id], schedule).optional()?;
-    let is_as_read = |row: &ScheduleRow| row.enabled && row.version == occur.version;
+    let is_as_read = |row: &ScheduleRow| row.enabled && row.version == occurrence.version;
     let Some(row) = row.filter(is_as_read) else { return Ok(ManualRun::Stale) };
-    let Some(due) = occur.due(occupied(connection, row.id)?, now) else {
+    let Some(due) = occurrence.due(occupied(connection, row.id)?, now) else {
         return Ok(ManualRun::Busy);
     };
     let mut scheduled_for = now;
