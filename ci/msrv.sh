@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Checks the library, all its features included, with the Rust version that Cargo.toml declares:
-# with rustup's toolchain if there is one, else with Debian's.
+# Checks the crates that are published, all their features included, with the Rust version that
+# Cargo.toml declares: with rustup's toolchain if there is one, else with Debian's.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export CARGO_TARGET_DIR=target/msrv
+packages=(--package tourbillon --package tourbillon-durable --package tourbillon-http-limits
+    --package tourbillond)
 
 if rustup run "$version" rustc --version >/dev/null 2>&1; then
-    exec rustup run "$version" cargo check --lib --quiet --all-features
+    exec rustup run "$version" cargo check --lib --quiet --all-features "${packages[@]}"
 fi
 
 if ! unpack_rust minimum "$version."; then
@@ -16,4 +18,4 @@ if ! unpack_rust minimum "$version."; then
 fi
 export "${rust[@]}"
 "$RUSTC" --version
-cargo check --lib --quiet --all-features
+cargo check --lib --quiet --all-features "${packages[@]}"
