@@ -406,8 +406,7 @@ fn insert<'a>(
         }
         Err(error) => {
             for reply in replies {
-                let copy = StoreError::new(error.kind(), error.to_string());
-                let _ = reply.try_send(Err(copy));
+                let _ = reply.try_send(Err(error.copy()));
             }
             Vec::new()
         }

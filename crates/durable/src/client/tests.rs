@@ -11,10 +11,10 @@ use std::time::Duration;
 use pollster::block_on;
 
 use super::{Client, Created};
-use crate::error::StoreErrorKind;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::schedule::Schedule;
-use crate::store::{Memory, NewTimer, Result, Store, TimerQuery};
+use crate::store::{Inserted, Memory, NewTimer, Result, Store, TimerQuery};
 use crate::time::Time;
 
 /// Deadline of calls that are not answered.
@@ -233,4 +233,41 @@ fn a_call_that_is_left_sends_no_further_statement() {
 fn a_call_with_the_longest_deadline_is_answered() {
     let client = Scene::new().client.with_deadline(Duration::MAX);
     block_on(client.now()).unwrap();
+}
+
+/// A store that refuses timers.
+struct Refusing(Memory);
+
+impl Refusing {
+    fn pass<T>(
+        &mut self,
+        _: &'static str,
+        work: impl FnOnce(&mut Memory) -> Result<T>,
+    ) -> Result<T> {
+        work(&mut self.0)
+    }
+}
+
+impl Store for Refusing {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        Ok(Box::new(Self(self.0.clone())))
+    }
+
+    fn insert(&mut self, _: &[NewTimer]) -> Result<Vec<Inserted>> {
+        Err(StoreError::new(StoreErrorKind::Invalid, "of this kind"))
+    }
+
+    crate::forward! { self.pass;
+        now join beat leave maintain nodes scan held claim finish cancel reschedule confirm
+        find timers schedule schedules upcoming change advance insert_occurrence records overview
+        prune
+    }
+}
+
+#[test]
+fn a_refusal_has_its_reason_once() {
+    let memory = Memory::new(&tourbillon::Timer::global());
+    let client = Client::new(Box::new(Refusing(memory))).unwrap();
+    let error = block_on(client.once("mail", Time::NEVER).create()).unwrap_err();
+    assert_eq!(error.to_string(), "the database refused: of this kind");
 }
