@@ -365,6 +365,7 @@ impl Sleep {
     }
 
     /// Changes the deadline and the share of it alone, and returns when the sleep was due.
+    #[inline(never)]
     fn replace_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) -> Due {
         let old = self.due();
         self.deadline = deadline;
@@ -459,10 +460,14 @@ impl Sleep {
         deadline: Tick,
         delay: impl FnOnce(&Clock) -> Duration,
     ) -> Option<Enqueued> {
-        let old = self.replace_window(deadline, delay);
+        let (old, due) = if self.slack.is_none() {
+            let old = core::mem::replace(&mut self.deadline, deadline);
+            (Due::at(old), Due::at(deadline))
+        } else {
+            (self.replace_window(deadline, delay), self.due())
+        };
         let engine = self.engine.get();
         let Place::Armed(entry) = self.place(engine) else { return None };
-        let due = self.due();
         if postpone(engine, entry, due, is_later(entry, old, due)) {
             return None;
         }
@@ -579,6 +584,7 @@ impl Sleep {
 }
 
 /// Returns whether no part of the window in which the entry may be fired is earlier than before.
+#[inline]
 fn is_later(entry: &Entry, old: Due, due: Due) -> bool {
     due.by >= old.by && entry.has_at_most(due.margin)
 }
