@@ -126,9 +126,10 @@ impl Callback {
 
     /// Moves the next call to `deadline`. Returns whether that was in time.
     ///
-    /// `true` if the function is called at the new deadline: after this returns, no call begins
-    /// before that. `false` if it is not called again, so that the reset has no effect: the
-    /// callback was cancelled, or is a [`Sleep`]'s whose function was called or is being called.
+    /// `true` if the function is called at the new deadline, unless a call under way panics: after
+    /// this returns, no call begins before that. `false` if it is not called again, so that the
+    /// reset has no effect: the callback was cancelled, or is a [`Sleep`]'s whose function was
+    /// called or is being called.
     ///
     /// A call of an [`Interval`]'s function that is under way is neither waited for nor affected:
     /// the new deadline is that of the call after it. The period applies after the new deadline.
@@ -283,7 +284,7 @@ impl Callback {
     ///
     /// # Panics
     ///
-    /// Returns what [`cancel`](Self::cancel) does.
+    /// As [`cancel`](Self::cancel) does.
     ///
     /// # Examples
     ///

@@ -194,6 +194,18 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         let _ = enqueued.map(|enqueued| enqueued.announce());
     }
 
+    /// Takes the sleep out again that has just been armed, as no driver can be started to fire it.
+    /// The next reset arms it.
+    fn unarm(&self) {
+        let mut stage = lock(&self.stage);
+        let entry = match &mut *stage {
+            Stage::Waiting { when, .. } => Some(when.sleep_mut().split_off_entry()),
+            _ => None,
+        };
+        drop(stage);
+        drop(entry);
+    }
+
     /// Ends a call that has returned: has the function wait for the next, or drops it.
     fn end_call(self: &StdArc<Self>, function: F) {
         let mut stage = lock(&self.stage);
@@ -327,7 +339,8 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
             _ => None,
         };
         drop(stage);
-        enqueued.map_or(Ok(()), |enqueued| enqueued.announce())
+        let Some(enqueued) = enqueued else { return Ok(()) };
+        enqueued.announce().inspect_err(|_| self.unarm())
     }
 
     fn set_period(&self, period: Duration) -> bool {

@@ -190,10 +190,16 @@ fn child_runs_out_of_address_space() {
         let message = panic.downcast_ref::<String>().expect("a message");
         assert!(message.contains("cannot start the timer's driver thread"), "{message}");
     }
+    let (called, calls) = std::sync::mpsc::channel();
+    let never = tourbillon::sleep(Duration::MAX);
+    let callback = never.call(move || called.send(()).expect("it is waited for"));
+    catch_unwind(AssertUnwindSafe(|| callback.reset_after(ms(1)))).expect_err("nor for a reset");
     assert_eq!(Timer::global().stats().pending, 0);
     assert!(poll(&mut tourbillon::sleep(Duration::ZERO)).is_ready(), "needs no driver");
 
     limit_address_space(libc::RLIM_INFINITY);
+    assert!(callback.reset_after(ms(2)));
+    calls.recv().expect("the reset starts the driver");
     // Not the earliest that was tried for, so it has to start the driver all the same.
     assert!(poll(&mut late).is_pending());
     sleep.reset_after(ms(1));
