@@ -145,11 +145,12 @@ impl Turns {
         }
     }
 
-    /// Counts a turn that was cut off, and sets a timeout for the next.
+    /// Sets a timeout for the turn after one that was cut off, and then counts that one, which may
+    /// call foreign code.
     fn follow_up(&self) {
         if self.is_turning.replace(false) {
-            self.engine.count_cut_off();
             self.wait_until(self.engine.clock().now());
+            self.engine.count_cut_off();
         }
     }
 
