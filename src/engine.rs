@@ -329,7 +329,7 @@ impl Engine {
     pub(crate) fn insert(&self, due: Due, waker: Waker) -> (Claim, Earliest) {
         let (index, mut shard) = self.lock_home();
         let (claim, earliest) = shard.arm(index, due, waker);
-        self.post(index.into(), &mut shard, due, earliest);
+        self.post(index.into(), &shard, due, earliest);
         drop(shard);
         (claim, earliest)
     }
@@ -338,27 +338,20 @@ impl Engine {
     pub(crate) fn rearm(&self, entry: &Entry, due: Due, waker: Waker) -> Remaining {
         let mut shard = self.shard_of(entry);
         let earliest = shard.rearm(entry, due, waker);
-        self.post(entry.shard(), &mut shard, due, earliest);
+        self.post(entry.shard(), &shard, due, earliest);
         drop(shard);
         self.notify_of_insert(entry, due.by, earliest)
     }
 
     /// Posts what an insert into the shard, which is locked, has changed.
     #[inline(always)]
-    fn post(&self, index: usize, shard: &mut Shard, due: Due, earliest: Earliest) {
+    fn post(&self, index: usize, shard: &Shard, due: Due, earliest: Earliest) {
         if due.margin != Margin::NONE {
-            self.post_window(index, shard, due);
+            self.board.open(index, shard.opens());
         }
         if earliest == Earliest::Lowered {
             self.board.lower(index, due.by);
         }
-    }
-
-    /// Posts when the shard's first window opens, once a timer with a tolerance is queued there.
-    #[inline(never)]
-    fn post_window(&self, index: usize, shard: &mut Shard, due: Due) {
-        shard.note_window(due);
-        self.board.open(index, shard.opens());
     }
 
     /// Files an entry anew if it is queued, and notifies the driver if it has to be.
@@ -373,7 +366,7 @@ impl Engine {
     pub(crate) fn file_again(&self, entry: &Entry, due: Due) -> Earliest {
         let mut shard = self.shard_of(entry);
         let earliest = shard.refile(entry, due);
-        self.post(entry.shard(), &mut shard, due, earliest);
+        self.post(entry.shard(), &shard, due, earliest);
         drop(shard);
         earliest
     }

@@ -434,7 +434,8 @@ impl<T: Timed> Wheel<T> {
         (next != Tick::NEVER).then_some(next)
     }
 
-    /// No later than any deadline, once a turn is complete; `None` if nothing is filed.
+    /// No later than any deadline, once a turn is complete, unless the clock has stepped back since
+    /// it was filed; `None` if nothing is filed.
     pub(crate) fn next_start(&self) -> Option<Tick> {
         self.first_slot().map(|head| self.start_of(head))
     }

@@ -103,8 +103,9 @@ impl Driver {
     /// next.
     ///
     /// After it, the hook is called once if a timer is armed that is earlier than [`Turn::next`],
-    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due takes no
-    /// lock, and reads one cache line for each eight shards.
+    /// or any timer if that is `None`. Turn before each wait; a turn with nothing due and no window
+    /// open takes no lock, and reads one cache line for each eight shards, or two while there are
+    /// sleeps with a tolerance.
     ///
     /// A waker that panics does not keep others from being woken. The panic is caught, and counted
     /// in [`Stats::waker_panics`](crate::stats::Stats::waker_panics). A waker must not block on a

@@ -76,7 +76,7 @@ impl Board {
     }
 
     /// Posts when the first window of the shard opens, which is locked by the caller.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn open(&self, shard: usize, opens: Tick) {
         let window = &self.windows[shard];
         // ORDERING: Relaxed, three times; hints. A scan that reads an older one leaves timers to a
@@ -87,21 +87,27 @@ impl Board {
         }
     }
 
-    /// Adds the shards that have a window open at `now`. Returns whether any has one, open or not.
+    /// Adds the shards that have a window open at `now`, and leaves their deadlines out of `next`,
+    /// as the visit finds them out anew. Returns whether any has a window, open or not.
     #[inline]
-    fn add_open(&self, due: &mut Shards, now: Tick) -> bool {
+    fn add_open(&self, due: &mut Shards, next: &mut Tick, now: Tick) -> bool {
         // ORDERING: Relaxed; a hint.
         if !self.has_windows.load(Ordering::Relaxed) {
             return false;
         }
-        let mut any = false;
+        let (mut any, mut is_open) = (false, false);
         for (shard, window) in self.windows.iter().enumerate() {
             // ORDERING: Relaxed; a hint.
             let opens = Tick::from_raw(window.load(Ordering::Relaxed));
             any |= opens != Tick::NEVER;
             if opens <= now {
                 due.insert(shard);
+                is_open = true;
             }
+        }
+        if is_open {
+            let others = (0..self.windows.len()).filter(|shard| !due.contains(*shard));
+            *next = others.map(|shard| self.earliest(shard)).min().unwrap_or(Tick::NEVER);
         }
         any
     }
@@ -127,7 +133,7 @@ impl Board {
                 }
             }
         }
-        let has_windows = self.add_open(&mut due, now);
+        let has_windows = self.add_open(&mut due, &mut next, now);
         Scan { due, next, has_windows }
     }
 
@@ -143,7 +149,7 @@ impl Board {
 pub(crate) struct Scan {
     /// The shards that have something due, or a window open.
     pub(crate) due: Shards,
-    /// The earliest deadline of those that have nothing due.
+    /// The earliest deadline of the others.
     pub(crate) next: Tick,
     /// True if there are timers with a tolerance.
     pub(crate) has_windows: bool,
@@ -172,6 +178,10 @@ impl Shards {
 
     fn insert(&mut self, shard: usize) {
         self.words[shard / BITS] |= 1 << (shard % BITS);
+    }
+
+    fn contains(&self, shard: usize) -> bool {
+        self.words[shard / BITS] & 1 << (shard % BITS) != 0
     }
 
     /// Takes those before the shard `first` out.
@@ -247,8 +257,10 @@ mod tests {
         assert_eq!(scan(20), (vec![], at(30), false));
         board.open(40, at(20));
         assert_eq!(scan(19), (vec![], at(30), true));
-        assert_eq!(scan(20), (vec![40], at(30), true), "what is left in it counts all the same");
-        assert_eq!(scan(30), (vec![5, 40], at(50), true));
+        assert_eq!(scan(20), (vec![40], at(30), true));
+        assert_eq!(scan(30), (vec![5, 40], Tick::NEVER, true), "the visit finds out what is left");
+        board.lower(7, at(60));
+        assert_eq!(scan(30), (vec![5, 40], at(60), true));
         board.open(40, Tick::NEVER);
         assert_eq!(scan(30), (vec![5], at(50), false));
     }

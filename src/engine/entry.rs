@@ -131,6 +131,12 @@ impl Entry {
         self.own.store(0, Ordering::Relaxed);
     }
 
+    /// Returns whether it may be fired before the instant that it is due by.
+    #[inline(always)]
+    pub(crate) fn has_margin(&self) -> bool {
+        self.margin() != Margin::NONE
+    }
+
     #[inline(always)]
     fn margin(&self) -> Margin {
         // ORDERING: Relaxed; the lock orders it, and its sleep wrote it.

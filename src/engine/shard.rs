@@ -10,7 +10,7 @@ use crate::engine::entry::{Claim, Entry, State};
 use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
-use crate::tolerance::Due;
+use crate::tolerance::{Due, Margin};
 use crate::wheel::{Allowance, Memory, Timed, Turned, Wheel};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
@@ -37,6 +37,8 @@ pub(crate) struct Shard {
     /// On a virtual clock, where nothing is postponed by a store: whether an entry is certain to be
     /// due by `earliest`.
     exact: bool,
+    /// Number of queued entries that have a margin.
+    tolerant: u32,
     pub(crate) counters: ShardCounters,
     wheel: Wheel<Entry>,
     pub(crate) lateness: Lateness,
@@ -85,6 +87,7 @@ impl Shard {
         Self {
             earliest: Tick::NEVER,
             exact: true,
+            tolerant: 0,
             counters: ShardCounters::default(),
             wheel: Wheel::new(now, Memory::Ahead),
             lateness: Lateness::default(),
@@ -102,9 +105,13 @@ impl Shard {
         self.earliest
     }
 
-    /// Notes an entry that has just been queued, and has a margin.
-    pub(crate) fn note_window(&mut self, due: Due) {
-        self.opens = self.opens.min(due.from());
+    /// Notes an entry that is queued.
+    #[inline(always)]
+    fn note_window(&mut self, due: Due) {
+        if due.margin != Margin::NONE {
+            self.tolerant += 1;
+            self.opens = self.opens.min(due.from());
+        }
     }
 
     /// No later than any instant from which on a timer with a margin may be fired;
@@ -142,6 +149,7 @@ impl Shard {
         entry.file_under(due, filed);
         entry.queue(waker);
         let claim = Claim::on(entry);
+        self.note_window(due);
         self.counters.armed += 1;
         (claim, self.lower(due.by))
     }
@@ -151,6 +159,7 @@ impl Shard {
         let filed = self.wheel.insert(entry.place().key(), due.from(), due.by);
         entry.file_under(due, filed);
         entry.queue(waker);
+        self.note_window(due);
         self.counters.armed += 1;
         self.lower(due.by)
     }
@@ -166,6 +175,7 @@ impl Shard {
         let key = self.wheel.remove(entry.place().filed());
         let filed = self.wheel.insert(key, due.from(), due.by);
         entry.file_under(due, filed);
+        self.note_window(due);
         self.lower(due.by)
     }
 
@@ -216,9 +226,11 @@ impl Shard {
     /// nanoseconds.
     pub(crate) fn turn(&mut self, now: Tick, batch: &mut WakeBatch) -> (Turned, u64) {
         let (counters, lateness) = (&mut self.counters, &mut self.lateness);
+        let tolerant = &mut self.tolerant;
         let allowance = Allowance { expiries: batch.room(), moves: MOVES };
         let mut lateness_ns_max = 0;
         let turned = self.wheel.turn(now, allowance, |entry, due_by| {
+            *tolerant -= u32::from(entry.has_margin());
             batch.push(entry.fire());
             let lateness_ns = now.nanos_since(due_by);
             lateness_ns_max = lateness_ns_max.max(lateness_ns);
@@ -251,12 +263,15 @@ impl Shard {
     #[inline]
     fn find_next_window(&mut self) {
         if self.opens != Tick::NEVER {
-            self.opens = self.wheel.next_start().unwrap_or(Tick::NEVER);
+            let next = if self.tolerant > 0 { self.wheel.next_start() } else { None };
+            self.opens = next.unwrap_or(Tick::NEVER);
         }
     }
 
+    /// Notes that a queued entry leaves the wheel before it is fired by a turn.
     #[inline]
     fn note_removal(&mut self, entry: &Entry) {
+        self.tolerant -= u32::from(entry.has_margin());
         self.exact &= entry.due_by() != self.earliest;
     }
 }
@@ -266,6 +281,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
+    use crate::tolerance::Slack;
 
     fn armed(shard: &mut Shard, count: u64) -> Vec<Claim> {
         (0..count)
@@ -350,6 +366,33 @@ mod tests {
         assert_eq!(shard.turn(earliest, &mut WakeBatch::new()).0, Turned::Completely);
         assert!(shard.earliest() > earliest);
         withdraw(&mut shard, claims.next().expect("the second"));
+    }
+
+    #[test]
+    fn no_window_is_to_come_once_no_entry_has_a_margin() {
+        let mut shard = Shard::new(Tick::ORIGIN);
+        let mut batch = WakeBatch::new();
+        let after = |micros| Tick::ORIGIN.saturating_add(Duration::from_micros(micros));
+        let window =
+            |from, span| Due::within(after(from), Slack::fixed(Duration::from_micros(span)));
+        let exact = shard.arm(0, Due::at(after(1 << 30)), Waker::noop().clone()).0;
+        let [fired, reset, withdrawn, alone] =
+            [(100, 100), (10_000, 10_000), (50_000, 40_000), (600, 300)]
+                .map(|(from, span)| shard.arm(0, window(from, span), Waker::noop().clone()).0);
+        assert_eq!(shard.opens(), window(100, 100).from());
+        assert_eq!(shard.turn(after(150), &mut batch).0, Turned::Completely);
+        assert!(shard.opens() <= window(600, 300).from());
+        // SAFETY: the shard is alive, and the claims are its own.
+        let [resets, fires] = [&reset, &alone].map(|claim| unsafe { claim.entry() });
+        assert_eq!(shard.refile(resets, Due::at(after(1 << 29))), Earliest::Kept);
+        assert!(shard.fire(fires, after(700)).is_some());
+        withdraw(&mut shard, withdrawn);
+        assert_eq!(shard.turn(after(1_000), &mut batch).0, Turned::Completely);
+        assert_eq!(shard.opens(), Tick::NEVER);
+        assert_eq!(batch.wake_all(1, |_| 1), 0);
+        for claim in [exact, fired, reset, alone] {
+            withdraw(&mut shard, claim);
+        }
     }
 
     #[test]

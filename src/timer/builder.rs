@@ -234,8 +234,8 @@ impl Builder {
     /// with a tolerance is fired in the window from its deadline to its deadline plus the
     /// tolerance. The driver wakes at the end of the first window, or for an exact timer, and fires
     /// all sleeps whose windows are open then, of whatever thread. But for the rounding below, that
-    /// is the fewest wake-ups there can be: ten thousand limits of a minute, each with a second of
-    /// tolerance, take one a second.
+    /// is the fewest wake-ups there can be for those that are fired: ten thousand limits of a
+    /// minute, each with a second of tolerance, take one a second.
     ///
     /// A sleep that nothing else wakes the driver for is fired at the end of its window. A window
     /// is kept as two numbers, and the smaller is rounded: it is taken to begin up to a ninth of

@@ -154,6 +154,26 @@ fn every_turn_fires_the_windows_that_are_open() {
     assert_eq!(timer.stats().fired, 1);
 }
 
+/// A wake-up that is left would be for nothing.
+#[test]
+fn windows_that_have_been_fired_bring_about_no_turn() {
+    for shards in [1, 2] {
+        let clock = VirtualClock::new();
+        let builder = Timer::builder().virtual_clock(&clock).shards(shards);
+        let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
+        let windows = [(10, 10), (11, 7), (100, 0)];
+        let mut sleeps =
+            windows.map(|(delay, tolerance)| timer.sleep(ms(delay)).with_tolerance(ms(tolerance)));
+        let deadline = sleeps[2].deadline();
+        for sleep in &mut sleeps {
+            assert!(poll(sleep).is_pending());
+        }
+        clock.advance(ms(13));
+        let turn = driver.turn();
+        assert_eq!((turn.fired, turn.next), (2, Some(deadline)));
+    }
+}
+
 /// When a timer is armed, its deadline, and its tolerance; since the beginning.
 type Window = [Duration; 3];
 
