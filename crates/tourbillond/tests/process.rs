@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tourbillond_process::Tourbillond;
@@ -34,6 +35,9 @@ fn receive_and(listener: &TcpListener, answer: impl Fn(&str) -> String) -> (Stri
     write!(stream.get_mut(), "{status}\r\ncontent-length: {length}\r\n\r\n{answer}").unwrap();
     (head, String::from_utf8(body).unwrap())
 }
+
+/// Long enough for a slow machine, so that no test hangs.
+const LIMIT: Duration = Duration::from_secs(120);
 
 const SCHEDULES: &str = "/v1/apps/default/schedules";
 
@@ -126,8 +130,10 @@ fn it_ends_with_an_error_when_its_file_is_deleted() {
     }
     std::fs::remove_file(folder.path().join("tourbillon.db")).unwrap();
     // It listens until it has the error that it ends with.
+    let begun = Instant::now();
     while TcpStream::connect(&service.address).is_ok() {
-        std::thread::yield_now();
+        assert!(begun.elapsed() < LIMIT, "it listens on");
+        std::thread::sleep(Duration::from_millis(10));
     }
     assert!(!service.stop());
 }

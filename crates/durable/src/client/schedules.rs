@@ -225,20 +225,27 @@ impl Client {
 
 /// Plans a change from what is there and makes it, until no other comes between.
 pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result<T> {
-    let (mut stale, mut conflicts) = (0, 0);
+    let (mut stale, mut conflicts, mut is_begun) = (0, 0, false);
+    // A part that was committed stays.
+    let judged = |is_begun: bool, error: StoreError| match error.kind() {
+        StoreErrorKind::Unavailable | StoreErrorKind::Conflict if is_begun => {
+            StoreError::new(StoreErrorKind::Uncertain, error)
+        }
+        _ => error,
+    };
     loop {
         match change() {
             Ok(Tried::Done(done)) => return Ok(done),
-            Ok(Tried::Further) => conflicts = 0,
+            Ok(Tried::Further) => (conflicts, is_begun) = (0, true),
             Ok(Tried::Stale) if stale < TRIES => stale += 1,
             Ok(Tried::Stale) => {
                 let why = "others change the schedule all the time";
-                return Err(StoreError::new(StoreErrorKind::Conflict, why));
+                return Err(judged(is_begun, StoreError::new(StoreErrorKind::Conflict, why)));
             }
             Err(error) if error.kind() == StoreErrorKind::Conflict && conflicts + 1 < CONFLICTS => {
                 conflicts += 1;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(judged(is_begun, error)),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pollster::block_on;
 
+use super::schedules::{Tried, attempt};
 use super::{Client, Created};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
@@ -270,4 +271,24 @@ fn a_refusal_has_its_reason_once() {
     let client = Client::new(Box::new(Refusing(memory))).unwrap();
     let error = block_on(client.once("mail", Time::NEVER).create()).unwrap_err();
     assert_eq!(error.to_string(), "the database refused: of this kind");
+}
+
+#[test]
+fn after_a_part_of_a_change_was_committed_an_error_is_uncertain() {
+    use StoreErrorKind::{Conflict, Gone, Unavailable, Uncertain};
+    for (error, alone, later) in
+        [(Unavailable, Unavailable, Uncertain), (Conflict, Conflict, Uncertain), (Gone, Gone, Gone)]
+    {
+        for (parts, expected) in [(0, alone), (1, later)] {
+            let mut done = 0..parts;
+            let answer = attempt::<()>(|| match done.next() {
+                Some(_) => Ok(Tried::Further),
+                None => Err(StoreError::new(error, "no")),
+            });
+            assert_eq!(kind(answer), expected);
+        }
+    }
+    let mut done = 0..1;
+    let stale = attempt::<()>(|| Ok(done.next().map_or(Tried::Stale, |_| Tried::Further)));
+    assert_eq!(kind(stale), Uncertain);
 }

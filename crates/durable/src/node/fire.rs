@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,9 +16,7 @@ use crate::error::StoreError;
 use crate::id::{Fence, Lease, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason};
 #[cfg(feature = "sqlx-0_8")]
-use crate::store::Finished;
-#[cfg(feature = "sqlx-0_8")]
-use crate::store::postgres::sqlx_0_8::complete;
+use crate::store::postgres::sqlx_0_8::{Completed, complete};
 use crate::store::{End, How, Timer};
 use crate::time::Time;
 
@@ -69,6 +68,9 @@ pub struct Fire {
     timer: Timer,
     claimed: Time,
     is_open: bool,
+    /// Whether the timer was found to have a record already, as one may that was inserted by other
+    /// means.
+    is_recorded: AtomicBool,
 }
 
 impl Fire {
@@ -79,7 +81,8 @@ impl Fire {
         timer: Timer,
         claimed: Time,
     ) -> Self {
-        Self { shared, kind, lease, timer, claimed, is_open: true }
+        let is_recorded = AtomicBool::new(false);
+        Self { shared, kind, lease, timer, claimed, is_open: true, is_recorded }
     }
 
     /// Returns the identity of the occurrence, which is the same for every attempt.
@@ -197,7 +200,8 @@ impl Fire {
     /// # Errors
     ///
     /// After an error the transaction can only be rolled back. PostgreSQL makes a rollback of its
-    /// commit, without an error.
+    /// commit, without an error; unless the call was within a savepoint, to which the transaction
+    /// can go back: roll back the whole transaction.
     ///
     /// # Cancel safety
     ///
@@ -223,8 +227,13 @@ impl Fire {
         transaction: &mut sqlx_0_8::Transaction<'_, sqlx_0_8::Postgres>,
     ) -> Result<(), CompleteError> {
         match complete(transaction, self.fence()).await {
-            Ok(Finished::Accepted) => Ok(()),
-            Ok(Finished::Fenced) => Err(CompleteError::Fenced),
+            Ok(Completed::Done) => Ok(()),
+            Ok(Completed::Fenced) => Err(CompleteError::Fenced),
+            Ok(Completed::Recorded) => {
+                // ORDERING: Relaxed; it is read by who drops the fire, which comes after.
+                self.is_recorded.store(true, Ordering::Relaxed);
+                Err(CompleteError::Fenced)
+            }
             Err(error) => Err(CompleteError::Store(error)),
         }
     }
@@ -232,7 +241,8 @@ impl Fire {
     /// Takes note that a transaction of the caller's has completed the attempt and has committed:
     /// the node makes room for another attempt at once, without a call of the store.
     ///
-    /// A fire that is dropped instead makes room after a call that changes nothing. If the
+    /// A fire that is dropped instead makes room at once, too, and costs a call that changes
+    /// nothing. If the
     /// transaction did not commit, the attempt is handed back some seconds later, at the node's
     /// next audit.
     pub fn committed(mut self) {
@@ -316,7 +326,13 @@ impl Fire {
 impl Drop for Fire {
     fn drop(&mut self) {
         if self.is_open {
-            self.send(How::HandBack, None);
+            // Handed back, a timer that has a record would be claimed again for ever. Its end takes
+            // it out and writes nothing.
+            let how = match *self.is_recorded.get_mut() {
+                true => How::Done(Outcome::Succeeded, None, String::new()),
+                false => How::HandBack,
+            };
+            self.send(how, None);
         }
     }
 }
@@ -375,13 +391,14 @@ impl fmt::Display for EndError {
 
 impl std::error::Error for EndError {}
 
-/// Reasons for an attempt not to complete in a transaction of the caller's, after which that can
-/// only be rolled back.
+/// Reasons for an attempt not to complete in a transaction of the caller's, after which the whole
+/// of that is to be rolled back.
 #[cfg(feature = "sqlx-0_8")]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CompleteError {
-    /// The attempt is not under way: it has ended, or another node has taken its timer over.
+    /// The attempt is not under way: it has ended, or another node has taken its timer over. Or its
+    /// timer, inserted by other means, has a record already: a drop of the fire then removes it.
     Fenced,
     /// The database did not answer, or refused.
     Store(StoreError),

@@ -17,7 +17,7 @@
 //! | anything else | `SELECT tourbillon.once(..)` | `SELECT tourbillon.complete(..)` |
 //!
 //! `docs/POSTGRES.md` has the parameters of the two functions, and why the transaction of an
-//! attempt that is no longer the node's cannot commit.
+//! attempt that is no longer the node's cannot commit, unless the call is within a savepoint.
 
 mod address;
 mod attempts;

@@ -169,19 +169,22 @@ fn of_calls_whose_answers_are_swallowed_those_behind_the_first_are_not_sent() {
     let client = Client::new(store.connect().unwrap()).unwrap();
     proxy.swallow(ANSWERS, true);
     let hasty = &client.clone().with_deadline(Duration::from_millis(200));
-    let kinds = thread::scope(|scope| {
-        let cancel = |id| scope.spawn(move || block_on(hasty.cancel(id)).unwrap_err().kind());
+    let errors = thread::scope(|scope| {
+        let cancel = |id| scope.spawn(move || block_on(hasty.cancel(id)).unwrap_err());
         let calls = timers.each_ref().map(|timer| cancel(timer.id));
         calls.map(|call| call.join().unwrap())
     });
     proxy.swallow(ANSWERS, false);
-    let sent = kinds.iter().filter(|kind| **kind == StoreErrorKind::Uncertain).count();
-    let unsent = kinds.iter().filter(|kind| **kind == StoreErrorKind::Unavailable).count();
-    assert_eq!(sent + unsent, timers.len());
-    assert_ne!(unsent, 0);
+    let (sent, unsent): (Vec<_>, Vec<_>) =
+        errors.iter().partition(|error| error.kind() == StoreErrorKind::Uncertain);
+    assert!(sent.len() < timers.len());
+    for error in &unsent {
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        assert!(error.to_string().contains("not sent"), "{error}");
+    }
     // It is answered after all calls before it. The first may meet the connection that was lost.
     while block_on(client.now()).is_err() {}
-    assert!(store.timers(&TimerQuery::new()).unwrap().len() >= unsent);
+    assert!(store.timers(&TimerQuery::new()).unwrap().len() >= unsent.len());
 }
 
 const TERMINATE: &str = "
@@ -221,7 +224,8 @@ fn a_claim_leaves_out_what_another_transaction_has_locked() {
     };
     let begun = Instant::now();
     assert_eq!(claim(&mut store), [ids[1]]);
-    assert_eq!((store.lock_timeouts(), store.lock_timeouts()), (1, 0));
+    assert_ne!(store.lock_timeouts(), 0);
+    assert_eq!(store.lock_timeouts(), 0);
     // For a second it waits for no lock, nor does an end that goes together with a claim.
     assert_eq!(claim(&mut store), []);
     let how = How::Done(Outcome::Succeeded, None, String::new());

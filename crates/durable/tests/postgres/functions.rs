@@ -1,5 +1,6 @@
 //! The functions of the tables, for other programs: they do what the crate does.
 
+use std::thread;
 use std::time::Duration;
 
 use postgres::{Client, Transaction};
@@ -219,4 +220,98 @@ fn the_transaction_of_an_attempt_that_was_taken_over_commits_nothing() {
     transaction.commit().unwrap();
     assert_eq!(client.query("SELECT FROM bill", &[]).unwrap().len(), 0);
     assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_repeat_that_waits_for_the_end_of_its_timer_makes_no_second() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let (lease, id) = running(&mut store);
+    let mut client = database.client();
+    let mut ending = client.transaction().unwrap();
+    assert_eq!(complete(&mut ending, lease, id), Ok(()));
+    let repeat = thread::scope(|scope| {
+        let repeat = scope.spawn(|| {
+            let mut client = database.client();
+            let mut transaction = client.transaction().unwrap();
+            let answer =
+                once(&mut transaction, &NewTimer::new(id, "mail", Time::default())).unwrap();
+            transaction.commit().unwrap();
+            answer
+        });
+        let waits = "SELECT FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        // In a transaction it would be as at first.
+        let mut other = database.client();
+        while !repeat.is_finished() && other.query(waits, &[]).unwrap().is_empty() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        ending.commit().unwrap();
+        repeat.join().unwrap()
+    });
+    assert_eq!(repeat, Inserted::Exists(id));
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap(), []);
+    assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
+}
+
+/// Functions that a caller's path finds before those of PostgreSQL.
+const EVIL: &str = "
+    CREATE SCHEMA evil;
+    CREATE FUNCTION evil.set_bit(bytea, integer, integer) RETURNS bytea LANGUAGE plpgsql
+        AS $$ BEGIN RAISE 'called'; END $$;
+    CREATE FUNCTION evil.now() RETURNS timestamptz LANGUAGE plpgsql
+        AS $$ BEGIN RAISE 'called'; END $$;
+    SET search_path = evil, pg_catalog";
+
+#[test]
+fn the_functions_call_nothing_of_the_callers_path() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let (lease, id) = running(&mut store);
+    let mut client = database.client();
+    client.batch_execute(EVIL).unwrap();
+    for sql in ["SELECT now()", "SELECT set_bit(''::bytea, 0, 0)"] {
+        assert_eq!(client.batch_execute(sql).unwrap_err().code().unwrap().code(), "P0001");
+    }
+    client.batch_execute("SELECT tourbillon.once('mail', 'infinity')").unwrap();
+    assert_eq!(complete(&mut client, lease, id), Ok(()));
+}
+
+#[test]
+fn what_no_row_can_have_is_refused_as_invalid() {
+    let database = Database::new();
+    drop(database.connect());
+    let mut client = database.client();
+    let attempt = "gen_random_uuid(), 1, gen_random_uuid(), 1";
+    for (call, code) in [
+        ("once('mail', NULL)", "22023"),
+        ("once('mail', 'infinity', payload => NULL)", "22023"),
+        ("once('mail', 'infinity', retry_attempts => -1)", "22023"),
+        ("once('mail', 'infinity', retry_attempts => NULL)", "22023"),
+        ("once('mail', 'infinity', retry_first => '-1 s')", "22023"),
+        ("once('mail', 'infinity', retry_longest => '-1 s')", "22023"),
+        (&*format!("complete({attempt}, NULL)"), "22023"),
+        (&*format!("complete({attempt}, repeat('x', 8193))"), "22023"),
+        (&*format!("complete({attempt}, repeat('x', 8192))"), "TB001"),
+    ] {
+        let refused = client.batch_execute(&format!("SELECT tourbillon.{call}")).unwrap_err();
+        assert_eq!(refused.code().unwrap().code(), code, "{call}");
+    }
+}
+
+#[test]
+fn what_was_written_before_a_savepoint_can_be_committed() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let (lease, id) = running(&mut store);
+    store.leave(lease).unwrap();
+    let mut client = database.client();
+    client.batch_execute("CREATE TABLE bill (number integer)").unwrap();
+    let mut transaction = client.transaction().unwrap();
+    transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
+    let mut savepoint = transaction.transaction().unwrap();
+    assert_eq!(complete(&mut savepoint, lease, id), Err("TB001".to_owned()));
+    savepoint.rollback().unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(client.query("SELECT FROM bill", &[]).unwrap().len(), 1);
 }

@@ -136,7 +136,7 @@ fn a_scan_reads_what_it_returns() {
 }
 
 #[test]
-fn a_claim_reads_what_it_names_and_tend_a_part_of_what_is_due() {
+fn a_claim_reads_what_it_names_and_maintain_a_part_of_what_is_due() {
     let mut large = Large::new(PAST);
     let (_, mut ids) = large.count(|store, _| scan(store, Duration::ZERO, None, 100));
     ids.sort();

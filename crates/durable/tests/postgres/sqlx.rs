@@ -170,6 +170,59 @@ fn an_attempt_is_over_if_the_transaction_commits() {
     assert_eq!(attempts, [2, 1]);
 }
 
+#[test]
+fn a_timer_that_has_a_record_already_is_removed_and_not_claimed_for_ever() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let engine = start(&database);
+    let client = engine.client().unwrap();
+    let mut fires = engine.worker("mail", 1);
+    run(&database, async |pool| {
+        client.once("mail", SystemTime::now()).create().await.unwrap();
+        let fire = fires.next().await.unwrap();
+        let id = fire.id();
+        fire.complete().await.unwrap();
+        let insert = format!(
+            "INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard)
+            VALUES ('{id}', 'mail', now(), now(), {})",
+            id.shard()
+        );
+        database.client().batch_execute(&insert).unwrap();
+        let fire = fires.next().await.unwrap();
+        assert_eq!((fire.id(), fire.attempt()), (id, 1));
+        let mut transaction = pool.begin().await.unwrap();
+        let answer = fire.complete_in(&mut transaction).await;
+        assert!(matches!(answer, Err(CompleteError::Fenced)), "{answer:?}");
+        transaction.rollback().await.unwrap();
+        drop(fire);
+        while !store.timers(&TimerQuery::new()).unwrap().is_empty() {
+            tourbillon::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    assert_eq!(store.records(&RecordQuery::new()).unwrap().len(), 1);
+}
+
+#[test]
+fn an_attempt_that_was_completed_twice_in_a_transaction_is_not_over() {
+    let database = Database::new();
+    let engine = start(&database);
+    let client = engine.client().unwrap();
+    let mut fires = engine.worker("mail", 1);
+    run(&database, async |pool| {
+        client.once("mail", SystemTime::now()).create().await.unwrap();
+        let fire = fires.next().await.unwrap();
+        let mut transaction = pool.begin().await.unwrap();
+        fire.complete_in(&mut transaction).await.unwrap();
+        let again = fire.complete_in(&mut transaction).await;
+        assert!(matches!(again, Err(CompleteError::Fenced)), "{again:?}");
+        transaction.rollback().await.unwrap();
+        drop(fire);
+        let fire = fires.next().await.unwrap();
+        assert_eq!(fire.attempt(), 2);
+        fire.complete().await.unwrap();
+    });
+}
+
 /// Ends the lives of all nodes, as when their leases have run out.
 fn bury(database: &Database, store: &mut dyn Store) {
     let sql = "UPDATE tourbillon.node SET expires = now() - interval '1 second'";

@@ -1,7 +1,9 @@
 //! Enables, disables, removes and runs the schedule or one-shot of a key.
 
 use tourbillon_durable::store::TimerUpdate;
-use tourbillon_durable::{Replacement, RunNow, ScheduleUpdate, Time, TimerId};
+use tourbillon_durable::{
+    Created, Replacement, RunNow, ScheduleUpdate, StoreError, StoreErrorKind, Time, TimerId,
+};
 
 use super::error::{Conflict, Error, Missing, Result};
 use super::found::Found;
@@ -73,8 +75,10 @@ impl Catalog {
                     // back.
                     let id = TimerId::of_revival(record.timer);
                     let next = client.once(&model::kind(app), Time::NEVER).id(id);
-                    next.name(model::name(app, key)).create().await?;
-                    match client.cancel(id).await? {
+                    let made = next.name(model::name(app, key)).create().await?;
+                    let is_made = matches!(made, Created::Created(_));
+                    let cancelled = client.cancel(id).await;
+                    match cancelled.map_err(|error| after_a_write(is_made, error))? {
                         TimerUpdate::Done => return Ok(stopped(&[])),
                         TimerUpdate::Running { attempt } => {
                             return Err(Conflict::Running(attempt).into());
@@ -115,6 +119,16 @@ impl Catalog {
             }
         }
         Err(Conflict::Contended.into())
+    }
+}
+
+/// Returns what an error means for a call that has written before, if `has_written`.
+fn after_a_write(has_written: bool, error: StoreError) -> StoreError {
+    match error.kind() {
+        StoreErrorKind::Unavailable | StoreErrorKind::Conflict if has_written => {
+            StoreError::new(StoreErrorKind::Uncertain, error)
+        }
+        _ => error,
     }
 }
 

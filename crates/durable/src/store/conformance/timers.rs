@@ -258,6 +258,8 @@ pub(super) fn a_repeated_finish_is_accepted_again(rig: &dyn Rig) {
     assert_eq!(bench.finish(id, 1, done()), Finished::Accepted);
     assert_eq!(bench.finish(id, 2, done()), Finished::Fenced);
     assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Fenced);
+    let other = How::Done(Outcome::Dead, Some(Reason::GivenUp), String::new());
+    assert_eq!(bench.finish(id, 1, other), Finished::Fenced);
     bench.lease = join(&mut *bench.store, LONG).lease;
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     assert_eq!(bench.records().len(), 1);

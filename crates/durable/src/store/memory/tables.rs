@@ -196,10 +196,11 @@ impl Tables {
             timer.filter(|timer| timer.running == Some(lease) && timer.attempt == end.attempt)
         else {
             let record = self.ended.get(&end.timer).map(|at| &self.records[&(*at, end.timer)]);
-            let is_ours = record.is_some_and(|record| {
-                record.attempts == end.attempt && record.node == Some(lease.node)
+            let is_repeated = record.is_some_and(|record| {
+                record.attempts == end.attempt
+                    && record.node == Some(lease.node)
+                    && matches!(end.how, How::Done(outcome, ..) if outcome == record.outcome)
             });
-            let is_repeated = matches!(end.how, How::Done(..)) && is_ours;
             return if is_repeated { Finished::Accepted } else { Finished::Fenced };
         };
         match &end.how {

@@ -131,7 +131,7 @@ CREATE FUNCTION tourbillon.once(
     retry_longest interval DEFAULT '5 minutes',
     OUT timer uuid,
     OUT created boolean
-) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     drawn uuid;
 BEGIN
@@ -139,8 +139,13 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = 'a kind is empty or too long';
     ELSIF octet_length(name) NOT BETWEEN 1 AND 200 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'a name is empty or too long';
-    ELSIF octet_length(payload) > 65536 THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'a payload has more than 64 KiB';
+    ELSIF payload IS NULL OR octet_length(payload) > 65536 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'a payload is missing or has more than 64 KiB';
+    ELSIF at IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a time is missing';
+    ELSIF (retry_attempts >= 0 AND retry_first >= '0' AND retry_longest >= '0') IS NOT TRUE THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'retries are missing or negative';
     END IF;
     -- A UUID of version 7: the milliseconds, then what is random.
     drawn := encode(set_bit(set_bit(overlay(
@@ -158,6 +163,12 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = drawn)
         ON CONFLICT DO NOTHING;
         created := FOUND;
+        -- The insert may have waited for the end of a timer with the id, whose record only a later
+        -- statement sees.
+        IF created AND EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = drawn) THEN
+            DELETE FROM tourbillon.timer AS t WHERE t.id = drawn;
+            created := false;
+        END IF;
         IF created THEN
             timer := drawn;
             RETURN;
@@ -179,30 +190,45 @@ BEGIN
         MESSAGE = 'what is in the way of a timer comes and goes';
 END $$;
 
--- Ends the occurrence of an attempt: it succeeded. Fails if the attempt is not under way, and with it
--- the transaction.
+-- Ends the occurrence of an attempt: it succeeded. Fails if the attempt is not under way (TB001), or
+-- if its timer was inserted by other means and has a record already (TB002), and with it the
+-- transaction.
 CREATE FUNCTION tourbillon.complete(
     timer uuid,
     attempt integer,
     node uuid,
     epoch bigint,
     detail text DEFAULT ''
-) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    was_running boolean;
+    is_recorded boolean;
 BEGIN
+    IF detail IS NULL OR octet_length(detail) > 8192 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a detail is missing or has more than 8 KiB';
+    END IF;
     WITH ended AS (
         DELETE FROM tourbillon.timer AS t
         WHERE t.id = complete.timer AND t.attempt = complete.attempt
             AND t.node = complete.node AND t.epoch = complete.epoch
         RETURNING t.*
+    ),
+    recorded AS (
+        INSERT INTO tourbillon.history AS h
+            (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, detail, node,
+             recorded)
+        SELECT e.id, e.schedule, e.name, e.kind, e.scheduled_for, e.attempt, e.failures, 1,
+               complete.detail, e.node, now()
+        FROM ended AS e
+        ON CONFLICT DO NOTHING
+        RETURNING h.timer
     )
-    INSERT INTO tourbillon.history
-        (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, detail, node,
-         recorded)
-    SELECT e.id, e.schedule, e.name, e.kind, e.scheduled_for, e.attempt, e.failures, 1,
-           complete.detail, e.node, now()
-    FROM ended AS e
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
+    SELECT EXISTS (SELECT FROM ended), EXISTS (SELECT FROM recorded)
+    INTO was_running, is_recorded;
+    IF NOT was_running THEN
         RAISE SQLSTATE 'TB001' USING MESSAGE = 'the attempt is not under way';
+    ELSIF NOT is_recorded THEN
+        RAISE SQLSTATE 'TB002' USING MESSAGE = 'the timer has a record already';
     END IF;
 END $$;

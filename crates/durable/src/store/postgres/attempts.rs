@@ -137,9 +137,9 @@ const RETURN: &str = "
 
 /// Reads what an earlier call with the same ends has recorded.
 const WAS_ENDED: &str = "
-    SELECT h.timer FROM unnest($2::uuid[], $3::int4[]) AS e (timer, attempt)
+    SELECT h.timer FROM unnest($2::uuid[], $3::int4[], $4::int2[]) AS e (timer, attempt, outcome)
     JOIN tourbillon.history AS h ON h.timer = e.timer
-    WHERE h.attempts = e.attempt AND h.node = $1";
+    WHERE h.attempts = e.attempt AND h.outcome = e.outcome AND h.node = $1";
 
 fn key(of: Lease) -> (Id, i64) {
     (of.node.into(), big(of.epoch))
@@ -186,7 +186,7 @@ struct Returns<'a> {
     details: Vec<Option<&'a str>>,
 }
 
-fn split(ends: &[End]) -> (Ends<'_>, Returns<'_>) {
+fn split<'a>(ends: impl IntoIterator<Item = &'a End>) -> (Ends<'a>, Returns<'a>) {
     let (mut last, mut returns) = (Ends::default(), Returns::default());
     for end in ends {
         let (timer, attempt) = (end.timer.into(), int(end.attempt));
@@ -265,12 +265,12 @@ async fn judge(
     ends: &[End],
     mut accepted: HashSet<TimerId>,
 ) -> Answer<Vec<Finished>> {
-    let lost = ends.iter().filter(|end| is_last(end) && !accepted.contains(&end.timer));
-    let (timers, attempts): (Vec<Id>, Vec<i32>) =
-        lost.map(|end| (Id::from(end.timer), int(end.attempt))).unzip();
-    if !timers.is_empty() {
+    let lost = ends.iter().filter(|end| !accepted.contains(&end.timer));
+    let (lost, _) = split(lost);
+    if !lost.timers.is_empty() {
         let node = Id::from(of.node);
-        let recorded = ids(query.read(WAS_ENDED, &[&node, &timers, &attempts]).await?)?;
+        let params: Params<'_> = &[&node, &lost.timers, &lost.attempts, &lost.outcomes];
+        let recorded = ids(query.read(WAS_ENDED, params).await?)?;
         if !recorded.is_empty() {
             query.confirm().await?;
             accepted.extend(recorded);

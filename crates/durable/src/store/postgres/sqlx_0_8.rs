@@ -14,7 +14,7 @@ use super::link::meaning;
 use super::values::{Id, Span, Stamp, big, int};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::Fence;
-use crate::store::{Finished, Inserted, NewTimer, Result};
+use crate::store::{Inserted, NewTimer, Result};
 
 const ONCE: &str = "
     SELECT timer::text, created FROM tourbillon.once(
@@ -26,6 +26,18 @@ const COMPLETE: &str = "SELECT tourbillon.complete($1, $2, $3, $4)";
 
 /// Code of the error of an attempt that is not under way.
 const FENCED: &str = "TB001";
+
+/// Code of the error of an attempt whose timer has a record already.
+const RECORDED: &str = "TB002";
+
+/// Result of a completion.
+pub(crate) enum Completed {
+    Done,
+    /// The attempt is not under way.
+    Fenced,
+    /// The attempt is under way, of a timer that has a record already.
+    Recorded,
+}
 
 /// Inserts a timer of no schedule.
 pub(crate) async fn insert(
@@ -51,11 +63,11 @@ pub(crate) async fn insert(
     Ok(Inserted::Exists(id))
 }
 
-/// Completes an attempt. If it is fenced, the transaction cannot commit.
+/// Completes an attempt. If it does not, the transaction can only be rolled back.
 pub(crate) async fn complete(
     transaction: &mut Transaction<'_, Postgres>,
     fence: Fence,
-) -> Result<Finished> {
+) -> Result<Completed> {
     let completed = query(COMPLETE)
         .bind(Id::from(fence.timer))
         .bind(int(fence.attempt))
@@ -64,11 +76,12 @@ pub(crate) async fn complete(
         .execute(&mut **transaction)
         .await;
     match completed {
-        Ok(_) => Ok(Finished::Accepted),
-        Err(Error::Database(said)) if said.code().is_some_and(|code| code == FENCED) => {
-            Ok(Finished::Fenced)
-        }
-        Err(error) => Err(failure(error)),
+        Ok(_) => Ok(Completed::Done),
+        Err(error) => match error.as_database_error().and_then(|said| said.code()).as_deref() {
+            Some(FENCED) => Ok(Completed::Fenced),
+            Some(RECORDED) => Ok(Completed::Recorded),
+            _ => Err(failure(error)),
+        },
     }
 }
 

@@ -108,6 +108,9 @@ impl Link {
             schema::check(&transaction)?;
             let done = work(&transaction, now)?;
             transaction.commit().map_err(Failure::Commit)?;
+            // What went before the commit was whole may have gone without it.
+            let lost = |error| StoreError::new(StoreErrorKind::Uncertain, error);
+            file.identity.check(&file.path).map_err(lost)?;
             Ok(done)
         })
     }
@@ -233,6 +236,19 @@ mod tests {
         });
         assert_eq!(full.unwrap_err().kind(), StoreErrorKind::Unavailable);
         link.write(|connection, _| Ok(connection.execute_batch(fill)?)).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_write_to_a_file_that_goes_meanwhile_is_uncertain() {
+        let file = File::new("gone");
+        let mut link = Link::open(file.0.clone(), None).unwrap();
+        let answer = link.write(|connection, _| {
+            std::fs::remove_file(&file.0).unwrap();
+            Ok(connection.execute_batch("CREATE TABLE a (x)")?)
+        });
+        assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::Uncertain);
+        assert_eq!(link.read(|_, _| Ok(())).unwrap_err().kind(), StoreErrorKind::Gone);
     }
 
     #[test]

@@ -74,10 +74,11 @@ pub(super) const POSTPONE: &str =
 
 pub(super) const HAND_BACK: &str = fenced!("UPDATE tourbillon_timer SET node = NULL, epoch = NULL");
 
-/// Condition that a record is of this attempt by this node.
+/// Condition that a record is of this outcome, of this attempt by this node.
 pub(super) const RECORDED: &str = "
     SELECT EXISTS (
-        SELECT 1 FROM tourbillon_history WHERE timer = ?1 AND node = ?2 AND attempts = ?3
+        SELECT 1 FROM tourbillon_history
+        WHERE timer = ?1 AND node = ?2 AND attempts = ?3 AND outcome = ?4
     )";
 
 pub(super) const WITHDRAW: &str = "
@@ -214,9 +215,9 @@ pub(super) fn finish(
 ) -> Answer<Vec<Finished>> {
     let mut finished = self::end(connection, now, lease, ends)?;
     for (end, answer) in ends.iter().zip(&mut finished) {
-        let values = params![Id::from(end.timer), parts(lease).0, end.attempt];
-        let is_lost = *answer == Finished::Fenced && matches!(end.how, How::Done(..));
-        if is_lost && exists(connection, RECORDED, values)? {
+        let How::Done(outcome, ..) = end.how else { continue };
+        let values = params![Id::from(end.timer), parts(lease).0, end.attempt, outcome.code()];
+        if *answer == Finished::Fenced && exists(connection, RECORDED, values)? {
             *answer = Finished::Accepted;
         }
     }
