@@ -129,8 +129,8 @@ impl Slack {
     }
 }
 
-/// When a timer is to be fired: by an instant, and if the driver is awake anyway, from a little
-/// earlier on.
+/// Time at which a timer is to be fired: by an instant, and if the driver is awake anyway, from a
+/// little earlier on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     /// The last instant: the deadline and the tolerance.

@@ -46,7 +46,7 @@ pub(crate) const CROWDS: [Crowd; 5] = [
     Crowd::new("1 thousand retransmits of 200 ms with 20 ms", 1_000, 10_000, [200; 2], 10),
 ];
 
-/// When a timer is armed, and the begin and the end of its window; in nanoseconds.
+/// Time at which a timer is armed, and the begin and the end of its window; in nanoseconds.
 type Window = [u64; 3];
 
 impl Crowd {

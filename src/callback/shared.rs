@@ -102,7 +102,7 @@ pub(crate) enum When {
     },
 }
 
-/// What follows a call.
+/// Next step after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// The tick after this one, if the function is an interval's.

@@ -226,7 +226,8 @@ impl Timed for Entry {
         &self.place
     }
 
-    /// When it is to be fired, as the driver may see it: the instant in force, or an earlier one.
+    /// Returns when it is to be fired, as the driver may see it: the instant in force, or an
+    /// earlier one.
     #[inline(always)]
     fn due_by(&self) -> Tick {
         // ORDERING: Relaxed; a value out of date is an earlier instant, which the sleep's next
@@ -235,7 +236,7 @@ impl Timed for Entry {
         Tick::from_raw(self.due.load(Ordering::Relaxed))
     }
 
-    /// When it may be fired, with what `due_by` returned.
+    /// Returns when it may be fired, given what `due_by` returned.
     #[inline(always)]
     fn deadline(&self, due_by: Tick) -> Tick {
         self.margin().before(due_by)

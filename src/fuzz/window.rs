@@ -52,7 +52,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// When it is fired at the latest.
+    /// Returns the latest instant at which it is fired.
     pub(super) fn end(self) -> Time {
         if self.deadline > LAST { NEVER } else { (self.deadline + self.tolerance).min(LAST) }
     }

@@ -174,7 +174,7 @@ fn windows_that_have_been_fired_bring_about_no_turn() {
     }
 }
 
-/// When a timer is armed, its deadline, and its tolerance; since the beginning.
+/// Time at which a timer is armed, its deadline, and its tolerance; since the beginning.
 type Window = [Duration; 3];
 
 /// The fewest instants that all windows have one of: the end of the first to end, again and again,

@@ -229,9 +229,9 @@ impl Run {
 /// Measurements of nodes.
 #[derive(Debug, Default)]
 struct Measured {
-    /// When each attempt started, and when it was due, in microseconds.
+    /// Start of each attempt, and the time it was due, in microseconds.
     starts: Vec<(i64, i64)>,
-    /// When second attempts started.
+    /// Starts of second attempts.
     again: Vec<Time>,
     /// Number of calls of stores.
     calls: u64,

@@ -80,7 +80,7 @@ impl Bug {
         bug.copied().ok_or_else(|| format!("there is no bug `{name}`").into())
     }
 
-    /// Whether it shows only where a standby becomes the primary.
+    /// Returns whether it shows only where a standby becomes the primary.
     pub fn needs_standby(self) -> bool {
         self == Self::WaitLeftOut
     }
@@ -100,7 +100,7 @@ pub(crate) struct Marks {
     cursor: Arc<Mutex<Option<Waiting>>>,
     /// How many beats in a row were of a life that had ended.
     unnoticed: Arc<Mutex<u32>>,
-    /// Whether a notice came since the last scan.
+    /// True if a notice came since the last scan.
     is_notified: Arc<AtomicBool>,
 }
 

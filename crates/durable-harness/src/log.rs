@@ -184,9 +184,9 @@ lines! {
     /// A standby became the primary that may lack what was acknowledged in between. Written by the
     /// nemesis, if the standby is asynchronous.
     Behind = "behind" {
-        /// When it certainly had all that was acknowledged before.
+        /// Last time at which it certainly had all that was acknowledged before.
         from: Stamp,
-        /// When it took writes.
+        /// Time from which it took writes.
         to: Stamp,
     }
     /// A process did not run, or the database did not answer, for a while, by nobody's doing.

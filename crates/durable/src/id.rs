@@ -74,7 +74,7 @@ id!(
 pub const SHARDS: u8 = 64;
 
 impl TimerId {
-    /// A new identity, made at `now`.
+    /// Returns a new timer's identity, made at `now`.
     pub fn new(now: Time) -> Self {
         Self(ordered(now, random()))
     }
@@ -106,7 +106,7 @@ impl TimerId {
 }
 
 impl ScheduleId {
-    /// A new identity, made at `now`.
+    /// Returns a new schedule's identity, made at `now`.
     pub fn new(now: Time) -> Self {
         Self(ordered(now, random()))
     }

@@ -59,7 +59,7 @@ impl Rule {
 
 /// Rule that this version cannot read: another version has written it, or something else.
 ///
-/// It keeps the texts, so that a store writes them back as they were.
+/// The texts are kept, so that a store writes them back as they were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     schedule: String,

@@ -68,8 +68,8 @@ pub struct Fire {
     timer: Timer,
     claimed: Time,
     is_open: bool,
-    /// Whether the timer was found to have a record already, as one may that was inserted by other
-    /// means.
+    /// True once the timer was found to have a record already, as one may that was inserted by
+    /// other means.
     is_recorded: AtomicBool,
 }
 
@@ -242,9 +242,8 @@ impl Fire {
     /// the node makes room for another attempt at once, without a call of the store.
     ///
     /// A fire that is dropped instead makes room at once, too, and costs a call that changes
-    /// nothing. If the
-    /// transaction did not commit, the attempt is handed back some seconds later, at the node's
-    /// next audit.
+    /// nothing. If the transaction did not commit, the attempt is handed back some seconds later,
+    /// at the node's next audit.
     pub fn committed(mut self) {
         self.is_open = false;
         let end = self.end_as(How::Done(Outcome::Succeeded, None, String::new()));

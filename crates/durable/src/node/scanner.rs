@@ -12,7 +12,7 @@ pub(crate) const NOTICE: Duration = Duration::from_millis(50);
 
 /// Part of a node that keeps the caches filled.
 ///
-/// It reads in each period, after notices, and whenever the caches have room for a backlog that an
+/// Reads in each period, after notices, and whenever the caches have room for a backlog that an
 /// earlier scan has left.
 #[derive(Debug)]
 pub(crate) struct Scanner {

@@ -23,12 +23,12 @@ pub enum State {
 /// Order of a list of timers, and the place at which it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimerOrder {
-    /// By `(due, id)`.
+    /// Order of `(due, id)`.
     Due {
         /// Only timers that come after this `due` and id.
         after: Option<(Time, TimerId)>,
     },
-    /// By name, in the order of bytes; only timers that have a name and no schedule.
+    /// Order of names, by their bytes; only timers that have a name and no schedule.
     Name {
         /// Only names with this prefix.
         prefix: String,

@@ -41,7 +41,7 @@ fn start(database: &Database) -> Engine {
     builder.start(Box::new(database.connect())).unwrap()
 }
 
-/// How often each bill was reminded of.
+/// Returns the number of reminders of each bill.
 fn reminders(database: &Database) -> Vec<(i32, i32)> {
     let sql = "SELECT number, reminders FROM bill ORDER BY number";
     let rows = database.client().query(sql, &[]).unwrap();

@@ -116,7 +116,7 @@ struct Live {
     service: Arc<Service>,
     apps: Vec<String>,
     runs: broadcast::Receiver<Arc<Run>>,
-    /// When the next overview is due.
+    /// Time at which the next overview is due.
     due: Instant,
     waiting: VecDeque<Bytes>,
     /// One of [`LIVE`].

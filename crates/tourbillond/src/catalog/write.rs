@@ -41,7 +41,7 @@ impl<'a> Draft<'a> {
         model::name(self.app, self.key)
     }
 
-    /// When a one-shot is due: never while it is disabled.
+    /// Returns when a one-shot is due: never while it is disabled.
     fn due(&self) -> Time {
         match self.stored.at_us {
             Some(at) if self.stored.definition.enabled => Time::from_micros(at),

@@ -82,10 +82,10 @@ impl TryFrom<String> for Sha {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// To see.
+    /// Reading.
     #[default]
     Read,
-    /// To see and to change.
+    /// Reading and changing.
     Write,
 }
 

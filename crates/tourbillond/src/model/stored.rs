@@ -15,7 +15,7 @@ pub struct Stored {
     pub key: String,
     /// Definition that the client sent.
     pub definition: Definition,
-    /// When it was made, RFC 3339.
+    /// Time of its creation, RFC 3339.
     pub created: String,
     /// Time of a one-shot, in microseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,9 +16,9 @@ pub(super) struct Picky {
     pub(super) refused: Option<TimerId>,
     /// Duration of one call of `maintain`. There is always another call.
     pub(super) maintaining: Option<(VirtualClock, Duration)>,
-    /// How many answers to `insert_occurrence` are lost.
+    /// Number of answers to `insert_occurrence` that are lost.
     pub(super) lost: u32,
-    /// Whether a claim panics.
+    /// True if a claim panics.
     pub(super) panics: bool,
 }
 
