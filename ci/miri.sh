@@ -96,6 +96,18 @@ all_planted() {
         'Data race detected' --lib -- waiters_get_through
 }
 
+# in_lanes COMMAND...: runs commands that do not need each other, in a lane for each processor.
+in_lanes() {
+    local lanes lane=0 pid ended=() failed=0
+    lanes=$(nproc)
+    for ((; lane < lanes; lane++)); do
+        (for ((i = lane + 1; i <= $#; i += lanes)); do eval "${!i}"; done) &
+        ended+=($!)
+    done
+    for pid in "${ended[@]}"; do wait "$pid" || failed=1; done
+    return $failed
+}
+
 if ! choose_miri; then
     not_checked "Miri" "there is none here"
     exit
@@ -103,22 +115,16 @@ fi
 manifest=platforms/miri/Cargo.toml
 case ${1:-short} in
 short)
-    say "aliasing, leaks, memory"
-    one_thread "$stacked"
-    interpret "$stacked" --lib -- engine::shard:: wheel::store::
-    say "threads"
-    threads "$stacked" 1 3
-    threads "$tree" 4 6
-    say "planted faults"
-    all_planted
+    say "aliasing, leaks, memory, threads, planted faults"
+    in_lanes "one_thread '$stacked'" "threads '$stacked' 1 3" \
+        "interpret '$stacked' --lib -- engine::shard:: wheel::store::" "threads '$tree' 4 6" \
+        all_planted
     ;;
 full)
     for rules in "$stacked" "$tree"; do
-        say "aliasing, leaks, memory ${rules:--Zmiri-stacked-borrows}"
-        one_thread "$rules"
-        interpret "$rules" --lib -- engine::shard:: wheel::
-        say "threads ${rules:--Zmiri-stacked-borrows}"
-        threads "$rules" 1 "${2:-32}"
+        say "aliasing, leaks, memory, threads ${rules:--Zmiri-stacked-borrows}"
+        in_lanes "one_thread '$rules'" "threads '$rules' 1 ${2:-32}" \
+            "interpret '$rules' --lib -- engine::shard:: wheel::"
     done
     all_planted
     ;;
