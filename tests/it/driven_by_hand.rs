@@ -57,6 +57,21 @@ fn a_turn_fires_what_is_due_and_says_what_comes_next() {
 }
 
 #[test]
+fn a_timer_is_made_and_turned_on_a_small_stack() {
+    let small = std::thread::Builder::new().stack_size(64 << 10);
+    let thread = small.spawn(|| {
+        let mut rig = rig();
+        let mut sleeps = [1, 100, 10_000, 1_000_000].map(|n| rig.timer.sleep(n * SECOND));
+        for sleep in &mut sleeps {
+            assert!(poll(sleep).is_pending());
+        }
+        rig.clock.jump(1_000_000 * SECOND);
+        rig.driver.turn().fired
+    });
+    assert_eq!(thread.expect("the system starts a thread").join().ok(), Some(4));
+}
+
+#[test]
 fn one_turn_fires_all_that_is_due_however_many() {
     let mut rig = rig();
     let mut sleeps: Vec<_> = (0..1_000).map(|n| rig.timer.sleep(ms(n % 10 + 1))).collect();

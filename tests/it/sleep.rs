@@ -44,6 +44,24 @@ fn nothing_is_armed_before_the_first_poll() {
 }
 
 #[test]
+fn a_reset_stays_with_the_timer_that_made_the_sleep() {
+    let (timer, clock) = virtual_timer();
+    let (other, other_clock) = virtual_timer();
+    let mut sleep = timer.sleep(SECOND);
+    let mut beside = other.sleep(SECOND);
+    assert!(poll(&mut sleep).is_pending() && poll(&mut beside).is_pending());
+    for deadline in [beside.deadline() + SECOND, clock.now() + SECOND / 2] {
+        sleep.reset(deadline);
+        assert!(poll(&mut sleep).is_pending());
+        assert_eq!((clock.pending(), other_clock.pending()), (1, 1));
+    }
+    assert_eq!(other_clock.advance(10 * SECOND), 1, "that of the other timer alone");
+    assert!(poll(&mut sleep).is_pending());
+    assert_eq!(clock.advance(SECOND / 2), 1);
+    assert!(poll(&mut sleep).is_ready());
+}
+
+#[test]
 fn dropping_cancels_at_once_and_lets_go_of_the_waker() {
     let (timer, clock) = virtual_timer();
     let counter = Counter::new();

@@ -6,6 +6,7 @@ mod documents;
 mod imports;
 mod layers;
 mod locks;
+mod packages;
 mod scripts;
 mod source;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
     comments::check_tests(tree, &mut breaches);
     locks::check(tree, &sources, &mut breaches);
     scripts::check(tree, &mut breaches);
+    packages::check(tree, &mut breaches);
     documents::check(tree, &sources, &defined, &mut breaches);
     words::check(tree, &mut breaches);
     for (file, text) in figures::written(tree)? {

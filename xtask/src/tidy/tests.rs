@@ -426,3 +426,61 @@ fn a_fault_that_the_proof_does_not_count_is_found() {
         assert!(breaches.len() == 1 && breaches[0].rule.contains("other faults"), "{breaches:?}");
     }
 }
+
+#[test]
+fn a_package_that_lacks_a_file_is_found() {
+    for (file, text) in [
+        ("crates/durable/LICENSE-MIT", ""),
+        ("crates/tourbillond/LICENSE-APACHE", "another"),
+        ("Cargo.toml", "[package]\nname = \"tourbillon-durable\"\n"),
+    ] {
+        let mut garden = Garden::new();
+        let at = if file == "Cargo.toml" { "crates/planted/Cargo.toml" } else { file };
+        garden.tree.put(at, text.to_owned());
+        let breaches = check(&garden.tree).unwrap();
+        let rule = "a package without its licences, changelog and README";
+        assert!(!breaches.is_empty(), "{at}");
+        assert!(breaches.iter().all(|breach| breach.rule == rule), "{breaches:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_in_the_package_is_found_unless_the_document_says_where_it_is() {
+    let rule = "a document of a package names a file that is in the repository alone";
+    for (file, text, is_breach) in [
+        ("SECURITY.md", "`ci/loom.sh 3` is not there.", true),
+        ("SECURITY.md", "`platforms/web/` is not there.\n\nIt is in the repository.", true),
+        ("SECURITY.md", "`ci/loom.sh`, in the repository, is not there.", false),
+        ("SECURITY.md", "`src/wall.rs` and `docs/` are.", false),
+        ("crates/http-limits/README.md", "`crates/tourbillond/` is not.", true),
+        ("CONTRIBUTING.md", "`ci/loom.sh` is beside it.", false),
+    ] {
+        let mut garden = Garden::new();
+        garden.plant(is_breach.then_some(rule), file, text);
+        garden.harvest();
+    }
+}
+
+#[test]
+fn another_order_of_release_is_found() {
+    let mut garden = Garden::new();
+    let text = garden.tree.get("RELEASING.md").unwrap();
+    let swapped = text.replace("1. `tourbillon`", "3. `tourbillon`");
+    let mut lines = swapped.lines().collect::<Vec<_>>();
+    let first = lines.iter().position(|line| line.starts_with("3. `tourbillon`")).unwrap();
+    let moved = lines.remove(first);
+    lines.insert(first + 1, moved);
+    garden.tree.put("RELEASING.md", lines.join("\n"));
+    let breaches = check(&garden.tree).unwrap();
+    assert!(breaches.len() == 1 && breaches[0].rule.contains("in their order"), "{breaches:?}");
+}
+
+#[test]
+fn an_action_by_its_tag_is_found() {
+    let mut garden = Garden::new();
+    let rule = "an action that is not named by the hash of a commit";
+    let workflow = ".github/workflows/ci.yml";
+    garden.plant(rule, workflow, "      - uses: actions/checkout@v7");
+    garden.plant(rule, workflow, "      - uses: actions/cache");
+    garden.harvest();
+}

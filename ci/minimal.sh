@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Checks that the crates that are published build with the oldest versions of their dependencies
+# that they declare. Of the dependencies of those it takes the newest.
+. "$(dirname "$0")/lib.sh"
+copy=target/minimal/tree
+rm -rf $copy && mkdir -p $copy
+git ls-files -z | tar --null -T - -c | tar -x -C $copy
+export CARGO_TARGET_DIR=$PWD/target/minimal/target
+cd $copy
+
+# These alone, without what only their tests need.
+sed -i '/^members = \[/,/^\]/c members = ["crates/durable", "crates/http-limits"]' Cargo.toml
+for manifest in Cargo.toml crates/durable/Cargo.toml crates/http-limits/Cargo.toml; do
+    awk '/^\[/ { tests = /dev-dependencies/ } !tests' $manifest >$manifest.new
+    mv $manifest.new $manifest
+done
+rm Cargo.lock
+# That option is not stable in any toolchain.
+RUSTC_BOOTSTRAP=1 cargo update --quiet -Z direct-minimal-versions
+cargo tree --workspace --all-features --depth 1 --prefix none | sort -u
+cargo check --quiet --locked --workspace --lib --all-features

@@ -1,0 +1,135 @@
+//! Rules on packages that are published, and on what publishes and checks them.
+
+use super::documents::backquoted;
+use super::{Breach, breach};
+use crate::tree::Tree;
+
+/// Files that each package has beside its manifest.
+const BESIDE: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Packages that are no library, and are released all the same.
+const RELEASED: [&str; 1] = ["crates/tourbillond/"];
+
+/// Checks what packages bring along, what their documents name, and which actions a workflow runs.
+pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
+    let folders = published(tree).collect::<Vec<_>>();
+    for folder in folders.iter().copied().chain(RELEASED) {
+        for name in BESIDE {
+            let file = format!("{folder}{name}");
+            let is_right = match tree.get(&file) {
+                Some(text) => !name.starts_with("LICENSE") || tree.get(name) == Some(text),
+                None => false,
+            };
+            if !is_right {
+                let rule = "a package without its licences, changelog and README";
+                breaches.push(breach(rule, &format!("{folder}Cargo.toml"), 1, name));
+            }
+        }
+    }
+    for (file, text) in tree.ending(".md") {
+        let innermost = |folder: &&&str| file.starts_with(**folder);
+        let of = folders.iter().filter(innermost).max_by_key(|folder| folder.len());
+        if let Some(folder) = of.filter(|folder| is_packaged(tree, folder, file)) {
+            outside(tree, folder, file, text, breaches);
+        }
+    }
+    releasing(tree, &folders, breaches);
+    actions(tree, breaches);
+}
+
+/// Returns the folders of the packages that are published, each with a slash at its end or empty.
+fn published(tree: &Tree) -> impl Iterator<Item = &str> {
+    let manifests = tree.ending("Cargo.toml").filter(|(_, text)| {
+        let is_private =
+            |line: &str| line == "publish = false" || line == "publish.workspace = true";
+        text.contains("[package]") && !text.lines().any(is_private)
+    });
+    manifests.filter_map(|(file, _)| file.strip_suffix("Cargo.toml"))
+}
+
+/// Returns whether a file is in the package of a folder, by the `include` of its manifest.
+fn is_packaged(tree: &Tree, folder: &str, file: &str) -> bool {
+    let manifest = tree.get(&format!("{folder}Cargo.toml")).unwrap_or_default();
+    let Some(list) = manifest.lines().find_map(|line| line.strip_prefix("include = ")) else {
+        return true;
+    };
+    let inside = &file[folder.len()..];
+    list.split('"').skip(1).step_by(2).any(|pattern| match pattern.strip_suffix("**") {
+        Some(below) => inside.starts_with(below),
+        None => pattern == inside || pattern == "*.md" && !inside.contains('/'),
+    })
+}
+
+/// Checks that a document which names files outside of its package says where they are, no later
+/// than in the paragraph that names the first.
+fn outside(tree: &Tree, folder: &str, file: &str, text: &str, breaches: &mut Vec<Breach>) {
+    let mut is_said = false;
+    let (mut paragraph, mut named) = (String::new(), None);
+    for (number, line) in (1..).zip(text.lines().chain([""])) {
+        paragraph = format!("{paragraph} {}", line.trim().to_lowercase());
+        is_said |= paragraph.contains("in the repository");
+        if line.is_empty() {
+            paragraph.clear();
+            if let Some((number, name)) = named.take().filter(|_| !is_said) {
+                let rule = "a document of a package names a file that is in the repository alone";
+                breaches.push(breach(rule, file, number, name));
+                return;
+            }
+        }
+        let is_outside = |name: &str| {
+            let name = name.split(' ').next().unwrap_or(name);
+            let is_inside =
+                |path: &str| path.starts_with(folder) && is_packaged(tree, folder, path);
+            let named = tree.iter().map(|(path, _)| path).filter(|path| path.starts_with(name));
+            let named = named.collect::<Vec<_>>();
+            name.contains('/') && !named.is_empty() && !named.into_iter().any(is_inside)
+        };
+        let first = backquoted(line).map(|(_, name)| name).find(|name| is_outside(name));
+        named = named.or(first.map(|name| (number, name)));
+    }
+}
+
+/// Checks that RELEASING.md lists the packages, each behind those that it depends on.
+fn releasing(tree: &Tree, folders: &[&str], breaches: &mut Vec<Breach>) {
+    let file = "RELEASING.md";
+    let text = tree.get(file).unwrap_or_default();
+    let listed = text.lines().filter_map(|line| line.split_once(". `")?.1.split('`').next());
+    let listed = listed.collect::<Vec<_>>();
+    let name_of = |folder: &str| {
+        let manifest = tree.get(&format!("{folder}Cargo.toml")).unwrap_or_default();
+        let line = manifest.split("[package]").nth(1)?.lines().find(|line| !line.is_empty())?;
+        Some((line.strip_prefix("name = ")?.trim_matches('"').to_owned(), manifest))
+    };
+    let rule = "RELEASING.md does not list the packages in their order";
+    for (name, manifest) in folders.iter().filter_map(|folder| name_of(folder)) {
+        let Some(place) = listed.iter().position(|other| *other == name) else {
+            breaches.push(breach(rule, file, 1, &name));
+            continue;
+        };
+        let normal = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        for later in &listed[place + 1..] {
+            let is_needed = |line: &str| {
+                line.strip_prefix(later).is_some_and(|rest| rest.starts_with([' ', '.', '=']))
+            };
+            if normal.split("[dependencies]").skip(1).flat_map(str::lines).any(is_needed) {
+                breaches.push(breach(rule, file, 1, &name));
+            }
+        }
+    }
+}
+
+/// Checks that workflows name actions by the hash of a commit, as a tag can be moved.
+fn actions(tree: &Tree, breaches: &mut Vec<Breach>) {
+    for (file, text) in tree.iter().filter(|(file, _)| file.starts_with(".github/workflows/")) {
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some((_, action)) = line.split_once("uses: ") else { continue };
+            let hash = action.split(' ').next().and_then(|action| action.split('@').nth(1));
+            let is_hash =
+                |hash: &str| hash.len() == 40 && hash.chars().all(|c| c.is_ascii_hexdigit());
+            if !hash.is_some_and(is_hash) {
+                let rule = "an action that is not named by the hash of a commit";
+                breaches.push(breach(rule, file, number, action));
+            }
+        }
+    }
+}
