@@ -63,6 +63,10 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    /// True where the clock of [`monotonic`](Self::monotonic) counts suspend.
+    pub(crate) const MONOTONIC_COUNTS_SUSPEND: bool =
+        cfg!(any(windows, target_os = "freebsd", target_os = "openbsd"));
+
     pub(crate) fn monotonic() -> Self {
         Self::Monotonic(Monotonic::new())
     }
@@ -158,9 +162,7 @@ impl Clock {
     /// Returns whether the clock counts suspend, unlike the driver's parks.
     pub(crate) fn counts_suspend(&self) -> bool {
         match self {
-            Self::Monotonic(_) => {
-                cfg!(any(windows, target_os = "freebsd", target_os = "openbsd"))
-            }
+            Self::Monotonic(_) => Self::MONOTONIC_COUNTS_SUSPEND,
             Self::Boottime(_) => true,
             #[cfg(all(test, tourbillon_model))]
             Self::ModelBoottime(_) => true,

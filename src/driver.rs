@@ -25,6 +25,8 @@ pub(crate) mod virtual_clock;
 
 pub(crate) use bell::Bell;
 pub use manual::{Budget, Driver, Turn};
+#[cfg(not(target_os = "none"))]
+pub(crate) use resume::watch_resumes;
 pub(crate) use thread::start;
 #[cfg(not(target_os = "none"))]
 pub(crate) use virtual_clock::VirtualClock;

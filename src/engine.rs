@@ -25,8 +25,6 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-use crossbeam_utils::CachePadded;
-
 use crate::clock::Clock;
 use crate::foreign::{Running, guarded};
 use crate::fork::{self, Generation};
@@ -34,7 +32,7 @@ use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
 use crate::sync::{
-    Arc, AtomicBool, Lock, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
+    Arc, AtomicBool, CachePadded, Lock, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
 };
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin, Slack, Tolerance};
@@ -46,7 +44,7 @@ use board::{Board, Scan, Shards};
 use calls::{Calls, Measured};
 pub(crate) use driven_by::DrivenBy;
 #[cfg(not(target_os = "none"))]
-pub(crate) use driven_by::DriverThread;
+pub(crate) use driven_by::{DriverThread, WatchResumes};
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 use self_wait::SelfWait;
@@ -66,8 +64,7 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 /// The default is not more than this many shards: a pass reads the earliest deadline of each.
 const DEFAULT_SHARDS_MAX: usize = 64;
 
-/// Returns how many shards an engine has by default. Counts the processors once: on Linux that
-/// reads files, and takes ten times as long as the rest of an engine.
+/// Returns how many shards an engine has by default. Counts the processors once.
 #[cfg(not(target_os = "none"))]
 pub(crate) fn default_shards() -> usize {
     /// Zero until it is known. Threads that find it so at the same time all count.
@@ -77,8 +74,9 @@ pub(crate) fn default_shards() -> usize {
     if known > 0 {
         return known;
     }
-    let processors = crate::sync::available_parallelism().map_or(1, usize::from);
-    let shards = (processors * SHARDS_PER_PROCESSOR).next_power_of_two().min(DEFAULT_SHARDS_MAX);
+    let shards = (crate::sync::processors() * SHARDS_PER_PROCESSOR)
+        .next_power_of_two()
+        .min(DEFAULT_SHARDS_MAX);
     SHARDS.store(shards, Ordering::Relaxed);
     shards
 }

@@ -30,12 +30,11 @@ impl Handle {
     #[inline]
     pub(crate) fn global() -> &'static Arc<Self> {
         GLOBAL.get_or_init(|| {
-            let driven_by = DrivenBy::Thread(DriverThread::default());
-            Arc::new(Self::new(Arc::new(Engine::new(
-                Clock::monotonic(),
-                default_shards(),
-                driven_by,
-            ))))
+            let clock = Clock::monotonic();
+            let watch_resumes = driver::watch_resumes(Clock::MONOTONIC_COUNTS_SUSPEND);
+            let thread = DriverThread::new(DriverThread::NAME.to_owned(), watch_resumes);
+            let engine = Engine::new(clock, default_shards(), DrivenBy::Thread(thread));
+            Arc::new(Self::new(Arc::new(engine)))
         })
     }
 

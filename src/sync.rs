@@ -9,6 +9,9 @@ mod cell;
 mod lock;
 #[cfg(not(target_os = "none"))]
 mod mutex;
+mod padded;
+#[cfg(not(target_os = "none"))]
+mod processors;
 #[cfg(not(target_os = "none"))]
 mod set_once;
 
@@ -19,6 +22,9 @@ pub(crate) use lock::times_given_way;
 pub(crate) use lock::{Lock, LockGuard};
 #[cfg(not(target_os = "none"))]
 pub(crate) use mutex::*;
+pub(crate) use padded::CachePadded;
+#[cfg(not(target_os = "none"))]
+pub(crate) use processors::processors;
 #[cfg(not(target_os = "none"))]
 pub(crate) use set_once::SetOnce;
 
@@ -78,7 +84,7 @@ mod imp {
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering, fence,
     };
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
-    pub(crate) use std::thread::{available_parallelism, sleep};
+    pub(crate) use std::thread::sleep;
 
     /// A small number of the calling thread's own, counted up from zero by first use.
     ///
@@ -113,6 +119,8 @@ mod imp {
 
     /// Starts a detached thread.
     pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        // Of one type, as the code that starts a thread is there once for each.
+        let body: Box<dyn FnOnce() + Send> = Box::new(body);
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
     }
 }
@@ -124,7 +132,6 @@ mod imp {
     };
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use loom::thread::ThreadId;
-    pub(crate) use std::thread::available_parallelism;
 
     pub(crate) use loom::cell::UnsafeCell;
     use std::cell::Cell;
@@ -185,7 +192,6 @@ mod imp {
     };
     pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use shuttle::thread::ThreadId;
-    pub(crate) use std::thread::available_parallelism;
 
     pub(crate) use crate::sync::cell::UnsafeCell;
     use std::cell::Cell;

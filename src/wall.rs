@@ -262,7 +262,8 @@ impl WallSleep {
             return;
         }
         // Before the clock is read; see `Steps`.
-        let watch = self.clock().steps().watch(self.key, waker, Need::Rechecks);
+        let steps = self.sleep.engine().clock().steps();
+        let watch = steps.watch(&mut self.key, waker, Need::Rechecks);
         if watch != Watch::Kept || self.state == State::Idle {
             self.aim(watch != Watch::Unannounced);
         }
@@ -278,7 +279,7 @@ impl WallSleep {
     /// may panic.
     fn leave(&mut self, state: State) {
         if std::mem::replace(&mut self.state, state) == (State::Waiting { registered: true }) {
-            self.clock().steps().forget(self.key);
+            self.clock().steps().forget(&self.key);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Wakes tasks when a wall clock is set.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::task::Waker;
 use std::time::Duration;
@@ -47,8 +46,57 @@ enum Source {
 
 #[derive(Debug)]
 struct Waiting {
-    wakers: BTreeMap<Registration, (Need, Waker)>,
+    wakers: Wakers,
     announcer: Announcer,
+}
+
+/// The registered wakers, each in a place that its [`Registration`] knows. A map in order of their
+/// numbers would be a tenth of the machine code of this crate.
+#[derive(Debug, Default)]
+struct Wakers {
+    /// `None` is a place that is free.
+    places: Vec<Option<Registered>>,
+    free: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct Registered {
+    /// That of its [`Registration`].
+    number: u64,
+    need: Need,
+    waker: Waker,
+}
+
+impl Wakers {
+    /// The place of `key`'s waker, if it is registered.
+    fn find(&mut self, key: &Registration) -> Option<&mut Option<Registered>> {
+        let is_own = |known: &Registered| known.number == key.number;
+        self.places.get_mut(key.place).filter(|place| place.as_ref().is_some_and(is_own))
+    }
+
+    /// Registers `waker` in the place of `key`'s, which is returned if there is one.
+    fn insert(&mut self, key: &mut Registration, need: Need, waker: Waker) -> Option<Registered> {
+        let registered = Some(Registered { number: key.number, need, waker });
+        if let Some(known) = self.find(key) {
+            return std::mem::replace(known, registered);
+        }
+        key.place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        self.places[key.place] = registered;
+        None
+    }
+
+    fn remove(&mut self, key: &Registration) -> Option<Registered> {
+        let removed = self.find(key)?.take();
+        self.free.push(key.place);
+        if self.free.len() == self.places.len() {
+            // What a crowd took goes back.
+            *self = Self::default();
+        }
+        removed
+    }
 }
 
 /// Present source of announcements.
@@ -91,19 +139,24 @@ impl Waiting {
             Source::Setter => Announcer::Setter,
             Source::Watcher => Announcer::Nobody,
         };
-        Mutex::new(Self { wakers: BTreeMap::new(), announcer })
+        Mutex::new(Self { wakers: Wakers::default(), announcer })
     }
 }
 
-/// Names a registered waker. No two in a process, nor in it and its children, are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Registration(u64);
+/// Name of a registered waker.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    /// No two in a process, nor in it and its children, are the same.
+    number: u64,
+    /// Where it was registered last. Another's by now, if it is no more.
+    place: usize,
+}
 
 impl Registration {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // ORDERING: Relaxed; only the numbers' distinctness matters.
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), place: 0 }
     }
 }
 
@@ -139,14 +192,15 @@ impl Steps {
     }
 
     /// Registers `waker` for the next step, once, in the place of the one under the same key.
-    pub(crate) fn watch(&self, key: Registration, waker: &Waker, need: Need) -> Watch {
+    pub(crate) fn watch(&self, key: &mut Registration, waker: &Waker, need: Need) -> Watch {
         {
             let mut waiting = self.lock();
             if matches!(waiting.announcer, Announcer::Nobody) {
                 let Ok(recheck) = start_watcher() else { return Watch::Unannounced };
                 waiting.announcer = Announcer::Watcher { recheck, running: false };
             }
-            if waiting.wakers.get(&key).is_some_and(|(_, known)| known.will_wake(waker)) {
+            let known = waiting.wakers.find(key).and_then(|known| known.as_ref());
+            if known.is_some_and(|known| known.waker.will_wake(waker)) {
                 return Watch::Kept;
             }
         }
@@ -158,27 +212,28 @@ impl Steps {
             Need::Notices => true,
         };
         if !announced || matches!(waiting.announcer, Announcer::Nobody) {
-            let old = waiting.wakers.remove(&key);
+            let old = waiting.wakers.remove(key);
             drop(waiting);
             drop(old);
             return Watch::Unannounced;
         }
-        let old = waiting.wakers.insert(key, (need, waker));
+        let old = waiting.wakers.insert(key, need, waker);
         drop(waiting);
         if old.is_some() { Watch::Kept } else { Watch::New }
     }
 
     /// Removes the waker under `key`.
-    pub(crate) fn forget(&self, key: Registration) {
-        let waker = self.lock().wakers.remove(&key);
-        drop(waker);
+    pub(crate) fn forget(&self, key: &Registration) {
+        let removed = self.lock().wakers.remove(key);
+        drop(removed);
     }
 
     /// Wakes all registered wakers: the clock was set. Returns how many panicked.
     pub(crate) fn announce(&self) -> u64 {
         let wakers = std::mem::take(&mut self.lock().wakers);
         let _running = Running::begin();
-        wakers.into_values().map(|(_, waker)| u64::from(guarded(|| waker.wake()).is_none())).sum()
+        let registered = wakers.places.into_iter().flatten();
+        registered.map(|one| u64::from(guarded(|| one.waker.wake()).is_none())).sum()
     }
 
     /// Begins the time to the next recheck, if a waker needs it.
@@ -187,7 +242,7 @@ impl Steps {
         if let Announcer::Watcher { running, .. } = announcer {
             *running = false;
         }
-        let needed = wakers.values().any(|(need, _)| *need == Need::Rechecks);
+        let needed = wakers.places.iter().flatten().any(|one| one.need == Need::Rechecks);
         if needed { announcer.recheck() } else { Ok(()) }
     }
 
@@ -233,5 +288,58 @@ fn announce_all(steps: &Steps, mut notices: Notices, mut clocks: Both) -> io::Re
         if notice == Notice::Recheck {
             steps.recheck_again()?;
         }
+    }
+}
+
+#[cfg(all(test, not(tourbillon_model)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A waker, and what is counted up as long as it is registered.
+    fn waker() -> (Waker, Arc<impl std::task::Wake>) {
+        struct Nothing;
+        impl std::task::Wake for Nothing {
+            fn wake(self: Arc<Self>) {}
+        }
+        let nothing = Arc::new(Nothing);
+        (Arc::clone(&nothing).into(), nothing)
+    }
+
+    fn watch(steps: &Steps, key: &mut Registration, waker: &Waker) -> Watch {
+        steps.watch(key, waker, Need::Notices)
+    }
+
+    #[test]
+    fn a_place_that_a_step_has_emptied_is_the_next_waiters() {
+        let steps = Steps::of_a_virtual_clock();
+        let (mut first, mut second) = (Registration::new(), Registration::new());
+        let (waker, _) = waker();
+        assert_eq!(watch(&steps, &mut first, &waker), Watch::New);
+        assert_eq!(watch(&steps, &mut first, &waker), Watch::Kept);
+        steps.announce();
+        assert_eq!(watch(&steps, &mut second, &waker), Watch::New);
+        assert_eq!(first.place, second.place);
+        steps.forget(&first);
+        assert_eq!(watch(&steps, &mut second, &waker), Watch::Kept);
+        assert_eq!(watch(&steps, &mut first, &waker), Watch::New);
+        assert_eq!(watch(&steps, &mut second, &waker), Watch::Kept);
+    }
+
+    #[test]
+    fn places_are_used_again_and_given_back_when_nobody_waits() {
+        let steps = Steps::of_a_virtual_clock();
+        let (waker, kept) = waker();
+        let mut keys: Vec<_> = (0..10).map(|_| Registration::new()).collect();
+        keys.iter_mut().for_each(|key| assert_eq!(watch(&steps, key, &waker), Watch::New));
+        for key in &mut keys {
+            steps.forget(key);
+            assert_eq!(watch(&steps, key, &waker), Watch::New);
+        }
+        assert_eq!(steps.lock().wakers.places.len(), 10);
+        keys.iter().for_each(|key| steps.forget(key));
+        assert_eq!(steps.lock().wakers.places.capacity(), 0);
+        assert_eq!(Arc::strong_count(&kept), 2, "`waker` has the other");
     }
 }

@@ -8,26 +8,39 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use crate::clock::{Need, RECHECK, Registration, Watch};
-use crate::engine::Engine;
+use crate::engine::{Engine, WatchResumes};
 use crate::sync::{Arc, StdArc};
 
+/// Returns how the driver's thread learns of a resume, if its clock `counts_suspend`. A program for
+/// whose clocks that is a constant `false` has nothing of it.
+#[inline(always)]
+pub(crate) fn watch_resumes(counts_suspend: bool) -> Option<WatchResumes> {
+    counts_suspend.then_some(ResumeWatch::begin)
+}
+
 /// A waker that is registered for steps and unparks the driver.
-pub(super) struct ResumeWatch {
+struct ResumeWatch {
     engine: Arc<Engine>,
     key: Registration,
     waker: Waker,
 }
 
 impl ResumeWatch {
-    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+    /// Begins to watch, until the result is dropped.
+    fn begin(engine: &Arc<Engine>) -> Box<dyn FnMut() -> Duration> {
+        let mut watch = Self::new(engine);
+        Box::new(move || watch.limit())
+    }
+
+    fn new(engine: &Arc<Engine>) -> Self {
         let waker = Waker::from(StdArc::new(Caller(Arc::clone(engine))));
         Self { engine: Arc::clone(engine), key: Registration::new(), waker }
     }
 
     /// Returns the longest park of a driver that has not read its clock since before the call.
-    pub(super) fn limit(&self) -> Duration {
+    fn limit(&mut self) -> Duration {
         // No rechecks: they are for a wall clock that is set, and would wake an idle process.
-        match self.engine.clock().steps().watch(self.key, &self.waker, Need::Notices) {
+        match self.engine.clock().steps().watch(&mut self.key, &self.waker, Need::Notices) {
             Watch::Kept | Watch::New => Duration::MAX,
             Watch::Unannounced => RECHECK,
         }
@@ -36,7 +49,7 @@ impl ResumeWatch {
 
 impl Drop for ResumeWatch {
     fn drop(&mut self) {
-        self.engine.clock().steps().forget(self.key);
+        self.engine.clock().steps().forget(&self.key);
     }
 }
 
@@ -59,7 +72,7 @@ mod tests {
     fn where_there_is_no_notice_of_a_resume_parks_are_limited() {
         loom::model(|| {
             let harness = Harness::counting_suspend();
-            let watch = ResumeWatch::new(harness.timer.engine());
+            let mut watch = ResumeWatch::new(harness.timer.engine());
             assert_eq!(watch.limit(), Duration::MAX);
             harness.time.steps.stop_announcing();
             // There is no watcher to be started.

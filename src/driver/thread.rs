@@ -4,7 +4,6 @@ use std::io;
 use std::time::Duration;
 
 use crate::driver::pacing::Pacer;
-use crate::driver::resume::ResumeWatch;
 use crate::engine::{DrivenBy, Engine, Plan, WakeBatch};
 use crate::sync::{Arc, lock, sleep, spawn};
 use crate::tick::Tick;
@@ -36,7 +35,7 @@ fn run(engine: &Arc<Engine>) {
     let clock = engine.clock();
     let mut batch = WakeBatch::new();
     let mut pacer = Pacer::starting_at(clock.now());
-    let resume_watch = clock.counts_suspend().then(|| ResumeWatch::new(engine));
+    let mut park_limit = thread.watch_resumes.map(|watch| watch(engine));
     minimise_timer_slack();
     loop {
         let delay = pacer.delay(clock.now());
@@ -59,7 +58,7 @@ fn run(engine: &Arc<Engine>) {
         }
         let plan = plan(pass.next, now, pass.has_windows);
         if engine.alarm().commit(plan) {
-            let limit = resume_watch.as_ref().map_or(Duration::MAX, ResumeWatch::limit);
+            let limit = park_limit.as_mut().map_or(Duration::MAX, |limit| limit());
             thread.parker.park(clock, plan, limit);
             engine.count_wakeup();
         }

@@ -1,12 +1,16 @@
 //! The driver of an engine, as the engine knows it: what to unpark.
 
 use core::fmt;
+#[cfg(not(target_os = "none"))]
+use core::time::Duration;
 
 #[cfg(not(target_os = "none"))]
-use crate::engine::parker::Parker;
+use crate::engine::Engine;
 #[cfg(not(target_os = "none"))]
-use crate::sync::Mutex;
+use crate::engine::parker::Parker;
 use crate::sync::StdArc;
+#[cfg(not(target_os = "none"))]
+use crate::sync::{Arc, Mutex};
 
 /// Kinds of drivers.
 pub(crate) enum DrivenBy {
@@ -28,10 +32,18 @@ impl fmt::Debug for DrivenBy {
     }
 }
 
+/// Begins to watch for resumes from suspend: each unparks the driver. Returns a function that the
+/// driver calls before it parks, and which returns the longest time that it may park for.
+#[cfg(not(target_os = "none"))]
+pub(crate) type WatchResumes = fn(&Arc<Engine>) -> Box<dyn FnMut() -> Duration>;
+
 /// State that an engine needs to run a driver thread.
 #[cfg(not(target_os = "none"))]
 pub(crate) struct DriverThread {
     pub(crate) name: String,
+    /// `None` if the clock stops in suspend, as parks do. A pointer, so that only programs with
+    /// another clock have the code.
+    pub(crate) watch_resumes: Option<WatchResumes>,
     pub(crate) parker: Parker,
     /// True while the thread runs: set where it is started, reset by the thread as it ends.
     pub(crate) running: Mutex<bool>,
@@ -39,8 +51,11 @@ pub(crate) struct DriverThread {
 
 #[cfg(not(target_os = "none"))]
 impl DriverThread {
-    pub(crate) fn new(name: String) -> Self {
-        Self { name, parker: Parker::new(), running: Mutex::new(false) }
+    /// Name of a thread that is given none.
+    pub(crate) const NAME: &str = "tourbillon";
+
+    pub(crate) fn new(name: String, watch_resumes: Option<WatchResumes>) -> Self {
+        Self { name, watch_resumes, parker: Parker::new(), running: Mutex::new(false) }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -49,7 +64,7 @@ impl DriverThread {
 
     /// One for a thread of the same name in another process.
     pub(crate) fn anew(&self) -> Self {
-        Self::new(self.name.clone())
+        Self::new(self.name.clone(), self.watch_resumes)
     }
 
     pub(crate) fn unpark(&self) {
@@ -60,13 +75,6 @@ impl DriverThread {
     #[cfg(all(test, tourbillon_model))]
     pub(crate) fn advanced(&self) {
         self.parker.advanced();
-    }
-}
-
-#[cfg(not(target_os = "none"))]
-impl Default for DriverThread {
-    fn default() -> Self {
-        Self::new("tourbillon".to_owned())
     }
 }
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
 use crate::clock::{Clock, VirtualTime};
+use crate::driver;
 use crate::engine::{DrivenBy, DriverThread, Engine};
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
@@ -43,8 +44,10 @@ impl Harness {
 
     fn with(shards: usize, clock: fn(Arc<VirtualTime>) -> Clock, tolerance: Tolerance) -> Self {
         let time = Arc::new(VirtualTime::new());
-        let driven_by = DrivenBy::Thread(DriverThread::new("driver".to_owned()));
-        let engine = Engine::new(clock(Arc::clone(&time)), shards, driven_by);
+        let clock = clock(Arc::clone(&time));
+        let thread =
+            DriverThread::new("driver".to_owned(), driver::watch_resumes(clock.counts_suspend()));
+        let engine = Engine::new(clock, shards, DrivenBy::Thread(thread));
         let engine = engine.with_tolerance(tolerance);
         Self { timer: Timer::of(Arc::new(engine)), time }
     }

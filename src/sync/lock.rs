@@ -25,8 +25,6 @@ mod spin {
     use std::ops::{Deref, DerefMut};
     use std::time::Duration;
 
-    use crossbeam_utils::Backoff;
-
     use crate::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell, sleep};
 
     /// Tries of a waiter before it sleeps, and after each sleep: they take longer than a part of
@@ -34,6 +32,36 @@ mod spin {
     const TRIES: u32 = if cfg!(all(test, tourbillon_model)) { 1 } else { 256 };
     const FIRST_SLEEP: Duration = Duration::from_micros(20);
     const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+
+    /// A pause that grows: at first the processor idles, then others run.
+    struct Backoff {
+        /// Pauses so far, up to [`LONG`](Self::LONG).
+        step: u32,
+    }
+
+    impl Backoff {
+        /// So many pauses are spent idle, of 1, 2, 4, ... turns of a loop.
+        const IDLE: u32 = 7;
+        /// After so many it has waited long.
+        const LONG: u32 = 11;
+
+        const fn new() -> Self {
+            Self { step: 0 }
+        }
+
+        fn snooze(&mut self) {
+            if self.step < Self::IDLE {
+                (0..1 << self.step).for_each(|_| std::hint::spin_loop());
+            } else {
+                std::thread::yield_now();
+            }
+            self.step = (self.step + 1).min(Self::LONG);
+        }
+
+        fn is_long(&self) -> bool {
+            self.step == Self::LONG
+        }
+    }
 
     /// A value that one thread at a time may touch. It begins on the flag's cache line.
     #[repr(C)]
@@ -85,7 +113,7 @@ mod spin {
         }
 
         fn wait(&self) -> LockGuard<'_, T> {
-            let backoff = Backoff::new();
+            let mut backoff = Backoff::new();
             let mut spell = FIRST_SLEEP;
             loop {
                 for _ in 0..TRIES {
@@ -114,8 +142,8 @@ mod spin {
 
         #[cold]
         fn wait_for_waiters(&self) {
-            let backoff = Backoff::new();
-            while self.is_waited_for() && !backoff.is_completed() {
+            let mut backoff = Backoff::new();
+            while self.is_waited_for() && !backoff.is_long() {
                 if cfg!(all(test, tourbillon_model)) {
                     sleep(FIRST_SLEEP);
                 } else {

@@ -12,7 +12,7 @@ use std::io;
 use crate::clock::Clock;
 use crate::driver::Bell;
 #[cfg(not(target_os = "none"))]
-use crate::driver::{Driver, VirtualClock};
+use crate::driver::{Driver, VirtualClock, watch_resumes};
 use crate::engine::{DrivenBy, Engine};
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DriverThread, MAX_SHARDS, default_shards};
@@ -319,12 +319,17 @@ impl Builder {
         if let Some(name) = self.thread_name.as_ref().filter(|name| name.contains('\0')) {
             return Err(invalid(format!("thread name {name:?} contains a NUL")));
         }
-        let driven_by = match (&self.clock, &self.thread_name) {
-            (Some(_), _) => DrivenBy::Clock,
-            (None, Some(name)) => DrivenBy::Thread(DriverThread::new(name.clone())),
-            (None, None) => DrivenBy::Thread(DriverThread::default()),
+        let clock = self.make_clock()?;
+        let driven_by = if clock.is_virtual() {
+            DrivenBy::Clock
+        } else {
+            let name = self.thread_name.as_deref().unwrap_or(DriverThread::NAME);
+            DrivenBy::Thread(DriverThread::new(
+                name.to_owned(),
+                watch_resumes(clock.counts_suspend()),
+            ))
         };
-        self.build_with(driven_by)
+        self.build_with(clock, driven_by)
     }
 
     /// Makes a timer that you drive by hand, from your own loop.
@@ -344,12 +349,22 @@ impl Builder {
         unpark: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<(Timer, Driver)> {
         let (bell, driven_by) = by_hand(unpark);
-        let timer = self.build_with(driven_by)?;
+        let timer = self.build_with(self.make_clock()?, driven_by)?;
         let driver = Driver::new(timer.clone(), bell);
         Ok((timer, driver))
     }
 
-    fn build_with(self, driven_by: DrivenBy) -> io::Result<Timer> {
+    fn make_clock(&self) -> io::Result<Clock> {
+        Ok(match (&self.clock, self.kind) {
+            (Some(clock), _) => Clock::Virtual(clock.time()),
+            (None, ClockKind::Monotonic) => Clock::monotonic(),
+            (None, ClockKind::Boottime) => Clock::boottime().ok_or_else(|| {
+                io::Error::new(io::ErrorKind::Unsupported, "no clock here counts suspend")
+            })?,
+        })
+    }
+
+    fn build_with(&self, clock: Clock, driven_by: DrivenBy) -> io::Result<Timer> {
         let shards = match (self.shards, &self.clock) {
             (Some(shards), _) => shards,
             (None, Some(_)) => 1,
@@ -358,13 +373,6 @@ impl Builder {
         if !(1..=MAX_SHARDS).contains(&shards) {
             return Err(invalid(format!("{shards} shards; there can be 1 to {MAX_SHARDS}")));
         }
-        let clock = match (&self.clock, self.kind) {
-            (Some(clock), _) => Clock::Virtual(clock.time()),
-            (None, ClockKind::Monotonic) => Clock::monotonic(),
-            (None, ClockKind::Boottime) => Clock::boottime().ok_or_else(|| {
-                io::Error::new(io::ErrorKind::Unsupported, "no clock here counts suspend")
-            })?,
-        };
         let engine = self.engine(clock, shards.next_power_of_two(), driven_by);
         if let Some(clock) = &self.clock {
             if !clock.attach(&engine) {

@@ -29,6 +29,7 @@ pub const PER_CHANGE: &[Check] = &[
     check("ci/semver.sh", "no interface breaks since the last release", "", "cargo-semver-checks"),
     check("ci/examples.sh", "every example ends well; crontab as a process", "", ""),
     check("ci/instructions.sh", "hot paths cost no more than they did", "", "valgrind"),
+    check("ci/weight.sh", "what a first sleep adds to a program", "", ""),
     check("ci/loom.sh", "the models, up to two preemptions", "", ""),
     check("ci/shuttle.sh", "random schedules of large scenarios", "", ""),
     check("ci/canaries.sh", "each seeded bug fails the model named for it", "", ""),

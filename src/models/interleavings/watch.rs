@@ -23,7 +23,8 @@ fn a_step_races_a_new_waiter() {
             let stepped = time.wall_now() + Duration::from_secs(60);
             time.set_wall(|_| stepped);
         });
-        let watch = harness.time.steps.watch(Registration::new(), &waker(&signal), Need::Notices);
+        let key = &mut Registration::new();
+        let watch = harness.time.steps.watch(key, &waker(&signal), Need::Notices);
         assert_eq!(watch, Watch::New);
         if harness.time.wall_now() == before {
             signal.wait();
@@ -42,7 +43,7 @@ fn the_end_of_notices_races_a_new_waiter() {
             let steps = StdArc::clone(&steps);
             move || steps.stop_announcing()
         });
-        let key = Registration::new();
+        let key = &mut Registration::new();
         // There is no watcher to be started.
         refuse_threads(true);
         if steps.watch(key, &waker(&signal), Need::Notices) != Watch::Unannounced {
@@ -58,7 +59,7 @@ fn the_end_of_notices_races_a_new_waiter() {
 fn notices_end_while_a_waker_is_cloned() {
     check(|| {
         let steps = StdArc::new(Steps::of_a_virtual_clock());
-        let (key, signal) = (Registration::new(), Signal::new());
+        let (key, signal) = (&mut Registration::new(), Signal::new());
         // Of another task, and so not kept.
         assert_eq!(steps.watch(key, &callback(|| {}), Need::Notices), Watch::New);
         let watcher = thread::spawn({

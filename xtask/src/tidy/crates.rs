@@ -214,6 +214,7 @@ pub const CRATES: &[Crate] = &[
             "sleep.rs",
             "sync/bare.rs",
             "sync/lock.rs",
+            "sync/processors.rs",
             "sync/set_once.rs",
         ],
     },

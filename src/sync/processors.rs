@@ -1,0 +1,42 @@
+//! How many processors there are.
+
+/// Returns how many processors the calling thread may run on.
+///
+/// Unlike `std`'s count, it does not heed how much of their time a control group of Linux has. That
+/// is in files: to read them takes longer than to make an engine, and the code is a tenth of what a
+/// first `sleep` adds to a program. A quota bounds the time of all processors together. Its threads
+/// still run on all of them.
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+pub(crate) fn processors() -> usize {
+    // SAFETY: a set of bits; without any it is empty.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a place for a set of that size. 0 is the calling thread.
+    let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
+    if failed {
+        // There are more than such a set has.
+        return libc::CPU_SETSIZE as usize;
+    }
+    // SAFETY: the call has written it.
+    let count = unsafe { libc::CPU_COUNT(&set) };
+    usize::try_from(count).unwrap_or(1).max(1)
+}
+
+#[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(all(test, target_os = "linux", not(miri), not(tourbillon_model)))]
+mod tests {
+    /// Oracle: `std`, which counts as many, or fewer where a quota is smaller.
+    #[test]
+    fn all_processors_that_a_thread_may_run_on_are_counted() {
+        let by_std = std::thread::available_parallelism().map_or(1, usize::from);
+        assert!(super::processors() >= by_std);
+        let listed = std::fs::read_to_string("/proc/self/status").expect("it is there");
+        let allowed = listed.lines().find_map(|line| line.strip_prefix("Cpus_allowed:\t"));
+        let bits = |digit: char| digit.to_digit(16).map_or(0, u32::count_ones);
+        let count: u32 = allowed.expect("it has the row").chars().map(bits).sum();
+        assert_eq!(super::processors(), count as usize);
+    }
+}
