@@ -34,6 +34,6 @@ pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};
 pub use record::{Outcome, Reason, Record};
 pub use rule::{Rule, Unreadable};
-pub use schedule::{Schedule, ScheduleError};
+pub use schedule::{Excluded, Schedule, ScheduleError};
 pub use store::Store;
 pub use time::Time;

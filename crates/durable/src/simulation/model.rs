@@ -12,7 +12,7 @@ use crate::id::{Fence, ScheduleId, TimerId};
 use crate::node::{Ended, Fire};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
-use crate::schedule::Schedule;
+use crate::schedule::{Excluded, Schedule};
 use crate::store::{NewTimer, RecordQuery, State, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
@@ -174,7 +174,7 @@ impl Model {
         let wanted = Wanted {
             name: name.to_owned(),
             kind: KINDS[world.below(2) as usize].to_owned(),
-            schedule: Schedule::every(Duration::from_millis(period)),
+            schedule: limited(world, Schedule::every(Duration::from_millis(period))),
             policies,
             payload: Vec::new(),
             enabled: None,
@@ -305,7 +305,7 @@ impl Model {
         }
         let is_ours = |(schedule, after, until): &(Schedule, Time, Option<Time>)| {
             is_within(fire.scheduled_for(), *after, *until)
-                && schedule.next_after(fire.scheduled_for() - Duration::from_micros(1))
+                && schedule.occurrences_from(fire.scheduled_for()).next()
                     == Some(fire.scheduled_for())
         };
         assert!(every.periods.iter().any(is_ours), "{fire:?} is no occurrence");
@@ -367,6 +367,11 @@ impl Model {
             let of = (record.attempts, record.node);
             assert_eq!(of, (fence.attempt, Some(fence.lease.node)), "{record:?} and {fence:?}");
         }
+        for record in by_timer.values().map(|records| &records[0]) {
+            if record.reason == Some(Reason::Excluded) {
+                assert!(self.excludes(record), "{record:?} is not excluded");
+            }
+        }
         for (name, every) in &self.schedules {
             let mut found = by_name.remove(name).unwrap_or_default();
             found.sort();
@@ -379,6 +384,15 @@ impl Model {
         assert!(by_name.is_empty(), "{by_name:?}");
     }
 
+    fn excludes(&self, record: &Record) -> bool {
+        let every = record.name.as_ref().and_then(|name| self.schedules.get(name));
+        let at = record.scheduled_for;
+        let excludes = |(schedule, after, until): &(Schedule, Time, Option<Time>)| {
+            is_within(at, *after, *until) && schedule.excludes(at)
+        };
+        every.is_some_and(|every| every.periods.iter().any(excludes))
+    }
+
     /// How much has happened.
     pub(super) fn events(&self) -> usize {
         self.started.len()
@@ -389,8 +403,22 @@ fn is_within(at: Time, after: Time, until: Option<Time>) -> bool {
     at > after && until.is_none_or(|until| at <= until)
 }
 
+/// The schedule, one time in three with a start, an end and a window within the next seconds.
+fn limited(world: &World, schedule: Schedule) -> Schedule {
+    if !world.chance(333) {
+        return schedule;
+    }
+    let now = world.db().now().unwrap();
+    let [first, from, until, last] =
+        [2_000, 4_000, 8_000, 40_000].map(|end| now + Duration::from_millis(world.below(end)));
+    let then = if world.chance(500) { Excluded::Skip } else { Excluded::RunAtEnd };
+    schedule.starting_at(first).ending_at(last).excluding(from..until, then)
+}
+
+/// Those that run and those that are excluded.
 fn occurrences((schedule, after, until): &(Schedule, Time, Option<Time>)) -> Vec<Time> {
-    schedule.occurrences(*after).take_while(|at| is_within(*at, *after, *until)).collect()
+    let all = schedule.all_from(schedule.next_of_all(*after));
+    all.take_while(|at| is_within(*at, *after, *until)).collect()
 }
 
 /// What runs of the schedule of that name.

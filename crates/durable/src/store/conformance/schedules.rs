@@ -7,7 +7,7 @@ use crate::id::{ScheduleId, Shards, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
-use crate::schedule::Schedule;
+use crate::schedule::{Excluded, Schedule};
 use crate::store::{
     Advance, Advanced, Change, Changed, Finished, How, ManualRun, NewOccurrence, NewTimer,
     ScheduleQuery, ScheduleRow, Skip, TimerUpdate, Unfinished,
@@ -461,11 +461,18 @@ pub(super) fn a_schedule_keeps_its_rule(rig: &dyn Rig) {
             retry: Retry::NEVER,
         },
         Policies { missed: Missed::Skip, overlap: Overlap::Skip, ..Policies::default() },
+        Policies::default(),
     ];
+    let at = Time::from_micros;
     let times = [
         Schedule::cron("0 2 * * MON#1", "Europe/Berlin").unwrap(),
         Schedule::every(SECOND),
-        Schedule::every_from(Duration::from_micros(1), Time::from_micros(-1)),
+        Schedule::every_from(Duration::from_micros(1), at(-1)),
+        Schedule::every(SECOND)
+            .starting_at(at(-9))
+            .ending_at(at(90_000_000))
+            .excluding(at(1)..at(2), Excluded::Skip)
+            .excluding(at(1)..at(9), Excluded::RunAtEnd),
     ];
     for (n, (times, policies)) in times.into_iter().zip(policies).enumerate() {
         let name = format!("rule {n}");
