@@ -23,7 +23,8 @@ mod trace;
 #[cfg(feature = "sqlx-0_8")]
 pub use client::Uncommitted;
 pub use client::{
-    Client, Created, Every, Once, Replacement, Revival, RunNow, ScheduleUpdate, Upsert,
+    Backfill, Backfilled, Client, Created, Every, Once, Replacement, Revival, RunNow,
+    ScheduleUpdate, Upsert,
 };
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};

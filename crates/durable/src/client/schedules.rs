@@ -250,7 +250,7 @@ pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result
 }
 
 /// Answers by what was read, which is as durable then as what is written.
-fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
+pub(super) fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
     store.confirm()?;
     Ok(Tried::Done(answer))
 }

@@ -197,7 +197,7 @@ fn what_is_excluded_is_recorded_once_it_is_due() {
 fn what_is_excluded_was_not_missed() {
     use Reason::{Coalesced, Excluded as Out};
     let skip = frozen(Excluded::Skip);
-    // The second hour is the last that was missed: it stands for the first, though later ones are due.
+    // The second hour is the last that was missed: it stands for the first.
     let step = steps(of(&skip, with(Missed::Coalesce), 60, IDLE, 359));
     let skipped = vec![(60, Coalesced), (180, Out), (240, Out), (300, Out)];
     assert_eq!(step, (vec![120, 360], skipped, 420, false));
