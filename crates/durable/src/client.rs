@@ -1,5 +1,6 @@
 //! [`Client`]: makes, changes and lists timers and schedules.
 
+mod backfill;
 mod notices;
 mod once;
 mod replacement;
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 use async_channel::{Receiver, Sender};
 
+#[cfg(test)]
+pub(crate) use backfill::backfill;
+pub use backfill::{Backfill, Backfilled};
 #[cfg(feature = "sqlx-0_8")]
 pub use once::Uncommitted;
 pub use once::{Created, Once};

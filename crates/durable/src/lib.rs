@@ -23,7 +23,8 @@ mod trace;
 #[cfg(feature = "sqlx-0_8")]
 pub use client::Uncommitted;
 pub use client::{
-    Client, Created, Every, Once, Replacement, Revival, RunNow, ScheduleUpdate, Upsert,
+    Backfill, Backfilled, Client, Created, Every, Once, Replacement, Revival, RunNow,
+    ScheduleUpdate, Upsert,
 };
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
@@ -34,6 +35,6 @@ pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};
 pub use record::{Outcome, Reason, Record};
 pub use rule::{Rule, Unreadable};
-pub use schedule::{Schedule, ScheduleError};
+pub use schedule::{Excluded, Schedule, ScheduleError};
 pub use store::Store;
 pub use time::Time;

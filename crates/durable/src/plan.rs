@@ -60,25 +60,35 @@ pub(crate) fn plan(
         all @ (Missed::Skip | Missed::Coalesce) => (all, 0),
     };
     let end = now + ahead;
-    let all = std::iter::successors(Some(next), |last| schedule.next_after(*last));
-    let mut found: Vec<Time> = all.take(BATCH + counted + 1).collect();
+    let mut found: Vec<Time> = schedule.all_from(Some(next)).take(BATCH + 1).collect();
+    // Those that are due. What is excluded was not missed, and makes nothing else late.
+    let is_due = |at: &Time| *at <= now;
+    let mut due: Vec<Time> = found.iter().copied().take_while(is_due).collect();
+    if due.len() > BATCH {
+        let later = schedule.occurrences(due[BATCH]).take_while(is_due);
+        due.extend(later.take(counted + 1));
+    }
+    due.retain(|at| !schedule.excludes(*at));
     // What lies past the window tells only that what is before it is the last.
     let within = found.iter().take_while(|at| **at <= end).count();
     found.truncate(within + 1);
-    let due = found.iter().take_while(|at| **at <= now).count();
     // If there are more than were looked for, none of a batch runs, whatever the newest is.
-    let newest = due.checked_sub(1).map(|last| found[last]);
-    let is_on_time = newest.is_some_and(|newest| now.since(newest) <= policies.on_time_within);
+    let is_on_time = due.last().is_some_and(|last| now.since(*last) <= policies.on_time_within);
+    let mut later = due.len() as u64;
 
     let mut plan = Plan { next: Some(next), run: Vec::new(), skip: Vec::new(), only_idle: false };
     let mut line = Line { policies, id, occupied };
     for (place, at) in found.iter().enumerate().take(within.min(BATCH)) {
+        let is_excluded = schedule.excludes(*at);
         if *at > now {
-            if !line.take_coming(*at, &mut plan) {
+            // It is recorded once it is due: until then the window may be changed.
+            if is_excluded || !line.take_coming(*at, &mut plan) {
                 break;
             }
+        } else if is_excluded {
+            plan.skip.push((*at, Reason::Excluded));
         } else {
-            let later = (due - place - 1) as u64;
+            later -= 1;
             if missed.runs(later, now.since(*at), is_on_time) {
                 line.take_due(*at, &mut plan);
             } else {
@@ -180,7 +190,7 @@ impl Rows {
             next: plan.next,
             only_idle: plan.only_idle,
             timers: plan.run.iter().map(timer).collect(),
-            skipped: skips(&plan.skip, row.id, Outcome::Skipped),
+            skipped: skips(&plan.skip, row.id),
         }
     }
 
@@ -213,33 +223,38 @@ pub(crate) fn room(overlap: Overlap) -> Option<u32> {
 }
 
 /// Records of occurrences that never were timers.
-pub(crate) fn skips(
-    skipped: &[(Time, Reason)],
-    schedule: ScheduleId,
-    outcome: Outcome,
-) -> Vec<Skip> {
+pub(crate) fn skips(skipped: &[(Time, Reason)], schedule: ScheduleId) -> Vec<Skip> {
     let skip = |(at, reason): &(Time, Reason)| Skip {
         id: TimerId::of_occurrence(schedule, *at),
         scheduled_for: *at,
-        outcome,
+        outcome: outcome(*reason),
         reason: *reason,
     };
     skipped.iter().map(skip).collect()
 }
 
+/// Returns the outcome of an occurrence that never was a timer, by its reason.
+fn outcome(reason: Reason) -> Outcome {
+    match reason {
+        Reason::Missed | Reason::Coalesced | Reason::Overlap | Reason::Excluded => Outcome::Skipped,
+        _ => Outcome::Cancelled,
+    }
+}
+
 /// The occurrences from `next` until `now` that are to be recorded when a schedule changes, at most
-/// a batch of them, and the first that is left.
+/// a batch of them, and the first that is left. Those that are excluded have that reason.
 pub(crate) fn backlog(
     schedule: &Schedule,
     next: Option<Time>,
     now: Time,
     reason: Reason,
 ) -> (Vec<(Time, Reason)>, Option<Time>) {
-    let mut all = std::iter::successors(next, |last| schedule.next_after(*last)).peekable();
+    let mut all = schedule.all_from(next).peekable();
+    let reason = |at: Time| if schedule.excludes(at) { Reason::Excluded } else { reason };
     let mut found = Vec::new();
     while found.len() < BATCH {
         match all.next_if(|at| *at <= now) {
-            Some(at) => found.push((at, reason)),
+            Some(at) => found.push((at, reason(at))),
             None => break,
         }
     }

@@ -77,6 +77,8 @@ named! {
         Replaced = 8 "replaced",
         /// Its schedule was removed.
         Removed = 9 "removed",
+        /// It lies in an excluded window of its schedule.
+        Excluded = 10 "excluded",
     }
 }
 

@@ -1,37 +1,71 @@
 //! [`Schedule`]: when, as text that a store can keep.
 
+mod limits;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use tourbillon::cron::{Cron, ParseError, Schedule as _};
 
+pub use self::limits::Excluded;
+use self::limits::{Limits, STEP};
 use crate::time::Time;
 
 /// When something is to happen again and again: a pure function of time.
 ///
 /// Stores keep it as text, see [`Display`](fmt::Display) and [`FromStr`].
 ///
+/// # Start, end and excluded windows
+///
+/// A schedule may have a first and a last time, and windows in which its occurrences are skipped: a
+/// freeze before a release, the maintenance of what its handlers call. An occurrence is excluded if
+/// the time that it is scheduled for lies in a window, whichever attempts run then: what became due
+/// before the window, and what [`run_now`](crate::Client::run_now) makes, runs within it. One that
+/// is excluded has a record that says so, [`Reason::Excluded`](crate::Reason::Excluded), from when
+/// it was due. It does not count as missed, and no other stands for it, except at the end of a
+/// window with [`Excluded::RunAtEnd`].
+///
+/// Windows are instants, so they have no time zone. What recurs by time of day is left out by the
+/// cron expression itself.
+///
+/// To add a limit to a schedule that is there is to give it other times, see
+/// [`upsert`](crate::Every::upsert).
+///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use tourbillon_durable::{Schedule, Time};
+/// use tourbillon_durable::{Excluded, Schedule, Time};
 ///
 /// let nights = Schedule::cron("0 2 * * *", "Europe/Berlin")?;
 /// assert_eq!(nights.to_string(), "cron Europe/Berlin 0 2 * * *");
 /// assert_eq!(nights.to_string().parse::<Schedule>()?, nights);
 ///
-/// let seconds = Schedule::every(Duration::from_secs(5));
-/// assert_eq!(seconds.next_after(Time::from_micros(5_000_000)),
-/// Some(Time::from_micros(10_000_000)));
+/// let at = |seconds: i64| Time::from_micros(seconds * 1_000_000);
+/// let fives = Schedule::every(Duration::from_secs(5));
+/// assert_eq!(fives.next_after(at(5)), Some(at(10)));
+///
+/// let limited = fives
+///     .starting_at(at(10))
+///     .ending_at(at(40))
+///     .excluding(at(15)..at(27), Excluded::RunAtEnd)
+///     .excluding(at(30)..at(40), Excluded::Skip);
+/// let runs: Vec<Time> = limited.occurrences(at(0)).collect();
+/// assert_eq!(runs, [at(10), at(27), at(40)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Schedule(Kind);
+pub struct Schedule {
+    times: Times,
+    limits: Limits,
+}
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Times {
     Cron(Box<Cron>),
     /// Multiples of `period_us` after `anchor`.
     Every {
@@ -60,18 +94,91 @@ impl Schedule {
     /// Every multiple of `period` after `anchor`, which is not one of them.
     pub fn every_from(period: Duration, anchor: Time) -> Self {
         let period_us = i64::try_from(period.as_micros()).unwrap_or(i64::MAX).max(1);
-        Self(Kind::Every { period_us, anchor })
+        Self { times: Times::Every { period_us, anchor }, limits: Limits::default() }
     }
 
-    /// The first occurrence later than `after`.
-    pub fn next_after(&self, after: Time) -> Option<Time> {
-        match &self.0 {
-            Kind::Cron(cron) => {
+    /// Sets the earliest time of an occurrence, which may be that time itself. It moves no other:
+    /// each occurrence from then on is where it would be without a start.
+    #[must_use]
+    pub fn starting_at(mut self, first: impl Into<Time>) -> Self {
+        self.limits.first = Some(first.into());
+        self.settled()
+    }
+
+    /// Sets the latest time of an occurrence, which may be that time itself. The schedule stays
+    /// there, and enabled, once it is past.
+    #[must_use]
+    pub fn ending_at(mut self, last: impl Into<Time>) -> Self {
+        self.limits.last = Some(last.into());
+        self.settled()
+    }
+
+    /// Excludes the occurrences from the start of `window` until before its end. An empty window
+    /// excludes none.
+    ///
+    /// Windows may overlap: an occurrence is excluded if it lies in any of them. That at the end of
+    /// a window is no different: in another window it is excluded, and after the
+    /// [end](Self::ending_at) of the schedule there is none.
+    #[must_use]
+    pub fn excluding<T: Into<Time>>(mut self, window: Range<T>, then: Excluded) -> Self {
+        self.limits.exclude(window.start.into()..window.end.into(), then);
+        self.settled()
+    }
+
+    fn settled(mut self) -> Self {
+        let Self { times, limits } = &mut self;
+        limits.settle(|after| times.next_after(after));
+        self
+    }
+
+    /// The first occurrence later than `after`, of those that are not excluded.
+    pub fn next_after(&self, mut after: Time) -> Option<Time> {
+        loop {
+            let next = self.next_of_all(after)?;
+            match self.limits.window_end(next) {
+                None => return Some(next),
+                Some(end) => after = end - STEP,
+            }
+        }
+    }
+
+    /// All occurrences later than `after` that are not excluded, in order. They end where no count
+    /// of microseconds goes further. A day that never comes, as 31 February, is no schedule.
+    pub fn occurrences(&self, after: Time) -> impl Iterator<Item = Time> {
+        std::iter::successors(self.next_after(after), |last| self.next_after(*last))
+    }
+
+    /// Those [occurrences](Self::occurrences) that are not earlier than `first`.
+    pub fn occurrences_from(&self, first: Time) -> impl Iterator<Item = Time> {
+        self.occurrences(first - STEP)
+    }
+
+    /// All occurrences from `next` on, which is one of them, those that are excluded too.
+    pub(crate) fn all_from(&self, next: Option<Time>) -> impl Iterator<Item = Time> {
+        std::iter::successors(next, |last| self.next_of_all(*last))
+    }
+
+    /// The first occurrence later than `after`, excluded or not.
+    pub(crate) fn next_of_all(&self, after: Time) -> Option<Time> {
+        self.limits.next_after(after, |after| self.times.next_after(after))
+    }
+
+    /// Returns whether an occurrence at that time is excluded.
+    pub fn excludes(&self, at: Time) -> bool {
+        self.limits.window_end(at).is_some()
+    }
+}
+
+impl Times {
+    /// The first time later than `after`.
+    fn next_after(&self, after: Time) -> Option<Time> {
+        match self {
+            Self::Cron(cron) => {
                 // A time of day has no fraction of a second, so none is lost by the conversion.
                 let next = cron.next_after(SystemTime::from(after)).map(Time::from);
                 next.filter(|next| *next > after)
             }
-            Kind::Every { period_us, anchor } => {
+            Self::Every { period_us, anchor } => {
                 let since = after.as_micros().checked_sub(anchor.as_micros())?.max(0);
                 let periods = since / period_us + 1;
                 let next = periods.checked_mul(*period_us)?.checked_add(anchor.as_micros())?;
@@ -79,25 +186,20 @@ impl Schedule {
             }
         }
     }
-
-    /// All occurrences later than `after`, in order. They end where no count of microseconds goes
-    /// further. A day that never comes, as 31 February, is no schedule.
-    pub fn occurrences(&self, after: Time) -> impl Iterator<Item = Time> {
-        std::iter::successors(self.next_after(after), |last| self.next_after(*last))
-    }
 }
 
 impl From<Cron> for Schedule {
     fn from(cron: Cron) -> Self {
-        Self(Kind::Cron(Box::new(cron)))
+        Self { times: Times::Cron(Box::new(cron)), limits: Limits::default() }
     }
 }
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::Cron(cron) => write!(f, "cron {} {}", cron.zone(), cron.expression()),
-            Kind::Every { period_us, anchor } => {
+        write!(f, "{}", self.limits)?;
+        match &self.times {
+            Times::Cron(cron) => write!(f, "cron {} {}", cron.zone(), cron.expression()),
+            Times::Every { period_us, anchor } => {
                 let period = crate::span::write(Duration::from_micros(period_us.unsigned_abs()));
                 write!(f, "every {period} {}", anchor.as_micros())
             }
@@ -119,21 +221,30 @@ impl FromStr for Schedule {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || ScheduleError { text: text.to_owned(), source: None };
-        let (word, rest) = text.split_once(' ').ok_or_else(unknown)?;
+        let mut limits = Limits::default();
+        let (mut word, mut rest) = text.split_once(' ').ok_or_else(unknown)?;
+        while word.contains('=') {
+            limits.read(word).ok_or_else(unknown)?;
+            (word, rest) = rest.split_once(' ').ok_or_else(unknown)?;
+        }
         let (first, rest) = rest.split_once(' ').ok_or_else(unknown)?;
-        match word {
-            "cron" => Self::cron(rest, first)
-                .map_err(|error| ScheduleError { text: text.to_owned(), source: Some(error) }),
+        let times = match word {
+            "cron" => {
+                Self::cron(rest, first)
+                    .map_err(|error| ScheduleError { text: text.to_owned(), source: Some(error) })?
+                    .times
+            }
             "every" => {
                 let period = crate::span::read(first).ok_or_else(unknown)?;
                 let period_us = i64::try_from(period.as_micros()).map_err(|_| unknown())?;
                 let is_whole = period_us > 0 && period.subsec_nanos() % 1_000 == 0;
                 let period_us = is_whole.then_some(period_us).ok_or_else(unknown)?;
                 let anchor = Time::from_micros(rest.parse().map_err(|_| unknown())?);
-                Ok(Self(Kind::Every { period_us, anchor }))
+                Times::Every { period_us, anchor }
             }
-            _ => Err(unknown()),
-        }
+            _ => return Err(unknown()),
+        };
+        Ok(Self { times, limits }.settled())
     }
 }
 
@@ -153,66 +264,5 @@ impl fmt::Display for ScheduleError {
 impl std::error::Error for ScheduleError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|error| error as _)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::Schedule;
-    use crate::time::Time;
-
-    fn at(seconds: i64) -> Time {
-        Time::from_micros(seconds * 1_000_000)
-    }
-
-    #[test]
-    fn a_day_that_never_comes_is_refused() {
-        let error = Schedule::cron("0 0 31 2 *", "UTC").unwrap_err();
-        assert_eq!(error.to_string(), "day of month: `31 2` never comes");
-        "cron UTC 0 0 31 2 *".parse::<Schedule>().unwrap_err();
-    }
-
-    #[test]
-    fn a_day_that_seldom_comes_is_found_across_eight_years() {
-        let leap = Schedule::cron("0 0 29 2 *", "UTC").unwrap();
-        // From the first of March 2096; 2100 has no such day.
-        let next: Vec<Time> = leap.occurrences(at(3_981_398_400)).take(1).collect();
-        assert_eq!(next, [at(4_233_686_400)]);
-    }
-
-    #[test]
-    fn schedules_are_read_as_they_were_written() {
-        let mut random = fastrand::Rng::with_seed(5);
-        for _ in 0..1_000 {
-            let period = Duration::from_micros(random.u64(1..) >> random.u32(1..64));
-            let every = Schedule::every_from(period, Time::from_micros(random.i64(..)));
-            let [minute, hour] = [random.u8(0..60), random.u8(0..24)];
-            let zone = ["UTC", "Europe/Berlin", "America/New_York"][random.usize(0..3)];
-            let cron = Schedule::cron(&format!("{minute} {hour} * * *"), zone).unwrap();
-            for schedule in [every, cron] {
-                let read: Schedule = schedule.to_string().parse().unwrap();
-                let next = |schedule: &Schedule| schedule.next_after(at(1_000_000_000));
-                assert_eq!((&read, next(&read)), (&schedule, next(&schedule)));
-            }
-        }
-    }
-
-    #[test]
-    fn a_text_that_is_no_schedule_is_named() {
-        for text in
-            ["", "at dawn", "every 0s 0", "every 5 0", "every 5s", "every 1ns 0", "cron UTC x"]
-        {
-            let error = text.parse::<Schedule>().unwrap_err();
-            assert_eq!(error.to_string(), format!("`{text}` is not a schedule"));
-        }
-    }
-
-    #[test]
-    fn occurrences_end_where_times_do() {
-        let last = Time::NEVER - Duration::from_micros(1);
-        assert_eq!(Schedule::every(Duration::from_secs(1)).occurrences(last).count(), 0);
-        assert_eq!(Schedule::cron("* * * * *", "UTC").unwrap().occurrences(last).count(), 0);
     }
 }

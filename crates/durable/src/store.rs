@@ -11,7 +11,7 @@
 //! # States of a timer
 //!
 //! ```text
-//! (absent) --insert, advance, insert_occurrence------> pending
+//! (absent) --insert, advance, insert_occurrence, backfill--> pending
 //! pending  --claim (due <= now, the lease lives)-----> running under that lease, attempt + 1
 //! running  --finish Done (fenced)--------------------> (absent), one record
 //! running  --finish Retry (fenced)-------------------> pending, failures + 1, due = now + pause
@@ -84,9 +84,9 @@ use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, How, Inserted, Maintained,
-    ManualRun, NewOccurrence, NewTimer, NodeInfo, Scan, ScheduleRow, Skip, Timer, TimerUpdate,
-    Unfinished, Upcoming, Waiting, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, How, Inserted,
+    Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Past, Scan, ScheduleRow, Skip, Timer,
+    TimerUpdate, Unfinished, Upcoming, Waiting, Window,
 };
 
 /// Message to a [listener](Store::listen).
@@ -334,6 +334,16 @@ pub trait Store: Send {
     /// `(schedule, scheduled_for)` is unique over timers and records together, by this, and by
     /// constraints where the database has some that span both.
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced>;
+
+    /// Makes past occurrences of a schedule, in one transaction:
+    ///
+    /// 1. applies only if the schedule is there and enabled, with this `version`, and else says
+    ///    [`Filled::Stale`];
+    /// 2. looks at `timers` in their order, until `limit` of them are made;
+    /// 3. deletes the record of one that was [skipped](crate::Outcome::Skipped);
+    /// 4. inserts it if its `(schedule, scheduled_for)` has neither timer nor record, with `due`
+    ///    now at the earliest.
+    fn backfill(&mut self, past: &Past<'_>) -> Result<Filled>;
 
     /// Makes an occurrence of a schedule beside its times, in one transaction:
     ///

@@ -7,8 +7,8 @@ use tourbillon_durable::store::{
     Change, Memory, RecordQuery, ScheduleQuery, ScheduleRow, Store, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
-    Client, Created, EndError, Engine, Outcome, Overlap, Reason, Retry, Revival, Rule, RunNow,
-    Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, TimerId, Upsert,
+    Client, Created, EndError, Engine, Excluded, Outcome, Overlap, Reason, Retry, Revival, Rule,
+    RunNow, Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, TimerId, Upsert,
 };
 
 fn memory() -> Memory {
@@ -386,6 +386,29 @@ fn a_schedule_fires_at_each_occurrence() {
         assert_eq!(client.upcoming("t", 3).await.unwrap().len(), 3);
         assert!(matches!(client.remove("t").await.unwrap(), ScheduleUpdate::Done { .. }));
         assert_eq!(client.enable("t").await.unwrap(), ScheduleUpdate::Gone);
+    });
+}
+
+#[test]
+fn a_preview_leaves_out_what_is_excluded() {
+    run(async {
+        let client = Client::new(Box::new(memory())).unwrap();
+        let now = client.now().await.unwrap();
+        let times = Schedule::every_from(LONG, now).ending_at(now + LONG * 5);
+        let upcoming = async |times: Schedule| {
+            client.every("t", times).upsert().await.unwrap();
+            client.upcoming("t", 9).await.unwrap()
+        };
+        let nth = |n: u32| now + LONG * n;
+        assert_eq!(upcoming(times.clone()).await, [1, 2, 3, 4, 5].map(nth));
+        let half = LONG / 2;
+        let skipping = times.clone().excluding(nth(1)..nth(2) + half, Excluded::Skip);
+        assert_eq!(upcoming(skipping.clone()).await, [3, 4, 5].map(nth));
+        // The next occurrence is one that will be recorded.
+        let row = client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
+        assert_eq!(row.next, Some(nth(1)));
+        let once = skipping.excluding(nth(4)..nth(4) + half, Excluded::RunAtEnd);
+        assert_eq!(upcoming(once.starting_at(nth(2))).await, [nth(3), nth(4) + half, nth(5)]);
     });
 }
 

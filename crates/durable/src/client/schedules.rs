@@ -8,7 +8,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{ScheduleId, TimerId};
 use crate::plan::{backlog, skips};
 use crate::policy::{Missed, Overlap, Policies, Retry};
-use crate::record::{Outcome, Reason};
+use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{Change, Changed, Result, ScheduleRow, Store};
@@ -208,16 +208,15 @@ impl Client {
     }
 
     /// The next occurrences of an enabled schedule, `count` of them at most, that are not timers
-    /// yet.
+    /// yet. Those that lie in an excluded window are left out.
     pub async fn upcoming(&self, name: &str, count: usize) -> Result<Vec<Time>> {
         let name = name.to_owned();
         self.read(move |store| {
-            let Some(row) = store.schedule(&name)?.1.filter(|row| row.enabled) else {
+            let row = store.schedule(&name)?.1.filter(|row| row.enabled);
+            let Some((row, next)) = row.and_then(|row| row.next.map(|next| (row, next))) else {
                 return Ok(Vec::new());
             };
-            let schedule = &row.rule()?.schedule;
-            let all = std::iter::successors(row.next, |last| schedule.next_after(*last));
-            Ok(all.take(count).collect())
+            Ok(row.rule()?.schedule.occurrences_from(next).take(count).collect())
         })
         .await
     }
@@ -251,7 +250,7 @@ pub(super) fn attempt<T>(mut change: impl FnMut() -> Result<Tried<T>>) -> Result
 }
 
 /// Answers by what was read, which is as durable then as what is written.
-fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
+pub(super) fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
     store.confirm()?;
     Ok(Tried::Done(answer))
 }
@@ -272,7 +271,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             payload: wanted.payload.clone(),
             enabled,
             version: 1,
-            next: wanted.schedule.next_after(now),
+            next: wanted.schedule.next_of_all(now),
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
@@ -308,7 +307,7 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate
         if old.enabled {
             return seen(store, ScheduleUpdate::Unchanged);
         }
-        let next = old.rule()?.schedule.next_after(now);
+        let next = old.rule()?.schedule.next_of_all(now);
         let row = ScheduleRow { enabled: true, next, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
@@ -343,7 +342,7 @@ fn replace(
     let mut skipped = Vec::new();
     if let Some(reason) = reason.filter(|_| old.enabled) {
         let (due, rest) = backlog(&old.rule()?.schedule, old.next, now, reason);
-        skipped = skips(&due, old.id, Outcome::Cancelled);
+        skipped = skips(&due, old.id);
         if rest.is_some_and(|rest| rest <= now) {
             let step = ScheduleRow { next: rest, ..old.clone() };
             let change = Change { row: Some(&step), skipped: &skipped, ..plain };

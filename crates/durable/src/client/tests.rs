@@ -74,8 +74,8 @@ impl Store for Gated {
 
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
-        find timers schedule schedules upcoming change advance insert_occurrence records overview
-        prune
+        find timers schedule schedules upcoming change advance backfill insert_occurrence records
+        overview prune
     }
 }
 
@@ -260,8 +260,8 @@ impl Store for Refusing {
 
     crate::forward! { self.pass;
         now join beat leave maintain nodes scan held claim finish cancel reschedule confirm
-        find timers schedule schedules upcoming change advance insert_occurrence records overview
-        prune
+        find timers schedule schedules upcoming change advance backfill insert_occurrence records
+        overview prune
     }
 }
 

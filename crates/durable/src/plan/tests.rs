@@ -5,7 +5,7 @@ use crate::id::ScheduleId;
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
-use crate::schedule::Schedule;
+use crate::schedule::{Excluded, Schedule};
 use crate::store::{NewTimer, ScheduleRow, Unfinished};
 use crate::time::Time;
 
@@ -166,4 +166,116 @@ fn a_backlog_is_what_is_due_until_now() {
     let of = |hour: i64| (at(60 * hour), Reason::Disabled);
     assert_eq!((found, next), (vec![of(1), of(2), of(3)], Some(at(240))));
     assert_eq!(backlog(&Schedule::every(minutes(1)), None, at(9), Reason::Removed).0, []);
+}
+
+/// Every hour but from the third to before the sixth.
+fn frozen(then: Excluded) -> Schedule {
+    Schedule::every(minutes(60)).excluding(at(180)..at(360), then)
+}
+
+fn of(schedule: &Schedule, policies: Policies, next: i64, occupied: Unfinished, now: i64) -> Step {
+    plan(schedule, &policies, ID, at(next), occupied, at(now), minutes(60))
+}
+
+#[test]
+fn what_is_excluded_is_recorded_once_it_is_due() {
+    let skip = frozen(Excluded::Skip);
+    let policies = Policies::default();
+    assert_eq!(of(&skip, policies, 180, IDLE, 179), Step::Wait(at(180)));
+    let excluded = |hours: &[i64]| -> Vec<_> {
+        hours.iter().map(|hour| (hour * 60, Reason::Excluded)).collect()
+    };
+    assert_eq!(steps(of(&skip, policies, 180, IDLE, 180)), (vec![], excluded(&[3]), 240, false));
+    let last = steps(of(&skip, policies, 300, IDLE, 300));
+    assert_eq!(last, (vec![360], excluded(&[5]), 420, false));
+    // Those that overlap or were missed beside them have their own reasons.
+    let overlap = steps(of(&skip, overlapping(Overlap::Skip), 120, BUSY, 200));
+    assert_eq!(overlap.1, [(120, Reason::Overlap), (180, Reason::Excluded)]);
+}
+
+#[test]
+fn what_is_excluded_was_not_missed() {
+    use Reason::{Coalesced, Excluded as Out};
+    let skip = frozen(Excluded::Skip);
+    // The second hour is the last that was missed: it stands for the first.
+    let step = steps(of(&skip, with(Missed::Coalesce), 60, IDLE, 359));
+    let skipped = vec![(60, Coalesced), (180, Out), (240, Out), (300, Out)];
+    assert_eq!(step, (vec![120, 360], skipped, 420, false));
+    let one = with(Missed::CatchUp { max_count: 1, max_age: minutes(600) });
+    assert_eq!(steps(of(&skip, one, 60, IDLE, 359)).0, [120, 360]);
+    // What runs at the end of the window is missed as any other.
+    let end = Schedule::every(minutes(60)).excluding(at(170)..at(330), Excluded::RunAtEnd);
+    let step = steps(of(&end, with(Missed::Skip), 300, IDLE, 350));
+    assert_eq!(step.1, [(300, Out), (330, Reason::Missed)]);
+    assert_eq!(steps(of(&end, with(Missed::Skip), 330, IDLE, 330)).0, [330, 360]);
+}
+
+#[test]
+fn a_schedule_that_ends_has_no_next() {
+    let ends = Schedule::every(minutes(60)).ending_at(at(120));
+    let Step::Advance(plan) = of(&ends, Policies::default(), 120, IDLE, 100) else { panic!() };
+    assert_eq!((plan.run, plan.next), (vec![(at(120), at(120))], None));
+}
+
+#[test]
+fn a_plan_keeps_to_windows_whenever_it_is_made() {
+    let mut random = fastrand::Rng::with_seed(12);
+    let mut counts = [0; 2];
+    for _ in 0..300 {
+        let mut schedule = Schedule::every(minutes(1));
+        for _ in 0..random.usize(0..4) {
+            let from = random.i64(0..4_000);
+            let until = from + random.i64(0..1_500);
+            let then = if random.bool() { Excluded::Skip } else { Excluded::RunAtEnd };
+            let half = Duration::from_secs(30 * random.u64(0..2));
+            schedule = schedule.excluding(at(from) + half..at(until) + half, then);
+        }
+        let missed = match random.u8(0..3) {
+            0 => Missed::Skip,
+            1 => Missed::Coalesce,
+            _ => Missed::CatchUp { max_count: random.u64(0..800), max_age: minutes(9_000) },
+        };
+        let (mut now, mut next) = (at(0), at(1));
+        while now < at(4_500) {
+            let begun = next;
+            now = now + minutes(random.u64(1..=3) * random.u64(1..700));
+            let ahead = Duration::from_secs(random.u64(0..120));
+            let (mut run, mut skip) = (Vec::new(), Vec::new());
+            while let Step::Advance(plan) =
+                plan(&schedule, &with(missed), ID, next, IDLE, now, ahead)
+            {
+                run.extend(plan.run.into_iter().map(|(at, _)| at));
+                skip.extend(plan.skip);
+                next = plan.next.unwrap();
+            }
+            // Each occurrence once, and the excluded ones for that reason alone.
+            let is_out = |at: &Time| schedule.excludes(*at);
+            let all: Vec<Time> =
+                schedule.all_from(Some(begun)).take_while(|at| *at < next).collect();
+            let mut taken: Vec<Time> = skip.iter().map(|(at, _)| *at).chain(run.clone()).collect();
+            taken.sort();
+            assert_eq!(taken, all, "{schedule}");
+            assert!(!run.iter().any(is_out), "{schedule}");
+            for (at, reason) in &skip {
+                assert_eq!(is_out(at), *reason == Reason::Excluded, "{schedule}");
+            }
+            // Of the others as many run as if there were no windows.
+            let due: Vec<_> = all.iter().filter(|at| **at <= now && !is_out(at)).collect();
+            let is_on_time = due.last().is_some_and(|last| now.since(**last) <= minutes(1));
+            let runs = |(place, at): (usize, &&Time)| {
+                missed.runs((due.len() - place - 1) as u64, now.since(**at), is_on_time)
+            };
+            let expected = due.iter().enumerate().filter(|place| runs(*place)).count();
+            assert_eq!(run.iter().filter(|at| **at <= now).count(), expected, "{schedule}");
+            counts[0] += run.len();
+            counts[1] += skip.iter().filter(|(_, reason)| *reason == Reason::Excluded).count();
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 10_000), "{counts:?}");
+}
+
+#[test]
+fn a_backlog_says_what_was_excluded() {
+    let (found, _) = backlog(&frozen(Excluded::Skip), Some(at(120)), at(200), Reason::Disabled);
+    assert_eq!(found, [(at(120), Reason::Disabled), (at(180), Reason::Excluded)]);
 }

@@ -9,8 +9,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
-    ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Inserted, Maintained,
+    ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past, RecordQuery,
     Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
     Window,
 };
@@ -223,6 +223,10 @@ impl Store for Faulty {
             let (timers, skipped) = (&timers[..], &skipped[..]);
             db.advance(&Advance { schedule, version, from, next, timers, skipped, only_idle })
         })
+    }
+
+    fn backfill(&mut self, _: &Past<'_>) -> Result<Filled> {
+        unimplemented!("no node asks for it")
     }
 
     fn insert_occurrence(&mut self, _: &NewOccurrence<'_>) -> Result<ManualRun> {

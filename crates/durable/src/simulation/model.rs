@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::faulty::Faulty;
 use super::world::{KINDS, World};
-use crate::client::{self, Revival, ScheduleUpdate, Upsert, Wanted};
+use crate::client::{self, Backfilled, Revival, ScheduleUpdate, Upsert, Wanted};
 use crate::id::{Fence, ScheduleId, TimerId};
 use crate::node::{Ended, Fire};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
-use crate::schedule::Schedule;
+use crate::schedule::{Excluded, Schedule};
 use crate::store::{NewTimer, RecordQuery, State, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
@@ -34,9 +34,9 @@ pub(super) struct Model {
     pub(super) ends: Vec<(Fence, Ended)>,
     /// Attempts whose completion was accepted.
     completed: HashMap<TimerId, Fence>,
-    /// Timers that were made again once they were dead, each with its schedule and the last
-    /// attempt that may start.
-    revived: BTreeMap<TimerId, (Option<ScheduleId>, u32)>,
+    /// Timers that were made again once they were dead, and those of the past that were made
+    /// later; each with its schedule and the last attempt that may start.
+    beside: BTreeMap<TimerId, (Option<ScheduleId>, u32)>,
     /// Attempts that started.
     started: BTreeSet<(TimerId, u32)>,
 }
@@ -77,13 +77,14 @@ impl Every {
 impl Model {
     /// One call of a client.
     pub(super) fn act(world: &World) {
-        match world.below(21) {
+        match world.below(22) {
             0..8 => Self::insert(world),
             8..12 => Self::cancel(world),
             12..14 => Self::reschedule(world),
             14..18 => Self::upsert(world),
             18 => Self::stop(world, world.chance(300)),
             19 => Self::revive(world),
+            20 => Self::backfill(world),
             _ => Self::enable(world),
         }
     }
@@ -174,7 +175,7 @@ impl Model {
         let wanted = Wanted {
             name: name.to_owned(),
             kind: KINDS[world.below(2) as usize].to_owned(),
-            schedule: Schedule::every(Duration::from_millis(period)),
+            schedule: limited(world, Schedule::every(Duration::from_millis(period))),
             policies,
             payload: Vec::new(),
             enabled: None,
@@ -258,18 +259,49 @@ impl Model {
         let mut model = world.model.borrow_mut();
         match (revived, made) {
             (Revival::Done(id), Some(timer)) => {
-                let known = model.revived.insert(id, (timer.schedule, u32::MAX));
+                let known = model.beside.insert(id, (timer.schedule, u32::MAX));
                 assert!(known.is_none() || timer.schedule.is_none(), "{id} was made twice");
             }
-            (Revival::Done(id), None) => assert!(model.revived.contains_key(&id)),
+            (Revival::Done(id), None) => assert!(model.beside.contains_key(&id)),
             (Revival::Disabled | Revival::Busy | Revival::Removed, None) => {}
             other => panic!("{} died, and revived so: {other:?}", record.timer),
         }
     }
 
+    /// Makes what a schedule would have had in the last seconds; then again, when all is there.
+    fn backfill(world: &World) {
+        let name = NAMES[world.below(4) as usize];
+        let now = world.db().now().unwrap();
+        let [from, end] = [20_000, 4_000].map(|ago| now - Duration::from_millis(world.below(ago)));
+        let limit = 1 + world.below(8) as u32;
+        let all = || world.db().timers(&TimerQuery::new().limit(u32::MAX)).unwrap();
+        let before: BTreeSet<TimerId> = all().iter().map(|timer| timer.new.id).collect();
+        let filled = client::backfill(&mut world.db(), name, &(from..end), limit).unwrap();
+        let new: Vec<_> =
+            all().into_iter().filter(|timer| !before.contains(&timer.new.id)).collect();
+        let mut model = world.model.borrow_mut();
+        let every = model.schedules.get(name).and_then(|every| every.now.as_ref());
+        match filled {
+            Backfilled::Gone => assert!(every.is_none()),
+            Backfilled::Disabled => assert!(matches!(every, Some((_, _, false)))),
+            Backfilled::Done { made, existed, rest } => {
+                assert_eq!((made, made <= limit.into()), (new.len() as u64, true));
+                let end = rest.unwrap_or(end);
+                let again = client::backfill(&mut world.db(), name, &(from..end), limit).unwrap();
+                let (made, existed) = (0, made + existed);
+                assert_eq!(again, Backfilled::Done { made, existed, rest: None });
+            }
+        }
+        for timer in new {
+            assert!(timer.new.name.as_deref() == Some(name) && timer.new.scheduled_for < end);
+            let known = model.beside.insert(timer.new.id, (timer.new.schedule, u32::MAX));
+            assert!(known.is_none(), "{timer:?} was made twice");
+        }
+    }
+
     /// What is pending of a schedule, and scheduled until now, starts no more.
     fn take_back(&mut self, schedule: ScheduleId, now: Time, running: Vec<(TimerId, u32)>) {
-        let of_it = self.revived.iter_mut().filter(|(_, (of, _))| *of == Some(schedule));
+        let of_it = self.beside.iter_mut().filter(|(_, (of, _))| *of == Some(schedule));
         for (timer, (_, last)) in of_it {
             let runs = running.iter().find(|(running, _)| running == timer);
             *last = (*last).min(runs.map_or(0, |(_, attempt)| *attempt));
@@ -286,7 +318,7 @@ impl Model {
         assert!(self.started.insert(attempt), "{attempt:?} started twice");
         assert!(!self.completed.contains_key(&fire.id()), "{fire:?} was completed before");
         assert_eq!(fire.failures() == 0, fire.detail().is_empty(), "{fire:?}");
-        if let Some((_, last)) = self.revived.get(&fire.id()) {
+        if let Some((_, last)) = self.beside.get(&fire.id()) {
             assert!(fire.attempt() <= *last, "{fire:?} was taken back");
             return;
         }
@@ -305,7 +337,7 @@ impl Model {
         }
         let is_ours = |(schedule, after, until): &(Schedule, Time, Option<Time>)| {
             is_within(fire.scheduled_for(), *after, *until)
-                && schedule.next_after(fire.scheduled_for() - Duration::from_micros(1))
+                && schedule.occurrences_from(fire.scheduled_for()).next()
                     == Some(fire.scheduled_for())
         };
         assert!(every.periods.iter().any(is_ours), "{fire:?} is no occurrence");
@@ -342,7 +374,7 @@ impl Model {
         let mut beside = BTreeSet::new();
         for record in world.db().records(&RecordQuery::new().limit(u32::MAX)).unwrap() {
             if let (Some(_), Some(name)) = (record.schedule, &record.name) {
-                if self.revived.contains_key(&record.timer) {
+                if self.beside.contains_key(&record.timer) {
                     beside.insert((name.clone(), record.scheduled_for));
                 } else {
                     by_name.entry(name.clone()).or_default().push(record.scheduled_for);
@@ -359,13 +391,18 @@ impl Model {
             let is_cancelled = record.is_some_and(|end| end.outcome == Outcome::Cancelled);
             assert!(is_cancelled || !once.is_cancelled, "{record:?}, but it was cancelled");
         }
-        for timer in self.revived.keys() {
-            assert!(by_timer.contains_key(timer), "{timer} was made again, and is lost");
+        for timer in self.beside.keys() {
+            assert!(by_timer.contains_key(timer), "{timer} was made, and is lost");
         }
         for (timer, fence) in &self.completed {
             let record = &by_timer[timer][0];
             let of = (record.attempts, record.node);
             assert_eq!(of, (fence.attempt, Some(fence.lease.node)), "{record:?} and {fence:?}");
+        }
+        for record in by_timer.values().map(|records| &records[0]) {
+            if record.reason == Some(Reason::Excluded) {
+                assert!(self.excludes(record), "{record:?} is not excluded");
+            }
         }
         for (name, every) in &self.schedules {
             let mut found = by_name.remove(name).unwrap_or_default();
@@ -379,6 +416,15 @@ impl Model {
         assert!(by_name.is_empty(), "{by_name:?}");
     }
 
+    fn excludes(&self, record: &Record) -> bool {
+        let every = record.name.as_ref().and_then(|name| self.schedules.get(name));
+        let at = record.scheduled_for;
+        let excludes = |(schedule, after, until): &(Schedule, Time, Option<Time>)| {
+            is_within(at, *after, *until) && schedule.excludes(at)
+        };
+        every.is_some_and(|every| every.periods.iter().any(excludes))
+    }
+
     /// How much has happened.
     pub(super) fn events(&self) -> usize {
         self.started.len()
@@ -389,8 +435,22 @@ fn is_within(at: Time, after: Time, until: Option<Time>) -> bool {
     at > after && until.is_none_or(|until| at <= until)
 }
 
+/// The schedule, one time in three with a start, an end and a window within the next seconds.
+fn limited(world: &World, schedule: Schedule) -> Schedule {
+    if !world.chance(333) {
+        return schedule;
+    }
+    let now = world.db().now().unwrap();
+    let [first, from, until, last] =
+        [2_000, 4_000, 8_000, 40_000].map(|end| now + Duration::from_millis(world.below(end)));
+    let then = if world.chance(500) { Excluded::Skip } else { Excluded::RunAtEnd };
+    schedule.starting_at(first).ending_at(last).excluding(from..until, then)
+}
+
+/// Those that run and those that are excluded.
 fn occurrences((schedule, after, until): &(Schedule, Time, Option<Time>)) -> Vec<Time> {
-    schedule.occurrences(*after).take_while(|at| is_within(*at, *after, *until)).collect()
+    let all = schedule.all_from(schedule.next_of_all(*after));
+    all.take_while(|at| is_within(*at, *after, *until)).collect()
 }
 
 /// What runs of the schedule of that name.

@@ -128,6 +128,9 @@ cases! {
         an_occurrence_of_now_needs_the_schedule_as_it_was_read
         an_occurrence_of_now_waits_or_is_refused
         an_occurrence_of_now_is_taken_back
+        a_backfill_makes_what_is_missing_once
+        a_backfill_needs_the_schedule_as_it_was_read
+        a_backfilled_occurrence_waits_for_those_before_it
         upcoming_keeps_to_time_shards_and_limit
         upcoming_counts_what_occupies_a_schedule
         a_queued_timer_is_claimed_after_those_before_it

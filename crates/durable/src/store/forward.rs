@@ -39,8 +39,8 @@
 ///
 ///     tourbillon_durable::forward! { self.pass;
 ///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-///         confirm find timers schedule schedules upcoming change advance insert_occurrence records
-///         overview
+///         confirm find timers schedule schedules upcoming change advance backfill
+///         insert_occurrence records overview
 ///     }
 /// }
 ///
@@ -147,6 +147,10 @@ macro_rules! forward {
     (@ advance $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass advance(advance: &$crate::store::Advance<'_>)
             -> $crate::store::Advanced);
+    };
+    (@ backfill $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass backfill(past: &$crate::store::Past<'_>)
+            -> $crate::store::Filled);
     };
     (@ insert_occurrence $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use self::tables::{Life, Node, Tables};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice, Overview, OverviewOf,
-    RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery,
-    TimerUpdate, Upcoming, Waiting, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Inserted,
+    Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice, Overview,
+    OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer,
+    TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
@@ -379,6 +379,30 @@ impl Store for Memory {
         Ok(Advanced::Done)
     }
 
+    fn backfill(&mut self, past: &Past<'_>) -> Result<Filled> {
+        let (now, mut tables) = self.begin();
+        let is_as_read = |row: &ScheduleRow| {
+            row.id == past.schedule && row.enabled && row.version == past.version
+        };
+        if !tables.schedules.values().any(is_as_read) {
+            return Ok(Filled::Stale);
+        }
+        let (mut made, mut existed) = (0, 0);
+        for new in past.timers {
+            if made == past.limit {
+                break;
+            }
+            tables.forget_skip(past.schedule, new.scheduled_for);
+            if tables.has(past.schedule, new.scheduled_for) {
+                existed += 1;
+            } else {
+                tables.add(NewTimer { due: new.due.max(now), ..new.clone() });
+                made += 1;
+            }
+        }
+        Ok(Filled::Done { made, existed })
+    }
+
     fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {
         let (now, mut tables) = self.begin();
         if tables.knows(occurrence.timer.id) {
@@ -429,12 +453,7 @@ impl Store for Memory {
         let old = tables.records.range(..(before, TimerId::from_bits(0)));
         let old: Vec<_> = old.map(|(place, _)| *place).take(limit as usize).collect();
         for place in &old {
-            if let Some(record) = tables.records.remove(place) {
-                tables.ended.remove(&record.timer);
-                if let Some(schedule) = record.schedule {
-                    tables.recorded.remove(&(schedule, record.scheduled_for));
-                }
-            }
+            tables.forget(*place);
         }
         Ok(old.len() as u64)
     }

@@ -50,10 +50,10 @@ use self::server::{Backend, Server};
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
-    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
-    Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Inserted,
+    Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf,
+    Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery,
+    TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -389,6 +389,10 @@ impl Store for Postgres {
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         self.call(async |session, _| schedules::advance(session, advance).await)
+    }
+
+    fn backfill(&mut self, past: &Past<'_>) -> Result<Filled> {
+        self.call(async |session, _| schedules::backfill(session, past).await)
     }
 
     fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {

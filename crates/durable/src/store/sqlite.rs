@@ -28,9 +28,9 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
-    ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, Scan,
-    ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Inserted, Maintained,
+    ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past, RecordQuery, Result,
+    Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -235,6 +235,10 @@ impl Store for Sqlite {
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
         self.link.write(|file, now| schedules::advance(file, now, advance))
+    }
+
+    fn backfill(&mut self, past: &Past<'_>) -> Result<Filled> {
+        self.link.write(|file, now| schedules::backfill(file, now, past))
     }
 
     fn insert_occurrence(&mut self, occurrence: &NewOccurrence<'_>) -> Result<ManualRun> {

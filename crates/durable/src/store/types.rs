@@ -465,6 +465,33 @@ pub enum Advanced {
     Busy,
 }
 
+/// Request to [`Store::backfill`](super::Store::backfill).
+#[derive(Clone, Copy, Debug)]
+pub struct Past<'a> {
+    /// Id of the schedule.
+    pub schedule: ScheduleId,
+    /// The version that it was read with.
+    pub version: u64,
+    /// Occurrences of the schedule; none twice, and 1,000 at most.
+    pub timers: &'a [NewTimer],
+    /// Most timers to insert.
+    pub limit: u32,
+}
+
+/// Result of a [`Past`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// As many of the first as both numbers together were looked at.
+    Done {
+        /// Number of timers that were inserted.
+        made: u32,
+        /// Number of occurrences that had a timer or a record.
+        existed: u32,
+    },
+    /// The schedule is not as it was read, or is disabled; nothing was written.
+    Stale,
+}
+
 /// Request to [`Store::insert_occurrence`](super::Store::insert_occurrence).
 #[derive(Clone, Copy, Debug)]
 pub struct NewOccurrence<'a> {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{
-    Advance, Advanced, Change, End, How, ManualRun, NewOccurrence, NewTimer, OverviewOf, Postgres,
-    RecordQuery, Scan, ScheduleQuery, ScheduleRow, Skip, Store, TimerQuery, TimerUpdate,
+    Advance, Advanced, Change, End, Filled, How, ManualRun, NewOccurrence, NewTimer, OverviewOf,
+    Past, Postgres, RecordQuery, Scan, ScheduleQuery, ScheduleRow, Skip, Store, TimerQuery,
+    TimerUpdate,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
@@ -205,6 +206,14 @@ fn everything(store: &mut Postgres, name: &str) {
     let occurrence = NewOccurrence { timer: &extra, version: 1, queue: Some(2) };
     assert_eq!(store.insert_occurrence(&occurrence).unwrap(), ManualRun::Done { due: Time::NEVER });
     store.cancel(extra.id).unwrap();
+    let past = [9, 8].map(|n| NewTimer::occurrence(&row, &Policies::default(), now - second * n));
+    let range = Past { schedule: row.id, version: 1, timers: &past, limit: 1 };
+    for (made, existed) in [(1, 0), (1, 1), (0, 2)] {
+        assert_eq!(store.backfill(&range).unwrap(), Filled::Done { made, existed });
+    }
+    for timer in &past {
+        assert_eq!(store.cancel(timer.id).unwrap(), TimerUpdate::Done);
+    }
     store.upcoming(LONG, Shards::ALL, 9).unwrap();
     store.cancel(timers[0].id).unwrap();
     assert_eq!(store.maintain().unwrap().promoted, 1);

@@ -67,6 +67,6 @@ impl Store for Picky {
 
     crate::forward! { self.pass;
         now join beat leave nodes insert scan held cancel reschedule confirm find timers
-        schedule schedules upcoming change advance records overview prune
+        schedule schedules upcoming change advance backfill records overview prune
     }
 }

@@ -7,10 +7,10 @@ use crate::id::{ScheduleId, Shards, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
-use crate::schedule::Schedule;
+use crate::schedule::{Excluded, Schedule};
 use crate::store::{
-    Advance, Advanced, Change, Changed, Finished, How, ManualRun, NewOccurrence, NewTimer,
-    ScheduleQuery, ScheduleRow, Skip, TimerUpdate, Unfinished,
+    Advance, Advanced, Change, Changed, Filled, Finished, How, ManualRun, NewOccurrence, NewTimer,
+    Past, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -349,6 +349,88 @@ pub(super) fn an_occurrence_of_now_is_taken_back(rig: &dyn Rig) {
     assert!(records.iter().all(|record| record.reason == withdraw));
 }
 
+/// Past occurrences of `row`, so many seconds ago, and what their backfill says.
+fn backfill(bench: &mut Bench<'_>, row: &ScheduleRow, ago: &[u32], limit: u32) -> Filled {
+    let base = row.next.unwrap();
+    let due = Time::from_micros(0);
+    let timer = |ago: &u32| bench.occurrence(row, base - SECOND * *ago, due);
+    let timers: Vec<_> = ago.iter().map(timer).collect();
+    let past = Past { schedule: row.id, version: row.version, timers: &timers, limit };
+    bench.store.backfill(&past).unwrap()
+}
+
+pub(super) fn a_backfill_makes_what_is_missing_once(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let other = bench.scheduled("other", LONG);
+    let ago = |ago: u32| row.next.unwrap() - SECOND * ago;
+    let skip = |ago: u32, outcome, reason| Skip {
+        id: TimerId::new(row.next.unwrap()),
+        scheduled_for: row.next.unwrap() - SECOND * ago,
+        outcome,
+        reason,
+    };
+    let skipped = [
+        skip(1_005, Outcome::Skipped, Reason::Missed),
+        skip(1_004, Outcome::Cancelled, Reason::Disabled),
+    ];
+    bench.store.change(&Change { skipped: &skipped, ..change(&row) }).unwrap();
+    let row = ScheduleRow { version: 2, ..row };
+    let made = |made, existed| Filled::Done { made, existed };
+    // What was skipped is made; what was cancelled is not.
+    let five = [1_005, 1_004, 1_003, 1_002, 1_001];
+    assert_eq!(backfill(&mut bench, &row, &five, 2), made(2, 1));
+    assert_eq!(backfill(&mut bench, &row, &five, 9), made(2, 3));
+    assert_eq!(backfill(&mut bench, &row, &five, 9), made(0, 5));
+    assert_eq!(backfill(&mut bench, &row, &five, 0), made(0, 0));
+    assert_eq!(backfill(&mut bench, &other, &five[..1], 9), made(1, 0));
+    let records = bench.records();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].scheduled_for, ago(1_004));
+    // They are due, and what has ended is not made again.
+    let timers = bench.store.timers(&TimerQuery::new().name("nightly")).unwrap();
+    let mut times: Vec<Time> = timers.iter().map(|timer| timer.new.scheduled_for).collect();
+    times.sort();
+    assert_eq!(times, [1_005, 1_003, 1_002, 1_001].map(ago));
+    for timer in timers {
+        let claimed = bench.claim(timer.new.id).unwrap();
+        assert_eq!((claimed.attempt, claimed.new.payload), (1, vec![7]));
+        assert_eq!(bench.finish(timer.new.id, 1, done()), Finished::Accepted);
+    }
+    assert_eq!(backfill(&mut bench, &row, &five, 9), made(0, 5));
+}
+
+pub(super) fn a_backfill_needs_the_schedule_as_it_was_read(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let later = ScheduleRow { version: 2, ..row.clone() };
+    assert_eq!(backfill(&mut bench, &later, &[1_000], 9), Filled::Stale);
+    let gone = ScheduleRow { id: ScheduleId::from_bits(9), ..row.clone() };
+    assert_eq!(backfill(&mut bench, &gone, &[1_000], 9), Filled::Stale);
+    let off = ScheduleRow { enabled: false, ..row };
+    bench.store.change(&change(&off)).unwrap();
+    let off = ScheduleRow { version: 2, ..off };
+    assert_eq!(backfill(&mut bench, &off, &[1_000], 9), Filled::Stale);
+    assert_eq!((bench.pending(), bench.records()), (vec![], vec![]));
+}
+
+pub(super) fn a_backfilled_occurrence_waits_for_those_before_it(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("nightly", LONG);
+    let now = bench.now();
+    let timers = [9, 8].map(|ago| bench.occurrence(&row, now - SECOND * ago, Time::NEVER));
+    let past = Past { schedule: row.id, version: 1, timers: &timers, limit: 9 };
+    let filled = bench.store.backfill(&past).unwrap();
+    assert_eq!(filled, Filled::Done { made: 2, existed: 0 });
+    for timer in &timers {
+        assert_eq!(bench.claim(timer.id), None);
+        assert_eq!(bench.store.maintain().unwrap().promoted, 1);
+        assert!(bench.claim(timer.id).is_some());
+        assert_eq!(bench.store.maintain().unwrap().promoted, 0);
+        assert_eq!(bench.finish(timer.id, 1, done()), Finished::Accepted);
+    }
+}
+
 pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let rows = [3, 1, 2].map(|n| bench.scheduled(&n.to_string(), LONG * n));
@@ -461,11 +543,18 @@ pub(super) fn a_schedule_keeps_its_rule(rig: &dyn Rig) {
             retry: Retry::NEVER,
         },
         Policies { missed: Missed::Skip, overlap: Overlap::Skip, ..Policies::default() },
+        Policies::default(),
     ];
+    let at = Time::from_micros;
     let times = [
         Schedule::cron("0 2 * * MON#1", "Europe/Berlin").unwrap(),
         Schedule::every(SECOND),
-        Schedule::every_from(Duration::from_micros(1), Time::from_micros(-1)),
+        Schedule::every_from(Duration::from_micros(1), at(-1)),
+        Schedule::every(SECOND)
+            .starting_at(at(-9))
+            .ending_at(at(90_000_000))
+            .excluding(at(1)..at(2), Excluded::Skip)
+            .excluding(at(1)..at(9), Excluded::RunAtEnd),
     ];
     for (n, (times, policies)) in times.into_iter().zip(policies).enumerate() {
         let name = format!("rule {n}");

@@ -115,6 +115,31 @@ impl Tables {
         self.records.insert((record.recorded, record.timer), record);
     }
 
+    /// Deletes the record at that place.
+    pub(super) fn forget(&mut self, place: (Time, TimerId)) {
+        if let Some(record) = self.records.remove(&place) {
+            self.ended.remove(&record.timer);
+            if let Some(schedule) = record.schedule {
+                self.recorded.remove(&(schedule, record.scheduled_for));
+            }
+        }
+    }
+
+    /// Deletes the record of an occurrence that was skipped.
+    pub(super) fn forget_skip(&mut self, schedule: ScheduleId, scheduled_for: Time) {
+        if self.recorded.contains(&(schedule, scheduled_for)) {
+            let is_it = |record: &&Record| {
+                record.outcome == Outcome::Skipped
+                    && record.schedule == Some(schedule)
+                    && record.scheduled_for == scheduled_for
+            };
+            let found = self.records.values().find(is_it);
+            if let Some(place) = found.map(|record| (record.recorded, record.timer)) {
+                self.forget(place);
+            }
+        }
+    }
+
     /// Ends a timer that is not running.
     pub(super) fn withdraw(&mut self, id: TimerId, reason: Reason, now: Time) {
         if let Some(timer) = self.take(id) {

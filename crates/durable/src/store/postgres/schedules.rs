@@ -1,5 +1,6 @@
 //! Schedules, and how they become timers and records.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crate::id::{SHARDS, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::store::{
-    Advance, Advanced, Change, Changed, ManualRun, NewOccurrence, NewTimer, ScheduleRow, Skip,
-    Unfinished, Upcoming,
+    Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
+    ScheduleRow, Skip, Unfinished, Upcoming,
 };
 use crate::time::Time;
 
@@ -390,6 +391,61 @@ async fn insert_occurrence_within(
     }
     insert(session, &[NewTimer { scheduled_for, due, ..new.clone() }]).await?;
     Ok(ManualRun::Done { due })
+}
+
+/// Those of the times `$2` that have a timer, or a record that they were not skipped.
+const TAKEN: &str = "
+    SELECT scheduled_for FROM tourbillon.timer
+    WHERE schedule = $1 AND scheduled_for = ANY($2)
+    UNION ALL
+    SELECT scheduled_for FROM tourbillon.history
+    WHERE schedule = $1 AND scheduled_for = ANY($2) AND (outcome <> 3) IS TRUE";
+
+const FORGET_SKIPS: &str = "
+    DELETE FROM tourbillon.history
+    WHERE schedule = $1 AND scheduled_for = ANY($2) AND (outcome = 3) IS TRUE";
+
+// The statements above have this number in them.
+const _: () = assert!(Outcome::Skipped.code() == 3);
+
+pub(super) async fn backfill(session: &mut Session, past: &Past<'_>) -> Answer<Filled> {
+    session.begin().await?;
+    let filled = backfill_within(session, past).await?;
+    match filled {
+        Filled::Done { made: 1.., .. } => session.commit().await?,
+        Filled::Done { .. } | Filled::Stale => session.rollback().await?,
+    }
+    Ok(filled)
+}
+
+async fn backfill_within(session: &mut Session, past: &Past<'_>) -> Answer<Filled> {
+    let schedule = Id::from(past.schedule);
+    // While it is locked nothing else makes an occurrence of it.
+    if session.write(LOCK_ENABLED, &[&schedule, &big(past.version)]).await?.is_empty() {
+        return Ok(Filled::Stale);
+    }
+    let times: Vec<Stamp> = past.timers.iter().map(|new| Stamp(new.scheduled_for)).collect();
+    let mut taken = HashSet::new();
+    for row in session.read(TAKEN, &[&schedule, &times]).await? {
+        let Stamp(time) = row.try_get(0)?;
+        taken.insert(time);
+    }
+    let (mut new, mut existed) = (Vec::new(), 0);
+    for timer in past.timers {
+        if new.len() == past.limit as usize {
+            break;
+        }
+        match taken.contains(&timer.scheduled_for) {
+            true => existed += 1,
+            false => new.push(timer.clone()),
+        }
+    }
+    if !new.is_empty() {
+        let times: Vec<Stamp> = new.iter().map(|new| Stamp(new.scheduled_for)).collect();
+        session.write(FORGET_SKIPS, &[&schedule, &times]).await?;
+        insert(session, &new).await?;
+    }
+    Ok(Filled::Done { made: new.len() as u32, existed })
 }
 
 fn count(row: &Row, at: usize) -> Answer<u32> {

@@ -61,6 +61,7 @@ fn no_statement_walks_a_table() {
         schedules::OF_SCHEDULE,
         schedules::STOP,
         schedules::IS_TAKEN,
+        schedules::FORGET_SKIP,
         lists::PRUNE,
         overview::DUE,
         overview::NEXT,

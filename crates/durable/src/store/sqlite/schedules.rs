@@ -9,9 +9,10 @@ use super::failure::Answer;
 use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
 use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
 use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
+use crate::record::Outcome;
 use crate::store::{
-    Advance, Advanced, Change, Changed, ManualRun, NewOccurrence, NewTimer, ScheduleRow, Skip,
-    Timer, Unfinished, Upcoming,
+    Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
+    ScheduleRow, Skip, Timer, Unfinished, Upcoming,
 };
 use crate::time::Time;
 
@@ -75,6 +76,12 @@ pub(super) const STOP: &str =
 pub(super) const IS_TAKEN: &str = "
     SELECT EXISTS (SELECT 1 FROM tourbillon_timer WHERE schedule = ?1 AND scheduled_for = ?2)
         OR EXISTS (SELECT 1 FROM tourbillon_history WHERE schedule = ?1 AND scheduled_for = ?2)";
+
+pub(super) const FORGET_SKIP: &str = "
+    DELETE FROM tourbillon_history WHERE schedule = ?1 AND scheduled_for = ?2 AND outcome = 3";
+
+// The statement above has this number in it.
+const _: () = assert!(Outcome::Skipped.code() == 3);
 
 const SKIP: &str = "
     INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
@@ -188,6 +195,30 @@ pub(super) fn advance(
     }
     skip(connection, now, advance.skipped, &row)?;
     Ok(Advanced::Done)
+}
+
+pub(super) fn backfill(connection: &Connection, now: Time, past: &Past<'_>) -> Answer<Filled> {
+    let id = Id::from(past.schedule);
+    let row = connection.prepare_cached(BY_ID)?.query_row([id], schedule).optional()?;
+    if !row.is_some_and(|row| row.enabled && row.version == past.version) {
+        return Ok(Filled::Stale);
+    }
+    let (mut made, mut existed) = (0, 0);
+    let mut statement = connection.prepare_cached(INSERT)?;
+    for new in past.timers {
+        if made == past.limit {
+            break;
+        }
+        let occurrence = params![id, Stamp(new.scheduled_for)];
+        connection.prepare_cached(FORGET_SKIP)?.execute(occurrence)?;
+        if is_taken(connection, past.schedule, new.scheduled_for)? {
+            existed += 1;
+        } else {
+            timers::add(&mut statement, new, now)?;
+            made += 1;
+        }
+    }
+    Ok(Filled::Done { made, existed })
 }
 
 pub(super) fn insert_occurrence(

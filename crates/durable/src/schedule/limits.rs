@@ -1,0 +1,139 @@
+//! [`Limits`]: bounds of a schedule, and its excluded windows.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// The least step of a [`Time`].
+pub(super) const STEP: Duration = Duration::from_micros(1);
+
+/// What becomes of occurrences that lie in an excluded window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Excluded {
+    /// They are skipped.
+    Skip,
+    /// They are skipped, and if there are any, one occurrence at the end of the window runs for
+    /// all of them.
+    RunAtEnd,
+}
+
+/// Bounds of a schedule, and its excluded windows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limits {
+    /// Earliest time of an occurrence.
+    pub(super) first: Option<Time>,
+    /// Latest time of an occurrence.
+    pub(super) last: Option<Time>,
+    /// Excluded windows, sorted, none twice and none empty.
+    windows: Vec<Window>,
+    /// Ends of windows at which an occurrence stands for those within; ascending.
+    stand_ins: Vec<Time>,
+}
+
+/// Times from `from` to before `until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Window {
+    from: Time,
+    until: Time,
+    then: Excluded,
+}
+
+impl Limits {
+    /// Adds a window, unless it is empty.
+    pub(super) fn exclude(&mut self, window: Range<Time>, then: Excluded) {
+        let window = Window { from: window.start, until: window.end, then };
+        if let (true, Err(place)) =
+            (window.from < window.until, self.windows.binary_search(&window))
+        {
+            self.windows.insert(place, window);
+        }
+    }
+
+    /// Works out the stand-ins, from the first occurrence later than a time without them.
+    ///
+    /// An occurrence that stands for others is in turn excluded by a window that it lies in. So
+    /// windows are taken in the order of their ends.
+    pub(super) fn settle(&mut self, next_after: impl Fn(Time) -> Option<Time>) {
+        self.stand_ins.clear();
+        let mut ends: Vec<_> = self.windows.iter().filter(|window| window.has_stand_in()).collect();
+        ends.sort_by_key(|window| window.until);
+        for window in ends {
+            let bounds = |at: &Time| *at < window.until;
+            let own = self.next_after(window.from - STEP, &next_after).filter(bounds);
+            let is_last = self.stand_ins.last() == Some(&window.until);
+            if own.is_some() && !is_last && self.last.is_none_or(|last| window.until <= last) {
+                self.stand_ins.push(window.until);
+            }
+        }
+    }
+
+    /// The first occurrence later than `after`, excluded or not, given the one without limits.
+    pub(super) fn next_after(
+        &self,
+        after: Time,
+        next_after: impl Fn(Time) -> Option<Time>,
+    ) -> Option<Time> {
+        let first = self.first.map_or(after, |first| after.max(first - STEP));
+        let own = next_after(first).filter(|at| self.last.is_none_or(|last| *at <= last));
+        let place = self.stand_ins.partition_point(|at| *at <= after);
+        match (own, self.stand_ins.get(place).copied()) {
+            (Some(own), Some(stand_in)) => Some(own.min(stand_in)),
+            (own, stand_in) => own.or(stand_in),
+        }
+    }
+
+    /// Returns the latest end of the windows that `at` lies in; `None` if it lies in none.
+    pub(super) fn window_end(&self, at: Time) -> Option<Time> {
+        let open = self.windows.iter().take_while(|window| window.from <= at);
+        open.map(|window| window.until).filter(|until| at < *until).max()
+    }
+
+    /// Reads a word that [`Display`](fmt::Display) wrote; `None` if it is none.
+    pub(super) fn read(&mut self, word: &str) -> Option<()> {
+        let time = |text: &str| text.parse().ok().map(Time::from_micros);
+        match word.split_once('=')? {
+            ("first", at) => self.first = Some(time(at)?),
+            ("last", at) => self.last = Some(time(at)?),
+            ("excluded", window) => {
+                let (window, then) = window.split_once(':')?;
+                let (from, until) = window.split_once("..")?;
+                let then = match then {
+                    "skip" => Excluded::Skip,
+                    "run-at-end" => Excluded::RunAtEnd,
+                    _ => return None,
+                };
+                self.exclude(time(from)?..time(until)?, then);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl Window {
+    fn has_stand_in(&self) -> bool {
+        self.then == Excluded::RunAtEnd && self.until < Time::NEVER
+    }
+}
+
+impl fmt::Display for Limits {
+    /// Writes a word for each bound and window, with a space after it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(first) = self.first {
+            write!(f, "first={} ", first.as_micros())?;
+        }
+        if let Some(last) = self.last {
+            write!(f, "last={} ", last.as_micros())?;
+        }
+        for Window { from, until, then } in &self.windows {
+            let then = match then {
+                Excluded::Skip => "skip",
+                Excluded::RunAtEnd => "run-at-end",
+            };
+            write!(f, "excluded={}..{}:{then} ", from.as_micros(), until.as_micros())?;
+        }
+        Ok(())
+    }
+}
