@@ -3,6 +3,7 @@
 mod backfill;
 mod notices;
 mod once;
+mod queue;
 mod replacement;
 mod revive;
 mod run_now;
@@ -36,6 +37,7 @@ pub use schedules::{Every, ScheduleUpdate, Upsert};
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
 use self::notices::Notices;
+use self::queue::{Queue, Single, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
@@ -43,14 +45,11 @@ use crate::node::Shared;
 use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::store::{
-    Inserted, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, ScheduleQuery,
+    Inserted, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, ScheduleQuery,
     ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
-
-/// Inserts in one statement.
-const BATCH: usize = 1_000;
 
 /// Number of times that a call is made again that conflicted, or that makes a timer and whose
 /// answer was lost.
@@ -64,11 +63,12 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Makes, changes and lists timers and schedules.
 ///
-/// A client has a thread and a connection of its own, which its clones share; the futures of its
-/// calls are for any executor. Calls that wait at the same time to insert go into one transaction.
+/// A client has a thread and a connection of its own, or several, which its clones share; the
+/// futures of its calls are for any executor. Calls that wait at the same time to insert go into
+/// one transaction, and those that wait to [look up](Self::named) a name go into one statement.
 ///
-/// The thread sends one call after the other. So a database that does not answer holds up the calls
-/// behind, but each is answered by its [deadline](Self::with_deadline).
+/// Each thread sends one call after the other. So a database that does not answer holds up the
+/// calls behind, but each is answered by its [deadline](Self::with_deadline).
 ///
 /// # Cancel safety
 ///
@@ -76,12 +76,25 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// carried out.
 #[derive(Clone)]
 pub struct Client {
-    requests: Sender<Request>,
+    handle: Arc<Handle>,
     /// Longest time that a call of this clone waits for its answer.
     deadline: Duration,
 }
 
-type Call = Box<dyn FnOnce(&mut dyn Store) + Send>;
+/// The clones of a client. With the last of them the queue is closed.
+struct Handle(Arc<Queue>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A call, and its caller.
+struct Call {
+    ticket: Ticket,
+    work: Box<dyn FnOnce(&mut dyn Store) + Send>,
+}
 
 /// An insert and its caller.
 struct Insert {
@@ -90,13 +103,11 @@ struct Insert {
     reply: Sender<Result<Inserted>>,
 }
 
-enum Request {
-    Insert(Insert),
-    /// A timer was given that time.
-    Due(TimerId, Time),
-    /// A timer was made by a call.
-    Made(NewTimer),
-    Call(Ticket, Call),
+/// A name that is looked up, and the caller.
+struct Lookup {
+    name: String,
+    ticket: Ticket,
+    reply: Sender<Result<(Time, Named)>>,
 }
 
 impl Client {
@@ -107,13 +118,17 @@ impl Client {
     ///
     /// If its thread cannot be started.
     pub fn new(store: Box<dyn Store>) -> Result<Self> {
-        Self::start(store, None)
+        Self::start(vec![store], None)
     }
 
-    pub(crate) fn start(store: Box<dyn Store>, node: Option<Weak<Shared>>) -> Result<Self> {
-        let (requests, queue) = async_channel::unbounded();
-        spawn("client", move || serve(&queue, store, node.as_ref()))?;
-        Ok(Self { requests, deadline: DEADLINE })
+    pub(crate) fn start(stores: Vec<Box<dyn Store>>, node: Option<Weak<Shared>>) -> Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let client = Self { handle: Arc::new(Handle(queue.clone())), deadline: DEADLINE };
+        for store in stores {
+            let (thread, node) = (Thread::new(&queue), node.clone());
+            spawn("client", move || thread.serve(store, node.as_ref()))?;
+        }
+        Ok(client)
     }
 
     /// Sets the longest time that a call waits for its answer; 10 s by default. Other clones keep
@@ -191,7 +206,7 @@ impl Client {
         };
         let done = self.call(move_to).await?;
         if done == TimerUpdate::Done {
-            self.send(Request::Due(timer, to));
+            self.send(Single::Due(timer, to));
         }
         Ok(done)
     }
@@ -200,6 +215,31 @@ impl Client {
     pub async fn find(&self, name: &str) -> Result<Option<Timer>> {
         let name = name.to_owned();
         self.read(move |store| store.find(&name)).await
+    }
+
+    /// Returns what has this name, and the database's time: the schedule, and the timer without a
+    /// schedule; if neither is there, the newest record of the name.
+    ///
+    /// Calls that wait at the same time go into one statement.
+    pub async fn named(&self, name: &str) -> Result<(Time, Named)> {
+        let (reply, answer) = async_channel::bounded(1);
+        let ticket = Ticket::default();
+        let lookup = Lookup { name: name.to_owned(), ticket: ticket.clone(), reply };
+        self.handle.0.look_up(lookup);
+        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Unavailable).await
+    }
+
+    /// Returns once everything that this client has read so far is as durable as what it writes.
+    ///
+    /// A read may show what another client wrote and nobody has waited for: a commit that was given
+    /// up while it waited for a standby. A caller that concludes from a read that nothing is left
+    /// to write calls this before it says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Uncertain`](StoreErrorKind::Uncertain) if it may be lost still.
+    pub async fn confirm(&self) -> Result<()> {
+        self.call(|store| store.confirm()).await
     }
 
     /// Lists timers that are not over, in the query's order: by default the one that is due first
@@ -279,29 +319,28 @@ impl Client {
     {
         let (reply, answer) = async_channel::bounded(1);
         let ticket = Ticket::default();
-        let call = Box::new(move |store: &mut dyn Store| {
+        let work = Box::new(move |store: &mut dyn Store| {
             let _ = reply.try_send(work(store));
         });
-        self.send(Request::Call(ticket.clone(), call));
+        self.send(Single::Call(Call { ticket: ticket.clone(), work }));
         in_time(self.deadline, Caller::new(ticket), answer, late)
     }
 
     fn insert(&self, timer: NewTimer) -> impl Future<Output = Result<Inserted>> + use<> {
         let (reply, answer) = async_channel::bounded(1);
         let ticket = Ticket::default();
-        self.send(Request::Insert(Insert { timer, ticket: ticket.clone(), reply }));
+        self.handle.0.insert(Insert { timer, ticket: ticket.clone(), reply });
         in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
     }
 
-    fn send(&self, request: Request) {
-        // If the thread has gone, the request goes, and its reply with it.
-        let _ = self.requests.try_send(request);
+    fn send(&self, request: Single) {
+        self.handle.0.call(request);
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("waiting", &self.requests.len()).finish_non_exhaustive()
+        f.debug_struct("Client").field("waiting", &self.handle.0.len()).finish_non_exhaustive()
     }
 }
 
@@ -329,27 +368,73 @@ fn ended() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "the client's thread has ended")
 }
 
-/// Carries out requests until there are no clients.
-fn serve(queue: &Receiver<Request>, mut store: Box<dyn Store>, node: Option<&Weak<Shared>>) {
-    let mut next = None;
-    let mut notices = Notices::default();
-    while let Some(request) = next.take().or_else(|| queue.recv_blocking().ok()) {
-        match request {
-            Request::Call(ticket, call) => call(&mut Attended::new(&mut *store, &[ticket])),
-            Request::Due(timer, to) => notices.notify(&mut *store, std::iter::once((timer, to))),
-            Request::Made(timer) => announce(&mut *store, node, &mut notices, vec![&timer]),
-            Request::Insert(first) => {
-                let mut inserts = vec![first];
-                while inserts.len() < BATCH {
-                    match queue.try_recv() {
-                        Ok(Request::Insert(insert)) => inserts.push(insert),
-                        other => {
-                            next = other.ok();
-                            break;
-                        }
-                    }
+/// A thread of a client. Dropped, it is counted out.
+struct Thread {
+    queue: Arc<Queue>,
+}
+
+impl Thread {
+    fn new(queue: &Arc<Queue>) -> Self {
+        queue.enter();
+        Self { queue: queue.clone() }
+    }
+
+    /// Carries out requests until there are no clients.
+    fn serve(self, mut store: Box<dyn Store>, node: Option<&Weak<Shared>>) {
+        let mut notices = Notices::default();
+        while let Some(work) = self.queue.take() {
+            match work {
+                Work::Single(Single::Call(Call { ticket, work })) => {
+                    work(&mut Attended::new(&mut *store, &[ticket]));
                 }
-                insert_together(&mut *store, node, &mut notices, inserts);
+                Work::Single(Single::Due(timer, to)) => {
+                    notices.notify(&mut *store, std::iter::once((timer, to)));
+                }
+                Work::Single(Single::Made(timer)) => {
+                    announce(&mut *store, node, &mut notices, vec![&timer]);
+                }
+                Work::Inserts(inserts) => {
+                    let _inserting = Inserting(&self.queue);
+                    insert_together(&mut *store, node, &mut notices, inserts);
+                }
+                Work::Lookups(lookups) => look_up_together(&mut *store, lookups),
+            }
+        }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.queue.leave();
+    }
+}
+
+/// The turn of a thread that inserts, until it is dropped.
+struct Inserting<'a>(&'a Queue);
+
+impl Drop for Inserting<'_> {
+    fn drop(&mut self) {
+        self.0.has_inserted();
+    }
+}
+
+/// Looks up the names that callers wait for, and answers.
+fn look_up_together(store: &mut dyn Store, lookups: Vec<Lookup>) {
+    let lookups: Vec<_> = lookups.into_iter().filter(|lookup| lookup.ticket.send()).collect();
+    if lookups.is_empty() {
+        return;
+    }
+    let names: Vec<_> = lookups.iter().map(|lookup| &*lookup.name).collect();
+    let tickets: Vec<_> = lookups.iter().map(|lookup| lookup.ticket.clone()).collect();
+    match Attended::new(store, &tickets).named(&names) {
+        Ok((now, found)) => {
+            for (lookup, found) in lookups.iter().zip(found) {
+                let _ = lookup.reply.try_send(Ok((now, found)));
+            }
+        }
+        Err(error) => {
+            for lookup in &lookups {
+                let _ = lookup.reply.try_send(Err(error.copy()));
             }
         }
     }

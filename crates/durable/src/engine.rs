@@ -86,8 +86,21 @@ impl Engine {
     ///
     /// If the store has no further connection, or its thread cannot be started.
     pub fn client(&self) -> Result<Client, StoreError> {
+        self.client_with(1)
+    }
+
+    /// A client with so many threads, each with a connection of its own; at least one.
+    ///
+    /// Its calls are carried out at the same time, except that one thread inserts at a time: what
+    /// waits meanwhile goes into the next transaction.
+    ///
+    /// # Errors
+    ///
+    /// If the store has not so many further connections, or a thread cannot be started.
+    pub fn client_with(&self, connections: usize) -> Result<Client, StoreError> {
         let store = self.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Client::start(store.connect()?, Some(Arc::downgrade(&self.shared)))
+        let stores = (0..connections.max(1)).map(|_| store.connect());
+        Client::start(stores.collect::<Result<_, _>>()?, Some(Arc::downgrade(&self.shared)))
     }
 
     /// Returns counts of what the node has done so far.

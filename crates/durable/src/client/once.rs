@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::Client;
 #[cfg(feature = "sqlx-0_8")]
-use super::Request;
+use super::Single;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::policy::Retry;
@@ -177,7 +177,7 @@ impl Uncommitted {
     /// Called after the commit: before, nodes look for a timer that is not there yet.
     pub fn committed(self) -> Created {
         if let Created::Created(_) = self.created {
-            self.client.send(Request::Made(self.timer));
+            self.client.send(Single::Made(self.timer));
         }
         self.created
     }

@@ -1,8 +1,9 @@
 //! Dead timers, made again.
 
+use super::queue::Single;
 use super::run_now::{RunNow, insert_occurrence};
 use super::schedules::{Tried, attempt};
-use super::{Client, Request, insert_all};
+use super::{Client, insert_all};
 use crate::id::TimerId;
 use crate::record::{Outcome, Record};
 use crate::store::{Inserted, NewTimer, RecordQuery, Result, Store, TimerQuery};
@@ -51,7 +52,7 @@ impl Client {
     pub async fn revive(&self, timer: TimerId) -> Result<Revival> {
         let (revived, made) = self.call(move |store| revive(store, timer)).await?;
         if let Some(timer) = made {
-            self.send(Request::Made(timer));
+            self.send(Single::Made(timer));
         }
         Ok(revived)
     }

@@ -1,7 +1,8 @@
 //! An occurrence of a schedule beside its times.
 
+use super::queue::Single;
 use super::schedules::{Tried, attempt};
-use super::{Client, Request, until_answered};
+use super::{Client, until_answered};
 use crate::id::TimerId;
 use crate::plan::room;
 use crate::store::{ManualRun, NewOccurrence, NewTimer, Result, ScheduleRow, Store};
@@ -54,7 +55,7 @@ impl Client {
         let name = name.to_owned();
         let (ran, made) = self.call(move |store| run_now(store, &name)).await?;
         if let Some(timer) = made {
-            self.send(Request::Made(timer));
+            self.send(Single::Made(timer));
         }
         Ok(ran)
     }

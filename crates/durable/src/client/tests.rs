@@ -15,7 +15,7 @@ use super::{Client, Created};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::schedule::Schedule;
-use crate::store::{Inserted, Memory, NewTimer, Result, Store, TimerQuery};
+use crate::store::{Inserted, Memory, Named, NewTimer, Result, Store, TimerQuery};
 use crate::time::Time;
 
 /// Deadline of calls that are not answered.
@@ -75,7 +75,7 @@ impl Store for Gated {
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        overview prune
+        overview prune named
     }
 }
 
@@ -234,6 +234,79 @@ fn a_call_that_is_left_sends_no_further_statement() {
 fn a_call_with_the_longest_deadline_is_answered() {
     let client = Scene::new().client.with_deadline(Duration::MAX);
     block_on(client.now()).unwrap();
+}
+
+#[test]
+fn names_that_wait_are_looked_up_in_one_statement() {
+    let scene = Scene::new();
+    scene.gate.close();
+    let mut first = pin!(scene.client.now());
+    begin(first.as_mut());
+    scene.gate.wait();
+    let mut calls = ["a", "b", "a"].map(|name| Box::pin(scene.client.named(name)));
+    calls.iter_mut().for_each(|call| begin(call.as_mut()));
+    scene.gate.open();
+    for call in calls {
+        assert_eq!(block_on(call).unwrap().1, Named::default());
+    }
+    assert_eq!(scene.gate.seen(), ["now", "named"]);
+}
+
+#[test]
+fn one_thread_of_a_client_inserts_at_a_time_and_others_answer() {
+    let tables = Memory::new(&tourbillon::Timer::global());
+    let gate = Arc::new(Gate::default());
+    let store = || Box::new(Gated(tables.clone(), gate.clone())) as Box<dyn Store>;
+    let client = Client::start(vec![store(), store()], None).unwrap();
+    gate.close();
+    let mut calls: [_; 4] = std::array::from_fn(|n| {
+        Box::pin(client.once("mail", Time::NEVER).name(format!("{n}")).create())
+    });
+    begin(calls[0].as_mut());
+    gate.wait();
+    calls[1..].iter_mut().for_each(|call| begin(call.as_mut()));
+    // The other thread leaves the inserts alone, and takes this.
+    let mut call = pin!(client.cancel(TimerId::new(Time::NEVER)));
+    begin(call.as_mut());
+    while gate.seen().len() < 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(gate.seen(), ["insert", "cancel"]);
+    gate.open();
+    for call in calls {
+        assert!(matches!(block_on(call).unwrap(), Created::Created(_)));
+    }
+    let inserts = gate.seen().iter().filter(|name| **name == "insert").count();
+    assert_eq!(inserts, 2, "those that waited went together");
+}
+
+#[test]
+fn a_client_whose_threads_have_ended_says_so_at_once() {
+    struct Broken;
+    impl Broken {
+        fn pass<T>(
+            &mut self,
+            _: &'static str,
+            _: impl FnOnce(&mut dyn Store) -> Result<T>,
+        ) -> Result<T> {
+            panic!("a store that panics")
+        }
+    }
+    impl Store for Broken {
+        fn connect(&self) -> Result<Box<dyn Store>> {
+            Ok(Box::new(Self))
+        }
+
+        crate::forward! { self.pass;
+            now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+            confirm find timers schedule schedules upcoming change advance insert_occurrence records
+            overview prune backfill
+        }
+    }
+    let client = Client::new(Box::new(Broken)).unwrap().with_deadline(Duration::MAX);
+    for _ in 0..2 {
+        assert_eq!(kind(block_on(client.now())), StoreErrorKind::Unavailable);
+    }
 }
 
 /// A store that refuses timers.

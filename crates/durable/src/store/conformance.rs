@@ -93,6 +93,8 @@ cases! {
         timers_are_found_by_what_they_are
         timers_are_found_by_how_their_names_start
         timers_are_found_by_the_name_of_their_schedule
+        timers_that_run_or_are_held_come_in_the_order_of_names
+        names_are_looked_up_together
         schedules_come_in_pages
         schedules_are_found_by_what_they_are
         records_come_newest_first

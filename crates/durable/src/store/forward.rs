@@ -123,6 +123,10 @@ macro_rules! forward {
         $crate::forward!(@@ $self $pass find(name: &str)
             -> ::std::option::Option<$crate::store::Timer>);
     };
+    (@ named $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass named(names: &[&str])
+            -> ($crate::Time, ::std::vec::Vec<$crate::store::Named>));
+    };
     (@ timers $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass timers(query: &$crate::store::TimerQuery)
             -> ::std::vec::Vec<$crate::store::Timer>);

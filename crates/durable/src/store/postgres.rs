@@ -51,9 +51,9 @@ use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Inserted,
-    Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf,
-    Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery,
-    TimerUpdate, Upcoming, Window,
+    Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
+    OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer,
+    TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -365,6 +365,10 @@ impl Store for Postgres {
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {
         self.call(async |session, _| timers::find(session, name).await)
+    }
+
+    fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
+        self.call(async |session, _| lists::named(session, names).await)
     }
 
     fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>> {

@@ -41,7 +41,9 @@ pub enum TimerOrder {
 ///
 /// By `timer`, `name`, `schedule` or `kind`, or in the order of names, a page is answered from an
 /// index, however long the table is; so are `since` and `until` with no condition but a `kind`.
-/// Other conditions are checked row by row. What is running is looked for in what is due.
+/// Other conditions are checked row by row. What is running is looked for in what is due. In the
+/// order of names, a kind's timers that run, or that are held (`since` [`Time::NEVER`]), are found
+/// by that and sorted.
 ///
 /// # Examples
 ///

@@ -29,8 +29,9 @@ use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Inserted, Maintained,
-    ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past, RecordQuery, Result,
-    Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past, RecordQuery,
+    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
+    Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -211,6 +212,10 @@ impl Store for Sqlite {
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {
         self.link.read(|file, _| timers::find(file, name))
+    }
+
+    fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
+        self.link.read(|file, now| Ok((now, lists::named(file, names)?)))
     }
 
     fn timers(&mut self, query: &TimerQuery) -> Result<Vec<Timer>> {

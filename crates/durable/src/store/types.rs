@@ -492,6 +492,17 @@ pub enum Filled {
     Stale,
 }
 
+/// Rows of one name, as [`Store::named`](super::Store::named) finds them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Named {
+    /// Schedule of this name.
+    pub schedule: Option<ScheduleRow>,
+    /// Timer without a schedule that has this name.
+    pub timer: Option<Timer>,
+    /// Newest record of this name, of a schedule or a timer; `None` if one of those is there.
+    pub record: Option<Record>,
+}
+
 /// Request to [`Store::insert_occurrence`](super::Store::insert_occurrence).
 #[derive(Clone, Copy, Debug)]
 pub struct NewOccurrence<'a> {

@@ -124,6 +124,79 @@ pub(super) fn timers_are_found_by_the_name_of_their_schedule(rig: &dyn Rig) {
     assert_eq!(timers(&mut bench, &TimerQuery::new().name("three")), []);
 }
 
+pub(super) fn timers_that_run_or_are_held_come_in_the_order_of_names(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut all = Vec::new();
+    for name in NAMES.iter().rev() {
+        all.push(NewTimer { name: Some((*name).to_owned()), ..bench.timer(Duration::ZERO) });
+        let held = Some(format!("{name}/held"));
+        all.push(NewTimer { name: held, due: Time::NEVER, ..bench.timer(LONG) });
+    }
+    bench.store.insert(&all).unwrap();
+    bench.pass(MOMENT);
+    for due in all.iter().step_by(2).skip(1) {
+        bench.claim(due.id).unwrap();
+    }
+    let of = |bench: &mut Bench<'_>, query: &TimerQuery| -> Vec<String> {
+        let timers = bench.store.timers(query).unwrap();
+        timers.into_iter().filter_map(|timer| timer.new.name).collect()
+    };
+    let running = named("").kind("mail").state(State::Running);
+    assert_eq!(of(&mut bench, &running), NAMES[..5]);
+    let page = named("b").kind("mail").state(State::Running).limit(2);
+    assert_eq!(of(&mut bench, &page), NAMES[1..3]);
+    let page = page.by_name("b", Some(NAMES[2].to_owned()));
+    assert_eq!(of(&mut bench, &page), NAMES[3..5]);
+    let mut names = NAMES.map(|name| format!("{name}/held"));
+    names.sort_unstable();
+    let held = named("").kind("mail").since(Time::NEVER);
+    assert_eq!(of(&mut bench, &held), names);
+    assert_eq!(of(&mut bench, &held.by_name("", Some(names[3].clone()))), names[4..]);
+    assert_eq!(of(&mut bench, &named("").kind("bill").since(Time::NEVER)), [""; 0]);
+}
+
+pub(super) fn names_are_looked_up_together(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let named = |name: &str, timer| NewTimer { name: Some(name.to_owned()), ..timer };
+    let [waits, both, first, second] =
+        ["waits", "both", "over", "over"].map(|name| named(name, bench.timer(Duration::ZERO)));
+    let row = bench.scheduled("both", LONG);
+    let other = bench.scheduled("repeats", LONG);
+    // Two of one name, one after the other.
+    for timer in [&first, &second] {
+        bench.store.insert(std::slice::from_ref(timer)).unwrap();
+        bench.pass(MOMENT);
+        bench.claim(timer.id).unwrap();
+        bench.finish(timer.id, 1, done());
+    }
+    // What an occurrence is called is no name of its own.
+    let occurrence = bench.occurrence(&other, Time::from_micros(1), Time::from_micros(1));
+    bench.store.insert(&[waits.clone(), both.clone(), occurrence]).unwrap();
+
+    let before = bench.now();
+    let names = ["repeats", "over", "none", "both", "waits", "over"];
+    let (now, found) = bench.store.named(&names).unwrap();
+    assert!(before <= now && now <= bench.now());
+    let seen = found.into_iter().map(|named| {
+        let schedule = named.schedule.map(|row| row.id);
+        let timer = named.timer.map(|timer| timer.new.id);
+        (schedule, timer, named.record.map(|record| record.timer))
+    });
+    let over = (None, None, Some(second.id));
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [
+            (Some(other.id), None, None),
+            over,
+            (None, None, None),
+            (Some(row.id), Some(both.id), None),
+            (None, Some(waits.id), None),
+            over,
+        ]
+    );
+    assert_eq!(bench.store.named(&[]).unwrap().1, []);
+}
+
 /// Makes a schedule of each name; every other is disabled.
 fn make_schedules(bench: &mut Bench<'_>) {
     for (n, name) in NAMES.iter().enumerate().rev() {

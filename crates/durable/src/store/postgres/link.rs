@@ -1,6 +1,6 @@
 //! [`Link`]: one connection, the runtime that drives it, and the meaning of a lost one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::error::Error as _;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ use crate::store::Result;
 
 /// Longest time that a call may take, whatever the network and the server do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Number of lists that each connection keeps prepared: their texts differ by conditions and limit.
+const LISTS: usize = 64;
 
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '3s'";
 
@@ -133,6 +136,8 @@ const CONFIRM: &str = "SELECT pg_logical_emit_message(true, 'tourbillon', ''::te
 pub(super) struct Session {
     client: Client,
     statements: HashMap<&'static str, Statement>,
+    /// Lists that are prepared, the one that was read last at the end.
+    lists: VecDeque<(String, Statement)>,
     /// True while a transaction is open.
     open: bool,
     /// True once this call has sent something that the server may have committed.
@@ -161,10 +166,10 @@ impl Link {
             runtime.block_on(async { timeout_at(deadline, begin(server, deadline, lost)).await });
         match begun {
             Ok(Ok(Opened { client, backend, is_unreplicated, .. })) => {
-                let statements = HashMap::new();
                 let session = Session {
                     client,
-                    statements,
+                    statements: HashMap::new(),
+                    lists: VecDeque::new(),
                     open: false,
                     exposed: false,
                     is_unreplicated,
@@ -272,6 +277,22 @@ impl Session {
     /// Runs what is not worth to be kept prepared, and writes nothing.
     pub(super) async fn read_once(&self, sql: &str, params: Params<'_>) -> Answer<Vec<Row>> {
         Ok(self.client.query(sql, params).await?)
+    }
+
+    /// Runs one of the many statements of lists, and keeps it prepared until as many others as
+    /// [`LISTS`] have been read.
+    pub(super) async fn read_list(&mut self, sql: &str, params: Params<'_>) -> Answer<Vec<Row>> {
+        let prepared = self.lists.iter().position(|(list, _)| list == sql);
+        let (sql, statement) = match prepared.and_then(|place| self.lists.remove(place)) {
+            Some(list) => list,
+            None => (sql.to_owned(), self.client.prepare(sql).await?),
+        };
+        let rows = self.client.query(&statement, params).await;
+        self.lists.push_back((sql, statement));
+        if self.lists.len() > LISTS {
+            self.lists.pop_front();
+        }
+        Ok(rows?)
     }
 
     /// Runs statements without parameters, in a transaction that is open.

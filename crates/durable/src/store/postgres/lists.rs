@@ -13,7 +13,9 @@ use super::values::{Id, Stamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::query::prefix_end;
-use crate::store::{RecordQuery, ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery};
+use crate::store::{
+    Named, RecordQuery, ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery,
+};
 use crate::time::Time;
 
 /// A statement and its parameters.
@@ -46,6 +48,22 @@ impl<'a> List<'a> {
         if is_by { self.by(condition, value) } else { self.only(condition, value) }
     }
 
+    /// Adds a page of names: from `prefix` on, before `end`, and after a name. It has one lower
+    /// bound: a plan that is made before the values are known may seek by the lower of two.
+    fn page(
+        &mut self,
+        column: &str,
+        prefix: Option<&'a String>,
+        end: Option<&'a String>,
+        after: Option<&'a String>,
+    ) {
+        match after.filter(|after| prefix.is_none_or(|prefix| prefix <= *after)) {
+            Some(after) => self.by(&format!("{column} > ?"), Some(after)),
+            None => self.by(&format!("{column} >= ?"), prefix),
+        }
+        self.by(&format!("{column} < ?"), end);
+    }
+
     /// Adds a condition on a time and an id, which `?, ?` in it stands for.
     fn after(&mut self, condition: &str, place: Option<&'a (Stamp, Id)>) {
         if let Some((time, id)) = place {
@@ -56,8 +74,8 @@ impl<'a> List<'a> {
         }
     }
 
-    async fn read(&self, session: &Session) -> Answer<Vec<Row>> {
-        session.read_once(&self.sql, &self.params).await
+    async fn read(&self, session: &mut Session) -> Answer<Vec<Row>> {
+        session.read_list(&self.sql, &self.params).await
     }
 }
 
@@ -69,7 +87,7 @@ const IS_NAMED: &str = "id = ANY(ARRAY(
     WHERE schedule = (SELECT id FROM tourbillon.schedule WHERE name = ?)
 ))";
 
-pub(super) async fn timers(session: &Session, query: &TimerQuery) -> Answer<Vec<Timer>> {
+pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<Vec<Timer>> {
     let schedule = query.schedule.map(Id::from);
     let id = query.timer.map(Id::from);
     let (since, until) = (query.since.map(Stamp), query.until.map(Stamp));
@@ -81,6 +99,9 @@ pub(super) async fn timers(session: &Session, query: &TimerQuery) -> Answer<Vec<
     let is_by_id = !is_by_name && (id.is_some() || query.name.is_some());
     let is_by_schedule = !is_by_name && !is_by_id && schedule.is_some();
     let is_by_due = !is_by_name && !is_by_id && !is_by_schedule;
+    // Of a kind, what runs and what is held is little: it is found by that, and sorted.
+    let is_little = query.state == Some(State::Running) || query.since == Some(Time::NEVER);
+    let is_sorted = is_by_name && is_little && query.kind.is_some();
 
     let columns = columns!();
     let mut list = List::new(format!("SELECT {columns} FROM tourbillon.timer WHERE true"));
@@ -94,7 +115,7 @@ pub(super) async fn timers(session: &Session, query: &TimerQuery) -> Answer<Vec<
     }
     // What runs was due.
     let runs = query.state == Some(State::Running);
-    let kind = query.kind.as_ref().filter(|_| is_by_due);
+    let kind = query.kind.as_ref().filter(|_| is_by_due || is_sorted);
     if let Some(kind) = kind {
         // Compared and ordered by kind and time together, as in an overview. It is `$1`.
         list.by("kind >= ? AND kind <= ?", Some(kind));
@@ -110,10 +131,10 @@ pub(super) async fn timers(session: &Session, query: &TimerQuery) -> Answer<Vec<
     }
     if let Some((prefix, end, after)) = &names {
         list.sql += " AND schedule IS NULL AND name IS NOT NULL";
-        list.by("name >= ?", Some(*prefix));
-        list.by("name < ?", end.as_ref());
-        list.by("name > ?", after.as_ref());
-        list.sql += " ORDER BY name";
+        // As an expression, a name is for no index.
+        let name = if is_sorted { "(name || '')" } else { "name" };
+        list.page(name, Some(prefix), end.as_ref(), after.as_ref());
+        let _ = write!(list.sql, " ORDER BY {name}");
     } else if kind.is_some() {
         list.sql += " ORDER BY kind, due, id";
     } else {
@@ -125,7 +146,7 @@ pub(super) async fn timers(session: &Session, query: &TimerQuery) -> Answer<Vec<
 }
 
 pub(super) async fn schedules(
-    session: &Session,
+    session: &mut Session,
     query: &ScheduleQuery,
 ) -> Answer<Vec<ScheduleRow>> {
     let end = query.prefix.as_deref().and_then(prefix_end);
@@ -147,14 +168,16 @@ pub(super) async fn schedules(
             // As in a list of timers.
             list.by("s.kind >= ? AND s.kind <= ?", Some(kind));
             let of_kind = format!("(s.kind, s.name) # (${}, ?)", list.params.len());
-            list.by(&of_kind.replace('#', ">="), query.prefix.as_ref());
+            let prefix = query.prefix.as_ref();
+            let after = query.after.as_ref();
+            match after.filter(|after| prefix.is_none_or(|prefix| prefix <= *after)) {
+                Some(after) => list.by(&of_kind.replace('#', ">"), Some(after)),
+                None => list.by(&of_kind.replace('#', ">="), prefix),
+            }
             list.by(&of_kind.replace('#', "<"), end.as_ref());
-            list.by(&of_kind.replace('#', ">"), query.after.as_ref());
             let _ = write!(list.sql, " ORDER BY s.kind, s.name LIMIT {limit})");
         } else {
-            list.by("s.name >= ?", query.prefix.as_ref());
-            list.by("s.name < ?", end.as_ref());
-            list.by("s.name > ?", query.after.as_ref());
+            list.page("s.name", query.prefix.as_ref(), end.as_ref(), query.after.as_ref());
             let _ = write!(list.sql, " ORDER BY s.name LIMIT {limit})");
         }
     }
@@ -177,7 +200,7 @@ macro_rules! kinds {
     };
 }
 
-pub(super) async fn records(session: &Session, query: &RecordQuery) -> Answer<Vec<Record>> {
+pub(super) async fn records(session: &mut Session, query: &RecordQuery) -> Answer<Vec<Record>> {
     let schedule = query.schedule.map(Id::from);
     let id = query.timer.map(Id::from);
     let outcome = query.outcome.map(Outcome::code);
@@ -190,7 +213,8 @@ pub(super) async fn records(session: &Session, query: &RecordQuery) -> Answer<Ve
     let is_by_outcome = query.outcome.is_some_and(|outcome| outcome != Outcome::Succeeded);
     let is_by_time = is_by_name || is_by_kind;
 
-    let mut list = List::new(format!("SELECT {RECORD} FROM tourbillon.history AS h WHERE true"));
+    let columns = record_columns!();
+    let mut list = List::new(format!("SELECT {columns} FROM tourbillon.history AS h WHERE true"));
     list.add(is_by_id, "timer = ?", id.as_ref());
     list.add(is_by_name, "name = ?", query.name.as_ref());
     list.add(is_by_schedule, "schedule = ?", schedule.as_ref());
@@ -223,40 +247,95 @@ pub(super) async fn records(session: &Session, query: &RecordQuery) -> Answer<Ve
             list.sql, order, query.limit
         );
     }
-    list.read(session).await?.iter().map(record).collect()
+    list.read(session).await?.iter().map(|row| record(row, 0)).collect()
 }
 
 /// The columns of a record, in the order that [`record`] reads them in.
-const RECORD: &str = "timer, schedule, name, h.kind, scheduled_for, attempts, failures, outcome, \
-    reason, detail, node, recorded, payload, retry_attempts, retry_first, retry_longest";
+macro_rules! record_columns {
+    () => {
+        "timer, schedule, name, h.kind, scheduled_for, attempts, failures, outcome, reason, \
+         detail, node, recorded, payload, retry_attempts, retry_first, retry_longest"
+    };
+}
+use record_columns;
+
+/// Finds what has each name: its place among the names, the columns of a schedule, of a timer, and
+/// of a record.
+const NAMED: &str = concat!(
+    "SELECT now(), n.place, ",
+    schedule_columns!(),
+    ", t.*, h.*
+    FROM unnest($1::text[]) WITH ORDINALITY AS n (name, place)
+    LEFT JOIN tourbillon.schedule AS s ON s.name = n.name
+    LEFT JOIN LATERAL (
+        SELECT ",
+    columns!(),
+    "   FROM tourbillon.timer WHERE schedule IS NULL AND name IS NOT NULL AND name = n.name
+    ) AS t ON true
+    LEFT JOIN LATERAL (
+        SELECT ",
+    record_columns!(),
+    "   FROM tourbillon.history AS h
+        WHERE h.name = n.name AND s.id IS NULL AND t.id IS NULL
+        ORDER BY recorded DESC, timer DESC LIMIT 1
+    ) AS h ON true"
+);
+
+/// Places of the first columns of a schedule, a timer and a record in [`NAMED`].
+const SCHEDULE_AT: usize = 2;
+const TIMER_AT: usize = SCHEDULE_AT + 9;
+const RECORD_AT: usize = TIMER_AT + 17;
+
+pub(super) async fn named(session: &mut Session, names: &[&str]) -> Answer<(Time, Vec<Named>)> {
+    let rows = session.read(NAMED, &[&names]).await?;
+    let mut now = Time::default();
+    let mut found = vec![Named::default(); names.len()];
+    for row in &rows {
+        Stamp(now) = row.try_get(0)?;
+        let place = usize::try_from(row.try_get::<_, i64>(1)? - 1).unwrap_or(0);
+        let is_there = |at| Ok::<_, Failure>(row.try_get::<_, Option<Id>>(at)?.is_some());
+        if let Some(named) = found.get_mut(place) {
+            if is_there(SCHEDULE_AT)? {
+                named.schedule = Some(schedule_row(row, SCHEDULE_AT)?);
+            }
+            if is_there(TIMER_AT)? {
+                named.timer = Some(timer(row, TIMER_AT)?);
+            }
+            if is_there(RECORD_AT)? {
+                named.record = Some(record(row, RECORD_AT)?);
+            }
+        }
+    }
+    Ok((now, found))
+}
 
 // A statement above has this number in it.
 const _: () = assert!(Outcome::Succeeded.code() == 1);
 
-fn record(row: &Row) -> Answer<Record> {
-    let schedule: Option<Id> = row.try_get(1)?;
-    let node: Option<Id> = row.try_get(10)?;
-    let (Stamp(scheduled_for), Stamp(recorded)) = (row.try_get(4)?, row.try_get(11)?);
-    let outcome = outcome(row.try_get(7)?)?;
-    let reason = match row.try_get(8)? {
+fn record(row: &Row, at: usize) -> Answer<Record> {
+    let schedule: Option<Id> = row.try_get(at + 1)?;
+    let node: Option<Id> = row.try_get(at + 10)?;
+    let (Stamp(scheduled_for), Stamp(recorded)) = (row.try_get(at + 4)?, row.try_get(at + 11)?);
+    let outcome = outcome(row.try_get(at + 7)?)?;
+    let reason = match row.try_get(at + 8)? {
         None => None,
         Some(code) => Some(Reason::from_code(code).ok_or_else(unknown)?),
     };
     Ok(Record {
-        timer: row.try_get::<_, Id>(0)?.into(),
+        timer: row.try_get::<_, Id>(at)?.into(),
         schedule: schedule.map(Into::into),
-        name: row.try_get(2)?,
-        kind: row.try_get(3)?,
+        name: row.try_get(at + 2)?,
+        kind: row.try_get(at + 3)?,
         scheduled_for,
-        attempts: row.try_get::<_, i32>(5)?.unsigned_abs(),
-        failures: row.try_get::<_, i32>(6)?.unsigned_abs(),
+        attempts: row.try_get::<_, i32>(at + 5)?.unsigned_abs(),
+        failures: row.try_get::<_, i32>(at + 6)?.unsigned_abs(),
         outcome,
         reason,
-        detail: row.try_get(9)?,
-        payload: row.try_get(12)?,
-        retry: match row.try_get(13)? {
+        detail: row.try_get(at + 9)?,
+        payload: row.try_get(at + 12)?,
+        retry: match row.try_get(at + 13)? {
             None => None,
-            Some(attempts) => Some(retry(attempts, row.try_get(14)?, row.try_get(15)?)),
+            Some(attempts) => Some(retry(attempts, row.try_get(at + 14)?, row.try_get(at + 15)?)),
         },
         node: node.map(Into::into),
         recorded,

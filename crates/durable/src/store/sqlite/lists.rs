@@ -1,14 +1,15 @@
 //! Lists by a query, and the end of old records.
 
 use rusqlite::types::ToSql;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::failure::Answer;
-use super::values::{Id, Stamp, record_columns, schedule_columns, timer_columns};
+use super::values::{Id, Stamp, record, record_columns, schedule_columns, timer_columns};
+use super::{schedules, timers};
 use crate::id::TimerId;
 use crate::record::Outcome;
 use crate::store::query::prefix_end;
-use crate::store::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
+use crate::store::{Named, RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 use crate::time::Time;
 
 pub(super) const PRUNE: &str = "
@@ -58,6 +59,16 @@ impl List {
         self.and("name >= ?", prefix.cloned()).and("name < ?", end)
     }
 
+    /// Adds a page of names. It has one lower bound, as SQLite seeks by the first of several and
+    /// walks from there.
+    fn page(&mut self, prefix: Option<&String>, after: Option<&String>) -> &mut Self {
+        let Some(after) = after.filter(|after| prefix.is_none_or(|prefix| prefix <= *after)) else {
+            return self.starts_so(prefix);
+        };
+        let end = prefix.and_then(|prefix| prefix_end(prefix));
+        self.and("name > ?", Some(after.clone())).and("name < ?", end)
+    }
+
     fn order(&mut self, order: &str, limit: u32) {
         self.sql = format!("{} ORDER BY {order} LIMIT {limit}", self.sql);
     }
@@ -81,7 +92,13 @@ impl List {
 
 pub(super) fn timers(query: &TimerQuery) -> List {
     let is_by_name = matches!(query.order, TimerOrder::Name { .. });
-    let by = if is_by_name {
+    let is_held = query.since == Some(Time::NEVER);
+    // What runs, and of a kind what is held, is little: it is found by that, and sorted.
+    let by = if is_by_name && query.state == Some(State::Running) {
+        "INDEXED BY tourbillon_timer_running WHERE schedule IS NULL AND name IS NOT NULL"
+    } else if is_by_name && is_held && query.kind.is_some() {
+        "INDEXED BY tourbillon_timer_kind WHERE schedule IS NULL AND name IS NOT NULL"
+    } else if is_by_name {
         "INDEXED BY tourbillon_timer_name WHERE schedule IS NULL AND name IS NOT NULL"
     } else if query.timer.is_some() || query.name.is_some() {
         "WHERE true"
@@ -111,7 +128,7 @@ pub(super) fn timers(query: &TimerQuery) -> List {
         .and("due < ?", query.until.map(Stamp));
     match &query.order {
         TimerOrder::Name { prefix, after } => {
-            list.starts_so(Some(prefix)).and("name > ?", after.clone()).order("name", query.limit)
+            list.page(Some(prefix), after.as_ref()).order("name", query.limit);
         }
         TimerOrder::Due { after } => {
             list.after("(due, id) > (?, ?)", *after).order("due, id", query.limit);
@@ -126,8 +143,7 @@ pub(super) fn schedules(query: &ScheduleQuery) -> List {
         let mut list = List::new(format!("SELECT {columns} FROM tourbillon_schedule {from}"));
         list.and("kind = ?", query.kind.clone())
             .and("name = ?", query.name.clone())
-            .starts_so(query.prefix.as_ref())
-            .and("name > ?", query.after.clone());
+            .page(query.prefix.as_ref(), query.after.as_ref());
         list
     };
     const ENABLED: &str = "INDEXED BY tourbillon_schedule_enabled WHERE enabled";
@@ -185,6 +201,29 @@ pub(super) fn records(query: &RecordQuery) -> List {
 
 // A statement above has this number in it.
 const _: () = assert!(Outcome::Succeeded.code() == 1);
+
+/// Finds the newest record of a name.
+pub(super) const NEWEST: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    " FROM tourbillon_history INDEXED BY tourbillon_history_name
+    WHERE name = ? AND name IS NOT NULL ORDER BY recorded DESC, timer DESC LIMIT 1"
+);
+
+/// Finds what has each of the names.
+pub(super) fn named(connection: &Connection, names: &[&str]) -> Answer<Vec<Named>> {
+    let mut newest = connection.prepare_cached(NEWEST)?;
+    let mut find = |name: &&str| {
+        let schedule = schedules::by_name(connection, name)?;
+        let timer = timers::find(connection, name)?;
+        let record = match (&schedule, &timer) {
+            (None, None) => newest.query_row([name], record).optional()?,
+            _ => None,
+        };
+        Ok(Named { schedule, timer, record })
+    };
+    names.iter().map(&mut find).collect()
+}
 
 /// Deletes the first `limit` records from before `before`.
 pub(super) fn prune(connection: &Connection, before: Time, limit: u32) -> Answer<u64> {

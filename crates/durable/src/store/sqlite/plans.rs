@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{lists, nodes, overview, schedules, schema, timers};
 use crate::id::{SHARDS, TimerId};
 use crate::record::Outcome;
-use crate::store::{RecordQuery, ScheduleQuery, TimerQuery};
+use crate::store::{RecordQuery, ScheduleQuery, State, TimerQuery};
 use crate::time::Time;
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
@@ -62,6 +62,7 @@ fn no_statement_walks_a_table() {
         schedules::STOP,
         schedules::IS_TAKEN,
         schedules::FORGET_SKIP,
+        lists::NEWEST,
         lists::PRUNE,
         overview::DUE,
         overview::NEXT,
@@ -88,6 +89,7 @@ fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
     let span = kind.clone().since(time).until(time);
     let prefix = kind.clone().by_name("a/", None);
     let later = kind.clone().after(time, id);
+    let further = kind.clone().by_name("a/", Some("a/7".to_owned()));
     let spanned = RecordQuery::new().kind("mail").since(time).until(time);
     let newest = spanned.clone().newest_first().after(time, id);
     let dead = newest.clone().outcome(Outcome::Dead);
@@ -99,6 +101,7 @@ fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
         (lists::timers(&span), format!("{timer}kind (kind=? AND due>? AND due<?)")),
         (lists::timers(&later), format!("{timer}kind (kind=? AND (due,id)>(?,?))")),
         (lists::timers(&prefix), format!("{timer}name (name>? AND name<?)")),
+        (lists::timers(&further), format!("{timer}name (name>? AND name<?)")),
         (lists::records(&spanned), format!("{history}kind (kind=? AND recorded>? AND recorded<?)")),
         (lists::records(&newest), format!("{history}kind (kind=? AND recorded>? AND recorded<?)")),
         (
@@ -108,6 +111,14 @@ fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
         (lists::records(&name), format!("{history}name (name=?)")),
     ] {
         assert_eq!(plan(&connection, list.sql()), [expected], "{}", list.sql());
+    }
+    let held = prefix.clone().since(Time::NEVER);
+    let sort = "USE TEMP B-TREE FOR ORDER BY";
+    for (list, expected) in [
+        (lists::timers(&prefix.state(State::Running)), format!("{timer}running (node>?)")),
+        (lists::timers(&held), format!("{timer}kind (kind=? AND due>?)")),
+    ] {
+        assert_eq!(plan(&connection, list.sql()), [&*expected, sort], "{}", list.sql());
     }
     let kind = || ScheduleQuery::new().kind("mail");
     for query in [kind(), kind().prefix("a/"), kind().name("a/1"), kind().enabled(true)] {
