@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The tests of platforms/web/ in Node.js, in a page of a headless Chromium, and in a worker there;
-# then, in Node.js, with faults planted that they have to find. Also what features build there, and
-# the page that is the example.
+# then with faults planted that they have to find. Also what features build there, the examples, and
+# what a program weighs that sleeps.
 #
 #   ci/web.sh                       all that
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
+#   ci/web.sh weight                the weight alone
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=wasm32-unknown-unknown
@@ -50,7 +51,8 @@ tests_in() (
     env "${toolchain[@]}" cargo test --locked "${std[@]}" --target "$target" --tests "${@:2}"
 )
 
-# planted FILE EDIT TEST: the test fails in Node.js once EDIT, for sed, is made to FILE.
+# planted FILE EDIT TEST: the test fails, in Node.js or where the environment says, once EDIT, for
+# sed, is made to FILE.
 planted() {
     local file=$1 edit=$2 test=$3 copy=target/web-planted log
     echo "$test"
@@ -82,10 +84,61 @@ page() {
     echo "to be served from $made"
 }
 
+# The command-line tool: built, and run until it ends by itself.
+tool() {
+    local made=$CARGO_TARGET_DIR/tool runtime answer
+    say "the tool"
+    (
+        cd platforms/web
+        env "${toolchain[@]}" \
+            cargo build --quiet --locked "${std[@]}" --target "$target" --example tool
+    )
+    "$tools/bin/wasm-bindgen" --target nodejs --no-typescript --out-dir "$made" \
+        "$CARGO_TARGET_DIR/$target/debug/examples/tool.wasm"
+    # The latter takes CommonJS by that name alone.
+    cp "$made/tool.js" "$made/tool.cjs"
+    for runtime in node bun "deno run --allow-read"; do
+        if command -v "${runtime%% *}" >/dev/null; then
+            # shellcheck disable=SC2086 # a command and its options
+            answer=$(ci/limited.sh 120 $runtime "$made/tool.cjs")
+            echo "$runtime: $answer"
+            [ "$answer" = "Ok(42)" ]
+        fi
+    done
+}
+
+# Bytes that a sleep may add to a program, its file compressed.
+WEIGHT_MAX=16384
+
+# Builds a program without a sleep and with one, and compares them.
+weight() {
+    local made=$CARGO_TARGET_DIR/weight features sizes=() added
+    say "weight"
+    for features in "" sleep; do
+        (
+            cd platforms/weight
+            env "${toolchain[@]}" cargo build --quiet --locked "${std[@]}" --target "$target" \
+                --profile bundle --features "$features"
+        )
+        "$tools/bin/wasm-bindgen" --target web --no-typescript --remove-name-section \
+            --remove-producers-section --out-dir "$made" \
+            "$CARGO_TARGET_DIR/$target/bundle/tourbillon_weight.wasm"
+        sizes+=("$(gzip -9 -c "$made/tourbillon_weight_bg.wasm" | wc -c)"
+            "$(wc -c <"$made/tourbillon_weight_bg.wasm")")
+    done
+    added=$((sizes[2] - sizes[0]))
+    echo "a sleep adds $((sizes[3] - sizes[1])) bytes, $added compressed"
+    [ "$added" -le "$WEIGHT_MAX" ] || { echo "more than $WEIGHT_MAX"; exit 1; }
+}
+
 case ${1:-} in
 page)
     [ "${2:-}" != --screenshot ] || export SCREENSHOT=$PWD/platforms/web/page/page.png
     page
+    exit
+    ;;
+weight)
+    weight
     exit
     ;;
 esac
@@ -115,6 +168,8 @@ for features in wasm-bindgen,hyper quinn-0_11; do
 done
 
 page
+tool
+weight
 
 say "planted faults"
 turns=src/driver/event_loop.rs
@@ -126,3 +181,11 @@ planted $turns 's/self\.is_turning\.replace\(false\)/false/' \
     a_call_that_traps_ends_no_other_timer_and_is_counted
 planted $turns 's/pop_front\(\)/drain(..).next()/' \
     a_call_that_traps_ends_no_other_timer_and_is_counted
+# Timeouts are nested in a browser.
+(
+    export WASM_BINDGEN_USE_BROWSER=1
+    planted $turns 's/self\.counts_nesting\.get\(\)/false/' \
+        no_timeout_is_set_from_within_another_where_that_would_make_it_late
+)
+planted src/engine.rs 's/seen == State::Queued && self\.ends_idle_waits\(\)/false/' \
+    nothing_is_waited_for_once_the_last_sleep_is_dropped

@@ -64,11 +64,19 @@ const SHARDS_PER_PROCESSOR: usize = 4;
 /// The default is not more than this many shards: a pass reads the earliest deadline of each.
 const DEFAULT_SHARDS_MAX: usize = 64;
 
+/// True where an event loop of JavaScript's is the driver: there is one thread. While a timeout is
+/// set, Node.js does not end, so the driver is notified once nothing is pending.
+const IN_EVENT_LOOP: bool =
+    cfg!(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"));
+
 /// Returns how many shards an engine has by default. Counts the processors once.
 #[cfg(not(target_os = "none"))]
 pub(crate) fn default_shards() -> usize {
     /// Zero until it is known. Threads that find it so at the same time all count.
     static SHARDS: AtomicUsize = AtomicUsize::new(0);
+    if IN_EVENT_LOOP {
+        return 1;
+    }
     // ORDERING: Relaxed, twice; the number is all there is to read.
     let known = SHARDS.load(Ordering::Relaxed);
     if known > 0 {
@@ -305,6 +313,13 @@ impl Engine {
         matches!(self.driven_by, DrivenBy::Thread(_)) && self.alarm.is_set_for(deadline)
     }
 
+    /// Returns whether the driver waits for nothing once nothing is pending, not even for the
+    /// deadline of what was cancelled.
+    #[inline]
+    fn ends_idle_waits(&self) -> bool {
+        IN_EVENT_LOOP && matches!(self.driven_by, DrivenBy::Thread(_))
+    }
+
     /// Queues a new entry and notifies the driver if it has to be.
     #[inline(always)]
     pub(crate) fn arm(&self, due: Due, waker: Waker) -> (Claim, Remaining) {
@@ -323,7 +338,7 @@ impl Engine {
     }
 
     /// Queues a new entry. [`announce`](Self::announce) is to follow.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_family = "wasm", target_os = "none")), inline(always))]
     pub(crate) fn insert(&self, due: Due, waker: Waker) -> (Claim, Earliest) {
         let (index, mut shard) = self.lock_home();
         let (claim, earliest) = shard.arm(index, due, waker);
@@ -404,7 +419,9 @@ impl Engine {
         // after us, it saw that nothing is pending. If before, it had read `closed` before that:
         // whatever it read then, we read or a later value. If it passed this shard over, it had
         // read that nothing is closed. Loom `last_cancel_races_close`.
-        let last = shard.pending() == 0 && self.closed.load(Ordering::Relaxed);
+        let last = shard.pending() == 0
+            && (self.closed.load(Ordering::Relaxed)
+                || seen == State::Queued && self.ends_idle_waits());
         drop(shard);
         if last {
             self.notify_driver();
@@ -458,7 +475,8 @@ impl Engine {
         // ORDERING: Relaxed; `scan` orders it. Read before any shard is found empty; see
         // `withdraw`.
         let closed = self.closed.load(Ordering::Relaxed);
-        if closed {
+        let forgets = closed || self.ends_idle_waits();
+        if forgets {
             // What is pending has to be counted, whenever it is due.
             visited = Shards::first(self.shards.len());
         } else {
@@ -470,7 +488,7 @@ impl Engine {
                 let held = batch.len();
                 let mut shard = self.shards[index].lock();
                 let (turned, lateness_ns_max) = shard.turn(now, batch);
-                if closed {
+                if forgets {
                     shard.forget_cancelled();
                 }
                 self.board.raise(index, shard.earliest());

@@ -94,7 +94,7 @@ impl Generation {
     /// Returns whether it is an earlier process's.
     #[inline]
     pub(crate) fn is_past(self) -> bool {
-        self != Self::current()
+        cfg!(unix) && self != Self::current()
     }
 
     #[inline]

@@ -63,8 +63,35 @@ mod whole {
 mod atomic_u64;
 
 /// Error of starting a thread.
-#[cfg(not(target_os = "none"))]
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
 pub(crate) type SpawnError = std::io::Error;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+pub(crate) use no_start::SpawnError;
+
+/// What takes the place of the error where an event loop is the driver.
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+mod no_start {
+    use std::{fmt, io};
+
+    /// Error of starting a thread: none ever has to be started.
+    #[derive(Debug)]
+    pub(crate) enum SpawnError {}
+
+    impl fmt::Display for SpawnError {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match *self {}
+        }
+    }
+
+    impl From<SpawnError> for io::Error {
+        fn from(error: SpawnError) -> Self {
+            match error {}
+        }
+    }
+}
 
 #[cfg(target_os = "none")]
 #[path = "sync/bare.rs"]

@@ -34,6 +34,8 @@ use core::fmt;
 
 use crate::tick::Tick;
 
+#[cfg(any(target_os = "none", all(test, not(tourbillon_model))))]
+pub(crate) mod heap;
 #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
 pub(crate) mod model;
 mod store;
@@ -459,7 +461,7 @@ impl<T: Timed> Wheel<T> {
     /// # Panics
     ///
     /// When 2^28 entries are filed, or fewer if many were removed.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_family = "wasm", target_os = "none")), inline(always))]
     pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick, due_by: Tick) -> Filed {
         let apart = deadline.max(self.elapsed).raw() ^ self.elapsed.raw();
         if self.draining_shift != NOT_DRAINING && apart >> self.draining_shift == 0 {

@@ -3,7 +3,14 @@
 //!
 //! The protocol is that of the thread. An unpark is a microtask, so that all timers that are armed
 //! in one go cost one; it sets the timeout anew, and fires nothing, lest a task that sleeps again
-//! and again keeps the page from being drawn.
+//! and again keeps the page from being drawn. The cancel of the last timer unparks too, and the
+//! timeout is cleared: as long as one is set, Node.js, Deno and Bun do not end.
+//!
+//! Browsers count how many timeouts in a row were set from within the one before. From the fifth on
+//! each takes at least 4 ms, and in a page that was hidden for minutes it waits for the next full
+//! minute. So a timeout is set from the handler of a message there, where that count begins anew.
+//! Node.js, Deno and Bun count nothing, and a port that listens keeps them from ending. Their
+//! timeouts are objects, and those of browsers numbers.
 //!
 //! A panic of foreign code is a trap there, and an exception of JavaScript's passes through it as
 //! one: it ends the turn and unwinds nothing. What is borrowed stays borrowed, and what lies on the
@@ -14,14 +21,13 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
-use std::io;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
 use wasm_bindgen::prelude::*;
 
 use crate::engine::{DrivenBy, Engine, Pass, Plan, WakeBatch};
-use crate::sync::{Arc, lock};
+use crate::sync::{Arc, SpawnError, lock};
 use crate::tick::Tick;
 use crate::trace::DriverLife;
 
@@ -36,12 +42,34 @@ extern "C" {
 
     #[wasm_bindgen(js_name = queueMicrotask)]
     fn queue_microtask(handler: &JsValue);
+
+    type MessageChannel;
+
+    #[wasm_bindgen(constructor)]
+    fn new() -> MessageChannel;
+
+    #[wasm_bindgen(method, getter)]
+    fn port1(this: &MessageChannel) -> MessagePort;
+
+    #[wasm_bindgen(method, getter)]
+    fn port2(this: &MessageChannel) -> MessagePort;
+
+    type MessagePort;
+
+    #[wasm_bindgen(method, setter)]
+    fn set_onmessage(this: &MessagePort, handler: &JsValue);
+
+    #[wasm_bindgen(method, js_name = postMessage)]
+    fn post_message(this: &MessagePort, message: &JsValue);
+
+    #[wasm_bindgen(method)]
+    fn close(this: &MessagePort);
 }
 
 /// Makes the event loop turn the engine's wheels unless it does.
 #[cold]
 #[allow(clippy::unnecessary_wraps, reason = "a thread's start may fail")]
-pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
+pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
     let DrivenBy::Thread(thread) = engine.driven_by() else { return Ok(()) };
     let mut running = lock(&thread.running);
     if *running {
@@ -52,6 +80,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
         due: RefCell::new(VecDeque::new()),
         is_turning: Cell::new(false),
         timeout: Cell::new(None),
+        next: Cell::new(Tick::NEVER),
         on_timeout: Closure::new({
             let turns = Weak::clone(turns);
             move || {
@@ -60,6 +89,8 @@ pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
                 }
             }
         }),
+        counts_nesting: Cell::new(false),
+        hop: OnceCell::new(),
         life: OnceCell::new(),
     });
     let turn_soon = {
@@ -84,8 +115,14 @@ struct Turns {
     is_turning: Cell<bool>,
     /// Timeout that is set at present.
     timeout: Cell<Option<JsValue>>,
+    /// Tick that it is set for, or will be once the message has come.
+    next: Cell<Tick>,
     /// Not an `FnMut`, which could not be called again after a call that trapped.
     on_timeout: Closure<dyn Fn()>,
+    /// True if the last timeout was a number, as a browser's is.
+    counts_nesting: Cell<bool>,
+    /// Made for the second timeout that is set in a browser.
+    hop: OnceCell<Hop>,
     life: OnceCell<DriverLife>,
 }
 
@@ -147,22 +184,39 @@ impl Turns {
 
     /// Sets a timeout for the turn after one that was cut off, and then counts that one, which may
     /// call foreign code.
-    fn follow_up(&self) {
+    fn follow_up(self: &Rc<Self>) {
         if self.is_turning.replace(false) {
             self.wait_until(self.engine.clock().now());
             self.engine.count_cut_off();
         }
     }
 
-    fn wait_until(&self, next: Tick) {
+    /// Has the next turn made at `next`, and not before.
+    fn wait_until(self: &Rc<Self>, next: Tick) {
         if let Some(old) = self.timeout.take() {
             clear_timeout(&old);
         }
+        self.next.set(next);
+        if next == Tick::NEVER {
+            return;
+        }
+        if self.counts_nesting.get() {
+            self.hop.get_or_init(|| Hop::to(self)).send();
+        } else {
+            self.set_timeout();
+        }
+    }
+
+    /// Sets the timeout, unless nothing has to be waited for any more.
+    fn set_timeout(&self) {
+        let next = self.next.get();
         if next != Tick::NEVER {
             let wait = next.since(self.engine.clock().now());
             // A timeout cannot be set for more than that. It then turns too soon, and sets another.
             let wait_ms = i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-            self.timeout.set(Some(set_timeout(&self.on_timeout, wait_ms)));
+            let timeout = set_timeout(&self.on_timeout, wait_ms);
+            self.counts_nesting.set(!timeout.is_object());
+            self.timeout.set(Some(timeout));
         }
     }
 
@@ -172,5 +226,48 @@ impl Turns {
             *lock(&thread.running) = false;
             thread.parker.leave();
         }
+    }
+}
+
+/// A message from the event loop to itself, in whose handler a timeout is set.
+struct Hop {
+    sender: MessagePort,
+    receiver: MessagePort,
+    /// True while a message is on its way.
+    is_sent: Rc<Cell<bool>>,
+    _on_message: Closure<dyn Fn()>,
+}
+
+impl Hop {
+    fn to(turns: &Rc<Turns>) -> Self {
+        let channel = MessageChannel::new();
+        let is_sent = Rc::new(Cell::new(false));
+        let on_message = Closure::<dyn Fn()>::new({
+            let (turns, is_sent) = (Rc::downgrade(turns), Rc::clone(&is_sent));
+            move || {
+                is_sent.set(false);
+                if let Some(turns) = turns.upgrade() {
+                    turns.set_timeout();
+                }
+            }
+        });
+        let receiver = channel.port1();
+        receiver.set_onmessage(on_message.as_ref());
+        Self { sender: channel.port2(), receiver, is_sent, _on_message: on_message }
+    }
+
+    /// Has the timeout set, for the tick that is the next by then.
+    fn send(&self) {
+        if !self.is_sent.replace(true) {
+            self.sender.post_message(&JsValue::NULL);
+        }
+    }
+}
+
+impl Drop for Hop {
+    fn drop(&mut self) {
+        // A message that is on its way must not call what is dropped.
+        self.receiver.set_onmessage(&JsValue::NULL);
+        self.receiver.close();
     }
 }

@@ -8,8 +8,9 @@ use crate::engine::MAX_SHARDS;
 use crate::sync::{AtomicU64, Ordering, fence, unmodelled};
 use crate::tick::Tick;
 
-/// Elements to a cache line. The models have few shards, and no element that none of them uses.
-const ROWS: usize = if cfg!(all(test, tourbillon_model)) { 1 } else { 8 };
+/// Elements to a cache line. The models have few shards, and no element that none of them uses. Nor
+/// has the one shard that there is without an operating system.
+const ROWS: usize = if cfg!(any(target_os = "none", all(test, tourbillon_model))) { 1 } else { 8 };
 
 /// Lines that a board has at least, if it has as many shards. Threads with neighbouring numbers
 /// post on different ones.
@@ -32,7 +33,7 @@ pub(crate) struct Board {
 }
 
 #[derive(Debug)]
-#[repr(align(64))]
+#[cfg_attr(not(target_os = "none"), repr(align(64)))]
 struct Line([AtomicU64; ROWS]);
 
 impl Board {

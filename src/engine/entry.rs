@@ -43,7 +43,7 @@ pub(crate) enum State {
 }
 
 /// The shared node of one timer. It lies within one cache line.
-#[repr(align(32))]
+#[cfg_attr(not(target_os = "none"), repr(align(32)))]
 pub(crate) struct Entry {
     /// Present exactly while the state is Queued. Written under the shard's lock; its two words
     /// may also be read, as numbers, by the sleep that owns the entry.

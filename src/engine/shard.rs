@@ -11,7 +11,11 @@ use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin};
-use crate::wheel::{Allowance, Memory, Timed, Turned, Wheel};
+#[cfg(not(target_os = "none"))]
+use crate::wheel::Wheel;
+#[cfg(target_os = "none")]
+use crate::wheel::heap::Heap as Wheel;
+use crate::wheel::{Allowance, Memory, Timed, Turned};
 
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
 /// 100 ns where the memory is cold. Without an operating system interrupts wait for the lock. The
@@ -130,8 +134,9 @@ impl Shard {
         (self.earliest != Tick::NEVER).then_some(self.earliest)
     }
 
-    /// Forgets about timers that were cancelled. Only for a driver that ends and finds nothing
-    /// pending: the next insert must then lower the earliest deadline, and start a driver.
+    /// Forgets about timers that were cancelled, if nothing is pending: the next insert then lowers
+    /// the earliest deadline. For a driver that ends, which that insert starts again, and for one
+    /// that then waits for nothing.
     pub(crate) fn forget_cancelled(&mut self) {
         if self.pending() == 0 {
             self.earliest = Tick::NEVER;

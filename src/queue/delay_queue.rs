@@ -16,7 +16,11 @@ use crate::sync::unmodelled::{AtomicU32, AtomicU64};
 use crate::tick::Tick;
 use crate::time::Instant;
 use crate::timer::{Timer, never};
-use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned, Wheel};
+#[cfg(not(target_os = "none"))]
+use crate::wheel::Wheel;
+#[cfg(target_os = "none")]
+use crate::wheel::heap::Heap as Wheel;
+use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned};
 
 /// A queue of values that each expire at their own deadline: retries, caches, sessions.
 ///

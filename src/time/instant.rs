@@ -42,6 +42,10 @@ impl Instant {
     #[inline]
     pub const fn from_ticks(ticks: u64, per_second: u32) -> Self {
         let per_second = per_second as u64;
+        // What is known as the program is built costs no division then.
+        if NANOS_PER_SEC % per_second == 0 {
+            return Self(ticks.saturating_mul(NANOS_PER_SEC / per_second));
+        }
         let (seconds, rest) = (ticks / per_second, ticks % per_second);
         let nanos = seconds.saturating_mul(NANOS_PER_SEC);
         // The rest is below 2^32, and what it makes below a second.

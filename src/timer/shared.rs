@@ -116,7 +116,8 @@ impl Timer {
     #[cfg(not(target_os = "none"))]
     pub fn start(&self) -> io::Result<()> {
         let engine = EngineRef::of(self.engine());
-        engine.follow_up(engine.get().look_for_driver())
+        engine.follow_up(engine.get().look_for_driver())?;
+        Ok(())
     }
 
     /// The present instant by the timer's clock.

@@ -37,7 +37,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 /// The same operations in every run, so that a failure is the change's and not the day's. One
 /// case where each instruction is interpreted.
-fn repeatable(cases: u32) -> ProptestConfig {
+pub(super) fn repeatable(cases: u32) -> ProptestConfig {
     let cases = if cfg!(miri) { 1 } else { cases };
     let rng_seed = RngSeed::Fixed(0x7075_7262_696c_6c6f);
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }

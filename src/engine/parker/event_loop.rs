@@ -1,11 +1,9 @@
 //! The parker where no thread can park: an unpark calls a function instead.
 
-use send_wrapper::SendWrapper;
-
 use crate::sync::{Mutex, lock};
 
-/// Whom to call. There is one thread, so the wrapper is always on its own.
-pub(crate) struct Parker(Mutex<Option<SendWrapper<Box<dyn Fn()>>>>);
+/// Whom to call.
+pub(crate) struct Parker(Mutex<Option<Box<dyn Fn()>>>);
 
 impl Parker {
     pub(crate) fn new() -> Self {
@@ -14,7 +12,7 @@ impl Parker {
 
     /// Makes [`unpark`](Self::unpark) call `turn_soon`, which runs nothing at once.
     pub(crate) fn attend(&self, turn_soon: impl Fn() + 'static) {
-        *lock(&self.0) = Some(SendWrapper::new(Box::new(turn_soon)));
+        *lock(&self.0) = Some(Box::new(turn_soon));
     }
 
     pub(crate) fn leave(&self) {
@@ -28,3 +26,9 @@ impl Parker {
         }
     }
 }
+
+// SAFETY: there is one thread, which the parker never leaves: `lib.rs` refuses the target feature
+// `atomics`, without which these targets have no others.
+unsafe impl Send for Parker {}
+// SAFETY: as above.
+unsafe impl Sync for Parker {}

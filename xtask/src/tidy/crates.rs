@@ -207,6 +207,7 @@ pub const CRATES: &[Crate] = &[
             "driver/thread.rs",
             "engine.rs",
             "engine/entry.rs",
+            "engine/parker/event_loop.rs",
             "engine/parker/windows.rs",
             "engine/shard.rs",
             "engine/wake_batch.rs",
