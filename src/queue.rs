@@ -188,7 +188,7 @@ pub(crate) trait Order {
 
     /// No later than any deadline, at the price of a look; [`Tick::NEVER`] if nothing expires. If
     /// it is not the earliest deadline, it is that of an entry withdrawn.
-    fn bound<T>(&self, slab: &Slab<T, Self::Position>) -> Tick;
+    fn bound<T>(&mut self, slab: &Slab<T, Self::Position>) -> Tick;
 
     /// The earliest deadline itself.
     fn earliest<T>(&mut self, slab: &Slab<T, Self::Position>) -> Tick;

@@ -442,11 +442,12 @@ impl<T: Timed> Wheel<T> {
         self.first_slot().map(|head| self.start_of(head))
     }
 
-    /// The entry to be handed out first, found by walking the first slot; `None` as above. Only if
-    /// none is postponed.
+    /// The entry to be handed out first, found by walking the first slot that has one; `None` as
+    /// above. Only if none is postponed.
     pub(crate) fn first(&self) -> Option<NodeKey> {
+        let slots = core::iter::successors(self.first_slot(), |head| self.slot_after(*head));
         // What was filed again out of the draining list was ahead of its equals there.
-        let first = self.first_slot().and_then(|head| self.first_in(head));
+        let first = slots.map(|head| self.first_in(head)).find(Option::is_some).flatten();
         let firsts = first.into_iter().chain(self.first_in(DRAINING));
         let (deadline, key) = firsts.min_by_key(|(deadline, _)| *deadline)?;
         (deadline != Tick::NEVER).then_some(key)
@@ -748,9 +749,21 @@ impl<T: Timed> Wheel<T> {
 
     /// The first of the entries of a list with the earliest deadline, found by walking it.
     fn first_in(&self, head: u32) -> Option<(Tick, NodeKey)> {
-        let deadline = |entry: &T| entry.deadline(entry.due_by());
-        let of = |key| (deadline(self.entries.value(key)), key);
-        self.keys_in(head).map(of).min_by_key(|(deadline, _)| *deadline)
+        let mut first = None;
+        for key in self.keys_in(head) {
+            let entry = self.entries.value(key);
+            let deadline = entry.deadline(entry.due_by());
+            let is_first = first.is_none_or(|(earliest, _)| deadline < earliest);
+            if is_first && !self.is_discarded(entry.place().filed()) {
+                first = Some((deadline, key));
+            }
+        }
+        first
+    }
+
+    /// Returns whether the entry that is filed there is to be taken back.
+    fn is_discarded(&self, filed: Filed) -> bool {
+        self.discarded[..self.discards as usize].iter().any(|discarded| discarded.0 == filed.0)
     }
 
     /// The keys of a list, in order.

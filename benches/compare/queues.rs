@@ -44,6 +44,18 @@ pub(crate) fn backlog<E: Entries>(count: usize) -> Vec<f64> {
     vec![taken.as_nanos() as f64 / count as f64]
 }
 
+/// `count` entries far off, in random order: nanoseconds to remove each.
+pub(crate) fn removed_at_random<E: Entries>(count: usize) -> Vec<f64> {
+    let _entered = Tokio::enter();
+    let mut random = Random::new();
+    let mut entries = E::new(0, FAR);
+    let insert = |_| entries.insert(FAR + random.within(FAR), Waker::noop());
+    let mut keys: Vec<_> = (0..count).map(insert).collect();
+    (1..count).for_each(|last| keys.swap(last, random.below(last as u64 + 1) as usize));
+    let taken = timed(|| keys.into_iter().for_each(|key| entries.remove(key)));
+    vec![taken.as_nanos() as f64 / count as f64]
+}
+
 /// Microseconds to `peek` at the first of `count` entries within a millisecond, far off: again, and
 /// once the one that was first has been removed.
 pub(crate) fn peek<E: Entries>(count: usize, peek: fn(&E) -> Option<E::Key>) -> Vec<f64> {

@@ -385,6 +385,14 @@ fn queues(effort: Effort) -> Vec<Scenario> {
             ),
         ),
         probe(
+            format!("DelayQueue, {} removed in random order, each", count(mass)),
+            NANOS,
+            ours_and_tokio(
+                move || queues::removed_at_random::<DelayQueue>(mass),
+                move || queues::removed_at_random::<TheirDelayQueue>(mass),
+            ),
+        ),
+        probe(
             format!("DelayQueue::peek, {} in one slot", count(mass)),
             PEEKING,
             ours_and_tokio(

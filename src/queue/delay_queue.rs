@@ -408,9 +408,9 @@ impl Order for ByDeadline {
     #[inline]
     fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
         if let Some(key) = slab.entry_mut(index).position.take() {
+            // Out of its block with the next ones, as each block lies anywhere in memory.
             let filed = self.wheel.value(key).place().filed();
-            self.wheel.remove(filed);
-            self.wheel.store().release(key);
+            self.wheel.discard(filed);
             self.forget_first(index);
         }
     }
@@ -445,7 +445,9 @@ impl Order for ByDeadline {
         }
     }
 
-    fn bound<T>(&self, _slab: &Slab<T, Self::Position>) -> Tick {
+    fn bound<T>(&mut self, _slab: &Slab<T, Self::Position>) -> Tick {
+        // What is still filed has a bound, and would be waited for.
+        self.wheel.take_back_discarded();
         self.wheel.next_due().unwrap_or(Tick::NEVER)
     }
 

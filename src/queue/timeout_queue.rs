@@ -274,7 +274,7 @@ impl Order for ByArrival {
         Some(front)
     }
 
-    fn bound<T>(&self, slab: &Slab<T, Neighbours>) -> Tick {
+    fn bound<T>(&mut self, slab: &Slab<T, Neighbours>) -> Tick {
         self.first(slab).map_or(Tick::NEVER, |front| slab.entry(front).deadline)
     }
 
