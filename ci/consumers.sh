@@ -5,7 +5,7 @@
 limit_runs 300
 cd integration
 
-for consumer in ${1:-hyper quinn tower fastimer clippy executors}; do
+for consumer in ${1:-hyper quinn tower fastimer clippy models executors}; do
     say "$consumer"
     cargo tree --locked --package "consumer-$consumer" --edges dev --depth 1 --prefix none |
         grep -oE '^[a-z0-9_-]+ v[0-9][^ ]*' | grep -v '^consumer-'

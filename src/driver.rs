@@ -14,6 +14,8 @@ mod manual;
 mod pacing;
 #[cfg(not(target_os = "none"))]
 mod resume;
+#[cfg(not(target_os = "none"))]
+pub(crate) mod spawn;
 #[cfg_attr(
     all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
     path = "driver/event_loop.rs"

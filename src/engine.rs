@@ -13,6 +13,7 @@ mod histogram;
 )]
 #[cfg(not(target_os = "none"))]
 mod parker;
+mod real_time;
 mod self_wait;
 mod shard;
 mod stats;
@@ -47,6 +48,7 @@ pub(crate) use driven_by::DrivenBy;
 pub(crate) use driven_by::{DriverThread, WatchResumes};
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
+pub(crate) use real_time::InVirtualTime;
 use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;
@@ -675,7 +677,16 @@ impl Engine {
     }
 
     /// Notes that a sleep is pending, for [`check_self_wait`](Self::check_self_wait).
-    pub(crate) fn note_self_wait(&self, waker: &Waker) {
+    ///
+    /// # Panics
+    ///
+    /// If it is awaited in virtual time, and this engine's driver is a thread.
+    pub(crate) fn note_pending(&self, waker: &Waker) {
+        assert!(
+            !InVirtualTime::is_here() || !matches!(self.driven_by, DrivenBy::Thread(_)),
+            "a timer in real time is awaited in virtual time: make it by the clock's `Timer` \
+             (streams: `with_timer`), or hold the clock"
+        );
         if !self.is_inherited() {
             self.self_wait.note(waker);
         }

@@ -32,6 +32,7 @@
 //! | `driver/bell.rs` | `Bell` | set once | has another, which is not set |
 //! | `driver/hold.rs` | `Holds`: `state`, `changed` | mutex, condition | has others: none of its parent's holds |
 //! | `driver/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
+//! | `driver/spawn.rs` | `Shared` | mutex | has another: no output of its parent's tasks comes |
 //! | `driver/virtual_clock.rs` | `engine` | set once | finds it set or not, as the fork did |
 //!
 //! Atomics are as the fork found them: `SHARDS`, for which a child counts the processors again if

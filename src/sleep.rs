@@ -643,7 +643,7 @@ impl Future for Sleep {
             self.poll_again(cx.waker())
         };
         if cfg!(debug_assertions) && polled.is_pending() {
-            self.engine.get().note_self_wait(cx.waker());
+            self.engine.get().note_pending(cx.waker());
         }
         polled
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::clock::{VirtualTime, saturating_add};
 use crate::driver::hold::{Hold, Holds, Tracked};
+use crate::driver::spawn::{self, Spawned, Task};
 use crate::engine::{Engine, WakeBatch};
 use crate::sync::{Arc, SetOnce, StdArc};
 use crate::tick::Tick;
@@ -279,6 +280,11 @@ impl VirtualClock {
     ///
     /// # Panics
     ///
+    /// With debug assertions, if a timer in real time is awaited, such as one of the functions at
+    /// the root or a stream that was not given this clock's timer: its deadline is not on this
+    /// clock, which would pass all others meanwhile. While the clock is [held](Self::hold), it may
+    /// be. The same holds for a poll of a [tracked](Self::track) future.
+    ///
     /// If it has to wait while the calling thread moves the clock, which is to say within a waker.
     /// The clock does not move on before that returns. And if it has to wait, within a waker of
     /// another timer, for a thread that moves the clock. The driver that runs the waker catches the
@@ -307,7 +313,10 @@ impl VirtualClock {
         let woken = self.inner.holds.woken();
         let waker = Waker::from(StdArc::clone(&woken));
         loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            let virtual_time = self.inner.holds.begin_poll();
+            let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+            drop(virtual_time);
+            if let Poll::Ready(output) = polled {
                 return output;
             }
             while !woken.take() {
@@ -369,14 +378,45 @@ impl VirtualClock {
     /// Makes a future, to be run by another executor, that [holds](Self::hold) the clock while it
     /// can run: from now until its first poll returns, and from each wake-up until the poll that
     /// follows returns. If all tasks are tracked, the clock moves only when all of them wait.
+    /// [`spawn`](Self::spawn) does this, and sends the task's output in time.
     ///
     /// These count as waiting, so [hold](Self::hold) the clock meanwhile:
     ///
     /// - a task that waits for something other than this clock's timers and tracked tasks, such as
     ///   a socket;
-    /// - a task that has ended, until its executor has woken who joins it. Have its output sent
-    ///   instead, for example by `remote_handle` of the `futures` crate;
+    /// - a task that has ended, until its executor has woken who joins it;
     /// - a task that the executor wakes later, as it does after `tokio::task::yield_now`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::channel::oneshot;
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let (send, answer) = oneshot::channel();
+    /// let nap = timer.sleep(Duration::from_secs(60));
+    /// let task = async move {
+    ///     nap.await;
+    ///     send.send("rested").unwrap();
+    /// };
+    /// smol::spawn(clock.track(task)).detach();
+    /// assert_eq!(clock.block_on(answer), Ok("rested"));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn track<F: IntoFuture>(&self, future: F) -> Tracked<F::IntoFuture> {
+        Tracked::new(future.into_future(), &self.inner.holds)
+    }
+
+    /// Has an executor run `future` as a task of its own, [tracked](Self::track), and returns the
+    /// task's output to come. `spawn` is the executor's function, such as `tokio::spawn`.
+    ///
+    /// The output is sent while the clock is held, so a task that waits for it runs before the
+    /// clock moves. Executors wake who joins a task only after that.
     ///
     /// # Examples
     ///
@@ -385,33 +425,39 @@ impl VirtualClock {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use futures::future::{FutureExt, join_all};
+    /// use futures::future::join_all;
     /// use tourbillon::Timer;
     /// use tourbillon::virtual_time::VirtualClock;
     ///
     /// let clock = VirtualClock::new();
     /// let timer = Timer::builder().virtual_clock(&clock).build()?;
     /// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+    /// let _context = runtime.enter();
     /// let start = clock.now();
     /// let outputs = [1, 2].map(|minutes| {
     ///     let timer = timer.clone();
-    ///     let work = async move {
+    ///     clock.spawn(tokio::spawn, async move {
     ///         for _ in 0..minutes {
     ///             timer.sleep(Duration::from_secs(60)).await;
     ///         }
     ///         minutes
-    ///     };
-    ///     let (task, output) = work.remote_handle();
-    ///     runtime.spawn(clock.track(task));
-    ///     output
+    ///     })
     /// });
     /// let limit = Duration::from_secs(120) + Duration::from_nanos(1);
     /// assert_eq!(clock.block_on(timer.timeout(limit, join_all(outputs))), Ok(vec![1, 2]));
     /// assert_eq!(clock.now() - start, Duration::from_secs(120));
     /// # std::io::Result::Ok(())
     /// ```
-    pub fn track<F: IntoFuture>(&self, future: F) -> Tracked<F::IntoFuture> {
-        Tracked::new(future.into_future(), &self.inner.holds)
+    pub fn spawn<F, S, R>(
+        &self,
+        spawn: S,
+        future: F,
+    ) -> Spawned<<F::IntoFuture as Future>::Output, R>
+    where
+        F: IntoFuture,
+        S: FnOnce(Task<F::IntoFuture>) -> R,
+    {
+        spawn::spawn(&self.inner.holds, future.into_future(), spawn)
     }
 
     fn engine(&self) -> Option<&Arc<Engine>> {

@@ -735,7 +735,131 @@ mod held {
         assert_eq!(clock.now() - start, 2 * SECOND);
     }
 
+    #[test]
+    fn outputs_of_spawned_tasks_come_before_the_clock_moves() {
+        let (timer, clock) = virtual_timer();
+        let runtime = runtime();
+        let _context = runtime.enter();
+        for round in 1..=50 {
+            let start = clock.now();
+            let work = |n| {
+                let timer = timer.clone();
+                async move {
+                    timer.sleep(n * SECOND).await;
+                    n
+                }
+            };
+            let (one, two) =
+                (clock.spawn(tokio::spawn, work(1)), clock.spawn(smol::spawn, work(2)));
+            // The third waits for the first, on another thread.
+            let three = clock.spawn(tokio::spawn, async { one.await + 2 });
+            let outputs = timer
+                .timeout(2 * SECOND + Duration::from_nanos(1), async { (two.await, three.await) });
+            assert_eq!(clock.block_on(outputs), Ok((2, 3)), "round {round}");
+            assert_eq!(clock.now() - start, 2 * SECOND);
+        }
+    }
+
+    #[test]
+    fn a_spawned_task_that_has_no_output_panics_who_waits() {
+        let (_timer, clock) = virtual_timer();
+        let runtime = runtime();
+        let _context = runtime.enter();
+        let panics = clock.spawn(tokio::spawn, async { panic!("as the test wants it") });
+        let refused = clock.spawn(drop, async {});
+        let mut taken = clock.spawn(smol::spawn, async {});
+        clock.block_on(&mut taken);
+        let fails = |wait: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(wait)).is_err();
+        let (mut panics, mut refused) = (panics, refused);
+        assert!(fails(&mut || clock.block_on(&mut panics)));
+        assert!(fails(&mut || clock.block_on(&mut refused)));
+        assert!(fails(&mut || clock.block_on(&mut taken)));
+    }
+
+    #[test]
+    fn a_spawned_task_is_what_its_executor_makes_of_the_handle() {
+        let (timer, clock) = virtual_timer();
+        let runtime = runtime();
+        let _context = runtime.enter();
+        let (send, receive) = mpsc::channel();
+        let task = |name| {
+            let (timer, send) = (timer.clone(), send.clone());
+            async move {
+                timer.sleep(SECOND).await;
+                send.send(name).expect("it is received");
+            }
+        };
+        let [dropped, cancelled, detached] = ["dropped", "cancelled", "detached"].map(task);
+        drop(send);
+        drop(clock.spawn(tokio::spawn, dropped));
+        drop(clock.spawn(smol::spawn, cancelled));
+        clock.spawn(smol::spawn, detached).into_handle().detach();
+        clock.block_on(timer.sleep(2 * SECOND));
+        let mut ran: Vec<_> = receive.iter().collect();
+        ran.sort_unstable();
+        assert_eq!(ran, ["detached", "dropped"]);
+    }
+
+    #[test]
+    fn tasks_of_an_executor_within_the_future_need_no_hold() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let nap = |n: u32| {
+            let (timer, clock) = (timer.clone(), clock.clone());
+            async move {
+                timer.sleep(n * SECOND).await;
+                clock.now()
+            }
+        };
+        let set = tokio::task::LocalSet::new();
+        let woke = clock.block_on(set.run_until(async {
+            let tasks = [3, 1, 2].map(|n| tokio::task::spawn_local(nap(n)));
+            futures::future::try_join_all(tasks).await.expect("none panics")
+        }));
+        assert_eq!(woke, [3, 1, 2].map(|n| start + n * SECOND));
+        let start = clock.now();
+        let executor = smol::LocalExecutor::new();
+        let tasks = [3, 1, 2].map(|n| executor.spawn(nap(n)));
+        let woke = clock.block_on(executor.run(futures::future::join_all(tasks)));
+        assert_eq!(woke, [3, 1, 2].map(|n| start + n * SECOND));
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn a_timer_in_real_time_is_not_awaited_in_virtual_time() {
+        use futures::StreamExt as _;
+        use tourbillon::StreamExt as _;
+
+        let (timer, clock) = virtual_timer();
+        let forgotten = |clock: &VirtualClock| {
+            let ticks = timer.interval(SECOND);
+            let mut chain = ticks.throttle(SECOND).with_timer(&timer).debounce(SECOND);
+            catch_unwind(AssertUnwindSafe(|| clock.block_on(chain.next()))).is_err()
+        };
+        assert!(forgotten(&clock));
+        let hour = || tourbillon::sleep(3600 * SECOND);
+        let panics = AssertUnwindSafe(|| clock.block_on(hour()));
+        assert!(catch_unwind(panics).is_err());
+        let panics = AssertUnwindSafe(|| clock.block_on(clock.spawn(smol::spawn, hour())));
+        assert!(catch_unwind(panics).is_err());
+        let slow = || tourbillon::sleep(ms(1));
+        // A held clock passes nothing meanwhile, however the hold came about.
+        clock.block_on(async {
+            let _hold = clock.hold();
+            slow().await;
+        });
+        let hold = clock.hold();
+        clock.block_on(clock.spawn(smol::spawn, slow()));
+        drop(hold);
+        assert!(forgotten(&clock));
+        // Nor is anything wrong outside of that, or with a timer that is over.
+        futures::executor::block_on(slow());
+        clock.block_on(tourbillon::sleep(Duration::ZERO));
+    }
+
     fn _futures_are_send(clock: &VirtualClock) -> impl Send + Sync + Unpin {
+        fn everywhere<T: Send + Sync + Unpin>(_: T) {}
+        everywhere(clock.spawn(|_| (), std::future::ready(())));
         let tracked = clock.track(std::future::ready(()));
         let _: Pin<&dyn Send> = pin!(clock.hold()).into_ref();
         tracked

@@ -85,6 +85,7 @@ const HOSTED: &[&str] = &[
     "engine/parker/",
     "driver/event_loop.rs",
     "driver/hold.rs",
+    "driver/spawn.rs",
     "driver/pacing.rs",
     "driver/resume.rs",
     "driver/thread.rs",

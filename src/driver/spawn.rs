@@ -1,0 +1,167 @@
+//! Tasks of other executors that a virtual clock waits for, and their outputs.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use pin_project_lite::pin_project;
+
+use crate::driver::hold::{Holds, Tracked};
+use crate::fork::PerProcess;
+use crate::sync::{Mutex, MutexGuard, StdArc, lock};
+
+pin_project! {
+    /// A future for an executor to run: a [`Tracked`] one that sends its output.
+    ///
+    /// Made by [`VirtualClock::spawn`](crate::virtual_time::VirtualClock::spawn), and passed to the
+    /// executor's function.
+    #[must_use = "futures do nothing unless polled or awaited"]
+    pub struct Task<F: Future> {
+        #[pin]
+        tracked: Tracked<Sending<F>>,
+    }
+}
+
+impl<F: Future> Future for Task<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().tracked.poll(cx)
+    }
+}
+
+impl<F: Future> fmt::Debug for Task<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// Sends the output of a future within its last poll, while the clock is held.
+    struct Sending<F: Future> {
+        #[pin]
+        future: F,
+        sender: Sender<F::Output>,
+    }
+}
+
+impl<F: Future> Future for Sending<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let output = ready!(this.future.poll(cx));
+        this.sender.0.change(|slot| slot.output = Some(output));
+        Poll::Ready(())
+    }
+}
+
+/// The output of a task, to be awaited.
+///
+/// Made by [`VirtualClock::spawn`](crate::virtual_time::VirtualClock::spawn), with what the
+/// executor's function returned. To drop it drops that: a handle of tokio then leaves the task to
+/// itself, and one of smol cancels it.
+///
+/// # Cancel safety
+///
+/// Polled by reference, it loses nothing.
+///
+/// # Panics
+///
+/// A poll panics if the task has panicked, if its executor dropped it before its end, and if the
+/// output was taken before.
+#[must_use = "futures do nothing unless polled or awaited"]
+pub struct Spawned<T, R> {
+    shared: Shared<T>,
+    handle: R,
+}
+
+impl<T, R> Spawned<T, R> {
+    /// Returns what the executor's function returned, to abort or detach the task by. The output
+    /// is lost.
+    pub fn into_handle(self) -> R {
+        self.handle
+    }
+}
+
+impl<T, R> Future for Spawned<T, R> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let waker = cx.waker().clone();
+        let mut slot = self.shared.slot();
+        if let Some(output) = slot.output.take() {
+            return Poll::Ready(output);
+        }
+        let is_over = slot.is_over;
+        let old = slot.waker.replace(waker);
+        drop(slot);
+        drop(old);
+        assert!(!is_over, "the task has panicked, was dropped, or its output was taken");
+        Poll::Pending
+    }
+}
+
+impl<T, R> fmt::Debug for Spawned<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawned").finish_non_exhaustive()
+    }
+}
+
+// Nothing in it is pinned.
+impl<T, R> Unpin for Spawned<T, R> {}
+
+/// Makes a task of `future`, has it run by `spawn`, and returns its output to come.
+pub(super) fn spawn<F: Future, R>(
+    holds: &Holds,
+    future: F,
+    spawn: impl FnOnce(Task<F>) -> R,
+) -> Spawned<F::Output, R> {
+    let shared = Shared(StdArc::new(PerProcess::new(Mutex::new(Slot::empty()))));
+    let sender = Sender(Shared(StdArc::clone(&shared.0)));
+    let handle = spawn(Task { tracked: Tracked::new(Sending { future, sender }, holds) });
+    Spawned { shared, handle }
+}
+
+/// Sending end of a slot. The task is over once it is dropped.
+struct Sender<T>(Shared<T>);
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.change(|slot| slot.is_over = true);
+    }
+}
+
+/// The output on its way. A child process, which has no tasks of its parent's, has another.
+struct Shared<T>(StdArc<PerProcess<Mutex<Slot<T>>>>);
+
+struct Slot<T> {
+    output: Option<T>,
+    /// Waker of the last poll, until it is woken.
+    waker: Option<Waker>,
+    /// True once no output can come.
+    is_over: bool,
+}
+
+impl<T> Slot<T> {
+    fn empty() -> Self {
+        Self { output: None, waker: None, is_over: false }
+    }
+}
+
+impl<T> Shared<T> {
+    fn slot(&self) -> MutexGuard<'_, Slot<T>> {
+        lock(self.0.get(|_| Mutex::new(Slot::empty())))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Slot<T>)) {
+        let mut slot = self.slot();
+        change(&mut slot);
+        let waker = slot.waker.take();
+        drop(slot);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
