@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What others read of the service, by tools of others: its OpenAPI document by a linter, a client
-# generated from the document against a running service, and its metrics by promtool.
+# generated from the document against a running service, a callback by the library of Standard
+# Webhooks, and its metrics by promtool.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
@@ -8,7 +9,11 @@ cargo build --quiet --locked --package tourbillond --bin tourbillond
 target=${CARGO_TARGET_DIR:-target}
 binary=$(realpath "$target/debug/tourbillond")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/tourbillond-interfaces.XXXXXX")
-(cd "$folder" && exec "$binary" --listen 127.0.0.1:0 >url 2>log) &
+WEBHOOK_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
+export WEBHOOK_SECRET
+printf '[apps.default]\nnetworks = ["127.0.0.0/8"]\nsecrets = ["%s"]\n' "$WEBHOOK_SECRET" \
+    >"$folder/config.toml"
+(cd "$folder" && exec "$binary" --listen 127.0.0.1:0 --config config.toml >url 2>log) &
 service=$!
 trap 'kill "$service" 2>/dev/null || true; rm -rf "$folder"' EXIT
 until [ -s "$folder/url" ]; do

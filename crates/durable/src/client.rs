@@ -81,6 +81,12 @@ pub struct Client {
     deadline: Duration,
 }
 
+/// A caller that waits for a confirmation.
+struct Confirm {
+    ticket: Ticket,
+    reply: Sender<Result<()>>,
+}
+
 /// The clones of a client. With the last of them the queue is closed.
 struct Handle(Arc<Queue>);
 
@@ -235,11 +241,16 @@ impl Client {
     /// up while it waited for a standby. A caller that concludes from a read that nothing is left
     /// to write calls this before it says so.
     ///
+    /// Calls that wait at the same time are confirmed together.
+    ///
     /// # Errors
     ///
     /// [`Uncertain`](StoreErrorKind::Uncertain) if it may be lost still.
     pub async fn confirm(&self) -> Result<()> {
-        self.call(|store| store.confirm()).await
+        let (reply, answer) = async_channel::bounded(1);
+        let ticket = Ticket::default();
+        self.handle.0.confirm(Confirm { ticket: ticket.clone(), reply });
+        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain).await
     }
 
     /// Lists timers that are not over, in the query's order: by default the one that is due first
@@ -398,6 +409,7 @@ impl Thread {
                     insert_together(&mut *store, node, &mut notices, inserts);
                 }
                 Work::Lookups(lookups) => look_up_together(&mut *store, lookups),
+                Work::Confirms(confirms) => confirm_together(&mut *store, confirms),
             }
         }
     }
@@ -415,6 +427,15 @@ struct Inserting<'a>(&'a Queue);
 impl Drop for Inserting<'_> {
     fn drop(&mut self) {
         self.0.has_inserted();
+    }
+}
+
+/// Confirms what all of these callers have read, and answers.
+fn confirm_together(store: &mut dyn Store, confirms: Vec<Confirm>) {
+    let tickets: Vec<_> = confirms.iter().map(|confirm| confirm.ticket.clone()).collect();
+    let confirmed = repeat(|| Attended::new(store, &tickets).confirm());
+    for Confirm { reply, .. } in confirms {
+        let _ = reply.try_send(confirmed.as_ref().map(|()| ()).map_err(StoreError::copy));
     }
 }
 

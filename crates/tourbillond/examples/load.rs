@@ -1,5 +1,6 @@
 //! Load that a node carries: callbacks a second to a local receiver, with their lateness and the
-//! processor's time they take; and requests a second to the API.
+//! processor's time they take; requests a second to the API; and how long a page of a list takes,
+//! at its beginning and at its end.
 //!
 //! ```text
 //! cargo build --release -p tourbillond --bins --example load
@@ -50,6 +51,9 @@ struct Options {
     /// Requests to the API for each of create and get; none if it is zero.
     #[arg(long, default_value_t = 20_000)]
     requests: usize,
+    /// One-shots that are there for the lists; no list is read if it is zero.
+    #[arg(long, default_value_t = 0)]
+    rows: usize,
 }
 
 fn main() -> Result<()> {
@@ -105,6 +109,9 @@ async fn measure(options: &Options, folder: &Path) -> Result<()> {
         println!("API: {made:.0} one-shots made a second");
         let read = flood(options, api, receiver, false).await?;
         println!("API: {read:.0} read a second");
+    }
+    if options.rows > 0 {
+        list(options, api, receiver).await?;
     }
     Ok(())
 }
@@ -189,7 +196,7 @@ async fn receive() -> Result<(SocketAddr, Arc<Calls>)> {
 async fn answer(mut stream: TcpStream, calls: &Calls) -> Result<()> {
     let mut read = Vec::with_capacity(4_096);
     while stream.read_buf(&mut read).await? > 0 {
-        let Some((end, head)) = head(&read) else { continue };
+        let Some((end, head)) = head_of(&read) else { continue };
         let length = header(head, "content-length").map_or(Ok(0), str::parse)?;
         if read.len() < end + length {
             continue;
@@ -205,7 +212,7 @@ async fn answer(mut stream: TcpStream, calls: &Calls) -> Result<()> {
 }
 
 /// The head of a message, if it is whole, and where it ends.
-fn head(read: &[u8]) -> Option<(usize, &str)> {
+fn head_of(read: &[u8]) -> Option<(usize, &str)> {
     let end = read.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     Some((end, std::str::from_utf8(&read[..end]).ok()?))
 }
@@ -298,6 +305,75 @@ fn database_processor() -> Result<Duration> {
     Ok(all)
 }
 
+/// Inserts one-shots, disables a thousand of them, and reads pages of their list.
+async fn list(options: &Options, api: SocketAddr, receiver: SocketAddr) -> Result<()> {
+    let at = "2199-12-31T00:00:00Z";
+    let due = time(at)?;
+    let client = Client::new(open(&options.store)?)?;
+    let mut made = Vec::new();
+    for number in 0..options.rows {
+        let is_held = number % (options.rows / 1_000).max(1) == 0;
+        let key = format!("row-{number:08}");
+        let mut definition = definition(receiver, at);
+        definition.enabled = !is_held;
+        let stored = Stored {
+            key: key.clone(),
+            definition,
+            created: at.to_owned(),
+            at_us: Some(due.as_micros()),
+            traceparent: None,
+            xtimer: None,
+        };
+        let once = client.once(&kind(APP), if is_held { Time::NEVER } else { due });
+        let once = once.name(name(APP, &key)).payload(serde_json::to_vec(&stored)?);
+        made.push(tokio::spawn(async move { once.create().await }));
+        if made.len() == 20_000 || number + 1 == options.rows {
+            for made in made.drain(..) {
+                made.await??;
+            }
+        }
+    }
+    let last = format!("&cursor=row-{:08}", options.rows.saturating_sub(101));
+    let mut stream = TcpStream::connect(api).await?;
+    for (text, query) in [
+        ("first", "?prefix=row-".to_owned()),
+        ("last", format!("?prefix=row-{last}")),
+        ("first of the disabled", "?state=disabled".to_owned()),
+        ("last of the disabled", format!("?state=disabled{last}")),
+        ("first of the running", "?state=running".to_owned()),
+    ] {
+        let mut took: Vec<_> = Vec::new();
+        for _ in 0..51 {
+            let start = Instant::now();
+            ask(&mut stream, api, &query).await?;
+            took.push(start.elapsed());
+        }
+        took.sort_unstable();
+        println!("  page of {} rows, {text}: {:.2?} at the median", options.rows, took[25]);
+    }
+    Ok(())
+}
+
+/// Asks for a page of the list, and reads all of the answer.
+async fn ask(stream: &mut TcpStream, api: SocketAddr, query: &str) -> Result<()> {
+    let request = format!("GET /v1/apps/{APP}/schedules{query} HTTP/1.1\r\nHost: {api}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut read = Vec::new();
+    loop {
+        if stream.read_buf(&mut read).await? == 0 {
+            return Err("the service closed the connection".into());
+        }
+        let Some((end, head)) = head_of(&read) else { continue };
+        if !head.starts_with("HTTP/1.1 2") {
+            return Err(String::from_utf8_lossy(&read).into_owned().into());
+        }
+        let length = header(head, "content-length").ok_or("no length")?;
+        if read.len() >= end + length.parse::<usize>()? {
+            return Ok(());
+        }
+    }
+}
+
 /// Requests a second that the API answers: of makes one-shots, or reads them.
 async fn flood(
     options: &Options,
@@ -328,7 +404,7 @@ async fn flood(
                     if stream.read_buf(&mut read).await? == 0 {
                         return Err("the service closed the connection".into());
                     }
-                    let Some((end, head)) = head(&read) else { continue };
+                    let Some((end, head)) = head_of(&read) else { continue };
                     if !head.starts_with("HTTP/1.1 2") {
                         return Err(String::from_utf8_lossy(&read).into_owned().into());
                     }

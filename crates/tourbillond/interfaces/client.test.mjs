@@ -3,8 +3,11 @@
  * every path, parameter and field below against the description.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 import createClient from 'openapi-fetch';
+import { Webhook } from 'standardwebhooks';
 
 /** @type {import('openapi-fetch').Client<import('./generated/api.d.ts').paths>} */
 const api = createClient({ baseUrl: process.env.TOURBILLOND ?? '' });
@@ -52,4 +55,30 @@ test('a refusal names its fields', async () => {
   });
   assert.equal(response.status, 422);
   assert.deepEqual(error?.errors?.map(({ field }) => field), ['when.cron', 'callback.url']);
+});
+
+test('a callback is verified by the library of Standard Webhooks', async () => {
+  const receiver = createServer().listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  const address = /** @type {import('node:net').AddressInfo} */ (receiver.address());
+  const called = once(receiver, 'request');
+  const { response } = await api.POST('/v1/apps/{app}/schedules', {
+    params: { path: { app } },
+    body: {
+      key: 'signed',
+      when: { at: '2026-01-01T00:00:00Z' },
+      callback: { url: `http://127.0.0.1:${address.port}/`, body: '{"run":"{{key}}"}' },
+    },
+  });
+  assert.equal(response.status, 201);
+  const [request, answer] = await called;
+  let body = '';
+  for await (const chunk of request) body += chunk;
+  answer.writeHead(204).end();
+  receiver.close();
+  const { headers } = request;
+  const webhook = new Webhook(process.env.WEBHOOK_SECRET ?? '');
+  assert.deepEqual(webhook.verify(body, headers), { run: headers['idempotency-key'] });
+  assert.equal(headers['webhook-id'], headers['idempotency-key']);
+  assert.throws(() => webhook.verify(`${body} `, headers));
 });

@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Age of the last write up to which a node is ready: some beats of a second each.
 const BEAT: Duration = Duration::from_secs(4);
 
+/// Connections by which requests are answered, beside that of lists and counts.
+const CONNECTIONS: usize = 4;
+
 /// Most live clients of one node.
 pub(crate) const LIVE: usize = 256;
 
@@ -90,7 +93,7 @@ impl Service {
         timer: &Timer,
     ) -> Result<Arc<Self>, StoreError> {
         let engine = Engine::builder().start(Box::new(Timed::new(store, timer)))?;
-        let (client, reader) = (engine.client()?, engine.client()?);
+        let (client, reader) = (engine.client_with(CONNECTIONS)?, engine.client()?);
         let catalog = Catalog::new(client.clone(), reader.clone(), timer.clone(), engine.node());
         Ok(Arc::new(Self {
             timer: timer.clone(),

@@ -57,9 +57,9 @@ pub(crate) async fn create(
         let id = draw(home);
         let key = key(id);
         let trace = traceparent(&headers);
-        let draft = service.catalog.draft((home, limits), &key, definition.clone(), trace).await?;
+        let draft = service.catalog.draft((home, limits), &key, definition.clone(), trace)?;
         let draft = draft.xtimer(xtimer.clone());
-        if draft.create(&service.catalog, limits).await? == Written::Created {
+        if draft.create(&service.catalog, limits).await?.written == Written::Created {
             return done(Answer { id: Some(id), ..Answer::default() });
         }
     }
@@ -102,7 +102,7 @@ pub(crate) async fn update(
         def.clone().apply(&mut definition, &mut its.xtimer, &access.config().xtimer_zone)?;
         let limits = access.to(&its.app, Scope::Write)?;
         let trace = traceparent(&headers);
-        let draft = service.catalog.draft((&its.app, limits), &key, definition, trace).await?;
+        let draft = service.catalog.draft((&its.app, limits), &key, definition, trace)?;
         let draft = draft.xtimer(its.xtimer);
         match draft.replace(&service.catalog, limits, Some(its.found.version())).await {
             Ok(_) => return done(Answer::default()),

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{Call, Insert, Lookup};
+use super::{Call, Confirm, Insert, Lookup};
 use crate::id::TimerId;
 use crate::store::NewTimer;
 use crate::time::Time;
 
-/// Most inserts, or lookups, in one statement.
+/// Most inserts, lookups or confirmations that go together.
 const BATCH: usize = 1_000;
 
 /// Request that a thread carries out by itself.
@@ -28,6 +28,8 @@ pub(super) enum Work {
     Inserts(Vec<Insert>),
     /// Lookups for one statement.
     Lookups(Vec<Lookup>),
+    /// Callers that one confirmation is for.
+    Confirms(Vec<Confirm>),
 }
 
 /// Requests of one kind, each with its number in the order in which all came.
@@ -35,9 +37,9 @@ type Line<T> = VecDeque<(u64, T)>;
 
 /// Requests of all clones of a client, which its threads share.
 ///
-/// A thread takes the request that came first; with an insert or a lookup, it takes all others of
-/// its kind. While one thread inserts, what comes to be inserted waits for the next transaction,
-/// which is the larger for it.
+/// A thread takes the request that came first; with an insert, a lookup or a confirmation, it takes
+/// all others of its kind. While one thread inserts, what comes to be inserted waits for the next
+/// transaction, which is the larger for it.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -52,6 +54,7 @@ struct State {
     singles: Line<Single>,
     inserts: Line<Insert>,
     lookups: Line<Lookup>,
+    confirms: Line<Confirm>,
     /// True while a thread inserts.
     is_inserting: bool,
     /// Threads that wait.
@@ -96,10 +99,14 @@ impl Queue {
         self.add(request, |state| &mut state.lookups);
     }
 
+    pub(super) fn confirm(&self, request: Confirm) {
+        self.add(request, |state| &mut state.confirms);
+    }
+
     /// Returns the number of requests that wait.
     pub(super) fn len(&self) -> usize {
         let state = self.lock();
-        state.singles.len() + state.inserts.len() + state.lookups.len()
+        state.singles.len() + state.inserts.len() + state.lookups.len() + state.confirms.len()
     }
 
     /// Lets the threads end once nothing waits.
@@ -158,7 +165,7 @@ impl State {
         }
         let insert = if self.is_inserting { u64::MAX } else { first(&self.inserts) };
         let (single, lookup) = (first(&self.singles), first(&self.lookups));
-        match single.min(insert).min(lookup) {
+        match single.min(insert).min(lookup).min(first(&self.confirms)) {
             u64::MAX => None,
             oldest if oldest == single => {
                 self.singles.pop_front().map(|(_, request)| Work::Single(request))
@@ -167,7 +174,8 @@ impl State {
                 self.is_inserting = true;
                 Some(Work::Inserts(take(&mut self.inserts)))
             }
-            _ => Some(Work::Lookups(take(&mut self.lookups))),
+            oldest if oldest == lookup => Some(Work::Lookups(take(&mut self.lookups))),
+            _ => Some(Work::Confirms(take(&mut self.confirms))),
         }
     }
 }

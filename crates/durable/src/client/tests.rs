@@ -253,6 +253,20 @@ fn names_that_wait_are_looked_up_in_one_statement() {
 }
 
 #[test]
+fn callers_that_wait_are_confirmed_by_one_call() {
+    let scene = Scene::new();
+    scene.gate.close();
+    let mut first = pin!(scene.client.now());
+    begin(first.as_mut());
+    scene.gate.wait();
+    let mut calls: [_; 3] = std::array::from_fn(|_| Box::pin(scene.client.confirm()));
+    calls.iter_mut().for_each(|call| begin(call.as_mut()));
+    scene.gate.open();
+    calls.into_iter().for_each(|call| block_on(call).unwrap());
+    assert_eq!(scene.gate.seen(), ["now", "confirm"]);
+}
+
+#[test]
 fn one_thread_of_a_client_inserts_at_a_time_and_others_answer() {
     let tables = Memory::new(&tourbillon::Timer::global());
     let gate = Arc::new(Gate::default());

@@ -153,6 +153,7 @@ fn a_claim_reads_what_it_names_and_maintain_a_part_of_what_is_due() {
 
 /// Every call that a node or a client makes; those that list are left out.
 fn everything(store: &mut Postgres, name: &str) {
+    store.named(&[name, "none"]).unwrap();
     let lease = join(store);
     let now = store.now().unwrap();
     let new = |n: u32| {
@@ -226,6 +227,17 @@ fn everything(store: &mut Postgres, name: &str) {
         assert_eq!(store.cancel(left).unwrap(), TimerUpdate::Done);
     }
     store.prune(now, 9).unwrap();
+}
+
+#[test]
+fn a_lookup_of_names_reads_what_it_returns() {
+    let mut large = Large::new(PAST);
+    let names: Vec<_> = (0..64).map(|n| format!("name {}", n * 1_000)).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let (reads, found) = large.count(|store, _| store.named(&names).unwrap().1);
+    assert!(found.iter().all(|named| named.timer.is_some()));
+    // An index of three levels and the row, for each name.
+    assert!(reads.by_none == 0 && reads.blocks <= 64 * 6, "{reads:?}");
 }
 
 #[test]

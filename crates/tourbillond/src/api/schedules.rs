@@ -25,16 +25,10 @@ fn status_of(written: Written) -> StatusCode {
     }
 }
 
-/// The answer with what is there now, and its version.
-async fn show(
-    service: &Service,
-    app: &str,
-    key: &str,
-    status: StatusCode,
-) -> Result<Response, Problem> {
-    let view = service.catalog.show(app, key).await?;
+/// Returns the answer with a schedule, and its version.
+fn show(status: StatusCode, view: Schedule) -> Response {
     let tag = format!("\"{}\"", view.version);
-    Ok((status, [(header::ETAG, tag)], axum::Json(view)).into_response())
+    (status, [(header::ETAG, tag)], axum::Json(view)).into_response()
 }
 
 /// Body of a request for a new schedule or one-shot.
@@ -79,9 +73,9 @@ pub(crate) async fn create(
     };
     let definition = convert(serde_json::Value::Object(body))?;
     let trace = traceparent(&headers);
-    let draft = service.catalog.draft((&app, limits), &key, definition, trace).await?;
-    let written = draft.create(&service.catalog, limits).await?;
-    show(&service, &app, &key, status_of(written)).await
+    let draft = service.catalog.draft((&app, limits), &key, definition, trace)?;
+    let left = draft.create(&service.catalog, limits).await?;
+    Ok(show(status_of(left.written), left.view(&app, &key)?))
 }
 
 /// Filter of a list of schedules.
@@ -148,7 +142,7 @@ pub(crate) async fn get(
     access: Access,
 ) -> Result<Response, Problem> {
     access.to(&app, Scope::Read)?;
-    show(&service, &app, &key, StatusCode::OK).await
+    Ok(show(StatusCode::OK, service.catalog.show(&app, &key).await?))
 }
 
 /// Creates or replaces a schedule or one-shot.
@@ -187,9 +181,9 @@ pub(crate) async fn put(
         })
     });
     let trace = traceparent(&headers);
-    let draft = service.catalog.draft((&app, limits), &key, definition, trace).await?;
-    let written = draft.replace(&service.catalog, limits, expect.transpose()?).await?;
-    show(&service, &app, &key, status_of(written)).await
+    let draft = service.catalog.draft((&app, limits), &key, definition, trace)?;
+    let left = draft.replace(&service.catalog, limits, expect.transpose()?).await?;
+    Ok(show(status_of(left.written), left.view(&app, &key)?))
 }
 
 /// Deletes a schedule, or cancels a one-shot. Records of its runs are kept.

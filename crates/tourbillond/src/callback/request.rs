@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hmac::{Hmac, Mac as _};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -33,7 +34,7 @@ const BODY_MAX: usize = 64 * 1024;
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Headers that belong to the connection, or that the service sets.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 17] = [
     "connection",
     "content-length",
     "expect",
@@ -48,6 +49,9 @@ const REFUSED: [&str; 14] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
 ];
 
 /// Prefix of the service's own headers.
@@ -268,6 +272,10 @@ pub(crate) fn build(
     }
     if !app.secrets.is_empty() {
         set("tourbillon-signature", signature(&app.secrets, now, body.as_bytes()))?;
+        let standard = standard_signature(&app.secrets, &attempt.key, now, body.as_bytes())?;
+        set("webhook-id", attempt.key.clone())?;
+        set("webhook-timestamp", now.as_second().to_string())?;
+        set("webhook-signature", standard)?;
     }
     let method = Method::from_bytes(callback.method.as_bytes());
     let mut request = Request::new(Full::new(Bytes::from(body)));
@@ -290,6 +298,24 @@ fn signature(secrets: &[Secret], now: Timestamp, body: &[u8]) -> String {
         text += &hex::encode(mac.finalize().into_bytes());
     }
     text
+}
+
+/// Returns `v1,BASE64`, with a further one after a space for each further secret, by Standard
+/// Webhooks. The text that is signed is the id, a dot, the time, a dot, and the body.
+fn standard_signature(
+    secrets: &[Secret],
+    id: &str,
+    now: Timestamp,
+    body: &[u8],
+) -> Result<String, String> {
+    let head = format!("{id}.{}.", now.as_second());
+    let sign = |secret: &Secret| {
+        let mac = Hmac::<Sha256>::new_from_slice(&secret.standard_key()?);
+        let mac = mac.expect("a secret of any length is a key");
+        let mac = mac.chain_update(&head).chain_update(body).finalize();
+        Ok(format!("v1,{}", BASE64_STANDARD.encode(mac.into_bytes())))
+    };
+    Ok(secrets.iter().map(sign).collect::<Result<Vec<_>, String>>()?.join(" "))
 }
 
 /// The context that a client gave with its request, by W3C Trace Context.

@@ -1,6 +1,6 @@
 //! [`Found`]: the schedule or one-shot of a key.
 
-use tourbillon_durable::store::{RecordQuery, ScheduleQuery, ScheduleRow, Timer};
+use tourbillon_durable::store::{Named, RecordQuery, ScheduleQuery, ScheduleRow, Timer};
 use tourbillon_durable::{Outcome, Record, Time, TimerId};
 
 use super::Catalog;
@@ -35,28 +35,28 @@ pub(super) enum Slot {
 }
 
 impl Catalog {
-    /// Looks up a key.
+    /// Looks up a key, by one statement unless a record is there; with the database's time.
     ///
     /// The first one-shot of a key has an identity by its name, and each further one by that before
     /// it. So of all that make it at the same time, one does, and a request that is carried out
     /// late makes nothing that is over already.
-    pub(super) async fn look(&self, app: &str, key: &str) -> Result<Slot> {
+    pub(super) async fn look(&self, app: &str, key: &str) -> Result<(Time, Slot)> {
         let name = model::name(app, key);
-        let by_name = ScheduleQuery::new().name(&*name);
-        if let Some(row) = self.client.schedules(by_name).await?.pop() {
-            return Ok(Slot::Taken(Found::Repeated(row)));
+        let (now, Named { schedule, timer, record }) = self.client.named(&name).await?;
+        // One that was made again has another id, and the same name.
+        let found = schedule.map(Found::Repeated).or(timer.map(Found::Once));
+        if let Some(found) = found {
+            return Ok((now, Slot::Taken(found)));
         }
-        // By its name: one that was made again has another id.
-        if let Some(timer) = self.client.find(&name).await? {
-            return Ok(Slot::Taken(Found::Once(timer)));
-        }
-        let newest = RecordQuery::new().name(&*name).newest_first();
-        let mut last = self.client.records(newest.clone().limit(1)).await?.pop();
+        let mut last = record;
         if last.as_ref().is_some_and(|record| record.schedule.is_some()) {
+            let newest = RecordQuery::new().name(&*name).newest_first();
             let more = self.client.records(newest.limit(LOOKED)).await?;
             last = more.into_iter().find(|record| record.schedule.is_none());
         }
-        let Some(mut last) = last else { return Ok(Slot::Free(model::once_id(&name))) };
+        let Some(mut last) = last else {
+            return Ok((now, Slot::Free(model::once_id(&name))));
+        };
         // Those of one moment are in no order of time.
         let next = loop {
             let next = TimerId::of_revival(last.timer);
@@ -65,17 +65,19 @@ impl Catalog {
                 None => break next,
             }
         };
-        Ok(match last.outcome {
+        let slot = match last.outcome {
             Outcome::Cancelled => Slot::Free(next),
             _ => Slot::Taken(Found::Over(last)),
-        })
+        };
+        Ok((now, slot))
     }
 
     /// Returns a key's schedule or one-shot as the API shows it.
     pub(crate) async fn show(&self, app: &str, key: &str) -> Result<Schedule> {
-        let found = self.find(app, key).await?.ok_or(Missing::Schedule)?;
-        let now = self.client.now().await?;
-        found.view(app, key, now).ok_or(Error::Unreadable)
+        match self.look(app, key).await? {
+            (now, Slot::Taken(found)) => found.view(app, key, now).ok_or(Error::Unreadable),
+            (_, Slot::Free(_)) => Err(Missing::Schedule.into()),
+        }
     }
 
     /// Finds the repeating schedule of a key.
@@ -86,7 +88,7 @@ impl Catalog {
 
     /// Finds what is there under the key.
     pub(crate) async fn find(&self, app: &str, key: &str) -> Result<Option<Found>> {
-        Ok(match self.look(app, key).await? {
+        Ok(match self.look(app, key).await?.1 {
             Slot::Taken(found) => Some(found),
             Slot::Free(_) => None,
         })

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use tourbillon_durable::Time;
 use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery};
 
 use super::Catalog;
@@ -197,6 +198,15 @@ impl Catalog {
         (schedules.enabled, schedules.after) = (enabled, after.clone());
         let mut timers = TimerQuery::new().by_name(prefix, after);
         timers.state = state;
+        match query.state {
+            None => {}
+            // Held, which no time is.
+            Some(ScheduleState::Disabled) => {
+                (timers.kind, timers.since) = (Some(model::kind(app)), Some(Time::NEVER));
+            }
+            Some(ScheduleState::Pending) => timers.until = Some(Time::NEVER),
+            Some(_) => timers.kind = Some(model::kind(app)),
+        }
         let (schedules, timers) = (repeats.then_some(schedules), happens.then_some(timers));
         let now = self.reader.now().await?;
         let mut live = Live::new(self, schedules, timers);

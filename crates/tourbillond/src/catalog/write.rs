@@ -1,15 +1,15 @@
 //! [`Draft`]: a definition to create under a key, or to put in place of another.
 
-use tourbillon_durable::store::{ScheduleQuery, Timer, TimerUpdate};
+use tourbillon_durable::store::{Timer, TimerUpdate};
 use tourbillon_durable::{Created, Replacement, Time, TimerId, Upsert};
 
 use super::definition::{Plan, Times, check_key, payload};
-use super::error::{Conflict, Error, Result};
+use super::error::{Conflict, Error, Missing, Result};
 use super::found::{Found, Slot};
 use super::{Catalog, TRIES};
 use crate::callback::Trace;
 use crate::config::App;
-use crate::model::{self, Definition, Stored, XTimer};
+use crate::model::{self, Definition, Schedule, Stored, XTimer};
 
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +22,35 @@ pub(crate) enum Written {
     Unchanged,
 }
 
+/// Schedule or one-shot that a write has left under its key.
+pub(crate) struct Left {
+    pub(crate) written: Written,
+    found: Found,
+    /// Time at which it was found.
+    now: Time,
+}
+
+impl Left {
+    /// Returns it as the API shows it.
+    pub(crate) fn view(&self, app: &str, key: &str) -> Result<Schedule> {
+        self.found.view(app, key, self.now).ok_or(Error::Unreadable)
+    }
+}
+
 /// Definition to write under a key.
 pub(crate) struct Draft<'a> {
     app: &'a str,
     key: &'a str,
     plan: Plan,
-    pub(crate) stored: Stored,
+    definition: Definition,
+    traceparent: Option<&'a str>,
+    xtimer: Option<XTimer>,
 }
 
 impl<'a> Draft<'a> {
     /// Keeps data of XTimer's routes beside the definition.
     pub(crate) fn xtimer(mut self, xtimer: XTimer) -> Self {
-        self.stored.xtimer = Some(xtimer);
+        self.xtimer = Some(xtimer);
         self
     }
 
@@ -41,22 +58,26 @@ impl<'a> Draft<'a> {
         model::name(self.app, self.key)
     }
 
-    /// Returns when a one-shot is due: never while it is disabled.
-    fn due(&self) -> Time {
-        match self.stored.at_us {
-            Some(at) if self.stored.definition.enabled => Time::from_micros(at),
-            _ => Time::NEVER,
-        }
-    }
-
-    /// Returns what is kept in place of `old`: what no definition has stays as it was, and so do
-    /// values of headers that came back masked.
+    /// Returns what is kept from `now` on in place of `old`: what no definition has stays as it
+    /// was, and so do values of headers that came back masked.
     ///
     /// # Errors
     ///
     /// Each masked value that there is nothing to put in place of.
-    fn in_place_of(&self, old: Option<Stored>) -> Result<Stored> {
-        let mut stored = self.stored.clone();
+    fn in_place_of(&self, old: Option<Stored>, now: Time) -> Result<Stored> {
+        let at = match self.plan.times {
+            Times::Repeated(_) => None,
+            Times::At(at) => Some(at),
+            Times::After(after) => Some(now + after),
+        };
+        let mut stored = Stored {
+            key: self.key.to_owned(),
+            definition: self.definition.clone(),
+            created: model::rfc3339(now),
+            at_us: at.map(Time::as_micros),
+            traceparent: self.traceparent.map(str::to_owned),
+            xtimer: self.xtimer.clone(),
+        };
         let callback = old.as_ref().map(|old| &old.definition.callback);
         stored.definition.callback.keep(callback).map_err(Error::Invalid)?;
         let Some(old) = old else { return Ok(stored) };
@@ -68,30 +89,41 @@ impl<'a> Draft<'a> {
         Ok(stored)
     }
 
-    /// Makes it under a key that is free. Returns `false` if the key is not free any more.
-    async fn make(&self, catalog: &Catalog, id: TimerId) -> Result<bool> {
-        let (name, payload) = (self.name(), payload(&self.in_place_of(None)?)?);
+    /// Makes it under a key that is free. Returns what the key has then; `None` if it was not free
+    /// any more.
+    async fn make(&self, catalog: &Catalog, id: TimerId, now: Time) -> Result<Option<Left>> {
+        let stored = self.in_place_of(None, now)?;
+        let (name, due, payload) = (self.name(), due(&stored), payload(&stored)?);
         let client = &catalog.client;
+        let left = |found, now| Some(Left { written: Written::Created, found, now });
+        // Another may make the other kind at the same time: who finds the other there steps back.
         let Times::Repeated(schedule) = &self.plan.times else {
-            let once = client.once(&model::kind(self.app), self.due()).id(id).name(&*name);
+            let once = client.once(&model::kind(self.app), due).id(id).name(&*name);
             let once = once.payload(payload).retry(self.plan.retry);
             if let Created::Exists(_) = once.create().await? {
-                return Ok(false);
+                return Ok(None);
             }
-            // A schedule may be made at the same time: who finds the other there steps back.
-            let rivals = ScheduleQuery::new().name(name);
-            let is_alone = client.schedules(rivals).await?.is_empty();
-            return Ok(is_alone || client.cancel(id).await? != TimerUpdate::Done);
+            return match catalog.look(self.app, self.key).await? {
+                (_, Slot::Taken(Found::Repeated(_)))
+                    if client.cancel(id).await? == TimerUpdate::Done =>
+                {
+                    Ok(None)
+                }
+                (now, Slot::Taken(found)) => Ok(left(found, now)),
+                (_, Slot::Free(_)) => Err(Missing::Schedule.into()),
+            };
         };
         match self.upsert(catalog, schedule, payload, None).await? {
             Upsert::Created => {}
-            _ => return Ok(false),
+            _ => return Ok(None),
         }
-        let is_alone = client.find(&name).await?.is_none();
-        if !is_alone {
+        let (now, named) = client.named(&name).await?;
+        if named.timer.is_some() {
             client.remove(&name).await?;
+            return Ok(None);
         }
-        Ok(is_alone)
+        let row = named.schedule.ok_or(Missing::Schedule)?;
+        Ok(left(Found::Repeated(row), now))
     }
 
     /// Makes a schedule, or changes that of this version.
@@ -104,19 +136,21 @@ impl<'a> Draft<'a> {
     ) -> Result<Upsert> {
         let every = catalog.client.every(&self.name(), schedule.clone());
         let every = every.kind(model::kind(self.app)).payload(payload).expect(expect);
-        let every = self.plan.policies(every).enabled(self.stored.definition.enabled);
+        let every = self.plan.policies(every).enabled(self.definition.enabled);
         Ok(every.upsert().await?)
     }
 
     /// Makes it, unless it is there.
-    pub(crate) async fn create(&self, catalog: &Catalog, app: &App) -> Result<Written> {
+    pub(crate) async fn create(&self, catalog: &Catalog, app: &App) -> Result<Left> {
         for _ in 0..TRIES {
-            let id = match catalog.look(self.app, self.key).await? {
+            let (now, slot) = catalog.look(self.app, self.key).await?;
+            let id = match slot {
                 Slot::Free(id) => id,
                 Slot::Taken(found) => {
-                    let stored = self.in_place_of(found.stored())?;
+                    let stored = self.in_place_of(found.stored(), now)?;
                     if found.is_of(&stored.definition) {
-                        return Ok(Written::Unchanged);
+                        catalog.client.confirm().await?;
+                        return Ok(Left { written: Written::Unchanged, found, now });
                     }
                     if matches!(found, Found::Over(_)) {
                         return Err(Conflict::Used.into());
@@ -124,13 +158,27 @@ impl<'a> Draft<'a> {
                     return Err(Conflict::Taken.into());
                 }
             };
-            catalog.quota.check(catalog, self.app, app.limits.schedules).await?;
-            if self.make(catalog, id).await? {
-                catalog.quota.count(self.app);
-                return Ok(Written::Created);
+            if let Some(left) = self.make_within(catalog, app, id, now).await? {
+                return Ok(left);
             }
         }
         Err(Conflict::Contended.into())
+    }
+
+    /// Makes it under a key that is free, if the app may have one more.
+    async fn make_within(
+        &self,
+        catalog: &Catalog,
+        app: &App,
+        id: TimerId,
+        now: Time,
+    ) -> Result<Option<Left>> {
+        catalog.quota.check(catalog, self.app, app.limits.schedules).await?;
+        let left = self.make(catalog, id, now).await?;
+        if left.is_some() {
+            catalog.quota.count(self.app);
+        }
+        Ok(left)
     }
 
     /// Makes it, or puts it in place of what is there, which has to have the version `expect`.
@@ -139,57 +187,74 @@ impl<'a> Draft<'a> {
         catalog: &Catalog,
         app: &App,
         expect: Option<u64>,
-    ) -> Result<Written> {
+    ) -> Result<Left> {
         for _ in 0..TRIES {
-            let found = match catalog.look(self.app, self.key).await? {
-                Slot::Free(_) if expect.is_some() => return Err(Error::Stale),
-                Slot::Free(id) => {
-                    catalog.quota.check(catalog, self.app, app.limits.schedules).await?;
-                    if self.make(catalog, id).await? {
-                        catalog.quota.count(self.app);
-                        return Ok(Written::Created);
-                    }
-                    continue;
-                }
-                Slot::Taken(found) => found,
+            let (now, found) = match catalog.look(self.app, self.key).await? {
+                (_, Slot::Free(_)) if expect.is_some() => return Err(Error::Stale),
+                (now, Slot::Free(id)) => match self.make_within(catalog, app, id, now).await? {
+                    Some(left) => return Ok(left),
+                    None => continue,
+                },
+                (now, Slot::Taken(found)) => (now, found),
             };
             let version = found.version();
             if expect.is_some_and(|expect| expect != version) {
                 return Err(Error::Stale);
             }
-            let stored = self.in_place_of(found.stored())?;
-            let is_done = match (&found, &self.plan.times) {
+            let stored = self.in_place_of(found.stored(), now)?;
+            let changed = match (&found, &self.plan.times) {
                 (Found::Repeated(_), Times::Repeated(schedule)) => {
                     let payload = payload(&stored)?;
-                    self.upsert(catalog, schedule, payload, Some(version)).await? != Upsert::Stale
+                    self.upsert(catalog, schedule, payload, Some(version)).await?
                 }
                 (Found::Once(timer), Times::At(_) | Times::After(_)) => {
                     self.change(catalog, timer, &stored).await?
                 }
                 // Asked for again at another time, it is another.
-                (Found::Over(_), Times::At(_)) if found.is_of(&stored.definition) => true,
+                (Found::Over(_), Times::At(_)) if found.is_of(&stored.definition) => {
+                    catalog.client.confirm().await?;
+                    Upsert::Unchanged
+                }
                 (Found::Over(_), _) => return Err(Conflict::Used.into()),
                 _ => return Err(Conflict::OtherKind.into()),
             };
-            if is_done {
-                return Ok(Written::Replaced);
+            let written = Written::Replaced;
+            match changed {
+                Upsert::Stale => {}
+                Upsert::Unchanged => return Ok(Left { written, found, now }),
+                _ => {
+                    return match catalog.look(self.app, self.key).await? {
+                        (now, Slot::Taken(found)) => Ok(Left { written, found, now }),
+                        (_, Slot::Free(_)) => Err(Missing::Schedule.into()),
+                    };
+                }
             }
         }
         Err(Conflict::Contended.into())
     }
 
     /// Changes a one-shot, if it is as it was found.
-    async fn change(&self, catalog: &Catalog, timer: &Timer, stored: &Stored) -> Result<bool> {
+    async fn change(&self, catalog: &Catalog, timer: &Timer, stored: &Stored) -> Result<Upsert> {
         if timer.new.retry != self.plan.retry {
             let why = "a one-shot keeps the policy that it was made with";
             return Err(Error::field("retry", why));
         }
-        let (due, payload) = (self.due(), payload(stored)?);
+        let (due, payload) = (due(stored), payload(stored)?);
         if (timer.new.scheduled_for, &timer.new.payload) == (due, &payload) {
-            return Ok(true);
+            catalog.client.confirm().await?;
+            return Ok(Upsert::Unchanged);
         }
         let replacement = Replacement::at(due).payload(payload).expect(timer.version);
-        catalog.give(timer.new.id, replacement).await
+        let is_given = catalog.give(timer.new.id, replacement).await?;
+        Ok(if is_given { Upsert::Changed } else { Upsert::Stale })
+    }
+}
+
+/// Returns when a one-shot is due: never while it is disabled.
+fn due(stored: &Stored) -> Time {
+    match stored.at_us {
+        Some(at) if stored.definition.enabled => Time::from_micros(at),
+        _ => Time::NEVER,
     }
 }
 
@@ -199,31 +264,17 @@ impl Catalog {
     /// # Errors
     ///
     /// Each field that is wrong.
-    pub(crate) async fn draft<'a>(
+    pub(crate) fn draft<'a>(
         &self,
         (app, limits): (&'a str, &App),
         key: &'a str,
         definition: Definition,
-        traceparent: Option<&str>,
+        traceparent: Option<&'a str>,
     ) -> Result<Draft<'a>> {
         check_key(key)?;
         let plan = Plan::new(limits, &definition)?;
         let traceparent = traceparent.filter(|trace| Trace::parse(trace).is_some());
-        let now = self.client.now().await?;
-        let at = match plan.times {
-            Times::Repeated(_) => None,
-            Times::At(at) => Some(at),
-            Times::After(after) => Some(now + after),
-        };
-        let stored = Stored {
-            key: key.to_owned(),
-            definition,
-            created: model::rfc3339(now),
-            at_us: at.map(Time::as_micros),
-            traceparent: traceparent.map(str::to_owned),
-            xtimer: None,
-        };
-        Ok(Draft { app, key, plan, stored })
+        Ok(Draft { app, key, plan, definition, traceparent, xtimer: None })
     }
 
     /// Gives a one-shot another time. Returns `false` if it is not as it was found.
@@ -233,5 +284,85 @@ impl Catalog {
             TimerUpdate::Running { attempt } => Err(Conflict::Running(attempt).into()),
             TimerUpdate::Stale | TimerUpdate::Gone => Ok(false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tourbillon_durable::Store;
+    use tourbillon_durable::store::{Memory, Result};
+
+    use super::Written;
+    use crate::config::Config;
+    use crate::model::Definition;
+    use crate::service::Service;
+
+    type Seen = Arc<Mutex<Vec<&'static str>>>;
+
+    /// A store that notes the calls of clients.
+    struct Noted(Memory, Seen);
+
+    impl Noted {
+        fn pass<T>(
+            &mut self,
+            name: &'static str,
+            work: impl FnOnce(&mut dyn Store) -> Result<T>,
+        ) -> Result<T> {
+            if ["named", "insert", "schedule", "change", "reschedule", "confirm"].contains(&name) {
+                self.1.lock().unwrap().push(name);
+            }
+            work(&mut self.0)
+        }
+    }
+
+    impl Store for Noted {
+        fn connect(&self) -> Result<Box<dyn Store>> {
+            Ok(Box::new(Self(self.0.clone(), self.1.clone())))
+        }
+
+        tourbillon_durable::forward! { self.pass;
+            now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+            confirm find timers schedule schedules upcoming change advance insert_occurrence records
+            backfill overview prune named
+        }
+    }
+
+    fn definition(json: &str) -> Definition {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[tokio::test]
+    async fn each_write_is_answered_by_the_look_that_follows_it_and_a_repeat_is_confirmed() {
+        let (timer, seen) = (tourbillon::Timer::global(), Seen::default());
+        let store = Box::new(Noted(Memory::new(&timer), seen.clone()));
+        let mut config = Config::default();
+        config.apps.insert("a".to_owned(), Default::default());
+        let service = Service::start(store, config, &timer).unwrap();
+        let config = service.config();
+        let app = &config.apps["a"];
+        let callback = r#""callback": {"url": "https://example.com/"}"#;
+        let once = |at: &str| definition(&format!(r#"{{"when": {{"at": "{at}"}}, {callback}}}"#));
+        let repeats = definition(&format!(r#"{{"when": {{"every": "1h"}}, {callback}}}"#));
+        let (first, other) = (once("2199-01-01T00:00:00Z"), once("2199-01-02T00:00:00Z"));
+        let put = async |key, definition: &Definition| {
+            let draft = service.catalog.draft(("a", app), key, definition.clone(), None).unwrap();
+            let left = draft.replace(&service.catalog, app, None).await.unwrap();
+            let view = left.view("a", key).unwrap();
+            (left.written, view.version, std::mem::take(&mut *seen.lock().unwrap()))
+        };
+        let (made, again) = (Written::Created, Written::Replaced);
+        assert_eq!(put("k", &first).await, (made, 1, vec!["named", "insert", "named"]));
+        assert_eq!(put("k", &first).await, (again, 1, vec!["named", "confirm"]));
+        assert_eq!(put("k", &other).await, (again, 2, vec!["named", "reschedule", "named"]));
+        assert_eq!(
+            put("r", &repeats).await,
+            (made, 1, vec!["named", "schedule", "change", "named"])
+        );
+        assert_eq!(put("r", &repeats).await, (again, 1, vec!["named", "schedule", "confirm"]));
+        service.catalog.show("a", "k").await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), ["named"]);
+        service.stop().await;
     }
 }

@@ -1,8 +1,10 @@
 //! Apps: their tokens, limits, and secrets.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -149,6 +151,27 @@ impl HeaderSecret {
 #[serde(transparent)]
 pub struct Secret(pub String);
 
+/// Prefix of a secret by Standard Webhooks, before its bytes in base64.
+const STANDARD: &str = "whsec_";
+
+impl Secret {
+    /// Returns the key that signs by Standard Webhooks: the bytes that follow `whsec_` in base64,
+    /// or else all of the text.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which what follows is no key.
+    pub(crate) fn standard_key(&self) -> Result<Cow<'_, [u8]>, String> {
+        let Some(text) = self.0.strip_prefix(STANDARD) else {
+            return Ok(Cow::Borrowed(self.0.as_bytes()));
+        };
+        match BASE64_STANDARD.decode(text) {
+            Ok(key) if !key.is_empty() => Ok(Cow::Owned(key)),
+            _ => Err(format!("a secret that begins with `{STANDARD}` continues with base64")),
+        }
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
@@ -178,6 +201,9 @@ impl App {
             .find(|(_, limit)| *limit == 0);
         if let Some((field, _)) = none {
             return Err(format!("`limits.{field}` is zero"));
+        }
+        for secret in &self.secrets {
+            secret.standard_key().map_err(|why| format!("`secrets`: {why}"))?;
         }
         self.header_secrets.iter().try_for_each(|(name, secret)| secret.check(name))
     }

@@ -260,17 +260,21 @@ macro_rules! record_columns {
 use record_columns;
 
 /// Finds what has each name: its place among the names, the columns of a schedule, of a timer, and
-/// of a record.
+/// of a record. The limits make the server look up each name by an index. Without them, a plan that
+/// is made while the tables are empty reads one of them whole and compares.
 const NAMED: &str = concat!(
     "SELECT now(), n.place, ",
     schedule_columns!(),
     ", t.*, h.*
     FROM unnest($1::text[]) WITH ORDINALITY AS n (name, place)
-    LEFT JOIN tourbillon.schedule AS s ON s.name = n.name
+    LEFT JOIN LATERAL (
+        SELECT * FROM tourbillon.schedule AS s WHERE s.name = n.name LIMIT 1
+    ) AS s ON true
     LEFT JOIN LATERAL (
         SELECT ",
     columns!(),
-    "   FROM tourbillon.timer WHERE schedule IS NULL AND name IS NOT NULL AND name = n.name
+    "   FROM tourbillon.timer
+        WHERE schedule IS NULL AND name IS NOT NULL AND name = n.name LIMIT 1
     ) AS t ON true
     LEFT JOIN LATERAL (
         SELECT ",

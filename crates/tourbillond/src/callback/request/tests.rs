@@ -78,6 +78,33 @@ fn a_body_is_signed_with_the_time_by_each_secret() {
 }
 
 #[test]
+fn a_body_is_signed_by_standard_webhooks_too() {
+    let mut callback = callback();
+    callback.body = "hello".into();
+    let request = built(&callback, &["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "old"]);
+    let header = |name: &str| request.headers()[name].to_str().unwrap();
+    assert_eq!(header("webhook-id"), "shop/nightly@1.000002");
+    assert_eq!(header("webhook-timestamp"), "1700000000");
+    // By the npm package `standardwebhooks`, the second with `format: "raw"`.
+    let expected = "v1,9UCaCCa6LU/8S4ZbtkBnreS1L3V/MH60qT1B+b6YHTM= \
+        v1,2TdoxLLuy/rFT2cakjBdPO+XkCPdQhXUSEzoC89LEGw=";
+    assert_eq!(header("webhook-signature"), expected);
+    assert!(!built(&callback, &[]).headers().contains_key("webhook-signature"));
+}
+
+#[test]
+fn the_published_vector_of_standard_webhooks_is_met() {
+    let secret = Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into());
+    let now = Timestamp::from_second(1_614_265_330).unwrap();
+    let body = br#"{"test": 2432232314}"#;
+    let signed = standard_signature(&[secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", now, body);
+    assert_eq!(signed.unwrap(), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    for wrong in ["whsec_", "whsec_a", "whsec_!!!!"] {
+        assert!(Secret(wrong.into()).standard_key().is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn two_braces_stand_for_a_name_and_four_for_two() {
     let value = |name: &str| name.to_uppercase();
     assert_eq!(render("a {{key}}{{app}} } }}", value).unwrap(), "a KEYAPP } }}");
