@@ -179,7 +179,7 @@ fn plan(schedules: &[Planning], now: Time) -> Planned {
     let mut left = OCCURRENCES;
     for (rule, next) in schedules.iter().take(PLANNED) {
         let Ok(rule) = rule else { continue };
-        let times = next.into_iter().flat_map(|next| rule.schedule.occurrences_from(next));
+        let times = next.iter().flat_map(|next| rule.schedule.occurrences_from(*next));
         for time in times.take_while(|time| *time < now + HOUR) {
             if left == 0 {
                 planned.cut = true;
