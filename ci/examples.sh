@@ -8,6 +8,9 @@ for source in examples/*.rs examples/http_timeouts; do
     ci/limited.sh 120 "target/release/examples/$example" </dev/null
 done
 
+say leak
+cargo run --release --quiet --features pending --example leak
+
 say crontab
 cargo build --release --quiet --features cron --example crontab
 crontab() { ci/limited.sh 120 target/release/examples/crontab --zone Europe/Berlin --system "$@"; }

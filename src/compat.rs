@@ -86,6 +86,7 @@ pub struct Delay {
 impl Delay {
     /// Makes a delay that ends `duration` from now.
     #[inline]
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn new(duration: Duration) -> Self {
         Self { sleep: timer::sleep(duration.min(LONGEST)) }
     }

@@ -2,6 +2,7 @@
 //! them. Its lock rules are in ARCHITECTURE.md.
 
 mod alarm;
+mod armed;
 mod board;
 mod calls;
 mod driven_by;
@@ -41,6 +42,9 @@ use crate::trace::{self, DriverLife};
 use crate::wheel::Turned;
 
 pub(crate) use alarm::{Alarm, Notify, Plan};
+#[cfg(all(feature = "pending", not(target_os = "none")))]
+pub use armed::Pending;
+pub(crate) use armed::{Armed, Watch};
 use board::{Board, Scan, Shards};
 use calls::{Calls, Measured};
 pub(crate) use driven_by::DrivenBy;
@@ -113,6 +117,9 @@ pub(crate) struct Engine {
     panic_hook: Option<StdArc<dyn Fn() + Send + Sync>>,
     calls: Calls,
     self_wait: SelfWait,
+    /// Empty without the feature `pending`.
+    #[cfg_attr(not(feature = "pending"), allow(dead_code, reason = "nothing is in it"))]
+    armed: Armed,
     /// True if each shard keeps a histogram.
     keeps_lateness: bool,
     /// The tolerance of new sleeps.
@@ -202,6 +209,7 @@ impl Engine {
             panic_hook: None,
             calls: Calls::new(calls::LIMIT),
             self_wait: SelfWait::default(),
+            armed: Armed::new(),
             keeps_lateness: false,
             tolerance: Tolerance::default(),
             slack: Slack::fixed(Duration::ZERO),
@@ -665,6 +673,11 @@ impl Engine {
         }
     }
 
+    #[cfg(all(feature = "pending", not(target_os = "none")))]
+    pub(crate) fn armed(&self) -> &Armed {
+        &self.armed
+    }
+
     /// Looks whether a sleep is polled that a waker of this engine waits for. In debug builds.
     ///
     /// # Panics
@@ -680,10 +693,11 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If it is awaited in virtual time, and this engine's driver is a thread.
-    pub(crate) fn note_pending(&self, waker: &Waker) {
+    /// If it is awaited in virtual time, ends at all, and this engine's driver is a thread.
+    pub(crate) fn note_pending(&self, waker: &Waker, ends: bool) {
+        let is_real = ends && matches!(self.driven_by, DrivenBy::Thread(_));
         assert!(
-            !InVirtualTime::is_here() || !matches!(self.driven_by, DrivenBy::Thread(_)),
+            !is_real || !InVirtualTime::is_here(),
             "a timer in real time is awaited in virtual time: make it by the clock's `Timer` \
              (streams: `with_timer`), or hold the clock"
         );

@@ -18,6 +18,7 @@
 //! | `handle.rs` | `GLOBAL` | set once | makes an engine if the fork found none; else that is inherited, as any other |
 //! | `engine.rs` | `shards` | spins | never takes it: `Engine::current` is another engine |
 //! | `engine.rs` | `successor` | set once | makes the engine that stands in for its parent's |
+//! | `engine/armed.rs` | `rows` | mutex | has another, in its own engine; leaves its parent's alone |
 //! | `engine/driven_by.rs` | `running` | mutex | has another, in its own engine, and starts a thread of its own |
 //! | `engine/parker.rs` | `token`, `left` | mutex, condition | has others, in its own engine |
 //! | `engine/parker/windows.rs` | `fallback` | condition | Windows has no `fork` |

@@ -38,6 +38,7 @@ pub trait FutureExt: Future {
     /// let silence = std::future::pending::<()>().timeout(Duration::from_millis(1));
     /// assert!(pollster::block_on(silence).is_err());
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn timeout(self, limit: Duration) -> Timeout<Self>
     where
         Self: Sized,
@@ -57,6 +58,7 @@ pub trait FutureExt: Future {
     /// let silence = std::future::pending::<()>().timeout_at(Instant::now());
     /// assert!(pollster::block_on(silence).is_err());
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn timeout_at(self, deadline: impl Into<Deadline>) -> Timeout<Self>
     where
         Self: Sized,

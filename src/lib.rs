@@ -105,6 +105,7 @@
 //! | `tower-service-0_3` | a module with tower's timeout, and with one that answers, as layers and as services |
 //! | `metrics-0_24` | a module that publishes a timer's counters |
 //! | `wasm-bindgen` | timers in browsers and Node.js, on wasm32-unknown-unknown; see [the guide](guide::migration#on-wasm32) |
+//! | `pending` | `Timer::pending`, a list of the armed timers with the places that made them |
 //! | `tracing` | spans and events of tracing 0.1 for drivers and late timers |
 //!
 //! A version in a name is that of the other crate. Its next version will be another feature beside

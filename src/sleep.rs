@@ -11,7 +11,7 @@ use futures_core::FusedFuture;
 
 use crate::clock::Clock;
 use crate::deadline::Deadline;
-use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State};
+use crate::engine::{Claim, Earliest, Engine, Entry, Remaining, State, Watch};
 use crate::handle::EngineRef;
 use crate::sync::{Arc, SpawnError};
 use crate::tick::Tick;
@@ -72,6 +72,8 @@ pub struct Sleep {
     slack: Slack,
     /// `None` while not armed, `SPENT` once completed. INVARIANT: any other was made by `engine`.
     claim: Option<Claim>,
+    /// Knows where the sleep was made, with the feature `pending`.
+    watch: Watch,
 }
 
 /// [`Sleep::claim`], taken apart.
@@ -83,26 +85,29 @@ enum Place<'a> {
 
 impl Sleep {
     #[inline]
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(crate) fn new(engine: EngineRef, deadline: Tick) -> Self {
         Self::until(engine, |_| deadline)
     }
 
     /// Makes a sleep with a deadline by the engine's clock.
     #[inline]
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(crate) fn until(engine: EngineRef, deadline: impl FnOnce(&Clock) -> Tick) -> Self {
         let shared = engine.get();
         let deadline = deadline(shared.clock());
         let slack = shared.slack(|clock| clock.until(deadline));
-        Self { engine, deadline, slack, claim: None }
+        Self { engine, deadline, slack, claim: None, watch: Watch::here() }
     }
 
     /// Makes a sleep that ends `delay` from now.
     #[inline(always)]
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(crate) fn after(engine: EngineRef, delay: Duration) -> Self {
         let shared = engine.get();
         let deadline = shared.clock().now().saturating_add(delay);
         let slack = shared.slack(|_| delay);
-        Self { engine, deadline, slack, claim: None }
+        Self { engine, deadline, slack, claim: None, watch: Watch::here() }
     }
 
     /// The instant at which the sleep completes.
@@ -343,6 +348,7 @@ impl Sleep {
         }
         let old = core::mem::replace(&mut self.deadline, deadline);
         let engine = self.engine.get();
+        self.watch.moved(engine, deadline);
         match self.place(engine) {
             Place::Unarmed => {}
             Place::Completed => self.claim = None,
@@ -369,6 +375,7 @@ impl Sleep {
     fn replace_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) -> Due {
         let old = self.due();
         self.deadline = deadline;
+        self.watch.moved(self.engine.get(), deadline);
         if self.slack.is_share() {
             self.slack = self.engine.get().share_of(delay);
         }
@@ -416,6 +423,7 @@ impl Sleep {
     /// is foreign code and may panic.
     #[inline]
     fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
+        self.watch.disarmed(self.engine.get());
         match core::mem::replace(&mut self.claim, then) {
             Some(claim) if !claim.is_spent() => self.give_back(claim, completed),
             _ => false,
@@ -442,10 +450,12 @@ impl Sleep {
         }
         let engine = self.engine.get();
         if engine.is_inherited() {
+            self.watch.disarmed(engine);
             self.engine = EngineRef::of(Engine::current(engine));
         }
         let (claim, earliest) = self.engine.get().insert(due, waker);
         self.claim = Some(claim);
+        self.watch.armed(self.engine.get(), self.deadline);
         Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
     }
 
@@ -462,6 +472,7 @@ impl Sleep {
     ) -> Option<Enqueued> {
         let (old, due) = if self.slack.is_none() {
             let old = core::mem::replace(&mut self.deadline, deadline);
+            self.watch.moved(self.engine.get(), deadline);
             (Due::at(old), Due::at(deadline))
         } else {
             (self.replace_window(deadline, delay), self.due())
@@ -492,7 +503,8 @@ impl Sleep {
     /// which may call foreign code.
     pub(crate) fn split_off_entry(&mut self) -> impl Sized + use<> {
         let (engine, claim) = (self.engine.clone(), self.claim.take());
-        Self { engine, deadline: Tick::NEVER, slack: self.slack, claim }
+        let watch = self.watch.split_off();
+        Self { engine, deadline: Tick::NEVER, slack: self.slack, claim, watch }
     }
 
     /// Leaves the sleep as if it had not been polled since it was given its deadline.
@@ -530,6 +542,7 @@ impl Sleep {
         if engine.is_inherited() {
             let engine = EngineRef::of(Engine::current(engine));
             self.claim = None;
+            self.watch.disarmed(self.engine.get());
             self.engine = engine;
             return self.poll_unarmed(waker);
         }
@@ -540,6 +553,7 @@ impl Sleep {
             engine.arm_within(self.due(), waker)
         };
         self.claim = Some(claim);
+        self.watch.armed(self.engine.get(), self.deadline);
         if let Err(error) = self.engine.follow_up(remaining) {
             self.disarm(None, false);
             cannot_start(&error);
@@ -643,7 +657,7 @@ impl Future for Sleep {
             self.poll_again(cx.waker())
         };
         if cfg!(debug_assertions) && polled.is_pending() {
-            self.engine.get().note_pending(cx.waker());
+            self.engine.get().note_pending(cx.waker(), self.deadline != Tick::NEVER);
         }
         polled
     }
@@ -685,5 +699,5 @@ impl RefUnwindSafe for Sleep {}
 const _: () = {
     const fn unpin_send_sync<T: Unpin + Send + Sync + 'static>() {}
     unpin_send_sync::<Sleep>();
-    assert!(cfg!(tourbillon_model) || size_of::<Sleep>() <= 32);
+    assert!(cfg!(any(tourbillon_model, feature = "pending")) || size_of::<Sleep>() <= 32);
 };

@@ -163,6 +163,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(ok, [true, false, true]);
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn timeout(self, limit: Duration) -> Timeout<Self>
     where
         Self: Sized,
@@ -232,6 +233,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(slow.collect::<Vec<_>>()), [("a", 0), ("b", 5)]);
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn throttle(self, period: Duration) -> Throttle<Self>
     where
         Self: Sized,
@@ -267,6 +269,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(first.collect::<Vec<_>>()), [1, 4]);
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn throttle_first(self, period: Duration) -> ThrottleFirst<Self>
     where
         Self: Sized,
@@ -306,6 +309,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(searches.collect::<Vec<_>>()), ["hey", "hey!"]);
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn debounce(self, quiet: Duration) -> Debounce<Self>
     where
         Self: Sized,
@@ -377,6 +381,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.block_on(shown.collect::<Vec<_>>()), [29, 58, 86, 100]);
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn sample(self, period: Duration) -> Sample<Self>
     where
         Self: Sized,
@@ -409,6 +414,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(clock.now() - start, Duration::from_secs(5));
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     fn delay(self, span: Duration) -> Delay<Self>
     where
         Self: Sized,

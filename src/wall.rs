@@ -75,6 +75,7 @@ use crate::time::SystemTime;
 /// assert!(SystemTime::now() >= target);
 /// # });
 /// ```
+#[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep_until_wall(target: SystemTime) -> WallSleep {
     WallSleep::new(Sleep::new(EngineRef::global(), Tick::NEVER), target)
 }

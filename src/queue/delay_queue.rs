@@ -94,11 +94,13 @@ impl<T> DelayQueue<T> {
     /// let queue = tourbillon::queue::DelayQueue::<u32>::new();
     /// assert!(queue.is_empty());
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn new() -> Self {
         Self { queue: Queue::new(never(), ByDeadline::from) }
     }
 
     /// Creates an empty queue on `timer`.
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn with_timer(timer: &Timer) -> Self {
         Self { queue: Queue::new(timer.never(), ByDeadline::from) }
     }

@@ -84,11 +84,13 @@ impl<T> TimeoutQueue<T> {
     /// idle.push("at once");
     /// assert!(idle.pop_expired().is_some());
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn new(duration: Duration) -> Self {
         Self { queue: Queue::new(never(), |_| ByArrival::new()), duration }
     }
 
     /// Creates an empty queue on `timer`; see [`new`](Self::new).
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn with_timer(duration: Duration, timer: &Timer) -> Self {
         Self { queue: Queue::new(timer.never(), |_| ByArrival::new()), duration }
     }

@@ -27,6 +27,7 @@ pin_project! {
 }
 
 impl<S: Stream> Debounce<S> {
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(super) fn new(stream: S, quiet: Duration) -> Self {
         Self { source: Source::new(stream), held: None, sleep: never(), quiet }
     }

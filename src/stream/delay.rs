@@ -26,6 +26,7 @@ pin_project! {
 }
 
 impl<S> Delay<S> {
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(super) fn new(stream: S, span: Duration) -> Self {
         Self { source: Source::new(stream), sleep: sleep(span), span }
     }

@@ -28,6 +28,7 @@ pin_project! {
 }
 
 impl<S: Stream> Sample<S> {
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(super) fn new(stream: S, period: Duration) -> Self {
         Self { source: Source::new(stream), held: None, sleep: sleep(period), period }
     }

@@ -26,6 +26,7 @@ pin_project! {
 }
 
 impl<S> Throttle<S> {
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(super) fn new(stream: S, period: Duration) -> Self {
         Self { source: Source::new(stream), sleep: sleep(Duration::ZERO), period }
     }

@@ -25,6 +25,7 @@ pin_project! {
 }
 
 impl<S> ThrottleFirst<S> {
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(super) fn new(stream: S, period: Duration) -> Self {
         Self { source: Source::new(stream), sleep: sleep(Duration::ZERO), period }
     }

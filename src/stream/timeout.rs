@@ -28,6 +28,7 @@ pin_project! {
 }
 
 impl<S> Timeout<S> {
+    #[cfg_attr(feature = "pending", track_caller)]
     pub(super) fn new(stream: S, limit: Duration) -> Self {
         Self { source: Source::new(stream), sleep: sleep(limit), limit }
     }

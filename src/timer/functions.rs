@@ -16,11 +16,13 @@ use crate::timer::Timer;
 // Inlined, like all that makes a sleep or a timeout, so that it is made where it will be: a move
 // right away would wait for the stores that made it, 10 ns.
 #[inline(always)]
+#[cfg_attr(feature = "pending", track_caller)]
 pub(crate) fn sleep_in(engine: EngineRef, delay: Duration) -> Sleep {
     Sleep::after(engine, delay)
 }
 
 #[inline(always)]
+#[cfg_attr(feature = "pending", track_caller)]
 pub(crate) fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
     Sleep::until(engine, |clock| clock.tick_of(deadline))
 }
@@ -42,6 +44,7 @@ pub(crate) fn sleep_until_in(engine: EngineRef, deadline: Deadline) -> Sleep {
 /// # });
 /// ```
 #[inline(always)]
+#[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep(delay: Duration) -> Sleep {
     sleep_in(EngineRef::global(), delay)
 }
@@ -62,11 +65,13 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # });
 /// ```
 #[inline(always)]
+#[cfg_attr(feature = "pending", track_caller)]
 pub fn sleep_until(deadline: impl Into<Deadline>) -> Sleep {
     sleep_until_in(EngineRef::global(), deadline.into())
 }
 
 /// Returns a sleep of the process-wide timer that never ends, until it is reset.
+#[cfg_attr(feature = "pending", track_caller)]
 pub(crate) fn never() -> Sleep {
     Sleep::new(EngineRef::global(), Tick::NEVER)
 }
@@ -140,6 +145,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// # std::io::Result::Ok(())
 /// ```
 #[inline(always)]
+#[cfg_attr(feature = "pending", track_caller)]
 pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout::new(future.into_future(), sleep(limit))
 }
@@ -162,6 +168,7 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Timeout<F::IntoFutu
 /// assert!(pollster::block_on(silence).is_err());
 /// ```
 #[inline(always)]
+#[cfg_attr(feature = "pending", track_caller)]
 pub fn timeout_at<F: IntoFuture>(
     deadline: impl Into<Deadline>,
     future: F,

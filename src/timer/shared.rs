@@ -8,6 +8,8 @@ use core::time::Duration;
 use std::io;
 
 use crate::deadline::Deadline;
+#[cfg(all(feature = "pending", not(target_os = "none")))]
+use crate::engine::Pending;
 use crate::engine::{Engine, Histogram, Stats};
 use crate::handle::{EngineRef, Handle};
 use crate::interval::Interval;
@@ -200,12 +202,48 @@ impl Timer {
         self.engine().lateness()
     }
 
+    /// Lists the armed timers, in the order in which they were armed: where each was made, when it
+    /// is due, and how old it is. For leaks, and for what wakes an idle process. With the feature
+    /// `pending`.
+    ///
+    /// A timer that has fired is in the list until its future is polled or dropped. Takes one lock
+    /// of the timer, as do all arms, resets and cancels with this feature.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::FutureExt;
+    /// use tourbillon::Timer;
+    /// use tourbillon::virtual_time::VirtualClock;
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let mut idle = timer.sleep(Duration::from_secs(60));
+    /// assert!((&mut idle).now_or_never().is_none());
+    /// clock.advance(Duration::from_secs(7));
+    ///
+    /// let pending = timer.pending();
+    /// assert_eq!(pending[0].place.file(), file!());
+    /// assert_eq!(pending[0].deadline, idle.deadline());
+    /// assert_eq!(pending[0].age, Duration::from_secs(7));
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(all(feature = "pending", not(target_os = "none")))]
+    #[cfg_attr(docsrs, doc(cfg(feature = "pending")))]
+    pub fn pending(&self) -> Vec<Pending> {
+        self.engine().armed().list(self.engine())
+    }
+
     /// A sleep that ends `delay` from now; see [`sleep()`](crate::sleep()).
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn sleep(&self, delay: Duration) -> Sleep {
         sleep_in(self.engine_ref(), delay)
     }
 
     /// A sleep that ends at `deadline`; see [`sleep_until`](crate::sleep_until).
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn sleep_until(&self, deadline: impl Into<Deadline>) -> Sleep {
         sleep_until_in(self.engine_ref(), deadline.into())
     }
@@ -213,6 +251,7 @@ impl Timer {
     /// A sleep that ends when the wall clock shows `target`; see
     /// [`sleep_until_wall`](crate::wall::sleep_until_wall).
     #[cfg(not(target_os = "none"))]
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn sleep_until_wall(&self, target: SystemTime) -> WallSleep {
         WallSleep::new(self.never(), target)
     }
@@ -225,6 +264,7 @@ impl Timer {
     /// let sleep = tourbillon::Timer::global().never();
     /// assert!(!sleep.is_elapsed());
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn never(&self) -> Sleep {
         Sleep::new(self.engine_ref(), Tick::NEVER)
     }
@@ -263,6 +303,7 @@ impl Timer {
     /// assert_eq!(pollster::block_on(answer), Ok(42));
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn timeout<F: IntoFuture>(&self, limit: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(future.into_future(), self.sleep(limit))
     }
@@ -277,6 +318,7 @@ impl Timer {
     /// assert_eq!(pollster::block_on(answer), Ok(42));
     /// # std::io::Result::Ok(())
     /// ```
+    #[cfg_attr(feature = "pending", track_caller)]
     pub fn timeout_at<F: IntoFuture>(
         &self,
         deadline: impl Into<Deadline>,

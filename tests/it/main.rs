@@ -24,6 +24,8 @@ mod lateness;
 #[cfg(all(feature = "metrics-0_24", target_pointer_width = "64"))]
 mod metrics_0_24;
 mod migration;
+#[cfg(feature = "pending")]
+mod pending;
 mod process;
 mod queue_model;
 mod sleep;
@@ -47,6 +49,7 @@ mod wall;
     feature = "embedded-hal-async",
     feature = "hyper",
     feature = "metrics-0_24",
+    feature = "pending",
     feature = "quinn-0_11",
     feature = "tower-service-0_3",
     feature = "tracing",

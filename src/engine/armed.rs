@@ -1,0 +1,159 @@
+//! Which sleeps are armed, and where each was made, with the feature `pending`.
+//!
+//! Without it all of this is empty, and a sleep is no larger.
+
+#[cfg(all(feature = "pending", not(target_os = "none")))]
+pub use imp::Pending;
+pub(crate) use imp::{Armed, Watch};
+
+#[cfg(all(feature = "pending", not(target_os = "none")))]
+mod imp {
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+    use core::fmt;
+    use core::panic::Location;
+    use core::time::Duration;
+
+    use crate::engine::Engine;
+    use crate::sync::{Mutex, lock};
+    use crate::tick::Tick;
+    use crate::time::Instant;
+
+    /// An armed timer, as [`Timer::pending`](crate::Timer::pending) lists it.
+    #[derive(Clone, Copy, Debug)]
+    #[non_exhaustive]
+    pub struct Pending {
+        /// Place in the program that made the sleep, or what the sleep is part of.
+        pub place: &'static Location<'static>,
+        /// Instant at which it is due.
+        pub deadline: Instant,
+        /// Time since it was armed.
+        pub age: Duration,
+    }
+
+    /// The armed sleeps of an engine, in the order in which they were armed.
+    pub(crate) struct Armed {
+        rows: Mutex<Rows>,
+    }
+
+    #[derive(Default)]
+    struct Rows {
+        last: u64,
+        of: BTreeMap<u64, Row>,
+    }
+
+    #[derive(Clone, Copy)]
+    struct Row {
+        place: &'static Location<'static>,
+        deadline: Tick,
+        since: Tick,
+    }
+
+    impl Armed {
+        pub(crate) fn new() -> Self {
+            Self { rows: Mutex::new(Rows::default()) }
+        }
+
+        pub(crate) fn list(&self, engine: &Engine) -> Vec<Pending> {
+            let rows = lock(&self.rows).of.values().copied().collect::<Vec<_>>();
+            let now = engine.clock().now();
+            let shown = |row: Row| Pending {
+                place: row.place,
+                deadline: engine.clock().instant(row.deadline),
+                age: now.since(row.since),
+            };
+            rows.into_iter().map(shown).collect()
+        }
+    }
+
+    impl fmt::Debug for Armed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Armed").finish_non_exhaustive()
+        }
+    }
+
+    /// The row of one sleep.
+    #[derive(Debug)]
+    pub(crate) struct Watch {
+        place: &'static Location<'static>,
+        /// Number of its row; 0 if there is none.
+        row: u64,
+    }
+
+    impl Watch {
+        #[track_caller]
+        pub(crate) fn here() -> Self {
+            Self { place: Location::caller(), row: 0 }
+        }
+
+        /// The sleep was armed, by this process.
+        pub(crate) fn armed(&mut self, engine: &Engine, deadline: Tick) {
+            let since = engine.clock().now();
+            let mut rows = lock(&engine.armed().rows);
+            rows.last += 1;
+            self.row = rows.last;
+            rows.of.insert(self.row, Row { place: self.place, deadline, since });
+        }
+
+        /// The sleep was given another deadline.
+        pub(crate) fn moved(&self, engine: &Engine, deadline: Tick) {
+            if self.row != 0 && !engine.is_inherited() {
+                if let Some(row) = lock(&engine.armed().rows).of.get_mut(&self.row) {
+                    row.deadline = deadline;
+                }
+            }
+        }
+
+        /// The sleep is armed no more.
+        pub(crate) fn disarmed(&mut self, engine: &Engine) {
+            let row = core::mem::take(&mut self.row);
+            if row != 0 && !engine.is_inherited() {
+                lock(&engine.armed().rows).of.remove(&row);
+            }
+        }
+
+        /// Parts with the row, for what takes the sleep's entry.
+        pub(crate) fn split_off(&mut self) -> Self {
+            Self { place: self.place, row: core::mem::take(&mut self.row) }
+        }
+    }
+}
+
+#[cfg(not(all(feature = "pending", not(target_os = "none"))))]
+mod imp {
+    use crate::engine::Engine;
+    use crate::tick::Tick;
+
+    #[derive(Debug)]
+    pub(crate) struct Armed(());
+
+    impl Armed {
+        pub(crate) fn new() -> Self {
+            Self(())
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Watch(());
+
+    impl Watch {
+        #[inline(always)]
+        pub(crate) fn here() -> Self {
+            Self(())
+        }
+
+        #[inline(always)]
+        pub(crate) fn armed(&mut self, _engine: &Engine, _deadline: Tick) {}
+
+        #[inline(always)]
+        pub(crate) fn moved(&self, _engine: &Engine, _deadline: Tick) {}
+
+        #[inline(always)]
+        pub(crate) fn disarmed(&mut self, _engine: &Engine) {}
+
+        #[inline(always)]
+        pub(crate) fn split_off(&mut self) -> Self {
+            Self(())
+        }
+    }
+}
