@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of platforms/bare/, and the example that docs/PLATFORMS.md shows, on Cortex-M
-# processors that qemu emulates. Time there is the number of instructions, so that each run is the
+# Runs the tests and examples of platforms/bare/ on Cortex-M processors that qemu emulates, and
+# weighs a program that sleeps. Time there is the number of instructions, so that each run is the
 # same.
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
@@ -12,6 +12,32 @@ command -v qemu-system-arm >/dev/null || need_packages "timers without std" qemu
 
 export CARGO_TARGET_DIR=$PWD/target/bare
 sysroot=$(rustc --print sysroot)
+
+# Bytes of flash that a sleep may add to a program.
+FLASH_MAX=13056
+
+# Bytes that a program takes in flash.
+size_of() {
+    local sum=0 size
+    for size in $(readelf -lW "$1" | awk '$1 == "LOAD" { print $5 }'); do
+        sum=$((sum + size))
+    done
+    echo "$sum"
+}
+
+# Builds a program without a sleep and with one by the variables of `run`, and compares them.
+weigh() {
+    local features sizes=() added
+    for features in "" timer; do
+        env "${toolchain[@]}" RUSTFLAGS="-D warnings" \
+            cargo build --quiet --locked --profile bundle --features "$features" \
+            --manifest-path platforms/bare/Cargo.toml "${std[@]}" --target "$target" --bin flash
+        sizes+=("$(size_of "$CARGO_TARGET_DIR/$target/bundle/flash")")
+    done
+    added=$((sizes[1] - sizes[0]))
+    echo "a sleep adds $added bytes of flash"
+    [ "$added" -le $FLASH_MAX ] || { echo "more than $FLASH_MAX"; exit 1; }
+}
 
 # run TARGET PROCESSOR MACHINE PROGRAM...
 run() {
@@ -35,8 +61,9 @@ run() {
             cargo run --quiet --locked --profile bare --manifest-path platforms/bare/Cargo.toml \
             "${std[@]}" --target "$target" --bin "$program"
     done
+    [ "$2" != cortex-m4 ] || weigh
 }
 
-run thumbv7em-none-eabihf cortex-m4 mps2-an386 tests example
+run thumbv7em-none-eabihf cortex-m4 mps2-an386 tests example small embassy
 # Code for a processor without an atomic compare-and-swap, on one that has it.
 run thumbv6m-none-eabi cortex-m3 mps2-an385 tests

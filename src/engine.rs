@@ -60,8 +60,10 @@ pub use stats::Stats;
 use wake_batch::BATCH;
 pub(crate) use wake_batch::WakeBatch;
 
-/// Maximum shards: an entry stores its shard in one byte.
-pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
+/// Maximum shards: an entry stores its shard in one byte. Without an operating system there is one,
+/// and a set of shards takes no more than a word.
+pub(crate) const MAX_SHARDS: usize =
+    if cfg!(target_os = "none") { u64::BITS as usize } else { 1 << u8::BITS };
 
 /// Shards to a processor. With fewer, threads that arm at the same time share a lock more often;
 /// with more, each takes memory for nothing.

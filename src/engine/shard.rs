@@ -23,7 +23,7 @@ use crate::wheel::{Allowance, Memory, Timed, Turned};
 const MOVES: usize = if cfg!(all(test, tourbillon_model)) {
     2
 } else if cfg!(target_os = "none") {
-    8
+    2
 } else {
     128
 };

@@ -10,7 +10,7 @@ use crate::foreign::guarded;
 pub(crate) const BATCH: usize = if cfg!(all(test, tourbillon_model)) {
     2
 } else if cfg!(target_os = "none") {
-    8
+    2
 } else {
     32
 };

@@ -44,6 +44,7 @@ impl Item {
 /// The heap, and the storage of its entries.
 pub(crate) struct Heap<T> {
     /// Items, each no later than both that follow from its index.
+    #[allow(clippy::vec_box, reason = "a table that grows then moves pointers, not groups")]
     groups: Vec<Box<[Item; GROUP]>>,
     len: usize,
     /// Number of entries filed so far, which wraps.

@@ -65,6 +65,13 @@ pub fn late_max() -> u32 {
         / (CYCLES_PER_SEC / 1_000_000)
 }
 
+/// Returns the instructions since the last tick, in steps of some three.
+#[allow(dead_code, reason = "one program asks")]
+pub fn instructions() -> u32 {
+    (RELOAD - SYST::get_current()) * (INSTRUCTIONS_PER_SEC / 1_000_000)
+        / (CYCLES_PER_SEC / 1_000_000)
+}
+
 #[exception]
 fn SysTick() {
     let late = RELOAD - SYST::get_current();
