@@ -75,6 +75,9 @@ pub struct Client {
     requests: Sender<Request>,
     /// Longest time that a call of this clone waits for its answer.
     deadline: Duration,
+    /// Schema of the store's tables, if it has one.
+    #[cfg(feature = "sqlx-0_8")]
+    schema: Option<Arc<str>>,
 }
 
 type Call = Box<dyn FnOnce(&mut dyn Store) + Send>;
@@ -108,8 +111,15 @@ impl Client {
 
     pub(crate) fn start(store: Box<dyn Store>, node: Option<Weak<Shared>>) -> Result<Self> {
         let (requests, queue) = async_channel::unbounded();
+        #[cfg(feature = "sqlx-0_8")]
+        let schema = store.schema().map(Arc::from);
         spawn("client", move || serve(&queue, store, node.as_ref()))?;
-        Ok(Self { requests, deadline: DEADLINE })
+        Ok(Self {
+            requests,
+            deadline: DEADLINE,
+            #[cfg(feature = "sqlx-0_8")]
+            schema,
+        })
     }
 
     /// Sets the longest time that a call waits for its answer; 10 s by default. Other clones keep

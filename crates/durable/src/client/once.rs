@@ -9,7 +9,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::policy::Retry;
 #[cfg(feature = "sqlx-0_8")]
-use crate::store::postgres::sqlx_0_8::insert;
+use crate::store::postgres::sqlx_0_8::{insert, tables};
 use crate::store::{Inserted, NewTimer, Result};
 use crate::time::Time;
 
@@ -98,8 +98,9 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes;
-    /// the transaction is then as it was. After any other error it can only be rolled back.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
+    /// if the client's store is not on PostgreSQL; the transaction is then as it was. After any
+    /// other error it can only be rolled back.
     ///
     /// # Cancel safety
     ///
@@ -129,7 +130,8 @@ impl Once {
     ) -> Result<Uncommitted> {
         let Self { client, timer } = self;
         check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
-        let created = match insert(transaction, &timer).await? {
+        let tables = tables(client.schema.as_deref())?;
+        let created = match insert(transaction, &tables, &timer).await? {
             Inserted::Created => Created::Created(timer.id),
             Inserted::Exists(id) => Created::Exists(id),
         };

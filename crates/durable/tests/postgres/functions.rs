@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::{Client, Transaction};
-use tourbillon_durable::store::postgres::insert;
+use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{Inserted, NewTimer, RecordQuery, Store, TimerQuery, TimerUpdate};
 use tourbillon_durable::{Lease, Outcome, Retry, StoreErrorKind, Time, TimerId};
 
@@ -52,7 +52,7 @@ fn rows(transaction: &mut Transaction<'_>) -> Vec<String> {
 fn both(client: &mut Client, timer: &NewTimer) -> Inserted {
     let mut transaction = client.transaction().unwrap();
     let mut by_crate = transaction.transaction().unwrap();
-    let answer = insert(&mut by_crate, std::slice::from_ref(timer)).unwrap()[0];
+    let answer = Tables::default().insert(&mut by_crate, std::slice::from_ref(timer)).unwrap()[0];
     let expected = rows(&mut by_crate);
     by_crate.rollback().unwrap();
     let mut by_function = transaction.transaction().unwrap();

@@ -154,18 +154,23 @@ BEGIN
         FROM 1 FOR 6), 52, 1), 53, 1), 'hex');
     drawn := coalesce(id, drawn);
     FOR round IN 1..5 LOOP
+        WITH new AS (
+            SELECT drawn AS id, once.name AS name, once.kind AS kind, at AS scheduled_for,
+                   greatest(at, now()) AS due, (get_byte(uuid_send(drawn), 15) & 63)::int2 AS shard,
+                   once.payload AS payload, once.retry_attempts AS retry_attempts,
+                   once.retry_first AS retry_first, once.retry_longest AS retry_longest
+            WHERE NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = drawn)
+        )
         INSERT INTO tourbillon.timer
             (id, name, kind, scheduled_for, due, shard, payload, retry_attempts, retry_first,
              retry_longest)
-        SELECT drawn, once.name, once.kind, at, greatest(at, now()),
-               get_byte(uuid_send(drawn), 15) & 63, once.payload, once.retry_attempts,
-               once.retry_first, once.retry_longest
-        WHERE NOT EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = drawn)
-        ON CONFLICT DO NOTHING;
+        SELECT new.id, new.name, new.kind, new.scheduled_for, new.due, new.shard, new.payload,
+               new.retry_attempts, new.retry_first, new.retry_longest
+        FROM new ON CONFLICT DO NOTHING;
         created := FOUND;
         -- The insert may have waited for the end of a timer with the id, whose record only a later
         -- statement sees.
-        IF created AND EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = drawn) THEN
+        IF created AND EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = drawn) THEN
             DELETE FROM tourbillon.timer AS t WHERE t.id = drawn;
             created := false;
         END IF;
@@ -224,7 +229,7 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING h.timer
     )
-    SELECT EXISTS (SELECT FROM ended), EXISTS (SELECT FROM recorded)
+    SELECT EXISTS (SELECT 1 FROM ended), EXISTS (SELECT 1 FROM recorded)
     INTO was_running, is_recorded;
     IF NOT was_running THEN
         RAISE SQLSTATE 'TB001' USING MESSAGE = 'the attempt is not under way';

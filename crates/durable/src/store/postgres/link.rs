@@ -15,6 +15,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::server::{Backend, Opened, Server};
+use super::tables::Tables;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 
@@ -27,7 +28,8 @@ pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// Something that runs statements: a connection, or a transaction of the caller's.
 ///
-/// A statement is a text that lives as long as the program, so that it is prepared once.
+/// A statement is a text that lives as long as the program, so that it is prepared once. It names
+/// the tables of the default schema; what runs it [fills](Tables::fill) in that of its own.
 pub(super) trait Query {
     /// Runs what writes nothing.
     async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
@@ -132,6 +134,8 @@ const CONFIRM: &str = "SELECT pg_logical_emit_message(true, 'tourbillon', ''::te
 /// Part of a connection that a call has.
 pub(super) struct Session {
     client: Client,
+    tables: Tables,
+    /// Statements that are prepared, by their text before it was filled.
     statements: HashMap<&'static str, Statement>,
     /// True while a transaction is open.
     open: bool,
@@ -161,10 +165,10 @@ impl Link {
             runtime.block_on(async { timeout_at(deadline, begin(server, deadline, lost)).await });
         match begun {
             Ok(Ok(Opened { client, backend, is_unreplicated, .. })) => {
-                let statements = HashMap::new();
                 let session = Session {
                     client,
-                    statements,
+                    tables: server.tables().clone(),
+                    statements: HashMap::new(),
                     open: false,
                     exposed: false,
                     is_unreplicated,
@@ -260,23 +264,28 @@ async fn end(client: &Client, lost: &Backend, deadline: Instant) -> Answer<()> {
 }
 
 impl Session {
+    /// Tables that the statements are about.
+    pub(super) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     async fn statement(&mut self, sql: &'static str) -> Answer<Statement> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(sql).await?;
+        let statement = self.client.prepare(&self.tables.fill(sql)).await?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
     }
 
     /// Runs what is not worth to be kept prepared, and writes nothing.
     pub(super) async fn read_once(&self, sql: &str, params: Params<'_>) -> Answer<Vec<Row>> {
-        Ok(self.client.query(sql, params).await?)
+        Ok(self.client.query(&*self.tables.fill(sql), params).await?)
     }
 
     /// Runs statements without parameters, in a transaction that is open.
     pub(super) async fn batch(&self, sql: &str) -> Answer<()> {
-        Ok(self.client.batch_execute(sql).await?)
+        Ok(self.client.batch_execute(&self.tables.fill(sql)).await?)
     }
 
     /// Opens a transaction, whose statements wait longer for a lock than one without.
