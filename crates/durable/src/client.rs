@@ -4,6 +4,7 @@ mod notices;
 mod once;
 mod replacement;
 mod revive;
+mod router;
 mod run_now;
 mod schedules;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use replacement::Replacement;
 pub use revive::Revival;
 #[cfg(test)]
 pub(crate) use revive::revive;
+pub use router::Router;
 pub use run_now::RunNow;
 #[cfg(test)]
 pub(crate) use run_now::run_now;
@@ -34,7 +36,7 @@ pub(crate) use schedules::{Wanted, enable, stop, upsert};
 use self::notices::Notices;
 use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::TimerId;
+use crate::id::{Place, TimerId};
 use crate::node::Shared;
 use crate::record::Record;
 use crate::schedule::Schedule;
@@ -75,6 +77,8 @@ pub struct Client {
     requests: Sender<Request>,
     /// Longest time that a call of this clone waits for its answer.
     deadline: Duration,
+    /// Place of what this clone makes; `None` for that of its name.
+    place: Option<Place>,
     /// Schema of the store's tables, if it has one.
     #[cfg(feature = "sqlx-0_8")]
     schema: Option<Arc<str>>,
@@ -117,6 +121,7 @@ impl Client {
         Ok(Self {
             requests,
             deadline: DEADLINE,
+            place: None,
             #[cfg(feature = "sqlx-0_8")]
             schema,
         })
@@ -149,6 +154,11 @@ impl Client {
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// A clone whose timers and schedules are of `place`.
+    fn at_place(&self, place: Place) -> Self {
+        Self { place: Some(place), ..self.clone() }
     }
 
     /// A timer that fires once, to be made with [`create`](Once::create).

@@ -236,6 +236,7 @@ pub const CRATES: &[Crate] = &[
             "policy",
             "schedule",
             "span",
+            "places",
             "error",
             "id",
             "time",
