@@ -8,12 +8,14 @@
 #   FSYNC=off ci/durable-postgres.sh ...         without waiting for the disk
 #   PG_OPTIONS="-c wal_level=minimal" ...        further options of the server
 #   STANDBY=on ci/durable-postgres.sh ...        with a second cluster that follows it
+#   PG_BIN=/opt/pg18/bin ci/durable-postgres.sh  on the server whose programs are there
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
-# The server's programs of the newest version that is installed.
+# The server's programs: those that were asked for, or the newest version that is installed.
 find_bin() {
     local initdb
+    [ -z "${PG_BIN:-}" ] || { echo "$PG_BIN" && return; }
     initdb=$(find /usr/lib/postgresql -name initdb 2>/dev/null | sort -V | tail -n 1)
     [ -n "$initdb" ] || initdb=$(command -v initdb)
     [ -n "$initdb" ] && dirname "$(readlink -f "$initdb")"

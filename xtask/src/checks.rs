@@ -57,6 +57,8 @@ pub const BY_HAND: &[Check] = &[
     check("ci/durable-example.sh", "the example of durable timers", "a minute", "PostgreSQL"),
     check("ci/durable-faults.sh", "storms of faults on both databases", "2 min", "PostgreSQL"),
     check("ci/durable-failover.sh", "storms on a replicated PostgreSQL", "2 min", "PostgreSQL"),
+    check("ci/durable-versions.sh", "the store on the newest PostgreSQL", "10 min", "npm"),
+    check("ci/durable-citus.sh", "the store on Citus, by schema", "10 min", "Citus"),
     check("ci/durable-canaries.sh", "the checker finds each seeded bug", "2 min", "PostgreSQL"),
 ];
 

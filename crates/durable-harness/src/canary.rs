@@ -160,6 +160,10 @@ impl Store for Tap {
         Ok(Box::new(Self { store, bug: self.bug, marks }))
     }
 
+    fn schema(&self) -> Option<&str> {
+        self.store.schema()
+    }
+
     fn lock_timeouts(&mut self) -> u64 {
         self.store.lock_timeouts()
     }

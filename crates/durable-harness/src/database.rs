@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::TransactionBehavior;
 use tourbillon_durable::Store;
-use tourbillon_durable::store::postgres::insert;
+use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{NewTimer, Postgres, Sqlite};
 
 use crate::Result;
@@ -174,7 +174,7 @@ impl Address {
     pub(crate) fn insert_late(&self, timers: &[NewTimer], span: Duration) -> Result<()> {
         let mut client = self.client()?;
         let mut transaction = client.transaction()?;
-        insert(&mut transaction, timers)?;
+        Tables::default().insert(&mut transaction, timers)?;
         thread::sleep(span);
         Ok(transaction.commit()?)
     }

@@ -6,6 +6,7 @@ mod once;
 mod queue;
 mod replacement;
 mod revive;
+mod router;
 mod run_now;
 mod schedules;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use replacement::Replacement;
 pub use revive::Revival;
 #[cfg(test)]
 pub(crate) use revive::revive;
+pub use router::Router;
 pub use run_now::RunNow;
 #[cfg(test)]
 pub(crate) use run_now::run_now;
@@ -40,7 +42,7 @@ use self::notices::Notices;
 use self::queue::{Queue, Single, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::TimerId;
+use crate::id::{Place, TimerId};
 use crate::node::Shared;
 use crate::record::Record;
 use crate::schedule::Schedule;
@@ -79,6 +81,11 @@ pub struct Client {
     handle: Arc<Handle>,
     /// Longest time that a call of this clone waits for its answer.
     deadline: Duration,
+    /// Place of what this clone makes; `None` for that of its name.
+    place: Option<Place>,
+    /// Schema of the store's tables, if it has one.
+    #[cfg(feature = "sqlx-0_8")]
+    schema: Option<Arc<str>>,
 }
 
 /// A caller that waits for a confirmation.
@@ -129,7 +136,13 @@ impl Client {
 
     pub(crate) fn start(stores: Vec<Box<dyn Store>>, node: Option<Weak<Shared>>) -> Result<Self> {
         let queue = Arc::new(Queue::default());
-        let client = Self { handle: Arc::new(Handle(queue.clone())), deadline: DEADLINE };
+        let client = Self {
+            handle: Arc::new(Handle(queue.clone())),
+            deadline: DEADLINE,
+            place: None,
+            #[cfg(feature = "sqlx-0_8")]
+            schema: stores.first().and_then(|store| store.schema()).map(Arc::from),
+        };
         for store in stores {
             let (thread, node) = (Thread::new(&queue), node.clone());
             spawn("client", move || thread.serve(store, node.as_ref()))?;
@@ -164,6 +177,11 @@ impl Client {
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// A clone whose timers and schedules are of `place`.
+    fn at_place(&self, place: Place) -> Self {
+        Self { place: Some(place), ..self.clone() }
     }
 
     /// A timer that fires once, to be made with [`create`](Once::create).

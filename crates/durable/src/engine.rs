@@ -248,7 +248,10 @@ impl Builder {
             None => own_timer().map_err(unavailable)?,
         };
         timer.start().map_err(unavailable)?;
-        let shared = Shared::new(self.options, timer);
+        let options = self.options;
+        #[cfg(feature = "sqlx-0_8")]
+        let options = Options { schema: store.schema().map(Arc::from), ..options };
+        let shared = Shared::new(options, timer);
         let (alive, ended) = async_channel::bounded(1);
         let main_loop = MainLoop::new(&shared);
         let connection = store.connect()?;

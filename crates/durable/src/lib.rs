@@ -7,6 +7,7 @@ mod id;
 #[cfg(feature = "metrics-0_24")]
 pub mod metrics_0_24;
 mod node;
+mod places;
 mod plan;
 mod policy;
 mod record;
@@ -23,15 +24,16 @@ mod trace;
 #[cfg(feature = "sqlx-0_8")]
 pub use client::Uncommitted;
 pub use client::{
-    Backfill, Backfilled, Client, Created, Every, Once, Replacement, Revival, RunNow,
+    Backfill, Backfilled, Client, Created, Every, Once, Replacement, Revival, Router, RunNow,
     ScheduleUpdate, Upsert,
 };
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
-pub use id::{Fence, Lease, NodeId, SHARDS, ScheduleId, Shards, TimerId};
+pub use id::{Fence, Lease, NodeId, PLACES, Place, SHARDS, ScheduleId, Shards, TimerId};
 #[cfg(feature = "sqlx-0_8")]
 pub use node::CompleteError;
 pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
+pub use places::Places;
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};
 pub use record::{Outcome, Reason, Record};
 pub use rule::{Rule, Unreadable};

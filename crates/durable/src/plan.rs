@@ -164,7 +164,8 @@ fn jitter(most: Duration, id: ScheduleId, at: Time) -> Duration {
     if most == 0 {
         return Duration::ZERO;
     }
-    let mixed = TimerId::of_occurrence(id, at).bits() as u64 >> 6;
+    // The lowest bits are the shard and the place.
+    let mixed = TimerId::of_occurrence(id, at).bits() as u64 >> 16;
     Duration::from_micros(mixed % most.saturating_add(1))
 }
 

@@ -121,6 +121,14 @@ pub trait Store: Send {
     /// others by [`connect`](Self::connect) then holds none.
     fn disconnect(&mut self) {}
 
+    /// Returns the PostgreSQL schema that the tables are in, for writes in transactions of callers;
+    /// `None` if they are in none.
+    ///
+    /// A store around another one passes it on.
+    fn schema(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns how many statements the database has ended since the last call of this method, as a
     /// lock was not free in time; always 0 of a store that counts none.
     ///

@@ -239,6 +239,7 @@ pub const CRATES: &[Crate] = &[
             "policy",
             "schedule",
             "span",
+            "places",
             "error",
             "id",
             "time",

@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use super::Client;
 #[cfg(feature = "sqlx-0_8")]
 use super::Single;
+use super::{Client, Router};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::TimerId;
+use crate::id::{Place, TimerId};
 use crate::policy::Retry;
 #[cfg(feature = "sqlx-0_8")]
-use crate::store::postgres::sqlx_0_8::insert;
+use crate::store::postgres::sqlx_0_8::{insert, tables};
 use crate::store::{Inserted, NewTimer, Result};
 use crate::time::Time;
 
@@ -23,8 +23,18 @@ const PAYLOAD_MAX: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is made before `create`"]
 pub struct Once {
-    client: Client,
+    front: Front,
     timer: NewTimer,
+    /// True if the id is the caller's own.
+    has_own_id: bool,
+}
+
+/// Client that makes a timer.
+#[derive(Clone, Debug)]
+enum Front {
+    One(Client),
+    /// The client of the id's place.
+    Routed(Router),
 }
 
 /// Result of a [`Once`].
@@ -38,8 +48,16 @@ pub enum Created {
 
 impl Once {
     pub(super) fn new(client: &Client, kind: &str, at: Time) -> Self {
+        let id = TimerId::new(SystemTime::now().into());
+        let id = client.place.map_or(id, |place| id.at(place));
+        let (front, timer) = (Front::One(client.clone()), NewTimer::new(id, kind, at));
+        Self { front, timer, has_own_id: false }
+    }
+
+    /// A timer for the store of its id's place.
+    pub(super) fn routed(router: &Router, kind: &str, at: Time) -> Self {
         let timer = NewTimer::new(TimerId::new(SystemTime::now().into()), kind, at);
-        Self { client: client.clone(), timer }
+        Self { front: Front::Routed(router.clone()), timer, has_own_id: false }
     }
 
     /// An id of one's own, in place of one that is drawn.
@@ -49,15 +67,24 @@ impl Once {
     /// again, a timer that was there before may be said to be [created](Created::Created).
     ///
     /// Timers are dealt out to nodes by the lowest six bits of their ids, so these should be as
-    /// random as those of a hash.
+    /// random as those of a hash. The ten bits above are the [place](TimerId::at).
     pub fn id(mut self, id: TimerId) -> Self {
         self.timer.id = id;
+        self.has_own_id = true;
         self
     }
 
     /// A name that no other timer without a schedule has until this one is over.
+    ///
+    /// Unless it has an [id of one's own](Self::id), or is made by way of a [key](Router::at), it is
+    /// of the name's place.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.timer.name = Some(name.into());
+        let name = name.into();
+        let is_keyed = matches!(&self.front, Front::One(client) if client.place.is_some());
+        if !is_keyed && !self.has_own_id {
+            self.timer.id = self.timer.id.at(Place::of(&name));
+        }
+        self.timer.name = Some(name);
         self
     }
 
@@ -98,8 +125,9 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes;
-    /// the transaction is then as it was. After any other error it can only be rolled back.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
+    /// if the client's store is not on PostgreSQL; the transaction is then as it was. After any
+    /// other error it can only be rolled back.
     ///
     /// # Cancel safety
     ///
@@ -127,9 +155,9 @@ impl Once {
         self,
         transaction: &mut sqlx_0_8::Transaction<'_, sqlx_0_8::Postgres>,
     ) -> Result<Uncommitted> {
-        let Self { client, timer } = self;
-        check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
-        let created = match insert(transaction, &timer).await? {
+        let (client, timer) = self.checked()?;
+        let tables = tables(client.schema.as_deref())?;
+        let created = match insert(transaction, &tables, &timer).await? {
             Inserted::Created => Created::Created(timer.id),
             Inserted::Exists(id) => Created::Exists(id),
         };
@@ -140,15 +168,31 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
+    /// an id of one's own that is not of the [key](Router::at)'s place. If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
     pub async fn create(self) -> Result<Created> {
-        let Self { client, timer } = self;
-        check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
+        let (client, timer) = self.checked()?;
         let id = timer.id;
         Ok(match client.insert(timer).await? {
             Inserted::Created => Created::Created(id),
             Inserted::Exists(id) => Created::Exists(id),
         })
+    }
+
+    /// Returns the timer and the client that makes it.
+    fn checked(self) -> Result<(Client, NewTimer)> {
+        let Self { front, timer, .. } = self;
+        check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
+        let place = timer.id.place();
+        let client = match front {
+            Front::One(client) => client,
+            Front::Routed(router) => router.at_place(place),
+        };
+        if client.place.is_some_and(|other| other != place) {
+            let why = "the id is not of the place of the key";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        Ok((client, timer))
     }
 }
 

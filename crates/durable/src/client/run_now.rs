@@ -68,7 +68,11 @@ pub(crate) fn run_now(store: &mut dyn Store, name: &str) -> Result<(RunNow, Opti
         let (now, row) = store.schedule(name)?;
         let Some(row) = row else { return Ok(Tried::Done((RunNow::Gone, None))) };
         let timer = NewTimer::occurrence(&row, &row.rule()?.policies, now);
-        insert_occurrence(store, &row, NewTimer { id: TimerId::new(now), ..timer })
+        insert_occurrence(
+            store,
+            &row,
+            NewTimer { id: TimerId::new(now).at(row.id.place()), ..timer },
+        )
     })
 }
 

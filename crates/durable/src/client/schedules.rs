@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Client;
 use super::once::check;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{ScheduleId, TimerId};
+use crate::id::{Place, ScheduleId, TimerId};
 use crate::plan::{backlog, skips};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
@@ -32,6 +32,8 @@ pub struct Every {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
+    /// Place of the schedule, if it is made.
+    pub(crate) place: Place,
     pub(crate) kind: String,
     pub(crate) schedule: Schedule,
     pub(crate) policies: Policies,
@@ -91,10 +93,16 @@ impl<T> Tried<T> {
 
 impl Every {
     pub(super) fn new(client: &Client, name: &str, schedule: Schedule) -> Self {
-        let (name, kind, policies) = (name.to_owned(), name.to_owned(), Policies::default());
-        let payload = Vec::new();
-        let wanted =
-            Wanted { name, kind, schedule, policies, payload, enabled: None, expect: None };
+        let wanted = Wanted {
+            name: name.to_owned(),
+            place: client.place.unwrap_or_else(|| Place::of(name)),
+            kind: name.to_owned(),
+            schedule,
+            policies: Policies::default(),
+            payload: Vec::new(),
+            enabled: None,
+            expect: None,
+        };
         Self { client: client.clone(), wanted }
     }
 
@@ -264,7 +272,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let mut row = ScheduleRow {
-            id: ScheduleId::new(now),
+            id: ScheduleId::new(now).at(wanted.place),
             name: wanted.name.clone(),
             kind: wanted.kind.clone(),
             rule: Ok(Rule::new(wanted.schedule.clone(), wanted.policies)),

@@ -16,7 +16,7 @@ use crate::error::StoreError;
 use crate::id::{Fence, Lease, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason};
 #[cfg(feature = "sqlx-0_8")]
-use crate::store::postgres::sqlx_0_8::{Completed, complete};
+use crate::store::postgres::sqlx_0_8::{Completed, complete, tables};
 use crate::store::{End, How, Timer};
 use crate::time::Time;
 
@@ -199,6 +199,8 @@ impl Fire {
     ///
     /// # Errors
     ///
+    /// [`Store`](CompleteError::Store) also if the engine's store is not on PostgreSQL.
+    ///
     /// After an error the transaction can only be rolled back. PostgreSQL makes a rollback of its
     /// commit, without an error; unless the call was within a savepoint, to which the transaction
     /// can go back: roll back the whole transaction.
@@ -226,7 +228,8 @@ impl Fire {
         &self,
         transaction: &mut sqlx_0_8::Transaction<'_, sqlx_0_8::Postgres>,
     ) -> Result<(), CompleteError> {
-        match complete(transaction, self.fence()).await {
+        let tables = tables(self.shared.options.schema.as_deref()).map_err(CompleteError::Store)?;
+        match complete(transaction, &tables, self.fence()).await {
             Ok(Completed::Done) => Ok(()),
             Ok(Completed::Fenced) => Err(CompleteError::Fenced),
             Ok(Completed::Recorded) => {

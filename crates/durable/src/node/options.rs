@@ -40,6 +40,9 @@ pub(crate) struct Options {
     pub(crate) pause: Duration,
     /// Number of threads that claim, each with a connection.
     pub(crate) connections: usize,
+    /// Schema of the store's tables, if it has one.
+    #[cfg(feature = "sqlx-0_8")]
+    pub(crate) schema: Option<std::sync::Arc<str>>,
 }
 
 impl Default for Options {
@@ -60,6 +63,8 @@ impl Default for Options {
             maintenance_interval: Duration::from_secs(2),
             pause: Duration::from_millis(100),
             connections: 1,
+            #[cfg(feature = "sqlx-0_8")]
+            schema: None,
         }
     }
 }

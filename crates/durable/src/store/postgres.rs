@@ -1,8 +1,8 @@
 //! [`Postgres`]: a store for many nodes, on PostgreSQL 15 and later.
 //!
-//! The tables are in the schema `tourbillon` of the database that the connection is to. Correctness
-//! rests on rows and their locks alone: there are no triggers, sequences or advisory locks, the
-//! functions are for other programs, and nobody needs to listen.
+//! The tables are in a schema of the database that the connection is to: `tourbillon`, or the one that
+//! the address names. Correctness rests on rows and their locks alone: there are no triggers,
+//! sequences or advisory locks, the functions are for other programs, and nobody needs to listen.
 //!
 //! # In a transaction of the caller's
 //!
@@ -12,8 +12,8 @@
 //! | transaction of | a timer | an attempt's end |
 //! |---|---|---|
 //! | `sqlx` (feature `sqlx-0_8`) | `Once::create_in` | `Fire::complete_in` |
-//! | `postgres` | [`insert`] | [`finish`] |
-//! | `tokio_postgres` | [`insert_async`] | [`finish_async`] |
+//! | `postgres` | [`Tables::insert`] | [`Tables::finish`] |
+//! | `tokio_postgres` | [`Tables::insert_async`] | [`Tables::finish_async`] |
 //! | anything else | `SELECT tourbillon.once(..)` | `SELECT tourbillon.complete(..)` |
 //!
 //! `docs/POSTGRES.md` has the parameters of the two functions, and why the transaction of an
@@ -33,6 +33,9 @@ mod schema;
 mod server;
 #[cfg(feature = "sqlx-0_8")]
 pub(crate) mod sqlx_0_8;
+#[cfg(test)]
+mod statements;
+mod tables;
 mod timers;
 #[cfg(feature = "tls")]
 mod tls;
@@ -47,8 +50,8 @@ use tokio::time::Instant;
 use self::link::{Answer, Link, PATIENCE, Query, Session, blocking};
 pub use self::schema::SCHEMA;
 use self::server::{Backend, Server};
+pub use self::tables::Tables;
 use self::values::Span;
-pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Inserted,
     Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
@@ -115,6 +118,10 @@ impl Postgres {
     /// `verify-full`. `sslcert` and `sslkey` are PEM files of a certificate of the client's own.
     /// Files are read by this call only. A login by SCRAM is bound to the connection where the
     /// server offers it (`channel_binding`).
+    ///
+    /// The parameter `schema` names the schema that the tables are in; `tourbillon` by default. A
+    /// database has room for several sets of tables, each in its schema. The call makes a schema
+    /// that is not there. [`Tables::in_schema`] says which names it takes.
     ///
     /// # Errors
     ///
@@ -242,6 +249,10 @@ impl Store for Postgres {
 
     fn disconnect(&mut self) {
         self.link = None;
+    }
+
+    fn schema(&self) -> Option<&str> {
+        Some(self.server.tables().schema())
     }
 
     fn lock_timeouts(&mut self) -> u64 {

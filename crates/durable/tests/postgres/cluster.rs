@@ -69,6 +69,11 @@ impl Database {
         Postgres::connect(&self.address()).unwrap()
     }
 
+    /// A store on it whose tables are in a schema of its own.
+    pub(crate) fn connect_in(&self, schema: &str) -> Postgres {
+        Postgres::connect(&format!("{}&schema={schema}", self.address())).unwrap()
+    }
+
     /// A client that is nobody's store.
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.address(), NoTls).unwrap()

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::{Client, Transaction};
-use tourbillon_durable::store::postgres::insert;
+use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{Inserted, NewTimer, RecordQuery, Store, TimerQuery, TimerUpdate};
-use tourbillon_durable::{Lease, Outcome, Retry, StoreErrorKind, Time, TimerId};
+use tourbillon_durable::{Lease, Outcome, Place, Retry, StoreErrorKind, Time, TimerId};
 
 use crate::cluster::Database;
 use crate::{join, timer};
@@ -52,7 +52,7 @@ fn rows(transaction: &mut Transaction<'_>) -> Vec<String> {
 fn both(client: &mut Client, timer: &NewTimer) -> Inserted {
     let mut transaction = client.transaction().unwrap();
     let mut by_crate = transaction.transaction().unwrap();
-    let answer = insert(&mut by_crate, std::slice::from_ref(timer)).unwrap()[0];
+    let answer = Tables::default().insert(&mut by_crate, std::slice::from_ref(timer)).unwrap()[0];
     let expected = rows(&mut by_crate);
     by_crate.rollback().unwrap();
     let mut by_function = transaction.transaction().unwrap();
@@ -125,6 +125,33 @@ fn a_drawn_id_is_of_its_time_and_in_its_shard() {
         assert!((millis(before)..=millis(after)).contains(&(bits >> 80)), "{id}");
         assert_eq!((bits >> 76 & 0xf, bits >> 62 & 3), (7, 2), "{id}");
     }
+}
+
+#[test]
+fn a_drawn_id_is_of_the_place_of_its_key_or_else_its_name() {
+    let database = Database::new();
+    drop(database.connect());
+    let mut client = database.client();
+    let sql = "SELECT key, tourbillon.place(key) FROM unnest($1::text[]) AS key";
+    let long = "x".repeat(300);
+    let keys = ["", "a", "tenant-42", "invoice-42", "h\u{e4}user", "\u{10ffff}", &long];
+    for row in client.query(sql, &[&keys.as_slice()]).unwrap() {
+        let (key, place): (String, i16) = (row.get(0), row.get(1));
+        assert_eq!(u16::try_from(place), Ok(Place::of(&key).number()), "{key}");
+    }
+    let once = |client: &mut postgres::Client, more: &str| {
+        let sql = format!("SELECT timer::text FROM tourbillon.once('mail', 'infinity'{more})");
+        let id: TimerId = client.query_one(&sql, &[]).unwrap().get::<_, String>(0).parse().unwrap();
+        id
+    };
+    for name in ["one", "two", "three"] {
+        let made = once(&mut client, &format!(", name => '{name}'"));
+        assert_eq!(made.place(), Place::of(name));
+        let keyed = once(&mut client, &format!(", name => '{name}-2', key => 'tenant-42'"));
+        assert_eq!(keyed.place(), Place::of("tenant-42"));
+    }
+    let places = [(); 20].map(|()| once(&mut client, "").place());
+    assert!(places.iter().any(|place| *place != places[0]), "{places:?}");
 }
 
 #[test]

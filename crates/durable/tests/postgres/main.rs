@@ -12,6 +12,7 @@ mod replica;
 mod replication;
 mod runtimes;
 mod schema;
+mod schemas;
 mod smoke;
 #[cfg(feature = "sqlx-0_8")]
 mod sqlx;
@@ -26,9 +27,12 @@ use tourbillon_durable::store::conformance::Rig;
 use tourbillon_durable::store::{NewTimer, Store};
 use tourbillon_durable::{Lease, NodeId, Time, TimerId};
 
-impl Rig for Database {
+/// A database whose tables are not in the default schema, where those of all other tests are.
+struct Elsewhere(Database);
+
+impl Rig for Elsewhere {
     fn store(&self) -> Box<dyn Store> {
-        Box::new(self.connect())
+        Box::new(self.0.connect_in("elsewhere"))
     }
 
     fn pass(&self, span: Duration) {
@@ -37,9 +41,10 @@ impl Rig for Database {
 }
 
 mod conformance {
+    use super::Elsewhere;
     use super::cluster::Database;
 
-    tourbillon_durable::conformance!(Database::new());
+    tourbillon_durable::conformance!(Elsewhere(Database::new()));
 }
 
 /// Long enough for no test to see its end.

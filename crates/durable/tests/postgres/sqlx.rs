@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use postgres::fallible_iterator::FallibleIterator as _;
 use sqlx_0_8 as sqlx;
 use sqlx_0_8::postgres::{PgPool, PgPoolOptions};
-use tourbillon_durable::store::{RecordQuery, Store, TimerQuery};
+use tourbillon_durable::store::{Memory, RecordQuery, Store, TimerQuery};
 use tourbillon_durable::{
     Client, CompleteError, Created, Engine, Fire, Outcome, StoreErrorKind, TimerId,
 };
@@ -120,6 +120,40 @@ fn nodes_are_notified_after_the_commit_and_not_before() {
         let Created::Created(id) = made.committed() else { panic!("it is new") };
         let notice = listener.notifications().timeout_iter(LIMIT).next().unwrap().unwrap();
         assert_eq!(notice.payload(), format!("{:016x}", 1_u64 << id.shard()));
+    });
+}
+
+#[test]
+fn a_transaction_writes_the_schema_of_the_client_and_the_engine() {
+    let database = Database::new();
+    let engine = Engine::builder().start(Box::new(database.connect_in("east"))).unwrap();
+    let client = engine.client().unwrap();
+    let mut mails = engine.worker("mail", 1);
+    run(&database, async |pool| {
+        let mut transaction = pool.begin().await.unwrap();
+        let made = client.once("mail", SystemTime::now()).create_in(&mut transaction).await;
+        transaction.commit().await.unwrap();
+        made.unwrap().committed();
+        let fire = mails.next().await.unwrap();
+        let mut transaction = pool.begin().await.unwrap();
+        fire.complete_in(&mut transaction).await.unwrap();
+        transaction.commit().await.unwrap();
+        fire.committed();
+        assert_eq!(client.records(RecordQuery::new()).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_client_without_a_schema_writes_in_no_transaction() {
+    let database = Database::new();
+    let memory = Memory::new(&tourbillon::Timer::global());
+    let client = Client::new(Box::new(memory)).unwrap();
+    run(&database, async |pool| {
+        let mut transaction = pool.begin().await.unwrap();
+        let refused = client.once("mail", SystemTime::now()).create_in(&mut transaction).await;
+        assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Invalid);
+        bill(&mut transaction, 1).await;
+        transaction.commit().await.unwrap();
     });
 }
 

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use tokio_postgres::NoTls;
-use tourbillon_durable::store::postgres::{finish, finish_async, insert, insert_async};
+use tourbillon_durable::store::postgres::Tables;
 use tourbillon_durable::store::{End, Finished, How, Inserted, RecordQuery, Store, TimerQuery};
 use tourbillon_durable::{
     Client, Lease, Outcome, Schedule, ScheduleUpdate, StoreErrorKind, TimerId,
@@ -41,8 +41,11 @@ fn a_timer_is_there_if_the_callers_transaction_commits() {
     for commits in [false, true] {
         let mut transaction = client.transaction().unwrap();
         transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
-        assert_eq!(insert(&mut transaction, from_ref(&timer)).unwrap(), [Inserted::Created]);
-        let again = insert(&mut transaction, from_ref(&timer)).unwrap();
+        assert_eq!(
+            Tables::default().insert(&mut transaction, from_ref(&timer)).unwrap(),
+            [Inserted::Created]
+        );
+        let again = Tables::default().insert(&mut transaction, from_ref(&timer)).unwrap();
         assert_eq!(again, [Inserted::Exists(timer.id)]);
         assert_eq!(timers(&mut store), 0);
         if commits {
@@ -64,7 +67,7 @@ fn a_transaction_that_is_repeated_after_its_timer_is_over_makes_no_second_one() 
     let mut client = database.client();
     let mut within = || {
         let mut transaction = client.transaction().unwrap();
-        let inserted = insert(&mut transaction, from_ref(&timer)).unwrap();
+        let inserted = Tables::default().insert(&mut transaction, from_ref(&timer)).unwrap();
         transaction.commit().unwrap();
         inserted[0]
     };
@@ -111,7 +114,7 @@ fn an_attempt_ends_if_the_callers_transaction_commits_and_only_once() {
     let mut attempt = |commits: bool| {
         let mut transaction = client.transaction().unwrap();
         transaction.execute("INSERT INTO bill VALUES (42)", &[]).unwrap();
-        let finished = finish(&mut transaction, lease, &done(id)).unwrap();
+        let finished = Tables::default().finish(&mut transaction, lease, &done(id)).unwrap();
         if commits && finished == [Finished::Accepted] {
             transaction.commit().unwrap();
         }
@@ -169,7 +172,10 @@ fn an_attempt_that_was_taken_over_is_fenced_in_the_callers_transaction() {
     store.leave(lease).unwrap();
     let mut client = database.client();
     let mut transaction = client.transaction().unwrap();
-    assert_eq!(finish(&mut transaction, lease, &done(id)).unwrap(), [Finished::Fenced]);
+    assert_eq!(
+        Tables::default().finish(&mut transaction, lease, &done(id)).unwrap(),
+        [Finished::Fenced]
+    );
 }
 
 #[test]
@@ -185,9 +191,11 @@ fn a_transaction_of_tokio_postgres_does_as_well() {
             let (mut client, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
             let connection = tokio::spawn(connection);
             let transaction = client.transaction().await.unwrap();
-            let created = insert_async(&transaction, from_ref(&new)).await.unwrap();
+            let created =
+                Tables::default().insert_async(&transaction, from_ref(&new)).await.unwrap();
             assert_eq!(created, [Inserted::Created]);
-            let finished = finish_async(&transaction, lease, &done(id)).await.unwrap();
+            let finished =
+                Tables::default().finish_async(&transaction, lease, &done(id)).await.unwrap();
             assert_eq!(finished, [Finished::Accepted]);
             if commits {
                 transaction.commit().await.unwrap();
@@ -212,8 +220,8 @@ fn a_transaction_of_tokio_postgres_does_as_well() {
 fn the_futures_are_send() {
     fn is_send(_: impl Send) {}
     #[expect(dead_code, reason = "it is enough that it compiles")]
-    fn check(transaction: &tokio_postgres::Transaction<'_>, lease: Lease) {
-        is_send(insert_async(transaction, &[]));
-        is_send(finish_async(transaction, lease, &[]));
+    fn check(tables: &Tables, transaction: &tokio_postgres::Transaction<'_>, lease: Lease) {
+        is_send(tables.insert_async(transaction, &[]));
+        is_send(tables.finish_async(transaction, lease, &[]));
     }
 }

@@ -40,6 +40,10 @@ impl Store for Timed {
         Ok(Box::new(Self::new(self.store.connect()?, &self.timer)))
     }
 
+    fn schema(&self) -> Option<&str> {
+        self.store.schema()
+    }
+
     fn lock_timeouts(&mut self) -> u64 {
         self.store.lock_timeouts()
     }

@@ -118,6 +118,19 @@ CREATE INDEX history_outcome ON tourbillon.history (kind, outcome, recorded, tim
 -- the crate check, and their defaults are those of `NewTimer::new`. A plan is made as in a connection
 -- of a store, which takes nothing but indexes: it is kept while the tables grow.
 
+-- The place of a key, as `Place::of` in the crate has it: FNV-1a of 32 bits, folded to ten.
+CREATE FUNCTION tourbillon.place(key text) RETURNS smallint
+LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bytes bytea := convert_to(key, 'UTF8');
+    hash bigint := 2166136261;
+BEGIN
+    FOR at IN 0..octet_length(bytes) - 1 LOOP
+        hash := ((hash # get_byte(bytes, at)) * 16777619) & 4294967295;
+    END LOOP;
+    RETURN (hash # (hash >> 10) # (hash >> 20)) & 1023;
+END $$;
+
 -- Makes a timer that fires once. `created` is false if `timer` was there before: one of the name, or
 -- one with the id, which may be over.
 CREATE FUNCTION tourbillon.once(
@@ -129,11 +142,13 @@ CREATE FUNCTION tourbillon.once(
     retry_attempts integer DEFAULT 10,
     retry_first interval DEFAULT '1 second',
     retry_longest interval DEFAULT '5 minutes',
+    key text DEFAULT NULL,
     OUT timer uuid,
     OUT created boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     drawn uuid;
+    place smallint;
 BEGIN
     IF kind IS NULL OR octet_length(kind) NOT BETWEEN 1 AND 200 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'a kind is empty or too long';
@@ -152,20 +167,31 @@ BEGIN
         uuid_send(gen_random_uuid())
         PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::int8) FROM 3)
         FROM 1 FOR 6), 52, 1), 53, 1), 'hex');
+    -- The place is above the six bits of the shard.
+    place := tourbillon.place(coalesce(key, name));
+    IF place IS NOT NULL THEN
+        drawn := encode(set_byte(set_byte(uuid_send(drawn), 14, place >> 2), 15,
+            ((place & 3) << 6) | (get_byte(uuid_send(drawn), 15) & 63)), 'hex');
+    END IF;
     drawn := coalesce(id, drawn);
     FOR round IN 1..5 LOOP
+        WITH new AS (
+            SELECT drawn AS id, once.name AS name, once.kind AS kind, at AS scheduled_for,
+                   greatest(at, now()) AS due, (get_byte(uuid_send(drawn), 15) & 63)::int2 AS shard,
+                   once.payload AS payload, once.retry_attempts AS retry_attempts,
+                   once.retry_first AS retry_first, once.retry_longest AS retry_longest
+            WHERE NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = drawn)
+        )
         INSERT INTO tourbillon.timer
             (id, name, kind, scheduled_for, due, shard, payload, retry_attempts, retry_first,
              retry_longest)
-        SELECT drawn, once.name, once.kind, at, greatest(at, now()),
-               get_byte(uuid_send(drawn), 15) & 63, once.payload, once.retry_attempts,
-               once.retry_first, once.retry_longest
-        WHERE NOT EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = drawn)
-        ON CONFLICT DO NOTHING;
+        SELECT new.id, new.name, new.kind, new.scheduled_for, new.due, new.shard, new.payload,
+               new.retry_attempts, new.retry_first, new.retry_longest
+        FROM new ON CONFLICT DO NOTHING;
         created := FOUND;
         -- The insert may have waited for the end of a timer with the id, whose record only a later
         -- statement sees.
-        IF created AND EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = drawn) THEN
+        IF created AND EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = drawn) THEN
             DELETE FROM tourbillon.timer AS t WHERE t.id = drawn;
             created := false;
         END IF;
@@ -224,7 +250,7 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING h.timer
     )
-    SELECT EXISTS (SELECT FROM ended), EXISTS (SELECT FROM recorded)
+    SELECT EXISTS (SELECT 1 FROM ended), EXISTS (SELECT 1 FROM recorded)
     INTO was_running, is_recorded;
     IF NOT was_running THEN
         RAISE SQLSTATE 'TB001' USING MESSAGE = 'the attempt is not under way';

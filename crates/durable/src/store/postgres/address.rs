@@ -1,4 +1,5 @@
-//! Addresses: what they say of encryption, and for the rest what `tokio_postgres` makes of them.
+//! Addresses: what they say of encryption and the schema, and for the rest what `tokio_postgres`
+//! makes of them.
 
 use std::path::PathBuf;
 
@@ -6,8 +7,17 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
+use super::tables::Tables;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
+
+/// Parts of an address.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) config: Config,
+    pub(super) encryption: Encryption,
+    pub(super) tables: Tables,
+}
 
 /// Demands on the server's certificate.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,18 +56,20 @@ struct Own {
     roots: Option<String>,
     certificate: Option<String>,
     key: Option<String>,
+    schema: Option<String>,
 }
 
 /// Reads an address, a URL or `key=value` pairs.
-pub(super) fn parse(address: &str) -> Result<(Config, Encryption)> {
+pub(super) fn parse(address: &str) -> Result<Address> {
     let mut own = Own::default();
     let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme));
     let rest = if is_url { own.take_of_url(address) } else { own.take_of_pairs(address) };
     let mut config =
         rest.parse::<Config>().map_err(|error| StoreError::new(StoreErrorKind::Invalid, error))?;
+    let tables = own.schema.as_deref().map(Tables::in_schema).transpose()?.unwrap_or_default();
     let (mode, encryption) = own.encryption()?;
     config.ssl_mode(mode);
-    Ok((config, encryption))
+    Ok(Address { config, encryption, tables })
 }
 
 impl Own {
@@ -67,6 +79,7 @@ impl Own {
             "sslrootcert" => Some(&mut self.roots),
             "sslcert" => Some(&mut self.certificate),
             "sslkey" => Some(&mut self.key),
+            "schema" => Some(&mut self.schema),
             _ => None,
         }
     }
@@ -169,11 +182,11 @@ fn value(text: &str) -> (String, &str) {
 mod tests {
     use tokio_postgres::config::{Host, SslMode};
 
-    use super::{Encryption, Roots, Trust, parse};
+    use super::{Address, Encryption, Roots, Trust, parse};
     use crate::error::StoreErrorKind;
 
     fn encryption(address: &str) -> (SslMode, Encryption) {
-        let (config, encryption) = parse(address).unwrap();
+        let Address { config, encryption, .. } = parse(address).unwrap();
         (config.get_ssl_mode(), encryption)
     }
 
@@ -209,6 +222,8 @@ mod tests {
             "sslmode=require&sslrootcert=system",
             "sslcert=/client.crt",
             "sslkey=/client.key",
+            "schema=",
+            "schema=a.b",
         ] {
             let error = parse(&format!("postgres://host/db?{query}")).unwrap_err();
             assert_eq!(error.kind(), StoreErrorKind::Invalid, "{query}: {error}");
@@ -219,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_an_address_is_read_as_it_was() {
-        let of = |address: &str| parse(address).unwrap().0;
+        let of = |address: &str| parse(address).unwrap().config;
         let own = "sslmode=require&sslcert=c&sslkey=k";
         let config = of(&format!("postgres://me:a?b@one,two:5433/db?{own}&application_name=x"));
         assert_eq!(config.get_password(), Some(&b"a?b"[..]));
@@ -234,5 +249,13 @@ mod tests {
         let (mode, own) = encryption(r"host=a sslrootcert='/my roots/ca.crt' sslmode=verify-ca");
         assert_eq!(mode, SslMode::Require);
         assert_eq!(own.trust, Trust::Signed("/my roots/ca.crt".into()));
+    }
+
+    #[test]
+    fn an_address_names_the_schema_in_either_form() {
+        let schema = |address: &str| parse(address).unwrap().tables.schema().to_owned();
+        assert_eq!(schema("postgres://host/db"), "tourbillon");
+        assert_eq!(schema("postgres://host/db?schema=east&application_name=x"), "east");
+        assert_eq!(schema("host=a schema = 'east' dbname=b"), "east");
     }
 }

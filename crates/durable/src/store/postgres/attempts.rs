@@ -20,14 +20,14 @@ macro_rules! claimed {
     ($timers:expr) => {
         concat!(
             "alive AS MATERIALIZED (
-                 SELECT FROM tourbillon.node WHERE id = $1 AND epoch = $2 FOR KEY SHARE
+                 SELECT 1 FROM tourbillon.node WHERE id = $1 AND epoch = $2 FOR KEY SHARE
              ),
              claimed AS (
                  UPDATE tourbillon.timer SET attempt = attempt + 1, node = $1, epoch = $2
                  WHERE id = ANY(",
             $timers,
             ") AND node IS NULL AND stopped IS NULL AND (due <= now()) IS TRUE
-                     AND EXISTS (SELECT FROM alive)
+                     AND EXISTS (SELECT 1 FROM alive)
                  RETURNING ",
             columns!(),
             ")"

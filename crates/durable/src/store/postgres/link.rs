@@ -15,6 +15,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::server::{Backend, Opened, Server};
+use super::tables::Tables;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 
@@ -30,7 +31,8 @@ pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// Something that runs statements: a connection, or a transaction of the caller's.
 ///
-/// A statement is a text that lives as long as the program, so that it is prepared once.
+/// A statement is a text that lives as long as the program, so that it is prepared once. It names
+/// the tables of the default schema; what runs it [fills](Tables::fill) in that of its own.
 pub(super) trait Query {
     /// Runs what writes nothing.
     async fn read(&mut self, sql: &'static str, params: Params<'_>) -> Answer<Vec<Row>>;
@@ -135,6 +137,8 @@ const CONFIRM: &str = "SELECT pg_logical_emit_message(true, 'tourbillon', ''::te
 /// Part of a connection that a call has.
 pub(super) struct Session {
     client: Client,
+    tables: Tables,
+    /// Statements that are prepared, by their text before it was filled.
     statements: HashMap<&'static str, Statement>,
     /// Lists that are prepared, the one that was read last at the end.
     lists: VecDeque<(String, Statement)>,
@@ -168,6 +172,7 @@ impl Link {
             Ok(Ok(Opened { client, backend, is_unreplicated, .. })) => {
                 let session = Session {
                     client,
+                    tables: server.tables().clone(),
                     statements: HashMap::new(),
                     lists: VecDeque::new(),
                     open: false,
@@ -265,18 +270,23 @@ async fn end(client: &Client, lost: &Backend, deadline: Instant) -> Answer<()> {
 }
 
 impl Session {
+    /// Tables that the statements are about.
+    pub(super) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     async fn statement(&mut self, sql: &'static str) -> Answer<Statement> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(sql).await?;
+        let statement = self.client.prepare(&self.tables.fill(sql)).await?;
         self.statements.insert(sql, statement.clone());
         Ok(statement)
     }
 
     /// Runs what is not worth to be kept prepared, and writes nothing.
     pub(super) async fn read_once(&self, sql: &str, params: Params<'_>) -> Answer<Vec<Row>> {
-        Ok(self.client.query(sql, params).await?)
+        Ok(self.client.query(&*self.tables.fill(sql), params).await?)
     }
 
     /// Runs one of the many statements of lists, and keeps it prepared until as many others as
@@ -285,7 +295,7 @@ impl Session {
         let prepared = self.lists.iter().position(|(list, _)| list == sql);
         let (sql, statement) = match prepared.and_then(|place| self.lists.remove(place)) {
             Some(list) => list,
-            None => (sql.to_owned(), self.client.prepare(sql).await?),
+            None => (sql.to_owned(), self.client.prepare(&self.tables.fill(sql)).await?),
         };
         let rows = self.client.query(&statement, params).await;
         self.lists.push_back((sql, statement));
@@ -297,7 +307,7 @@ impl Session {
 
     /// Runs statements without parameters, in a transaction that is open.
     pub(super) async fn batch(&self, sql: &str) -> Answer<()> {
-        Ok(self.client.batch_execute(sql).await?)
+        Ok(self.client.batch_execute(&self.tables.fill(sql)).await?)
     }
 
     /// Opens a transaction, whose statements wait longer for a lock than one without.

@@ -16,10 +16,8 @@ use crate::trace;
 /// Pause before it connects anew.
 const PAUSE: Duration = Duration::from_secs(1);
 
-const LISTEN: &str = "LISTEN tourbillon";
-
-/// Notice of shards, as a hexadecimal mask; anything else stands for all of them.
-const NOTIFY: &str = "SELECT pg_notify('tourbillon', $1)";
+/// Notice of shards on the channel `$1`, as a hexadecimal mask; anything else stands for all of them.
+const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
 /// A thread that listens until this is dropped.
 pub(super) struct Listening {
@@ -49,7 +47,8 @@ impl Driver {
 
 /// Tells those who listen.
 pub(super) async fn notify(session: &mut Session, shards: Shards) -> Answer<()> {
-    session.read(NOTIFY, &[&format!("{:016x}", shards.mask())]).await.map(drop)
+    let tables = session.tables().clone();
+    session.read(NOTIFY, &[&tables.schema(), &format!("{:016x}", shards.mask())]).await.map(drop)
 }
 
 /// Listens, and connects anew when the connection is lost or refused: a server that has no room, is
@@ -72,7 +71,7 @@ async fn listen(server: Server, heard: Heard) {
 async fn hear(server: &Server, notified: &Notified, heard: &Heard) -> Answer<()> {
     let Opened { client, driver, .. } =
         server.open(Instant::now() + PATIENCE, Some(notified)).await?;
-    client.batch_execute(LISTEN).await?;
+    client.batch_execute(&format!("LISTEN {}", server.tables().quoted())).await?;
     // Nobody has heard what came before.
     heard(Notice::Due(Shards::ALL));
     // It ends with the connection, which lasts as long as the client.

@@ -375,7 +375,7 @@ pub(super) const PRUNED: u32 = 5_000;
 const FORGET: &str = "
     DELETE FROM tourbillon.identity AS i
     WHERE seen < now() - interval '2 days'
-        AND NOT EXISTS (SELECT FROM tourbillon.node AS n WHERE n.id = i.id)";
+        AND NOT EXISTS (SELECT 1 FROM tourbillon.node AS n WHERE n.id = i.id)";
 
 pub(super) async fn prune(session: &mut Session, before: Time, limit: u32) -> Answer<u64> {
     session.write(FORGET, &[]).await?;

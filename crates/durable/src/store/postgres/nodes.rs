@@ -13,7 +13,7 @@ use crate::time::Time;
 const JOIN: &str = "
     WITH mine AS (
         INSERT INTO tourbillon.identity AS i (id, epoch, seen) VALUES ($1, $3, now())
-        ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, seen = now()
+        ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, seen = excluded.seen
         WHERE i.epoch < excluded.epoch
         RETURNING epoch
     ),
@@ -27,7 +27,7 @@ const JOIN: &str = "
     SELECT id, epoch, beat FROM life
     UNION ALL
     SELECT id, epoch, beat FROM tourbillon.node
-    WHERE id <> $1 AND EXISTS (SELECT FROM life)";
+    WHERE id <> $1 AND EXISTS (SELECT 1 FROM life)";
 
 const BEAT: &str = "
     WITH life AS (
@@ -38,7 +38,7 @@ const BEAT: &str = "
     SELECT id, epoch, beat FROM life
     UNION ALL
     SELECT id, epoch, beat FROM tourbillon.node
-    WHERE id <> $1 AND EXISTS (SELECT FROM life)";
+    WHERE id <> $1 AND EXISTS (SELECT 1 FROM life)";
 
 pub(super) async fn now(session: &mut Session) -> Answer<Time> {
     let Stamp(now) = session.read("SELECT now()", &[]).await?[0].try_get(0)?;
@@ -130,7 +130,7 @@ const ORPHANED: &str = "
         SELECT p.node, p.epoch
         FROM (SELECT DISTINCT node, epoch FROM part WHERE node IS NOT NULL) AS p
         WHERE NOT EXISTS (
-            SELECT FROM tourbillon.node AS n WHERE n.id = p.node AND n.epoch = p.epoch
+            SELECT 1 FROM tourbillon.node AS n WHERE n.id = p.node AND n.epoch = p.epoch
         )
     )
     SELECT (SELECT count(*) FROM part), l.due, l.id,
@@ -146,7 +146,7 @@ const FREE: &str = "
         SELECT t.id FROM tourbillon.timer AS t
         WHERE (t.due, t.id) > ($1, $2) AND (t.due, t.id) <= ($3, $4)
             AND EXISTS (
-                SELECT FROM unnest($5::uuid[], $6::int8[]) AS dead (node, epoch)
+                SELECT 1 FROM unnest($5::uuid[], $6::int8[]) AS dead (node, epoch)
                 WHERE dead.node = t.node AND dead.epoch = t.epoch
             )
         ORDER BY t.due, t.id
@@ -190,7 +190,7 @@ const STUCK: &str = "
     )
     SELECT q.schedule FROM q
     WHERE q.schedule IS NOT NULL AND NOT EXISTS (
-        SELECT FROM tourbillon.timer AS t
+        SELECT 1 FROM tourbillon.timer AS t
         WHERE t.schedule = q.schedule AND (t.due < 'infinity') IS TRUE
     )
     LIMIT $1";
@@ -208,7 +208,7 @@ const PROMOTE: &str = "
         )
         FROM unnest($1::uuid[]) AS q (schedule)
         WHERE NOT EXISTS (
-            SELECT FROM tourbillon.timer AS t
+            SELECT 1 FROM tourbillon.timer AS t
             WHERE t.schedule = q.schedule AND (t.due < 'infinity') IS TRUE
         )
     ))

@@ -45,11 +45,11 @@ const NEXT: &str = "
 const SCHEDULES: &str = "
     SELECT (
         SELECT count(*) FROM (
-            SELECT FROM tourbillon.schedule AS s WHERE enabled AND s.kind = k.kind LIMIT $2
+            SELECT 1 FROM tourbillon.schedule AS s WHERE enabled AND s.kind = k.kind LIMIT $2
         ) AS s
     ), (
         SELECT count(*) FROM (
-            SELECT FROM tourbillon.schedule AS s WHERE NOT enabled AND s.kind = k.kind LIMIT $2
+            SELECT 1 FROM tourbillon.schedule AS s WHERE NOT enabled AND s.kind = k.kind LIMIT $2
         ) AS s
     )
     FROM unnest($1::text[]) AS k (kind)";

@@ -141,19 +141,24 @@ const WITHDRAW: &str = concat!(
 const STOP: &str =
     "UPDATE tourbillon.timer SET stopped = $2::int2 WHERE schedule = $1 AND node IS NOT NULL";
 
-/// Writes records for occurrences without a timer or a record.
+/// Writes records for occurrences without a timer or a record. As in an insert of timers, these are
+/// put together before.
 const SKIP: &str = "
+    WITH new AS (
+        SELECT n.id, $1::uuid AS schedule, $2::text AS name, $3::text AS kind, n.scheduled_for,
+               n.outcome, n.reason
+        FROM unnest($4::uuid[], $5::timestamptz[], $6::int2[], $7::int2[])
+            AS n (id, scheduled_for, outcome, reason)
+        WHERE NOT EXISTS (
+            SELECT 1 FROM tourbillon.timer AS t
+            WHERE t.schedule = $1 AND t.scheduled_for = n.scheduled_for
+        )
+    )
     INSERT INTO tourbillon.history
         (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason, detail,
          node, recorded)
-    SELECT n.id, $1, $2, $3, n.scheduled_for, 0, 0, n.outcome, n.reason, '', NULL, now()
-    FROM unnest($4::uuid[], $5::timestamptz[], $6::int2[], $7::int2[])
-        AS n (id, scheduled_for, outcome, reason)
-    WHERE NOT EXISTS (
-        SELECT FROM tourbillon.timer AS t
-        WHERE t.schedule = $1 AND t.scheduled_for = n.scheduled_for
-    )
-    ON CONFLICT DO NOTHING";
+    SELECT id, schedule, name, kind, scheduled_for, 0, 0, outcome, reason, '', NULL, now()
+    FROM new ON CONFLICT DO NOTHING";
 
 async fn skip(
     session: &mut Session,
@@ -278,7 +283,7 @@ const MOVE_ON: &str = "
 /// Condition that a timer is busy. Like in a claim, the time is no condition for an index.
 const IS_BUSY: &str = "
     SELECT EXISTS (
-        SELECT FROM tourbillon.timer WHERE schedule = $1 AND (due < 'infinity') IS TRUE
+        SELECT 1 FROM tourbillon.timer WHERE schedule = $1 AND (due < 'infinity') IS TRUE
     )";
 
 /// Occurrences that are there already stay where they are: no record of them is on its way.
@@ -290,7 +295,7 @@ const LOCK_OCCURRENCES: &str = "
 
 const INSERT: &str = insert_timers!(
     "NOT EXISTS (
-         SELECT FROM tourbillon.history AS h
+         SELECT 1 FROM tourbillon.history AS h
          WHERE h.schedule = n.schedule AND h.scheduled_for = n.scheduled_for
      )"
 );
@@ -340,16 +345,16 @@ const LOCK_ENABLED: &str = "
     SELECT id FROM tourbillon.schedule WHERE id = $1 AND version = $2 AND enabled FOR UPDATE";
 
 const IS_KNOWN: &str = "
-    SELECT EXISTS (SELECT FROM tourbillon.timer WHERE id = $1)
-        OR EXISTS (SELECT FROM tourbillon.history WHERE timer = $1)";
+    SELECT EXISTS (SELECT 1 FROM tourbillon.timer WHERE id = $1)
+        OR EXISTS (SELECT 1 FROM tourbillon.history WHERE timer = $1)";
 
 const OCCUPIED: &str = "
     SELECT now(), count(*) FILTER (WHERE due < 'infinity'), count(*) FILTER (WHERE due = 'infinity')
     FROM tourbillon.timer WHERE schedule = $1";
 
 const IS_TAKEN: &str = "
-    SELECT EXISTS (SELECT FROM tourbillon.timer WHERE schedule = $1 AND scheduled_for = $2)
-        OR EXISTS (SELECT FROM tourbillon.history WHERE schedule = $1 AND scheduled_for = $2)";
+    SELECT EXISTS (SELECT 1 FROM tourbillon.timer WHERE schedule = $1 AND scheduled_for = $2)
+        OR EXISTS (SELECT 1 FROM tourbillon.history WHERE schedule = $1 AND scheduled_for = $2)";
 
 pub(super) async fn insert_occurrence(
     session: &mut Session,

@@ -1,8 +1,7 @@
 //! The tables, and how they come to be.
 //!
 //! Migrations go forward only, each in one transaction that holds the lock of the one row of
-//! `tourbillon.version`: of several processes that start at once, one makes it and the others find
-//! it made. That row says which version the tables have, and the oldest build that works with them,
+//! `version`: of several processes that start at once, one makes it and the others find it made. That row says which version the tables have, and the oldest build that works with them,
 //! so that a build and the next run side by side if the migration between them lets them.
 
 #[cfg(test)]
@@ -32,7 +31,6 @@ const SET: &str = "UPDATE tourbillon.version SET version = $1, oldest = $2";
 
 /// Made twice at the same time, the second fails, and is repeated.
 const FOUND: &str = "
-    CREATE SCHEMA IF NOT EXISTS tourbillon;
     CREATE TABLE IF NOT EXISTS tourbillon.version (
         the boolean PRIMARY KEY DEFAULT true CHECK (the),
         version integer NOT NULL,
@@ -50,8 +48,9 @@ pub(super) async fn migrate(session: &mut Session) -> Answer<()> {
 
 async fn migrate_by(session: &mut Session, migrations: &[Migration]) -> Answer<()> {
     if !is_there(session).await? {
+        let schema = format!("CREATE SCHEMA IF NOT EXISTS {};", session.tables().quoted());
         session.begin().await?;
-        match session.batch(FOUND).await {
+        match session.batch(&(schema + FOUND)).await {
             Ok(()) => session.commit().await?,
             Err(Failure::Postgres(error)) if is_rivals(error.code()) => session.rollback().await?,
             Err(failure) => return Err(failure),

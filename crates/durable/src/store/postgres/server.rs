@@ -17,10 +17,11 @@ use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 
-use super::address;
+use super::address::{self, Address};
 use super::link::{Answer, Failure, PATIENCE, unavailable};
 #[cfg(not(feature = "tls"))]
 use super::plain::{Connector, connector};
+use super::tables::Tables;
 #[cfg(feature = "tls")]
 use super::tls::{Connector, connector};
 use crate::error::{StoreError, StoreErrorKind};
@@ -57,11 +58,16 @@ const SETTINGS: [(&str, &str); 11] = [
     ("search_path", ""),
 ];
 
-/// Identity of the server's process, and whether it has the [`SETTINGS`].
+/// Identity of the server's process, whether it has the [`SETTINGS`], and whether it is of Citus.
 const BACKEND: &str = "
     SELECT pid, extract(epoch FROM backend_start), application_name,
-           current_setting('plan_cache_mode') = 'force_generic_plan'
+           current_setting('plan_cache_mode') = 'force_generic_plan',
+           current_setting('citus.version', true) IS NOT NULL
     FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+
+/// Setting for Citus in place of that of [`SETTINGS`]: it makes no plan before it knows the
+/// parameters.
+const CITUS: &str = "SET plan_cache_mode = force_custom_plan";
 
 /// Sentence for a pooler that gives each transaction another session.
 const TRANSACTION_MODE: &str = "the address leads to a pooler in transaction mode, where a \
@@ -77,6 +83,7 @@ pub(super) struct Server {
     /// In the order of the address.
     hosts: Arc<[Choice]>,
     connector: Connector,
+    tables: Tables,
     known: Arc<Known>,
 }
 
@@ -117,15 +124,24 @@ pub(super) struct Opened {
     pub(super) backend: Backend,
     /// True once the server has said that it gave up waiting for a standby.
     pub(super) is_unreplicated: Arc<AtomicBool>,
+    /// True if the session has the [`SETTINGS`].
+    is_settled: bool,
+    /// True if the server has Citus.
+    is_citus: bool,
 }
 
 impl Server {
     /// Makes one from an address, a URL or `key=value` pairs.
     pub(super) fn new(address: &str) -> Result<Self> {
-        let (config, encryption) = address::parse(address)?;
+        let Address { config, encryption, tables } = address::parse(address)?;
         let count = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
         let hosts = (0..count).map(|at| Choice::new(&config, at)).collect();
-        Ok(Self { hosts, connector: connector(&encryption)?, known: Arc::default() })
+        Ok(Self { hosts, connector: connector(&encryption)?, tables, known: Arc::default() })
+    }
+
+    /// Tables that the address is of.
+    pub(super) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Connects to the first host that takes writes, by `deadline`.
@@ -161,12 +177,20 @@ impl Server {
     }
 
     async fn open_host(&self, host: &Choice, notified: Option<&Notified>) -> Answer<Opened> {
+        let opened = self.open_session(host, notified).await?;
+        if opened.is_citus {
+            opened.client.batch_execute(CITUS).await?;
+        }
+        Ok(opened)
+    }
+
+    async fn open_session(&self, host: &Choice, notified: Option<&Notified>) -> Answer<Opened> {
         // ORDERING: Relaxed; a fact that each connection would find by itself.
         if !self.known.is_pooled.load(Ordering::Relaxed) {
             // A pooler refuses options, or passes over them.
             match self.dial(&host.settled, notified).await {
-                Ok((opened, true)) => return Ok(opened),
-                Ok((_, false)) => {}
+                Ok(opened) if opened.is_settled => return Ok(opened),
+                Ok(_) => {}
                 Err(Failure::Postgres(error)) if is_of_options(&error) => {}
                 Err(failure) => return Err(failure),
             }
@@ -177,7 +201,7 @@ impl Server {
     /// Connects to a pooler in session mode. Nothing is set before it is known to be in that mode:
     /// in another, the settings would be those of other clients.
     async fn open_pooled(&self, host: &Choice, notified: Option<&Notified>) -> Answer<Opened> {
-        let (mut opened, _) = self.dial(&host.plain, notified).await?;
+        let mut opened = self.dial(&host.plain, notified).await?;
         // ORDERING: Relaxed; as above.
         if !self.known.is_pooled.load(Ordering::Relaxed) {
             self.check_pooler(host, &opened).await?;
@@ -200,8 +224,8 @@ impl Server {
     async fn check_pooler(&self, host: &Choice, opened: &Opened) -> Answer<()> {
         for _ in 0..PROBES {
             let second = timeout(SECOND, self.dial(&host.plain, None)).await;
-            let Ok(Ok((second, _))) = second else { return Ok(()) };
-            let (again, _) = backend(&opened.client).await?;
+            let Ok(Ok(second)) = second else { return Ok(()) };
+            let (again, ..) = backend(&opened.client).await?;
             let pid = opened.backend.pid;
             if second.backend.pid == pid || again.pid != pid {
                 let error = StoreError::new(StoreErrorKind::Invalid, TRANSACTION_MODE);
@@ -211,8 +235,7 @@ impl Server {
         Ok(())
     }
 
-    /// Connects. Returns with it whether the session has the [`SETTINGS`].
-    async fn dial(&self, config: &Config, notified: Option<&Notified>) -> Answer<(Opened, bool)> {
+    async fn dial(&self, config: &Config, notified: Option<&Notified>) -> Answer<Opened> {
         let (client, mut connection) = config.connect(Connector::clone(&self.connector)).await?;
         let is_unreplicated = Arc::new(AtomicBool::new(false));
         let (flag, notified) = (is_unreplicated.clone(), notified.cloned());
@@ -232,8 +255,8 @@ impl Server {
                 }
             }
         });
-        let (backend, is_settled) = backend(&client).await?;
-        Ok((Opened { client, driver, backend, is_unreplicated }, is_settled))
+        let (backend, is_settled, is_citus) = backend(&client).await?;
+        Ok(Opened { client, driver, backend, is_unreplicated, is_settled, is_citus })
     }
 }
 
@@ -300,7 +323,7 @@ fn host_of(address: &Config, at: usize) -> Config {
 }
 
 /// Asks which process the connection has, by a query that works behind any pooler.
-async fn backend(client: &Client) -> Answer<(Backend, bool)> {
+async fn backend(client: &Client) -> Answer<(Backend, bool, bool)> {
     let messages = client.simple_query(BACKEND).await?;
     let row = messages.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
@@ -311,7 +334,8 @@ async fn backend(client: &Client) -> Answer<(Backend, bool)> {
         let why = "the server does not say which process a connection has";
         return Err(Failure::Other(unavailable(why.into())));
     };
-    Ok((Backend { pid, start: text(1), name: text(2) }, text(3) == "t"))
+    let backend = Backend { pid, start: text(1), name: text(2) };
+    Ok((backend, text(3) == "t", text(4) == "t"))
 }
 
 /// Returns whether a pooler refused the options of a connection.

@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{self, ToSql};
 
 use super::link::meaning;
+use super::tables::Tables;
 use super::values::{Id, Span, Stamp, big, int};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::Fence;
@@ -42,9 +43,10 @@ pub(crate) enum Completed {
 /// Inserts a timer of no schedule.
 pub(crate) async fn insert(
     transaction: &mut Transaction<'_, Postgres>,
+    tables: &Tables,
     timer: &NewTimer,
 ) -> Result<Inserted> {
-    let (id, created): (String, bool) = query_as(ONCE)
+    let (id, created): (String, bool) = query_as(&tables.fill(ONCE))
         .bind(&timer.kind)
         .bind(Stamp(timer.scheduled_for))
         .bind(&timer.name)
@@ -66,9 +68,10 @@ pub(crate) async fn insert(
 /// Completes an attempt. If it does not, the transaction can only be rolled back.
 pub(crate) async fn complete(
     transaction: &mut Transaction<'_, Postgres>,
+    tables: &Tables,
     fence: Fence,
 ) -> Result<Completed> {
-    let completed = query(COMPLETE)
+    let completed = query(&tables.fill(COMPLETE))
         .bind(Id::from(fence.timer))
         .bind(int(fence.attempt))
         .bind(Id::from(fence.lease.node))
@@ -83,6 +86,16 @@ pub(crate) async fn complete(
             _ => Err(failure(error)),
         },
     }
+}
+
+/// Returns the tables of a store, for transactions of callers.
+///
+/// # Errors
+///
+/// [`Invalid`](StoreErrorKind::Invalid) if the store is not on PostgreSQL, and so has no schema.
+pub(crate) fn tables(schema: Option<&str>) -> Result<Tables> {
+    let why = "the store is not on PostgreSQL, so the transaction is not of its database";
+    Tables::in_schema(schema.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, why))?)
 }
 
 /// Converts an error in a transaction that is not committed.

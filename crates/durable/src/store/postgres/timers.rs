@@ -68,21 +68,26 @@ macro_rules! new_timers {
     };
 }
 
-/// Inserts those of [`new_timers`] for which `$condition` holds.
+/// Inserts those of [`new_timers`] for which `$condition` holds. They are put together before:
+/// Citus makes no statement of an insert that selects from anything but that.
 macro_rules! insert_timers {
     ($condition:literal) => {
         concat!(
-            "INSERT INTO tourbillon.timer
-                 (id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
-                  retry_first, retry_longest, has_queue)
-             SELECT n.id, n.schedule, n.name, n.kind, n.scheduled_for, greatest(n.due, now()),
-                    n.shard, n.payload, n.retry_attempts, n.retry_first, n.retry_longest,
-                    n.has_queue
-             FROM ",
+            "WITH new AS (
+                 SELECT n.id, n.schedule, n.name, n.kind, n.scheduled_for,
+                        greatest(n.due, now()) AS due, n.shard, n.payload, n.retry_attempts,
+                        n.retry_first, n.retry_longest, n.has_queue
+                 FROM ",
             $crate::store::postgres::timers::new_timers!(),
             " WHERE ",
             $condition,
-            " ON CONFLICT DO NOTHING RETURNING id"
+            ")
+             INSERT INTO tourbillon.timer
+                 (id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
+                  retry_first, retry_longest, has_queue)
+             SELECT id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
+                    retry_first, retry_longest, has_queue
+             FROM new ON CONFLICT DO NOTHING RETURNING id"
         )
     };
 }
@@ -147,7 +152,7 @@ impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
 }
 
 const INSERT: &str =
-    insert_timers!("NOT EXISTS (SELECT FROM tourbillon.history AS h WHERE h.timer = n.id)");
+    insert_timers!("NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = n.id)");
 
 /// Finds what stands in the way of the timers of `$1` (ids), `$2` (names), `$3` and `$4`
 /// (occurrences).

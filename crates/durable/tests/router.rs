@@ -1,0 +1,297 @@
+//! One client for several stores in memory.
+
+use std::time::{Duration, SystemTime};
+
+use tourbillon::Timer;
+use tourbillon_durable::store::{
+    Memory, RecordQuery, Result, ScheduleQuery, TimerQuery, TimerUpdate,
+};
+use tourbillon_durable::{
+    Client, Created, Engine, Place, Places, Replacement, Revival, Router, RunNow, Schedule,
+    ScheduleUpdate, Store, StoreError, StoreErrorKind, Time, TimerId,
+};
+
+const STORES: [&str; 3] = ["east", "north", "west"];
+
+/// Long enough for no timer to be due.
+const LATER: Duration = Duration::from_secs(3_600);
+
+fn memory() -> Memory {
+    Memory::new(&Timer::global())
+}
+
+fn router() -> Router {
+    let clients = STORES.map(|name| (name, Client::new(Box::new(memory())).unwrap()));
+    Router::new(Places::evenly(STORES).unwrap(), clients).unwrap()
+}
+
+fn later() -> SystemTime {
+    SystemTime::now() + LATER
+}
+
+/// Returns the names of the stores that have the timer.
+async fn stores_with(router: &Router, id: TimerId) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, client) in router.clients() {
+        if !client.timers(TimerQuery::new().timer(id)).await.unwrap().is_empty() {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+fn id(created: Created) -> TimerId {
+    let Created::Created(id) = created else { panic!("it was there before") };
+    id
+}
+
+#[test]
+fn a_timer_is_on_the_store_of_its_place_alone() {
+    let router = router();
+    pollster::block_on(async {
+        for n in 0..50 {
+            let (name, key) = (format!("name-{n}"), format!("key-{n}"));
+            let named = id(router.once("mail", later()).name(&name).create().await.unwrap());
+            assert_eq!(named.place(), Place::of(&name));
+            let keyed = router.at(&key).once("mail", later()).name(format!("other-{n}"));
+            let keyed = id(keyed.create().await.unwrap());
+            assert_eq!(keyed.place(), Place::of(&key));
+            let drawn = id(router.once("mail", later()).create().await.unwrap());
+            for id in [named, keyed, drawn] {
+                assert_eq!(stores_with(&router, id).await, [router.places().store(id.place())]);
+            }
+            assert_eq!(router.find(&name).await.unwrap().unwrap().new.id, named);
+            let again = router.once("mail", later()).name(&name).create().await.unwrap();
+            assert_eq!(again, Created::Exists(named));
+        }
+    });
+}
+
+#[test]
+fn a_client_of_one_store_gives_the_places_that_a_router_gives() {
+    let client = Client::new(Box::new(memory())).unwrap();
+    pollster::block_on(async {
+        let made = id(client.once("mail", later()).name("invoice-42").create().await.unwrap());
+        assert_eq!(made.place().number(), 102);
+        client.every("nightly", Schedule::every(LATER)).upsert().await.unwrap();
+        let row = client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
+        assert_eq!(row.id.place(), Place::of("nightly"));
+    });
+}
+
+#[test]
+fn an_id_says_which_store_a_timer_is_on() {
+    let router = router();
+    pollster::block_on(async {
+        for n in 0..20 {
+            let once = router.at(&format!("tenant-{n}")).once("mail", later());
+            let id = id(once.create().await.unwrap());
+            assert_eq!(router.reschedule(id, later()).await.unwrap(), TimerUpdate::Done);
+            let replaced = Replacement::at(later()).payload("new").expect(2);
+            assert_eq!(router.replace(id, replaced).await.unwrap(), TimerUpdate::Done);
+            assert_eq!(router.revive(id).await.unwrap(), Revival::NotDead);
+            assert_eq!(router.cancel(id).await.unwrap(), TimerUpdate::Done);
+            assert_eq!(router.cancel(id).await.unwrap(), TimerUpdate::Gone);
+        }
+    });
+}
+
+#[test]
+fn an_id_of_ones_own_is_of_the_place_that_the_caller_gave_it() {
+    let router = router();
+    pollster::block_on(async {
+        let own = TimerId::from_bits(0x77).at(Place::of("tenant-42"));
+        let once = router.at("tenant-42").once("mail", later()).name("x").id(own);
+        assert_eq!(once.create().await.unwrap(), Created::Created(own));
+        let other = own.at(Place::of("tenant-43"));
+        let refused = router.at("tenant-42").once("mail", later()).id(other).create().await;
+        assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Invalid);
+        // Without a key, the id says where it is.
+        for once in [router.once("mail", later()).id(other), router.once("mail", later()).id(own)] {
+            let made = once.name("y").into_timer();
+            assert_eq!(made.id.place(), if made.id == own { own.place() } else { other.place() });
+        }
+        router.once("mail", later()).id(other).name("y").create().await.unwrap();
+        assert_eq!(stores_with(&router, other).await, [router.places().store(other.place())]);
+    });
+}
+
+#[test]
+fn schedules_and_their_occurrences_are_on_the_store_of_the_name_or_the_key() {
+    let router = router();
+    pollster::block_on(async {
+        for n in 0..20 {
+            let name = format!("schedule-{n}");
+            router.every(&name, Schedule::every(LATER)).upsert().await.unwrap();
+            let RunNow::Done(made) = router.run_now(&name).await.unwrap() else { panic!("{name}") };
+            assert_eq!(made.place(), Place::of(&name));
+            assert_eq!(stores_with(&router, made).await, [router.places().store(made.place())]);
+            assert_eq!(router.upcoming(&name, 3).await.unwrap().len(), 3);
+            let disabled = router.disable(&name).await.unwrap();
+            assert_eq!(disabled, ScheduleUpdate::Done { running: Vec::new() });
+            assert_eq!(router.enable(&name).await.unwrap(), disabled);
+            assert_eq!(router.remove(&name).await.unwrap(), disabled);
+            assert_eq!(router.remove(&name).await.unwrap(), ScheduleUpdate::Gone);
+
+            let keyed = router.at("tenant-42");
+            keyed.every(&name, Schedule::every(LATER)).upsert().await.unwrap();
+            let rows = keyed.schedules(ScheduleQuery::new().name(&name)).await.unwrap();
+            assert_eq!(rows[0].id.place(), Place::of("tenant-42"));
+        }
+    });
+}
+
+#[test]
+fn lists_of_all_stores_come_in_pages_of_one_order() {
+    let router = router();
+    pollster::block_on(async {
+        let first = later();
+        for n in 0..40_u64 {
+            // Several are due at the same time.
+            let due = first + Duration::from_secs(n % 7);
+            let once = router.once("mail", due).name(format!("name-{n:02}"));
+            let timer = id(once.create().await.unwrap());
+            if n % 2 == 0 {
+                router.cancel(timer).await.unwrap();
+            }
+            let schedule = router.every(&format!("schedule-{n:02}"), Schedule::every(LATER));
+            schedule.upsert().await.unwrap();
+        }
+        let all = router.timers(TimerQuery::new()).await.unwrap();
+        assert_eq!(all.len(), 20);
+        assert!(all.is_sorted_by_key(|timer| (timer.new.due, timer.new.id)));
+        let mut paged = Vec::new();
+        let mut query = TimerQuery::new().limit(3);
+        while let page @ [.., _] = &router.timers(query.clone()).await.unwrap()[..] {
+            paged.extend_from_slice(page);
+            let last = &paged[paged.len() - 1].new;
+            query = query.after(last.due, last.id);
+        }
+        assert_eq!(paged, all);
+
+        let mut names = Vec::new();
+        let mut query = TimerQuery::new().by_name("name-", None).limit(3);
+        while let page @ [.., _] = &router.timers(query.clone()).await.unwrap()[..] {
+            names.extend(page.iter().filter_map(|timer| timer.new.name.clone()));
+            query = query.by_name("name-", names.last().cloned());
+        }
+        let odd: Vec<_> = (0..40).filter(|n| n % 2 == 1).map(|n| format!("name-{n:02}")).collect();
+        assert_eq!(names, odd);
+
+        for newest_first in [false, true] {
+            let mut query = RecordQuery::new();
+            query.newest_first = newest_first;
+            let all = router.records(query.clone()).await.unwrap();
+            assert_eq!(all.len(), 20);
+            let mut paged = Vec::new();
+            query = query.limit(3);
+            while let page @ [.., _] = &router.records(query.clone()).await.unwrap()[..] {
+                paged.extend_from_slice(page);
+                let last = &paged[paged.len() - 1];
+                query = query.after(last.recorded, last.timer);
+            }
+            assert_eq!(paged, all);
+        }
+
+        let (mut names, mut query) = (Vec::new(), ScheduleQuery::new().limit(3));
+        while let page @ [.., _] = &router.schedules(query.clone()).await.unwrap()[..] {
+            names.extend(page.iter().map(|row| row.name.clone()));
+            query = query.after(&names[names.len() - 1]);
+        }
+        assert_eq!(names, (0..40).map(|n| format!("schedule-{n:02}")).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn each_engine_fires_what_is_of_its_places() {
+    let (mut engines, mut clients) = (Vec::new(), Vec::new());
+    for name in STORES {
+        let engine = Engine::builder().start(Box::new(memory())).unwrap();
+        clients.push((name, engine.client().unwrap()));
+        engines.push((name, engine.worker("mail", 8), engine));
+    }
+    let router = Router::new(Places::evenly(STORES).unwrap(), clients).unwrap();
+    pollster::block_on(async {
+        let mut of = [const { Vec::new() }; STORES.len()];
+        for n in 0..24 {
+            let once = router.once("mail", SystemTime::now()).name(format!("name-{n}"));
+            let id = id(once.create().await.unwrap());
+            let store = router.places().store(id.place());
+            of[STORES.iter().position(|name| *name == store).unwrap()].push(id);
+        }
+        for ((name, worker, engine), mut ids) in engines.into_iter().zip(of) {
+            let mut worker = worker;
+            let mut fired = Vec::new();
+            for _ in &ids {
+                let fire = worker.next().await.unwrap();
+                fired.push(fire.id());
+                fire.complete().await.unwrap();
+            }
+            fired.sort();
+            ids.sort();
+            assert_eq!(fired, ids, "{name}");
+            engine.stop().await;
+        }
+        assert_eq!(router.timers(TimerQuery::new()).await.unwrap(), []);
+    });
+}
+
+/// A store that is away.
+struct Away;
+
+impl Away {
+    fn refuse<T>(
+        &mut self,
+        name: &'static str,
+        _work: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        Err(StoreError::new(StoreErrorKind::Unavailable, name))
+    }
+}
+
+impl Store for Away {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        Ok(Box::new(Self))
+    }
+
+    tourbillon_durable::forward! { self.refuse;
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
+        find timers schedule schedules upcoming change advance insert_occurrence records backfill overview
+        prune
+    }
+}
+
+#[test]
+fn a_store_that_is_away_holds_up_its_own_keys_and_no_others() {
+    let client = |store: Box<dyn Store>| Client::new(store).unwrap();
+    let clients = [("east", client(Box::new(memory()))), ("west", client(Box::new(Away)))];
+    let router = Router::new(Places::evenly(["east", "west"]).unwrap(), clients).unwrap();
+    pollster::block_on(async {
+        for n in 0..20 {
+            let name = format!("name-{n}");
+            let made = router.once("mail", later()).name(&name).create().await;
+            match router.places().store(Place::of(&name)) {
+                "east" => assert_eq!(id(made.unwrap()).place(), Place::of(&name)),
+                _ => assert_eq!(made.unwrap_err().kind(), StoreErrorKind::Unavailable),
+            }
+        }
+        let listed = router.timers(TimerQuery::new()).await;
+        assert_eq!(listed.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    });
+}
+
+#[test]
+fn a_router_has_one_client_for_each_store_of_its_map() {
+    let client = || Client::new(Box::new(memory())).unwrap();
+    let places = || Places::evenly(["east", "west"]).unwrap();
+    for names in [&["east"][..], &["east", "west", "west"], &[]] {
+        let error = Router::new(places(), names.iter().map(|name| (*name, client()))).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
+    }
+    // A store without a place is one that places are moved to, or were.
+    let clients = ["east", "north", "west"].map(|name| (name, client()));
+    let router = Router::new(places(), clients).unwrap();
+    assert_eq!(router.clients().count(), 3);
+    assert!(format!("{router:?}").contains("0-511=east 512-1023=west"));
+    let _: Time = pollster::block_on(router.at("a").now()).unwrap();
+}
