@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 #[wasm_bindgen]
 extern "C" {
@@ -16,8 +17,9 @@ async fn work() -> u32 {
     42
 }
 
-#[wasm_bindgen(start)]
-async fn main() {
-    let answer = tourbillon::timeout(Duration::from_secs(3600), work()).await;
-    log(&format!("{answer:?}"));
+fn main() {
+    spawn_local(async {
+        let answer = tourbillon::timeout(Duration::from_secs(3600), work()).await;
+        log(&format!("{answer:?}"));
+    });
 }
