@@ -160,6 +160,9 @@ pub(crate) struct Pass {
     pub(crate) over: bool,
     /// True if it ended before it was through, so that `next` and `over` say nothing.
     pub(crate) cut_short: bool,
+    /// The shard that was worked on last. One that is cut short is followed by one that begins with
+    /// the next.
+    pub(crate) reached: usize,
 }
 
 impl Pass {
@@ -455,18 +458,19 @@ impl Engine {
 
     /// Fires all that is due at `now` and looks for what comes next.
     pub(crate) fn pass(&self, now: Tick, batch: &mut WakeBatch) -> Pass {
-        self.pass_from(0, now, batch, None)
+        self.pass_from(0, now, batch, None, u32::MAX)
     }
 
     /// Turns the shards in which something is due, beginning with `first`, until the batch is spent
-    /// and there is more to do. Spends the batch once the clock shows `until`, but not before it
-    /// has done some of it.
+    /// or so many `parts` were done, and there is more to do. Spends the batch once the clock shows
+    /// `until`, but not before it has done some of it.
     pub(crate) fn pass_from(
         &self,
         first: usize,
         now: Tick,
         batch: &mut WakeBatch,
         until: Option<Tick>,
+        mut parts: u32,
     ) -> Pass {
         // ORDERING: Relaxed; see `cached_now`. Passes do not overlap, except of a virtual clock,
         // which does not read it.
@@ -480,6 +484,7 @@ impl Engine {
             has_windows: false,
             over: false,
             cut_short: false,
+            reached: first,
         };
         let mut pending = 0;
         let Scan { due: mut visited, next: next_of_others, has_windows } = self.board.scan(now);
@@ -497,6 +502,9 @@ impl Engine {
         let before = visited.split_before(first);
         'shards: for index in visited.chain(before) {
             loop {
+                if !batch.is_spent() {
+                    pass.reached = index;
+                }
                 let held = batch.len();
                 let mut shard = self.shards[index].lock();
                 let (turned, lateness_ns_max) = shard.turn(now, batch);
@@ -526,7 +534,8 @@ impl Engine {
                     pending += left;
                     break;
                 }
-                if batch.is_spent() {
+                parts -= 1;
+                if batch.is_spent() || parts == 0 {
                     pass.cut_short = true;
                     break 'shards;
                 }

@@ -144,7 +144,7 @@ impl Turns {
         let next = loop {
             engine.alarm().begin_scan();
             let now = engine.clock().now();
-            let mut pass = engine.pass_from(0, now, &mut batch, None);
+            let mut pass = engine.pass_from(0, now, &mut batch, None, u32::MAX);
             self.due.borrow_mut().extend(batch.take_deferred());
             if timers > 0 {
                 self.wake_due(&mut pass);

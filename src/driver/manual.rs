@@ -162,14 +162,14 @@ impl Driver {
             // A jump of the clock is followed by a reading of the alarm: if this does not see the
             // new time, the jump sees the scan announced. Loom `jump_races_arm_and_turn`.
             let now = engine.clock().now_in_order();
-            let pass = engine.pass_from(self.first, now, &mut self.batch, until);
+            let pass = engine.pass_from(self.first, now, &mut self.batch, until, u32::MAX);
             pass.report(now, engine.clock(), None);
             fired += pass.fired;
             if pass.cut_short {
                 // Not every shard was scanned, so nothing can be promised.
                 engine.alarm().stay_awake();
                 self.bell.set(|| Some(Duration::ZERO));
-                self.first = (self.first + 1) % engine.shards();
+                self.first = (pass.reached + 1) % engine.shards();
                 return Turn { fired, next: Some(engine.clock().instant(now)), more: true };
             }
             let next = pass.next;

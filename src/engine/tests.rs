@@ -55,6 +55,40 @@ fn a_clock_stops_at_the_deadlines_of_every_shard() {
     }
 }
 
+/// Two shards have more due than the parts of a pass, and the second less than the first.
+#[test]
+fn passes_cut_short_take_the_shards_in_turn() {
+    const MANY: usize = 4 * wake_batch::BATCH;
+    let clock = VirtualClock::new();
+    let builder = Builder::default().virtual_clock(&clock).shards(2);
+    let timer = builder.build().expect("the options are valid");
+    let engine = timer.engine();
+    let sleeps = |count| -> Vec<_> {
+        let mut sleeps: Vec<_> = (0..count).map(|_| timer.sleep(Duration::from_nanos(1))).collect();
+        assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
+        sleeps
+    };
+    let at_home = sleeps(MANY);
+    let next_door = {
+        let _held = engine.shards[thread_index() % 2].lock();
+        sleeps(MANY - 1)
+    };
+    let home = thread_index() % 2;
+    let now = engine.clock().now().saturating_add(Duration::from_nanos(1));
+    let mut batch = WakeBatch::new();
+    let pass = |first, batch: &mut WakeBatch| engine.pass_from(first, now, batch, None, 2);
+    let left = || [home, 1 - home].map(|index| engine.shards[index].lock().pending());
+    let cut = pass(home, &mut batch);
+    assert_eq!((cut.cut_short, cut.reached, left()), (true, home, [MANY / 2, MANY - 1]));
+    let cut = pass(1 - home, &mut batch);
+    assert_eq!((cut.cut_short, cut.reached, left()), (true, 1 - home, [MANY / 2, MANY / 2 - 1]));
+    let cut = pass(home, &mut batch);
+    assert_eq!((cut.cut_short, left()), (true, [0, wake_batch::BATCH - 1]), "and the other");
+    let last = pass(1 - home, &mut batch);
+    assert_eq!((last.cut_short, last.next, left()), (false, Tick::NEVER, [0, 0]));
+    drop((at_home, next_door));
+}
+
 /// Arms a timer in one shard of four, then fires it.
 #[test]
 fn a_pass_locks_no_shard_that_is_idle() {

@@ -95,7 +95,8 @@
 //! `interleavings/hold.rs`; no wait there has a limit, so loom has all of it. Other turns do
 //! not meet: a driver thread is one, and a [`Driver`](crate::driver::Driver) is borrowed for it.
 //!
-//! A driver does more than scan and park: it naps where passes crowd
+//! A driver does more than scan and park: it cuts long passes short
+//! (`a_pass_cut_short_is_followed_by_another`), naps where passes crowd
 //! (`a_driver_whose_passes_crowd_naps`), and has itself called at a resume (`resumes_race_park`).
 //! Of a wall clock's steps, and those who wait for them: `a_step_races_a_new_waiter`,
 //! `the_end_of_notices_races_a_new_waiter`, `notices_end_while_a_waker_is_cloned`.

@@ -233,6 +233,27 @@ fn a_turn_in_parts_races_drop_and_arm() {
     });
 }
 
+/// More is due than the driver's thread does in one pass, whether or not the last handle is gone.
+/// Oracle: deadlock, if it parks or ends all the same; each is woken exactly once.
+#[test]
+fn a_pass_cut_short_is_followed_by_another() {
+    for is_closed in [false, true] {
+        check(move || {
+            let harness = Harness::new(1);
+            let crowd = [(); 5].map(|()| harness.armed(5));
+            let clock = clock(&harness, [5]);
+            let kept = (!is_closed).then_some(harness);
+            for (mut sleep, signal) in crowd {
+                signal.wait();
+                assert_eq!(poll(&mut sleep, &signal), Poll::Ready(()));
+                assert_eq!(signal.wakes(), 1);
+            }
+            clock.join().unwrap();
+            drop(kept);
+        });
+    }
+}
+
 /// A slot of three blocks is emptied in parts, and loses the one in the middle meanwhile. Oracle:
 /// the wheel's assertions; deadlock; the others are woken exactly once.
 #[test]
