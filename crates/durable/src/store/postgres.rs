@@ -50,10 +50,10 @@ use self::server::{Backend, Server};
 use self::values::Span;
 pub use self::within::{finish, finish_async, insert, insert_async};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Inserted, Listening,
-    Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
-    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
-    Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Heard, Held, Inserted,
+    Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf,
+    RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
+    Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -295,8 +295,8 @@ impl Store for Postgres {
         self.call(async |session, _| timers::scan(session, scan).await)
     }
 
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
-        self.call(async |session, _| nodes::held(session, lease).await)
+    fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held> {
+        self.call(async |session, _| nodes::held(session, lease, after).await)
     }
 
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {

@@ -28,7 +28,7 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Inserted, Maintained,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Finished, Held, Inserted, Maintained,
     ManualRun, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, Scan,
     ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
@@ -171,7 +171,7 @@ impl Store for Sqlite {
         self.link.read(|file, now| timers::scan(file, now, scan))
     }
 
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
+    fn held(&mut self, lease: Lease, _: Option<(Time, TimerId)>) -> Result<Held> {
         self.link.read(|file, _| timers::held(file, lease))
     }
 
