@@ -51,6 +51,7 @@ pub const BY_HAND: &[Check] = &[
     check("ci/durable-example.sh", "the example of durable timers", "a minute", "PostgreSQL"),
     check("ci/durable-faults.sh", "storms of faults on both databases", "2 min", "PostgreSQL"),
     check("ci/durable-failover.sh", "storms on a replicated PostgreSQL", "2 min", "PostgreSQL"),
+    check("ci/durable-patroni.sh", "storms under a manager of failover", "3 min", "PostgreSQL"),
     check("ci/durable-canaries.sh", "the checker finds each seeded bug", "2 min", "PostgreSQL"),
 ];
 
