@@ -59,3 +59,20 @@ find_valgrind() {
     unpack valgrind valgrind || return
     export PATH=$dir/usr/bin:$PATH VALGRIND_LIB=$dir/usr/libexec/valgrind
 }
+
+# Sets `bin` to the folder of PostgreSQL's programs: PG_BIN, or else those of the newest version
+# that is installed.
+find_postgres() {
+    local initdb
+    bin=${PG_BIN:-}
+    [ -z "$bin" ] || return 0
+    find_initdb() {
+        initdb=$(find /usr/lib/postgresql -name initdb 2>/dev/null | sort -V | tail -n 1)
+        [ -n "$initdb" ] || initdb=$(command -v initdb)
+    }
+    if ! find_initdb; then
+        need_packages "durable timers on PostgreSQL" postgresql
+        find_initdb
+    fi
+    bin=$(dirname "$(readlink -f "$initdb")")
+}

@@ -12,18 +12,7 @@
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
-# The server's programs: those that were asked for, or the newest version that is installed.
-find_bin() {
-    local initdb
-    [ -z "${PG_BIN:-}" ] || { echo "$PG_BIN" && return; }
-    initdb=$(find /usr/lib/postgresql -name initdb 2>/dev/null | sort -V | tail -n 1)
-    [ -n "$initdb" ] || initdb=$(command -v initdb)
-    [ -n "$initdb" ] && dirname "$(readlink -f "$initdb")"
-}
-if ! bin=$(find_bin); then
-    need_packages "durable timers on PostgreSQL" postgresql
-    bin=$(find_bin)
-fi
+find_postgres
 
 # The server refuses to run as root.
 as_server() {

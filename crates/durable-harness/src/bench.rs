@@ -1,9 +1,11 @@
 //! Measurements: each starts nodes as processes, and prints a row beside the figures of others.
 
+mod costs;
 mod idle;
 mod insert;
 mod node;
 mod notified;
+mod schedules;
 mod spread;
 mod takeover;
 
@@ -43,6 +45,12 @@ pub struct Options {
     pub span: Duration,
     /// The lease of the nodes.
     pub lease: Duration,
+    /// True if timers are due in another order than they were inserted in, and have random ids.
+    pub is_shuffled: bool,
+    /// True if the server writes all pages to the disk after the inserts.
+    pub checkpoint: bool,
+    /// Program of another build, which every second node runs.
+    pub beside: Option<PathBuf>,
 }
 
 /// A measurement.
@@ -113,6 +121,14 @@ pub const BENCHES: &[Bench] = &[
         full: (1_800_000, 1_800),
         others: "prototype not run; bar p99 three times that without",
         run: spread::held,
+    },
+    Bench {
+        name: "schedules",
+        what: "occurrences of so many schedules, one each ten seconds, p50 / p99 / p99.9 / max ms",
+        default: (1_000, 10),
+        full: (10_000, 60),
+        others: "others not measured",
+        run: schedules::schedules,
     },
     Bench {
         name: "insert",
@@ -197,7 +213,14 @@ impl Run {
         let arguments = ["bench-node", "--store", self.address.as_str(), "--out", out];
         let further = ["--connections", &connections, "--lease-ms", &lease];
         let all: Vec<_> = arguments.iter().chain(&further).map(|text| (*text).to_owned()).collect();
-        Process::start(&all, &[])
+        let other = self.options.beside.as_deref().filter(|_| number % 2 == 1);
+        Process::of_build(other, &all, &[])
+    }
+
+    /// Inserts as the options want it.
+    fn fill(&self, store: &mut dyn Store, from: Time, span: Duration) -> Result<()> {
+        let fill = if self.options.is_shuffled { fill_shuffled } else { fill };
+        fill(store, self.options.timers, from, span)
     }
 
     fn file(&self, number: u32) -> PathBuf {
@@ -285,6 +308,13 @@ impl Measured {
         Duration::from_micros(longest.max(0).unsigned_abs())
     }
 
+    /// What timers cost the nodes.
+    fn own_costs(&self) -> String {
+        let each = |sum: f64| sum / self.starts.len() as f64;
+        let processor = each(self.processor.as_micros() as f64);
+        format!("node {processor:.1} us and {:.2} calls a timer", each(self.calls as f64))
+    }
+
     /// The longest pause, and lock timeouts.
     fn hitches(&self) -> String {
         let pause = self.longest_pause().as_secs_f64() * 1e3;
@@ -314,16 +344,33 @@ fn timer(kind: &str, at: Time) -> NewTimer {
 
 /// Inserts so many, due one after the other over `span` from `from` on.
 fn fill(store: &mut dyn Store, count: usize, from: Time, span: Duration) -> Result<()> {
-    let step = |number: usize| span.mul_f64(number as f64 / count.max(1) as f64);
-    let mut timers = Vec::with_capacity(BATCH);
-    for number in 0..count {
-        timers.push(timer(KIND, from + step(number)));
-        if timers.len() == BATCH || number + 1 == count {
-            store.insert(&timers)?;
-            timers.clear();
-        }
+    let numbers: Vec<usize> = (0..count).collect();
+    for part in numbers.chunks(BATCH) {
+        let due = part.iter().map(|number| from + step(span, *number, count));
+        store.insert(&due.map(|due| timer(KIND, due)).collect::<Vec<_>>())?;
     }
     Ok(())
+}
+
+/// As [`fill`], in a random order and with random ids.
+fn fill_shuffled(store: &mut dyn Store, count: usize, from: Time, span: Duration) -> Result<()> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut numbers: Vec<usize> = (0..count).collect();
+    random.shuffle(&mut numbers);
+    for part in numbers.chunks(BATCH) {
+        let due = part.iter().map(|number| from + step(span, *number, count));
+        let shuffled = due.map(|due| {
+            let mut timer = timer(KIND, due);
+            timer.id = TimerId::from_bits(random.u128(..));
+            timer
+        });
+        store.insert(&shuffled.collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+fn step(span: Duration, number: usize, count: usize) -> Duration {
+    span.mul_f64(number as f64 / count.max(1) as f64)
 }
 
 #[cfg(test)]

@@ -16,7 +16,17 @@ pub(crate) struct Process(Child);
 impl Process {
     /// Starts this program with the arguments and the environment.
     pub(crate) fn start(arguments: &[String], environment: &[(&str, String)]) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+        Self::of_build(None, arguments, environment)
+    }
+
+    /// Starts this program or, if there is one, that of another build.
+    pub(crate) fn of_build(
+        other: Option<&Path>,
+        arguments: &[String],
+        environment: &[(&str, String)],
+    ) -> Result<Self> {
+        let program = other.map_or_else(std::env::current_exe, |other| Ok(other.to_owned()))?;
+        let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped());
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         Ok(Self(command.spawn()?))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 
 use crate::Result;
+use crate::processor;
 
 /// Tries of a start while the remains of a killed server are in its way.
 const TRIES: u32 = 100;
@@ -34,11 +35,20 @@ impl Cluster {
         Ok(Self { programs, data, options: options.to_owned() })
     }
 
-    /// Kills the server, and waits until it has gone.
-    pub(crate) fn kill(&self) -> Result<()> {
+    /// Returns the processor time that the server's processes have used.
+    pub(crate) fn processor(&self) -> Result<Duration> {
+        processor::family(u32::try_from(self.process()?.as_raw_nonzero().get())?)
+    }
+
+    fn process(&self) -> Result<Pid> {
         let file = std::fs::read_to_string(self.data.join("postmaster.pid"))?;
         let pid = file.lines().next().and_then(|line| line.parse().ok()).and_then(Pid::from_raw);
-        let pid = pid.ok_or("the server has no process")?;
+        Ok(pid.ok_or("the server has no process")?)
+    }
+
+    /// Kills the server, and waits until it has gone.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let pid = self.process()?;
         kill_process(pid, Signal::KILL)?;
         while test_kill_process(pid).is_ok() {
             thread::sleep(Duration::from_millis(5));

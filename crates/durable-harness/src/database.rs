@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use postgres::config::TargetSessionAttrs;
 use rusqlite::TransactionBehavior;
 use tourbillon_durable::Store;
 use tourbillon_durable::store::postgres::Tables;
@@ -99,16 +100,25 @@ impl Address {
         }
     }
 
-    /// Returns the address at which the server listens.
-    pub(crate) fn server(&self) -> Result<SocketAddr> {
+    /// Returns the addresses at which the servers listen.
+    pub(crate) fn servers(&self) -> Result<Vec<SocketAddr>> {
         let (from, to) = self.host().ok_or("the address has no host and port")?;
-        Ok(self.0[from..to].parse()?)
+        Ok(self.0[from..to].split(',').map(str::parse).collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Returns the same database behind a proxy.
-    pub(crate) fn through(&self, proxy: SocketAddr) -> Self {
+    /// Returns the address at which the only server listens.
+    pub(crate) fn server(&self) -> Result<SocketAddr> {
+        match self.servers()?[..] {
+            [server] => Ok(server),
+            _ => Err("the address has several hosts".into()),
+        }
+    }
+
+    /// Returns the same database at other servers.
+    pub(crate) fn at(&self, servers: &[SocketAddr]) -> Self {
         let Some((from, to)) = self.host() else { return self.clone() };
-        Self(format!("{}{proxy}{}", &self.0[..from], &self.0[to..]))
+        let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+        Self(format!("{}{}{}", &self.0[..from], servers.join(","), &self.0[to..]))
     }
 
     /// Returns the same database on its host or on `standby`, whichever takes writes.
@@ -196,9 +206,13 @@ impl Address {
         })
     }
 
-    /// A client of the server itself.
+    /// A client of the server itself; of several, of the one that takes writes.
     pub(crate) fn client(&self) -> Result<postgres::Client> {
-        Ok(postgres::Client::connect(&self.0, postgres::NoTls)?)
+        let mut config: postgres::Config = self.as_str().parse()?;
+        if config.get_hosts().len() > 1 {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        Ok(config.connect(postgres::NoTls)?)
     }
 
     /// Returns where in the address the host and port are.
@@ -217,9 +231,13 @@ mod tests {
     fn an_address_leads_through_a_proxy() {
         let address = Address::new("postgres://me:pw@127.0.0.1:5432/timers").unwrap();
         assert_eq!(address.server().unwrap(), ([127, 0, 0, 1], 5432).into());
-        let proxied = address.through(([127, 0, 0, 1], 9).into());
+        let proxied = address.at(&[([127, 0, 0, 1], 9).into()]);
         assert_eq!(proxied.as_str(), "postgres://me:pw@127.0.0.1:9/timers");
         let both = address.or(([127, 0, 0, 1], 9).into());
         assert_eq!(both.as_str(), "postgres://me:pw@127.0.0.1:5432,127.0.0.1:9/timers");
+        let servers = both.servers().unwrap();
+        assert_eq!(both.at(&servers).as_str(), both.as_str());
+        assert_eq!(servers[1], ([127, 0, 0, 1], 9).into());
+        assert!(both.server().is_err());
     }
 }

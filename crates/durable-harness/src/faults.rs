@@ -34,6 +34,18 @@ pub(crate) enum Place {
     Postgres,
     /// PostgreSQL with a standby.
     Replicated,
+    /// Several servers of PostgreSQL, and a manager that makes one of them the primary.
+    Managed,
+}
+
+impl Place {
+    fn has(self, fault: Fault) -> bool {
+        match (self, fault.place()) {
+            (Self::Managed, Self::Replicated) => false,
+            (Self::Managed, _) => !fault.needs_server(),
+            (place, needed) => needed <= place,
+        }
+    }
 }
 
 faults! {
@@ -75,12 +87,14 @@ faults! {
     Late = "late" on Postgres,
     /// The standby gets nothing from the primary.
     StandbyCut = "standby-cut" on Replicated,
+    /// The manager's program changes the primary, or does it harm.
+    Managed = "managed" on Managed,
 }
 
 impl Fault {
     /// All that there are at `place`; or those of the names, separated by commas.
     pub(crate) fn list(names: Option<&str>, place: Place) -> Result<Vec<Self>> {
-        let is_fit = |fault: &&Self| fault.place() <= place;
+        let is_fit = |fault: &&Self| place.has(**fault);
         let Some(names) = names else {
             return Ok(Self::ALL.iter().filter(is_fit).copied().collect());
         };
@@ -123,6 +137,7 @@ impl Fault {
             Self::Late => 100..170,
             Self::StandbyCut => 50..300,
             Self::Terminate | Self::ServerKilled | Self::ServerRestarted | Self::Skew => 0..1,
+            Self::Managed => 0..1,
             _ => 20..150,
         }
     }

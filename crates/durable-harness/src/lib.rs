@@ -6,7 +6,7 @@
 //! node.rs load.rs      the processes: nodes with their handlers, clients with their calls
 //! storm/ faults.rs     the nemesis; children.rs, proxy.rs, cluster.rs, database.rs: its hands
 //! canary.rs            stores with a bug, for the checker to find
-//! bench/               measurements, for `crates/durable/docs/BENCHES.md`
+//! bench/ processor.rs  measurements, for `crates/durable/docs/BENCHES.md`
 //! ```
 
 pub mod bench;
@@ -20,6 +20,7 @@ mod faults;
 pub mod load;
 pub mod log;
 pub mod node;
+mod processor;
 pub mod proxy;
 pub mod storm;
 mod workload;

@@ -25,6 +25,8 @@ harness storm           nodes, clients and faults, and judges what comes of it
     --away SECONDS      how long the server is away, or SQLite's file locked
     --standby synchronous | asynchronous
                         a standby, which becomes the primary once the faults are over
+    --manager PROGRAM   does harm to servers that something else manages: PROGRAM harm NUMBER
+    --beside PROGRAM    every second node is a process of this harness of another build
     --settle SECONDS    how long what is due may need to end at last (60)
     --faults A,B        which; all that fit the store if not said, none if empty
     --logs DIR          kept there; else in a temporary folder, kept if promises were broken
@@ -33,6 +35,9 @@ harness canaries        a storm for each bug; succeeds if the checker finds each
 harness bench NAME      measures, and prints a row of its BENCHES.md. Small if not said:
     --store as above, --nodes K (1), --connections K (1), --lease-ms N (15000)
     --timers N, --seconds S, or --full 1 for what others were measured with
+    --beside PROGRAM    as above
+    --shuffled 1        due in another order than inserted, with random ids
+    --checkpoint 1      after the inserts, so that the log has an image of each page after it
 harness benches         lists them
 harness node, clients, bench-node, time: processes of these";
 
@@ -135,6 +140,9 @@ fn bench(options: &Options) -> Result<bool> {
             timers: options.number("timers", timers)?,
             span: Duration::from_secs(options.number("seconds", seconds)?),
             lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
+            is_shuffled: options.optional("shuffled").is_some(),
+            checkpoint: options.optional("checkpoint").is_some(),
+            beside: options.optional("beside").map(PathBuf::from),
         },
     )?;
     Ok(true)
@@ -178,6 +186,8 @@ fn storm_options(options: &Options, seed: u64, logs: &Path) -> Result<storm::Opt
         lease: Duration::from_millis(options.number("lease-ms", 2_000)?),
         away: options.optional("away").map(str::parse).transpose()?.map(Duration::from_secs),
         standby: options.optional("standby").map(str::parse).transpose()?,
+        manager: options.optional("manager").map(PathBuf::from),
+        beside: options.optional("beside").map(PathBuf::from),
         settle: Duration::ZERO,
         faults: None,
         canary: None,

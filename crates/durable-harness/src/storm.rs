@@ -62,6 +62,10 @@ pub struct Options {
     pub away: Option<Duration>,
     /// The standby that becomes the primary once the faults are over, if there is one.
     pub standby: Option<Mode>,
+    /// Program that harms the servers of a manager of failover, if there is one.
+    pub manager: Option<PathBuf>,
+    /// Program of another build, which every second node runs.
+    pub beside: Option<PathBuf>,
     /// Time that due timers may need to end after the last fault.
     pub settle: Duration,
     /// Faults, separated by commas; all that the store can have if not said.
@@ -94,11 +98,13 @@ pub fn run(options: &Options) -> Result<Report> {
 
 /// Returns what faults find at the store.
 fn place(options: &Options) -> Result<Place> {
-    Ok(match (Address::new(&options.store)?.is_postgres(), options.standby) {
-        (true, Some(_)) => Place::Replicated,
-        (true, None) => Place::Postgres,
-        (false, None) => Place::Anywhere,
-        (false, Some(_)) => return Err("SQLite has no standby".into()),
+    let is_postgres = Address::new(&options.store)?.is_postgres();
+    Ok(match (options.standby, &options.manager) {
+        (None, None) if is_postgres => Place::Postgres,
+        (None, None) => Place::Anywhere,
+        _ if !is_postgres => return Err("SQLite has no standby".into()),
+        (_, Some(_)) => Place::Managed,
+        (Some(_), None) => Place::Replicated,
     })
 }
 
@@ -109,7 +115,8 @@ struct Node {
     kinds: String,
     connections: u32,
     address: Address,
-    proxy: Option<Proxy>,
+    /// One in front of each server, for PostgreSQL.
+    proxies: Vec<Proxy>,
     skew: Option<Skew>,
 }
 
@@ -122,7 +129,7 @@ struct Storm {
     faults: u32,
     nodes: Vec<Node>,
     clients: Option<Process>,
-    clients_proxy: Option<Proxy>,
+    clients_proxies: Vec<Proxy>,
     cluster: Option<Cluster>,
     standby: Option<Standby>,
     clock: Clock,
@@ -158,17 +165,14 @@ impl Storm {
             .any(|fault| fault.needs_server());
         let cluster =
             (needs_server || standby.is_some()).then(Cluster::from_environment).transpose()?;
-        let proxy = |random: &mut fastrand::Rng| -> Result<Option<Proxy>> {
-            if !address.is_postgres() {
-                return Ok(None);
-            }
-            Ok(Some(Proxy::start(address.server()?, random.u64(..))?))
+        let servers = if address.is_postgres() { address.servers()? } else { Vec::new() };
+        let proxies = |random: &mut fastrand::Rng| -> Result<Vec<Proxy>> {
+            servers.iter().map(|server| Ok(Proxy::start(*server, random.u64(..))?)).collect()
         };
         let mut nodes = Vec::new();
         for (number, kinds) in kinds.into_iter().enumerate() {
-            let proxy = proxy(&mut random)?;
-            let through =
-                proxy.as_ref().map_or(address.clone(), |of| address.through(of.address()));
+            let proxies = proxies(&mut random)?;
+            let through = through(&address, &proxies);
             let file = options.logs.join(format!("node-{number}.clock"));
             let skew = address.is_postgres().then(|| Skew::new(file)).transpose()?;
             let connections = random.u32(1..=3);
@@ -179,11 +183,11 @@ impl Storm {
                 kinds,
                 connections,
                 address: through,
-                proxy,
+                proxies,
                 skew,
             });
         }
-        let clients_proxy = proxy(&mut random)?;
+        let clients_proxies = proxies(&mut random)?;
         let mut storm = Self {
             options,
             address,
@@ -192,7 +196,7 @@ impl Storm {
             faults: 0,
             nodes,
             clients: None,
-            clients_proxy,
+            clients_proxies,
             cluster,
             standby,
             clock,
@@ -220,13 +224,13 @@ impl Storm {
         }
         let arguments: Vec<_> = arguments.into_iter().map(str::to_owned).collect();
         let environment = node.skew.as_ref().map(Skew::environment).unwrap_or_default();
-        node.process = Some(Process::start(&arguments, &environment)?);
+        let other = self.options.beside.as_deref().filter(|_| number % 2 == 1);
+        node.process = Some(Process::of_build(other, &arguments, &environment)?);
         Ok(())
     }
 
     fn start_clients(&mut self) -> Result<()> {
-        let proxy = self.clients_proxy.as_ref();
-        let through = proxy.map_or(self.address.clone(), |of| self.address.through(of.address()));
+        let through = through(&self.address, &self.clients_proxies);
         let seed = self.random.u64(..).to_string();
         let clients = self.options.clients.to_string();
         let pause = self.options.pause.as_micros().to_string();
@@ -301,6 +305,14 @@ fn kinds(options: &Options, random: &mut fastrand::Rng) -> Vec<String> {
     }
     let some = |kinds: Vec<_>| if kinds.is_empty() { vec![&KINDS[0]] } else { kinds };
     nodes.into_iter().map(some).map(kinds_of).collect()
+}
+
+/// Returns the address of the same database behind proxies, if there are any.
+fn through(address: &Address, proxies: &[Proxy]) -> Address {
+    if proxies.is_empty() {
+        return address.clone();
+    }
+    address.at(&proxies.iter().map(Proxy::address).collect::<Vec<_>>())
 }
 
 fn kinds_of<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> String {

@@ -84,7 +84,7 @@ use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, How, Inserted,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, How, Inserted,
     Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Scan, ScheduleRow, Skip,
     Timer, TimerUpdate, Unfinished, Upcoming, Waiting, Window,
 };
@@ -225,9 +225,12 @@ pub trait Store: Send {
     /// The answer must come from an index on `due`, however many timers are due later.
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
 
-    /// The attempts that run under `lease`, in any order: `(timer, attempt)`. What the node knows
-    /// nothing of was claimed by a call whose answer was lost.
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>>;
+    /// The attempts that run under `lease`, of the timers after `after` in the order of
+    /// `(due, id)`. What the node knows nothing of was claimed by a call whose answer was lost.
+    ///
+    /// A store may answer for a part of them, and says where the next begins: a long backlog then
+    /// holds up no other call of the connection.
+    fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held>;
 
     /// Makes those of `timers` running under `lease` that are pending and due by now, if the node
     /// lives under that lease: `attempt + 1`, and nothing else. Returns them in the order of

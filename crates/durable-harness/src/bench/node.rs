@@ -13,12 +13,10 @@ use crate::Result;
 use crate::canary::{Marks, Tap};
 use crate::database::Address;
 use crate::node::wait_for_the_end;
+use crate::processor;
 
 /// Most attempts that a node has at a time.
 const PREFETCH: usize = 10_000;
-
-/// The kernel's clock ticks a second.
-const TICKS: u64 = 100;
 
 /// Options of a measuring node.
 #[derive(Debug)]
@@ -48,7 +46,7 @@ pub fn run(options: &NodeOptions) -> Result<()> {
     hang(engine.worker(HANGS, PREFETCH), again.clone());
     wait_for_the_end();
     let calls = marks.calls();
-    let processor = processor()?;
+    let processor = processor::own()?;
     let lock_timeouts = engine.stats().lock_timeouts;
     let again = again.lock().unwrap_or_else(PoisonError::into_inner).clone();
     block_on(engine.stop());
@@ -91,13 +89,4 @@ fn hang(mut worker: Worker, again: Arc<Mutex<Vec<Time>>>) {
             }
         }
     });
-}
-
-/// Returns the processor time that this process has used.
-fn processor() -> Result<Duration> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
-    let after_name = text.rsplit_once(") ").ok_or("no name in /proc/self/stat")?.1;
-    let ticks = after_name.split(' ').skip(11).take(2).map(str::parse::<u64>);
-    let ticks: u64 = ticks.sum::<std::result::Result<u64, _>>()?;
-    Ok(Duration::from_millis(ticks * 1_000 / TICKS))
 }

@@ -22,17 +22,21 @@ pub(super) fn spread(run: &Run) -> Result<String> {
     let nodes = run.start_nodes()?;
     let mut store = run.address.open()?;
     let from = now() + START + Duration::from_secs_f64(count as f64 / INSERTS);
-    fill(&mut *store, count, from, span)?;
+    run.fill(&mut *store, from, span)?;
+    run.checkpoint()?;
     if now() > from {
         return Err("the inserts took too long".into());
     }
+    let before = run.costs()?;
     thread::sleep((from + span).since(now()));
     run.wait_until_done(&mut *store)?;
+    let after = run.costs()?;
     let measured = run.end_nodes(nodes)?;
     let quantiles = measured.quantiles(count)?;
-    let each = measured.processor.as_micros() as f64 / count as f64;
+    let own = measured.own_costs();
     let hitches = measured.hitches();
-    Ok(format!("{quantiles}, {hitches}, node {each:.1} us a timer"))
+    let costs = run.between(&before, &after, count)?;
+    Ok(format!("{quantiles}, {hitches}, {own}{costs}"))
 }
 
 /// All inserted first, and due when the nodes start.
@@ -40,10 +44,13 @@ pub(super) fn drain(run: &Run) -> Result<String> {
     let count = run.options.timers;
     let mut store = run.address.open()?;
     let due = now() + START + Duration::from_secs_f64(count as f64 / INSERTS);
-    fill(&mut *store, count, due, Duration::ZERO)?;
+    run.fill(&mut *store, due, Duration::ZERO)?;
+    run.checkpoint()?;
     thread::sleep(due.since(now()));
+    let before = run.costs()?;
     let nodes = run.start_nodes()?;
     run.wait_until_done(&mut *store)?;
+    let after = run.costs()?;
     let mut measured = run.end_nodes(nodes)?;
     measured.quantiles(count)?;
     // From the first start to the last: without what a node takes to start.
@@ -53,9 +60,10 @@ pub(super) fn drain(run: &Run) -> Result<String> {
     measured.starts.iter_mut().for_each(|(_, due)| *due = first);
     let seconds = (last - first).max(1) as f64 / 1e6;
     let hitches = measured.hitches();
-    let each = measured.processor.as_micros() as f64 / count as f64;
+    let own = measured.own_costs();
     let rate = count as f64 / seconds;
-    Ok(format!("{rate:.0} a second, {hitches}, node {each:.1} us a timer"))
+    let costs = run.between(&before, &after, count)?;
+    Ok(format!("{rate:.0} a second, {hitches}, {own}{costs}"))
 }
 
 /// Inserted all the while, each due within the second after.

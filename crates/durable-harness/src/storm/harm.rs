@@ -1,5 +1,6 @@
 //! The implementation of each fault.
 
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -76,6 +77,7 @@ impl Storm {
                 standby.mend();
             }
             Fault::Terminate => self.address.terminate()?,
+            Fault::Managed => self.manage()?,
             Fault::ServerKilled => {
                 let cluster = self.cluster.as_ref().ok_or("there is no server")?;
                 cluster.kill()?;
@@ -90,6 +92,15 @@ impl Storm {
             other => return Err(format!("{} is done elsewhere", other.name()).into()),
         }
         Ok(())
+    }
+
+    /// Runs the manager's program, with a number that selects what it does. It returns once there
+    /// is a primary and a standby again.
+    fn manage(&mut self) -> Result<()> {
+        let program = self.options.manager.as_ref().ok_or("there is no manager")?;
+        let choice = self.random.u32(..).to_string();
+        let status = Command::new(program).args(["harm", &choice]).stdin(Stdio::null()).status()?;
+        if status.success() { Ok(()) } else { Err(format!("the manager: {status}").into()) }
     }
 
     fn kill(&mut self, nodes: std::ops::Range<usize>, span: Duration) -> Result<()> {
@@ -107,13 +118,13 @@ impl Storm {
 
     /// All proxies in front of the server.
     pub(super) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
-        let nodes = self.nodes.iter().filter_map(|node| node.proxy.as_ref());
-        nodes.chain(&self.clients_proxy)
+        let nodes = self.nodes.iter().flat_map(|node| &node.proxies);
+        nodes.chain(&self.clients_proxies)
     }
 
     fn net(&mut self, mode: Mode, victim: Option<usize>, span: Duration) {
         let struck: Vec<_> = match victim {
-            Some(victim) => self.nodes[victim].proxy.iter().collect(),
+            Some(victim) => self.nodes[victim].proxies.iter().collect(),
             None => self.proxies().collect(),
         };
         struck.iter().for_each(|proxy| proxy.set(mode));

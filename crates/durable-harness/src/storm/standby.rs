@@ -68,7 +68,7 @@ impl Standby {
             .map_err(|_| format!("{STANDBY} is not set: run it by ci/durable-failover.sh"))?
             .parse()?;
         let link = Proxy::start(primary.server()?, seed)?;
-        let standby = Self { mode, address: primary.through(server), server, link };
+        let standby = Self { mode, address: primary.at(&[server]), server, link };
         let (host, port) = (standby.link.address().ip(), standby.link.address().port());
         // The server's own user and password.
         let config: postgres::Config = primary.as_str().parse()?;
@@ -129,7 +129,7 @@ impl Storm {
         self.proxies().for_each(|proxy| proxy.set(proxy::Mode::HoldBoth));
         thread::sleep(HUNG);
         self.cluster.as_ref().ok_or("there is no server")?.kill()?;
-        let promoted = self.address.through(standby.server);
+        let promoted = self.address.at(&[standby.server]);
         let done = promoted.client()?.query_one("SELECT pg_promote()", &[])?;
         if !done.get::<_, bool>(0) {
             return Err("the standby was not promoted in time".into());

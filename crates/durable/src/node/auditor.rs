@@ -4,45 +4,62 @@ use std::time::Instant;
 
 use super::shared::{Ending, Shared};
 use crate::id::{Lease, TimerId};
-use crate::store::{End, How, Result, Store};
+use crate::store::{End, Held, How, Result, Store};
+use crate::time::Time;
 
 /// Part of a node that compares what runs in the database with what the node holds.
 #[derive(Debug)]
 pub(crate) struct Auditor {
     next: Instant,
+    /// Lease of an audit under way, and the place after which it continues.
+    rest: Option<(Lease, (Time, TimerId))>,
 }
 
 impl Auditor {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now }
+        Self { next: now, rest: None }
     }
 
-    /// Audits if that is due or requested. Returns when it is due next.
+    /// Audits if that is due or requested: one part, so that other calls have their turn between
+    /// parts. Returns when it is due next.
     pub(crate) fn run(&mut self, node: &Shared, store: &mut dyn Store) -> Instant {
         let now = node.now();
         let mut state = node.lock();
         let Some(lease) = state.lease else { return self.next };
-        let is_requested = std::mem::take(&mut state.requests.audit);
+        let rest = self.rest.take().filter(|(of, _)| *of == lease).map(|(_, place)| place);
+        // A request while an audit is under way is one for another from the beginning.
+        let is_requested = rest.is_none() && std::mem::take(&mut state.requests.audit);
         drop(state);
-        if is_requested || self.next <= now {
+        if rest.is_none() && !is_requested && self.next > now {
+            return self.next;
+        }
+        if rest.is_none() {
             self.next = now + node.options.scan * node.options.full_every;
-            if let Err(error) = audit(node, store, lease) {
+        }
+        match audit(node, store, lease, rest) {
+            Ok(rest) => self.rest = rest.map(|place| (lease, place)),
+            Err(error) => {
                 node.report("held", &error);
                 self.next = now + node.options.scan;
             }
         }
-        self.next
+        if self.rest.is_some() || node.lock().requests.audit { now } else { self.next }
     }
 }
 
 /// Hands back the attempts that run under the lease and are unknown here: the answer to their claim
-/// was lost, or that to their end.
-fn audit(node: &Shared, store: &mut dyn Store, lease: Lease) -> Result<()> {
-    let running = store.held(lease)?;
+/// was lost, or that to their end. Returns where the next part begins.
+fn audit(
+    node: &Shared,
+    store: &mut dyn Store,
+    lease: Lease,
+    after: Option<(Time, TimerId)>,
+) -> Result<Option<(Time, TimerId)>> {
+    let Held { timers: running, rest, .. } = store.held(lease, after)?;
     let now = node.now();
     let mut state = node.lock();
     if state.lease != Some(lease) {
-        return Ok(());
+        return Ok(None);
     }
     let is_known = |id: TimerId, attempt: u32| {
         state.held.get(&id).is_some_and(|held| *held == attempt)
@@ -57,5 +74,5 @@ fn audit(node: &Shared, store: &mut dyn Store, lease: Lease) -> Result<()> {
     }
     drop(state);
     node.notify_claimers();
-    Ok(())
+    Ok(rest)
 }

@@ -104,7 +104,7 @@ impl Cache {
         if is_cut {
             self.left_own = true;
             self.left_all |= reach != Reach::Own;
-            self.low = self.len() / 4;
+            self.low = self.len() / 2;
         } else {
             self.left_own &= reach == Reach::Recent;
             self.left_all &= reach != Reach::All;
@@ -252,20 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scan_has_left_is_read_once_most_of_what_waits_is_gone() {
+    fn what_a_scan_has_left_is_read_once_half_of_what_waits_is_gone() {
         let mut cache = Cache::default();
         read(&mut cache, Reach::Recent, 0..100, true);
         assert_eq!((cache.wants(), cache.begin_scan(Reach::Recent)), (None, None));
-        while cache.len() > 26 {
+        while cache.len() > 51 {
             cache.pop(at(5));
         }
         assert_eq!(cache.wants(), None);
         cache.pop(at(5));
         assert_eq!(cache.wants(), Some(Reach::Own));
-        read(&mut cache, Reach::Own, 75..100, false);
+        read(&mut cache, Reach::Own, 50..100, false);
         // It may have left what is late in the shards of others.
         assert_eq!(cache.wants(), Some(Reach::All));
-        read(&mut cache, Reach::All, 75..100, false);
+        read(&mut cache, Reach::All, 50..100, false);
         assert_eq!(cache.wants(), None);
         assert!(cache.begin_scan(Reach::Recent).is_some());
     }

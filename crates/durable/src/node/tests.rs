@@ -394,6 +394,27 @@ fn a_node_beats_between_two_calls_that_look_after_orphans() {
 }
 
 #[test]
+fn an_audit_hands_back_what_is_in_any_part_of_a_long_answer() {
+    let (clock, timer, mut store) = world();
+    let mut nodes = [Node::new(&timer, &store)];
+    settle(&clock, &mut nodes);
+    // Claims whose answers were lost.
+    let mut left = insert(&mut store, "mail", 250);
+    let ids: Vec<TimerId> = left.iter().copied().collect();
+    let lease = nodes[0].shared.lock().lease.unwrap();
+    assert_eq!(store.claim(lease, &ids).unwrap().timers.len(), 250);
+    let mut mails = Worker::new(&nodes[0].shared, "mail", 1_000);
+    let Options { scan, full_every, .. } = Options::default();
+    for _ in 0..(scan * full_every + scan).div_duration_f64(TICK) as u32 + 5 {
+        clock.advance(TICK);
+        nodes.iter_mut().for_each(Node::step);
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+    }
+    assert!(left.is_empty(), "{} timers were not handed back", left.len());
+    nodes[0].shared.stop(Stopping::Now);
+}
+
+#[test]
 fn an_end_that_the_store_refuses_holds_up_no_other() {
     let (clock, timer, mut store) = world();
     let mut node = Node::new(&timer, &store);

@@ -9,10 +9,10 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Inserted, Maintained,
-    ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past, RecordQuery,
-    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
-    Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Inserted,
+    Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past,
+    RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
+    Upcoming, Window,
 };
 use crate::time::Time;
 
@@ -145,8 +145,8 @@ impl Store for Faulty {
         self.call(move |db| db.scan(&Scan { ahead, back, shards, grace, limit, kinds: &kinds }))
     }
 
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
-        self.call(move |db| db.held(lease))
+    fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held> {
+        self.call(move |db| db.held(lease, after))
     }
 
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {

@@ -113,6 +113,7 @@ cases! {
         a_living_nodes_timers_are_left_alone
         a_node_that_leaves_gives_its_timers_back
         held_names_what_a_lease_runs
+        held_names_all_in_parts
         a_beat_names_the_living;
     schedules:
         a_change_needs_the_version_it_was_made_for

@@ -88,8 +88,9 @@ macro_rules! forward {
             -> $crate::store::Window);
     };
     (@ held $self:ident $pass:ident) => {
-        $crate::forward!(@@ $self $pass held(lease: $crate::Lease)
-            -> ::std::vec::Vec<($crate::TimerId, u32)>);
+        $crate::forward!(@@ $self $pass held(
+            lease: $crate::Lease, after: ::std::option::Option<($crate::Time, $crate::TimerId)>)
+            -> $crate::store::Held);
     };
     (@ claim $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass claim(lease: $crate::Lease, timers: &[$crate::TimerId])

@@ -4,19 +4,23 @@ mod tables;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::tables::{Life, Node, Tables};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Inserted,
-    Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice, Overview,
-    OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer,
-    TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
+    Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
+    Overview, OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
+    Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
 use crate::time::Time;
+
+/// Most timers in an answer to [`Store::held`], so few that tests see several parts.
+const PART: usize = 100;
 
 /// A database in memory, which ends with its last connection.
 ///
@@ -195,10 +199,14 @@ impl Store for Memory {
         Ok(Window { now, timers: waiting.take(scan.limit as usize).collect() })
     }
 
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
+    fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held> {
         let (_, tables) = self.begin();
-        let held = tables.timers.values().filter(|timer| timer.running == Some(lease));
-        Ok(held.map(|timer| (timer.new.id, timer.attempt)).collect())
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let part: Vec<_> = tables.by_due.range((from, Bound::Unbounded)).take(PART).collect();
+        let running = part.iter().map(|(_, id)| &tables.timers[id]);
+        let held = running.filter(|timer| timer.running == Some(lease));
+        let rest = (part.len() == PART).then(|| *part[PART - 1]);
+        Ok(Held::new(held.map(|timer| (timer.new.id, timer.attempt)).collect(), rest))
     }
 
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {

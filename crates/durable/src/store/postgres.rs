@@ -53,8 +53,8 @@ use self::server::{Backend, Server};
 pub use self::tables::Tables;
 use self::values::Span;
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Inserted,
-    Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
+    Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
     OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer,
     TimerQuery, TimerUpdate, Upcoming, Window,
 };
@@ -306,8 +306,8 @@ impl Store for Postgres {
         self.call(async |session, _| timers::scan(session, scan).await)
     }
 
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
-        self.call(async |session, _| nodes::held(session, lease).await)
+    fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held> {
+        self.call(async |session, _| nodes::held(session, lease, after).await)
     }
 
     fn claim(&mut self, lease: Lease, timers: &[TimerId]) -> Result<Claimed> {

@@ -28,10 +28,10 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Inserted, Maintained,
-    ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past, RecordQuery,
-    Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Upcoming,
-    Window,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Inserted,
+    Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past,
+    RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
+    Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -172,7 +172,7 @@ impl Store for Sqlite {
         self.link.read(|file, now| timers::scan(file, now, scan))
     }
 
-    fn held(&mut self, lease: Lease) -> Result<Vec<(TimerId, u32)>> {
+    fn held(&mut self, lease: Lease, _: Option<(Time, TimerId)>) -> Result<Held> {
         self.link.read(|file, _| timers::held(file, lease))
     }
 

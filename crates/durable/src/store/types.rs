@@ -65,6 +65,23 @@ pub struct Maintained {
     pub more: bool,
 }
 
+/// The answer to [`Store::held`](super::Store::held).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Held {
+    /// Timers that run, each with the number of its attempt, in any order.
+    pub timers: Vec<(TimerId, u32)>,
+    /// Place after which the next part begins; `None` if this was the last.
+    pub rest: Option<(Time, TimerId)>,
+}
+
+impl Held {
+    /// Makes an answer for a part.
+    pub fn new(timers: Vec<(TimerId, u32)>, rest: Option<(Time, TimerId)>) -> Self {
+        Self { timers, rest }
+    }
+}
+
 /// A timer to be inserted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -32,6 +32,8 @@ struct Reads {
     by_none: i64,
     /// Entries of the index on `due`.
     by_due: i64,
+    /// Entries of the index on `kind` and `due`.
+    by_kind: i64,
     /// Entries of the index on `id`.
     by_id: i64,
     /// Blocks of the table and of its indexes.
@@ -41,6 +43,7 @@ struct Reads {
 const READS: &str = "
     SELECT t.seq_tup_read,
            (SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'timer_due'),
+           (SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'timer_kind'),
            (SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'timer_pkey'),
            b.heap_blks_read + b.heap_blks_hit + b.idx_blks_read + b.idx_blks_hit
     FROM pg_stat_user_tables AS t JOIN pg_statio_user_tables AS b USING (relid)
@@ -86,8 +89,8 @@ impl Large {
 
     fn reads(&mut self) -> Reads {
         let row = self.client.query_one(READS, &[]).unwrap();
-        let [by_none, by_due, by_id, blocks] = [0, 1, 2, 3].map(|column| row.get(column));
-        Reads { by_none, by_due, by_id, blocks }
+        let [by_none, by_due, by_kind, by_id, blocks] = [0, 1, 2, 3, 4].map(|place| row.get(place));
+        Reads { by_none, by_due, by_kind, by_id, blocks }
     }
 
     /// Counts what `work` reads.
@@ -105,6 +108,7 @@ impl Large {
         let reads = Reads {
             by_none: after.by_none - before.by_none,
             by_due: after.by_due - before.by_due,
+            by_kind: after.by_kind - before.by_kind,
             by_id: after.by_id - before.by_id,
             blocks: after.blocks - before.blocks,
         };
@@ -127,13 +131,45 @@ fn a_scan_reads_what_it_returns() {
     let (reads, found) = large.count(|store, _| scan(store, LONG, back, 50_000));
     // Due five minutes and a second ago, one second ago, and in five and ten minutes less a second.
     assert_eq!(found.len() as i64, EACH * 4);
-    assert_eq!((reads.by_none, reads.by_id), (0, 0));
-    assert!((0..=LEFT).contains(&(reads.by_due - EACH * 4)), "{reads:?}");
+    assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 0, 0));
+    assert!((0..=LEFT).contains(&(reads.by_kind - EACH * 4)), "{reads:?}");
 
     // A thousand are due at the same time.
     let (reads, found) = large.count(|store, _| scan(store, LONG, None, 10));
     assert_eq!(found.len(), 10);
-    assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 10, 0));
+    assert_eq!((reads.by_none, reads.by_due, reads.by_kind, reads.by_id), (0, 0, 10, 0));
+
+    // Nobody asks for the backlog.
+    let (reads, found) = large.count(|store, _| {
+        let (ahead, back, shards, grace) = (LONG, None, Shards::ALL, None);
+        let kinds = ["later".to_owned(), "none".to_owned()];
+        store.scan(&Scan { ahead, back, shards, grace, kinds: &kinds, limit: 10 }).unwrap().timers
+    });
+    assert_eq!(found, []);
+    assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 0, 0));
+    assert!(reads.by_kind <= 2, "{reads:?}");
+}
+
+#[test]
+fn an_audit_reads_what_is_due_in_parts() {
+    const PART: i64 = 20_000;
+    let mut large = Large::new(PAST);
+    let (_, mut ids) = large.count(|store, _| scan(store, Duration::ZERO, None, 100));
+    ids.sort();
+    let (reads, held) = large.count(|store, lease| {
+        assert_eq!(store.claim(lease, &ids).unwrap().timers.len(), 100);
+        store.held(lease, None).unwrap()
+    });
+    let mut found: Vec<TimerId> = held.timers.iter().map(|(id, _)| *id).collect();
+    found.sort();
+    assert_eq!(found, ids);
+    assert!((0..=LEFT).contains(&(reads.by_due - PART)), "{reads:?}");
+
+    let (reads, held) = large.count(|store, lease| store.held(lease, held.rest).unwrap());
+    assert_eq!((held.timers, held.rest.is_some()), (vec![], true));
+    assert!((0..=LEFT).contains(&(reads.by_due - PART)), "{reads:?}");
+    let (_, held) = large.count(|store, lease| store.held(lease, held.rest).unwrap());
+    assert_eq!((held.timers, held.rest), (vec![], None));
 }
 
 #[test]
@@ -222,6 +258,7 @@ fn everything(store: &mut Postgres, name: &str) {
     store.change(&Change { expect: Some(1), withdraw, skipped: &[skip(3)], ..change }).unwrap();
     store.beat(lease, LONG).unwrap();
     store.claim(lease, &[fifth]).unwrap();
+    assert_eq!(store.held(lease, None).unwrap().timers, [(fifth, 1)]);
     store.leave(lease).unwrap();
     for left in [retried, fourth, fifth] {
         assert_eq!(store.cancel(left).unwrap(), TimerUpdate::Done);

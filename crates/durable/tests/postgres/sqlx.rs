@@ -286,7 +286,7 @@ fn after_its_lease_an_attempt_cannot_complete_and_its_transaction_has_no_effect(
         client.once("bill.remind", SystemTime::now()).payload("1").create().await.unwrap();
         let fire = fires.next().await.unwrap();
         bury(&database, &mut store);
-        assert_eq!(store.held(fire.fence().lease).unwrap(), []);
+        assert_eq!(store.held(fire.fence().lease, None).unwrap().timers, []);
 
         let mut transaction = pool.begin().await.unwrap();
         remind(&mut transaction, &fire).await;

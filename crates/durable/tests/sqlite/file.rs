@@ -117,7 +117,7 @@ fn an_attempt_ends_with_the_callers_transaction_or_not_at_all() {
     let transaction = own.transaction().unwrap();
     assert_eq!(finish(&transaction, lease, &ends).unwrap(), [Finished::Accepted]);
     transaction.rollback().unwrap();
-    assert_eq!(store.held(lease).unwrap(), [(timer.id, 1)]);
+    assert_eq!(store.held(lease, None).unwrap().timers, [(timer.id, 1)]);
 
     store.leave(lease).unwrap();
     let transaction = own.transaction().unwrap();

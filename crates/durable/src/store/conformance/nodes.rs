@@ -132,13 +132,30 @@ pub(super) fn held_names_what_a_lease_runs(rig: &dyn Rig) {
     assert_eq!(bench.finish(two, 1, How::HandBack), Finished::Accepted);
     assert_eq!(bench.claim(two).unwrap().attempt, 2);
     assert_eq!(bench.finish(three, 1, done()), Finished::Accepted);
-    let mut held: Vec<(TimerId, u32)> = bench.store.held(bench.lease).unwrap();
+    let mut held: Vec<(TimerId, u32)> = bench.store.held(bench.lease, None).unwrap().timers;
     held.sort();
     let mut expected = vec![(one, 1), (two, 2)];
     expected.sort();
     assert_eq!(held, expected);
     let other = Lease { epoch: bench.lease.epoch + 1, ..bench.lease };
-    assert_eq!(bench.store.held(other).unwrap(), []);
+    assert_eq!(bench.store.held(other, None).unwrap().timers, []);
+}
+
+pub(super) fn held_names_all_in_parts(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut expected: Vec<TimerId> = (0..250).map(|_| bench.running()).collect();
+    expected.sort();
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let held = bench.store.held(bench.lease, after).unwrap();
+        found.extend(held.timers.into_iter().map(|(id, _)| id));
+        after = held.rest;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.sort();
+    assert_eq!(found, expected);
 }
 
 pub(super) fn a_beat_names_the_living(rig: &dyn Rig) {

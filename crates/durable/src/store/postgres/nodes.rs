@@ -6,7 +6,7 @@ use super::link::{Answer, Params, Query, Session};
 use super::timers::{columns, record_cancelled};
 use super::values::{Id, Span, Stamp, big};
 use crate::id::{Lease, NodeId, TimerId};
-use crate::store::{Beat, Maintained};
+use crate::store::{Beat, Held, Maintained};
 use crate::time::Time;
 
 /// The last epoch is kept apart from the life, under the lock of its row: nobody has it twice.
@@ -91,16 +91,35 @@ pub(super) async fn leave(session: &mut Session, lease: Lease) -> Answer<()> {
     session.commit().await
 }
 
+/// A part of what is due, in its order, and what of it runs under a lease.
 const HELD: &str = "
-    SELECT id, attempt FROM tourbillon.timer WHERE due <= now() AND node = $1 AND epoch = $2";
+    WITH part AS MATERIALIZED (
+        SELECT due, id, attempt, node, epoch FROM tourbillon.timer
+        WHERE due <= now() AND (due, id) > ($3, $4)
+        ORDER BY due, id
+        LIMIT $5
+    )
+    SELECT (SELECT count(*) FROM part), l.due, l.id,
+           ARRAY(SELECT id FROM part WHERE node = $1 AND epoch = $2 ORDER BY id),
+           ARRAY(SELECT attempt FROM part WHERE node = $1 AND epoch = $2 ORDER BY id)
+    FROM (SELECT due, id FROM part ORDER BY due DESC, id DESC LIMIT 1) AS l";
 
-pub(super) async fn held(session: &mut Session, lease: Lease) -> Answer<Vec<(TimerId, u32)>> {
-    let rows = session.read(HELD, &[&Id::from(lease.node), &big(lease.epoch)]).await?;
-    let held = |row: &Row| {
-        let attempt: i32 = row.try_get(1)?;
-        Ok((row.try_get::<_, Id>(0)?.into(), attempt.unsigned_abs()))
-    };
-    rows.iter().map(held).collect()
+pub(super) async fn held(
+    session: &mut Session,
+    lease: Lease,
+    after: Option<(Time, TimerId)>,
+) -> Answer<Held> {
+    let (after, after_id) = after.unwrap_or(Search::START);
+    let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
+    let params: Params<'_> = &[&node, &epoch, &Stamp(after), &Id::from(after_id), &PART];
+    let rows = session.read(HELD, params).await?;
+    let Some(row) = rows.first() else { return Ok(Held::default()) };
+    let (Stamp(until), until_id): (_, Id) = (row.try_get(1)?, row.try_get(2)?);
+    let (ids, attempts): (Vec<Id>, Vec<i32>) = (row.try_get(3)?, row.try_get(4)?);
+    let attempts = attempts.into_iter().map(i32::unsigned_abs);
+    let timers = ids.into_iter().map(TimerId::from).zip(attempts).collect();
+    let is_cut = row.try_get::<_, i64>(0)? >= PART;
+    Ok(Held::new(timers, is_cut.then(|| (until, until_id.into()))))
 }
 
 /// A row that is locked is being beaten, or ended by another node.

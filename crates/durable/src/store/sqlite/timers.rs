@@ -10,7 +10,8 @@ use super::values::{Id, Stamp, micros, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::store::{
-    Claimed, End, Finished, How, Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window,
+    Claimed, End, Finished, Held, How, Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting,
+    Window,
 };
 use crate::time::Time;
 
@@ -181,11 +182,11 @@ pub(super) fn scan(connection: &Connection, now: Time, scan: &Scan<'_>) -> Answe
     Ok(Window { now, timers })
 }
 
-pub(super) fn held(connection: &Connection, lease: Lease) -> Answer<Vec<(TimerId, u32)>> {
+pub(super) fn held(connection: &Connection, lease: Lease) -> Answer<Held> {
     let mut statement = connection.prepare_cached(HELD)?;
     let rows =
         statement.query_map(parts(lease), |row| Ok((row.get::<_, Id>(0)?.into(), row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(Held::new(rows.collect::<Result<_, _>>()?, None))
 }
 
 pub(super) fn claim(
