@@ -50,3 +50,5 @@ if [ ! -x "$promtool" ]; then
     exit
 fi
 curl -fsS "$TOURBILLOND/metrics" | "$promtool" check metrics
+"$promtool" check rules crates/tourbillond/deploy/alerts.yaml
+"$promtool" test rules crates/tourbillond/deploy/alerts.test.yaml

@@ -153,6 +153,7 @@ async fn insert(options: &Options, receiver: SocketAddr, count: u64) -> Result<S
             at_us: Some(due.as_micros()),
             traceparent: None,
             xtimer: None,
+            is_notice: false,
         };
         let once = client.once(&kind(APP), due).name(name(APP, &format!("due-{number}")));
         let once = once.payload(serde_json::to_vec(&stored)?);
@@ -323,6 +324,7 @@ async fn list(options: &Options, api: SocketAddr, receiver: SocketAddr) -> Resul
             at_us: Some(due.as_micros()),
             traceparent: None,
             xtimer: None,
+            is_notice: false,
         };
         let once = client.once(&kind(APP), if is_held { Time::NEVER } else { due });
         let once = once.name(name(APP, &key)).payload(serde_json::to_vec(&stored)?);

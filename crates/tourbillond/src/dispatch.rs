@@ -10,6 +10,7 @@
 mod app;
 mod client;
 mod gate;
+mod notice;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::metrics;
 use crate::service::Service;
 use app::Dispatcher;
 use client::Client;
+pub use notice::check_all;
 
 /// Period at which measurements are tidied up.
 const TIDY: Duration = Duration::from_secs(5);

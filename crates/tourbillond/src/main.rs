@@ -52,6 +52,9 @@ A file:
   networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
   secrets = [\"signs callbacks\"]
 
+  [apps.billing.notify]           # called when a run is dead, and when its schedule recovers
+  url = \"https://hooks.example.com/timers\"
+
   [apps.billing.header_secrets]   # values of headers, which callbacks name
   ledger = { value = \"Bearer 8f1c..\", hosts = [\"ledger.example.com\"] }
 
@@ -95,7 +98,7 @@ fn token(write: bool) -> Result<(), Box<dyn Error>> {
 }
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
-    let (settings, config) = config::load(flags)?;
+    let (settings, config) = load(flags)?;
     log(&settings)?;
     if let Some(warning) = &settings.exposed {
         tracing::warn!("{warning}");
@@ -109,6 +112,13 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let limits = http::ServerLimits { connections, ..http::ServerLimits::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
     runtime.block_on(serve(flags, &settings, config, limits))
+}
+
+/// Reads the configuration, and checks what it calls.
+fn load(flags: &Flags) -> Result<(Settings, Config), Box<dyn Error>> {
+    let (settings, config) = config::load(flags)?;
+    dispatch::check_all(&config)?;
+    Ok((settings, config))
 }
 
 fn log(settings: &Settings) -> Result<(), Box<dyn Error>> {
@@ -173,7 +183,7 @@ async fn reload(
     service: Arc<Service>,
 ) {
     while hangup.recv().await.is_some() {
-        match config::load(&flags) {
+        match load(&flags) {
             Ok((Settings { exposed, .. }, config)) => {
                 if let Some(warning) = exposed.filter(|exposed| warned.as_ref() != Some(exposed)) {
                     tracing::warn!("{warning}");

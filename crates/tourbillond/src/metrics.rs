@@ -26,6 +26,7 @@ use crate::model::{Bucket, Lateness};
 
 const CALLBACKS: &str = "tourbillond_callbacks_total";
 const POSTPONED: &str = "tourbillond_postponed_total";
+const LAST_SUCCESS: &str = "tourbillond_last_success_timestamp_seconds";
 const RUNNING: &str = "tourbillond_running";
 const CALLBACK_SECONDS: &str = "tourbillond_callback_seconds";
 const LATENESS_SECONDS: &str = "tourbillond_lateness_seconds";
@@ -70,6 +71,11 @@ fn describe() {
         POSTPONED,
         Unit::Count,
         "Attempts postponed by a limit or a shortage, by app and limit."
+    );
+    describe_gauge!(
+        LAST_SUCCESS,
+        Unit::Seconds,
+        "Start of the last attempt that succeeded, by app, since the Unix epoch; 0 without one."
     );
     describe_gauge!(RUNNING, Unit::Count, "Callbacks that run, by app.");
     describe_histogram!(CALLBACK_SECONDS, Unit::Seconds, "Duration of callbacks, by app.");
@@ -152,6 +158,7 @@ pub(crate) struct Meters {
     pub(crate) postponed_by_host: Counter,
     pub(crate) postponed_by_rate: Counter,
     pub(crate) postponed_by_shortage: Counter,
+    pub(crate) last_success: Gauge,
     pub(crate) running: Gauge,
     took: Histogram,
     late: Histogram,
@@ -171,6 +178,7 @@ impl Meters {
             postponed_by_host: postponed("host"),
             postponed_by_rate: postponed("rate"),
             postponed_by_shortage: postponed("shortage"),
+            last_success: gauge!(LAST_SUCCESS, "app" => app()),
             running: gauge!(RUNNING, "app" => app()),
             took: histogram!(CALLBACK_SECONDS, "app" => app()),
             late: histogram!(LATENESS_SECONDS, "app" => app()),
@@ -258,6 +266,40 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn alerts_and_the_dashboard_ask_for_metrics_that_there_are() {
+        let metrics = [
+            CALLBACKS,
+            POSTPONED,
+            LAST_SUCCESS,
+            RUNNING,
+            CALLBACK_SECONDS,
+            LATENESS_SECONDS,
+            OVERDUE,
+            REQUESTS,
+            DATABASE_SECONDS,
+            DATABASE_ERRORS,
+        ];
+        let files = [
+            include_str!("../deploy/alerts.yaml"),
+            include_str!("../deploy/alerts.test.yaml"),
+            include_str!("../deploy/dashboard.json"),
+        ];
+        let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
+        for file in files {
+            let words = file.split(|char| !is_name(char));
+            let asked = words.filter(|word| word.starts_with("tourbillon") && word.contains('_'));
+            let asked: Vec<_> = asked.collect();
+            assert!(asked.len() > 5);
+            for word in asked {
+                let name = word.strip_suffix("_bucket").unwrap_or(word);
+                assert!(metrics.contains(&name), "{word}");
+            }
+        }
+        let dashboard: serde_json::Value = serde_json::from_str(files[2]).unwrap();
+        assert!(dashboard["panels"].as_array().is_some_and(|panels| !panels.is_empty()));
+    }
 
     #[test]
     fn a_bucket_ends_where_the_next_begins() {

@@ -122,6 +122,15 @@ impl Catalog {
         run.filter(|run| run.app == app).ok_or(Error::Missing(Missing::Run))
     }
 
+    /// Returns the run of a key that ended last, if it is dead; skipped and cancelled runs aside.
+    pub(crate) async fn dead_before(&self, app: &str, key: &str) -> Result<Option<TimerId>> {
+        let newest = RecordQuery::new().name(model::name(app, key)).newest_first();
+        let records = self.reader.records(newest.limit(ROWS)).await?;
+        let ran = |record: &&Record| matches!(record.outcome, Outcome::Succeeded | Outcome::Dead);
+        let last = records.iter().find(ran);
+        Ok(last.filter(|last| last.outcome == Outcome::Dead).map(|last| last.timer))
+    }
+
     /// Makes a new run of a dead one. A repeat makes nothing, and returns the same run.
     pub(crate) async fn retry(&self, app: &str, id: &str) -> Result<TimerId> {
         let run = self.run(app, id).await?;

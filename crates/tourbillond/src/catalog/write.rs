@@ -77,6 +77,7 @@ impl<'a> Draft<'a> {
             at_us: at.map(Time::as_micros),
             traceparent: self.traceparent.map(str::to_owned),
             xtimer: self.xtimer.clone(),
+            is_notice: false,
         };
         let callback = old.as_ref().map(|old| &old.definition.callback);
         stored.definition.callback.keep(callback).map_err(Error::Invalid)?;

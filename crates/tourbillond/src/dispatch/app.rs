@@ -12,6 +12,7 @@ use tracing::{debug, error, info, warn};
 
 use super::client::{Client, Lack};
 use super::gate::{Full, Gate, GateLimits, Offered};
+use super::notice::Notice;
 use crate::callback::{
     self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_attempts, retry, share,
 };
@@ -264,11 +265,16 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Verdict::GivenUp(_) => (RunState::Dead, Some(tourbillon_durable::Reason::GivenUp)),
     };
     report(&shared, &key, &ended, state, trace.as_ref());
+    if !stored.is_notice && !is_told(&shared, &fire, &key, state, &ended).await {
+        // Another node has the attempt. Dropped, it is handed back.
+        return;
+    }
     let run = watched(&shared, &fire, key, state, reason, &detail);
     let meters = &shared.meters;
     let answer = match verdict {
         Verdict::Succeeded => {
             meters.succeeded.increment(1);
+            meters.last_success.set(started.as_millisecond() as f64 / 1e3);
             match fire.schedule() {
                 Some(_) => fire.complete_with(&detail),
                 None => fire.complete_with(callback::ended(&detail, &stored.definition)),
@@ -287,6 +293,24 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     if let Some(run) = run {
         // By itself: another attempt can start meanwhile.
         tokio::spawn(publish(shared, run, answer));
+    }
+}
+
+/// Makes the notice of an attempt's end, if it is to have one. Returns `false` if the node has lost
+/// the attempt meanwhile.
+async fn is_told(
+    shared: &Shared,
+    fire: &Fire,
+    key: &str,
+    state: RunState,
+    ended: &EndedAttempt,
+) -> bool {
+    let Shared { service, app, config, .. } = shared;
+    let notice = Notice { service, app, config, key, fire };
+    match state {
+        RunState::Dead => notice.dead(ended).await,
+        RunState::Succeeded => notice.recovered(ended).await,
+        _ => true,
     }
 }
 

@@ -26,6 +26,9 @@ pub struct Stored {
     /// Data of XTimer's routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtimer: Option<XTimer>,
+    /// True for a notice, which has no notice of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_notice: bool,
 }
 
 /// Parts of XTimer's timer that its definition does not say itself.

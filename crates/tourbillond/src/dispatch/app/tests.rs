@@ -132,6 +132,7 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
         at_us: None,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         xtimer: None,
+        is_notice: false,
     };
     let pause = Duration::from_secs(1);
     let once = service.client.once(&model::kind(app), std::time::SystemTime::now());
@@ -291,6 +292,94 @@ async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
     let strange = records.iter().find(|record| record.name.as_deref() == Some("a/strange"));
     assert!(strange.unwrap().detail.contains("not understood"));
     service.stop().await;
+}
+
+/// An app whose notices go to the receiver.
+fn told(receiver: &Receiver) -> App {
+    let notify = crate::config::Notify { url: receiver.url(9, "notice"), headers: BTreeMap::new() };
+    App { notify: Some(notify), secrets: vec![crate::config::Secret("s".to_owned())], ..app(8) }
+}
+
+#[tokio::test]
+async fn a_dead_run_makes_one_notice_that_is_signed_and_has_none_of_its_own() {
+    let mut receiver = Receiver::start().await;
+    let app = told(&receiver);
+    let service = service(&[("a", app)]);
+    once(&service, "a", "one", &receiver.url(1, "410")).await;
+    assert_eq!(receiver.next().await.path, "410");
+    let call = receiver.next().await;
+    assert_eq!(call.path, "notice");
+    assert!(call.headers.contains_key("tourbillon-signature"));
+    let records = records(&service, 2).await;
+    let dead = records.iter().find(|record| record.outcome == Outcome::Dead).unwrap();
+    let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
+    let expected = serde_json::json!({
+        "event": "dead",
+        "app": "a",
+        "key": "one",
+        "run": dead.timer.to_string(),
+        "scheduled_for": model::rfc3339(dead.scheduled_for),
+        "attempts": 1,
+        "status": 410,
+        "error": "answered 410 Gone",
+    });
+    assert_eq!(body, expected);
+    service.stop().await;
+    assert!(receiver.calls.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_notice_that_cannot_be_delivered_makes_no_further_notice() {
+    let receiver = Receiver::start().await;
+    let mut app = told(&receiver);
+    app.notify.as_mut().unwrap().url = receiver.url(9, "410");
+    let service = service(&[("a", app)]);
+    once(&service, "a", "one", &receiver.url(1, "410")).await;
+    let records = records(&service, 2).await;
+    assert!(records.iter().all(|record| record.reason == Some(Reason::GivenUp)));
+    service.stop().await;
+    let pending = service.reader.timers(TimerQuery::new()).await.unwrap();
+    assert_eq!(pending.len(), 0);
+    assert_eq!(receiver.calls.len(), 2);
+}
+
+#[tokio::test]
+async fn a_schedule_that_succeeds_after_a_dead_run_makes_one_notice_of_it() {
+    let mut receiver = Receiver::start().await;
+    let app = told(&receiver);
+    let service = service(&[("a", app.clone())]);
+    let far = Duration::from_secs(100 * 86_400);
+    for (path, events) in [("410", &["dead"][..]), ("200", &["recovered"]), ("200", &[])] {
+        let json = format!(
+            r#"{{"when": {{"every": "{}s"}}, "callback": {{"url": "{}"}}}}"#,
+            far.as_secs(),
+            receiver.url(1, path)
+        );
+        let definition = serde_json::from_str(&json).unwrap();
+        let draft = service.catalog.draft(("a", &app), "r", definition, None).unwrap();
+        draft.replace(&service.catalog, &app, None).await.unwrap();
+        service.catalog.run_now("a", "r").await.unwrap();
+        assert_eq!(receiver.next().await.path, path);
+        for event in events {
+            let call = receiver.next().await;
+            let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
+            assert_eq!((&body["event"], &body["key"]), (&(*event).into(), &"r".into()));
+        }
+        // The run itself, and its notice, are over before the next.
+        while !service.reader.timers(TimerQuery::new()).await.unwrap().is_empty() {
+            service.timer.sleep(Duration::from_millis(5)).await;
+        }
+    }
+    service.stop().await;
+    assert!(receiver.calls.try_recv().is_err());
+}
+
+#[test]
+fn a_notice_that_could_not_be_sent_is_refused_with_its_app_and_field() {
+    let notify = crate::config::Notify { url: "ftp://h/".to_owned(), headers: BTreeMap::new() };
+    let app = App { notify: Some(notify), ..app(1) };
+    let why = crate::dispatch::check_all(&config(&[("a", app)])).unwrap_err();
+    assert_eq!(why, "app `a`: `notify.url` begins with neither http:// nor https://");
 }
 
 /// Set in a process of its own, which has few descriptors.
