@@ -26,9 +26,9 @@ exec "$@"'
 export PG_OPTIONS="-c shared_preload_libraries=citus ${PG_OPTIONS:-}"
 if [ $# = 0 ]; then
     # Few at a time: each database has processes of the extension.
-    set -- cargo test --locked --package tourbillon-durable --features tls,sqlx-0_8 \
+    some_tests ci/durable-postgres.sh bash -c "$prepare" bash \
+        cargo test --locked --package tourbillon-durable --features tls,sqlx-0_8 \
         --test postgres -- --test-threads 2 conformance:: schemas::
-    some_tests ci/durable-postgres.sh bash -c "$prepare" bash "$@"
 else
     ci/durable-postgres.sh bash -c "$prepare" bash "$@"
 fi

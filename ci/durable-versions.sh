@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the PostgreSQL store on the newest PostgreSQL that npm has programs of, which is
-# newer than Debian's: they are unpacked under target/. What needs a standby or a pooler is left out,
-# as the package has the server alone.
+# newer than Debian's: they are unpacked under target/. The package has the server alone, so what
+# needs a standby or a pooler is left out.
 #
 #   ci/durable-versions.sh                   that of VERSION below
 #   ci/durable-versions.sh 17.10.0-beta.17   another version of the package

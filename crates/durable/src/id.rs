@@ -178,7 +178,7 @@ impl ScheduleId {
         (self.0 % SHARDS as u128) as u8
     }
 
-    /// The place of the schedule: the ten bits above those of its shard.
+    /// The place of the schedule, which its id has as a timer's does.
     pub const fn place(self) -> Place {
         place(self.0)
     }

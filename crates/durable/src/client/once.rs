@@ -76,8 +76,8 @@ impl Once {
 
     /// A name that no other timer without a schedule has until this one is over.
     ///
-    /// Unless it has an [id of one's own](Self::id), or is made by way of a [key](Router::at), it is
-    /// of the name's place.
+    /// The timer is of the name's place, unless it has an [id of one's own](Self::id) or is made by
+    /// way of a [key](Router::at).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
         let is_keyed = matches!(&self.front, Front::One(client) if client.place.is_some());
@@ -169,7 +169,8 @@ impl Once {
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
-    /// an id of one's own that is not of the [key](Router::at)'s place. If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
+    /// an id of one's own that is not of the [key](Router::at)'s place. If the error is
+    /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
     pub async fn create(self) -> Result<Created> {
         let (client, timer) = self.checked()?;
         let id = timer.id;

@@ -16,7 +16,7 @@ use crate::trace;
 /// Pause before it connects anew.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Notice of shards on the channel `$1`, as a hexadecimal mask; anything else stands for all of them.
+/// Notice of shards on the channel `$1`, as a hexadecimal mask; anything else stands for all.
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
 /// A thread that listens until this is dropped.

@@ -1,8 +1,9 @@
 //! The tables, and how they come to be.
 //!
 //! Migrations go forward only, each in one transaction that holds the lock of the one row of
-//! `version`: of several processes that start at once, one makes it and the others find it made. That row says which version the tables have, and the oldest build that works with them,
-//! so that a build and the next run side by side if the migration between them lets them.
+//! `version`: of several processes that start at once, one makes it and the others find it made.
+//! That row says which version the tables have, and the oldest build that works with them. A build
+//! and the next run side by side if the migration between them lets them.
 
 #[cfg(test)]
 mod tests;
