@@ -348,7 +348,7 @@ impl Sleep {
         }
         let old = core::mem::replace(&mut self.deadline, deadline);
         let engine = self.engine.get();
-        self.watch.moved(engine, deadline);
+        self.watch.moved(|| engine, deadline);
         match self.place(engine) {
             Place::Unarmed => {}
             Place::Completed => self.claim = None,
@@ -375,7 +375,7 @@ impl Sleep {
     fn replace_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) -> Due {
         let old = self.due();
         self.deadline = deadline;
-        self.watch.moved(self.engine.get(), deadline);
+        self.watch.moved(|| self.engine.get(), deadline);
         if self.slack.is_share() {
             self.slack = self.engine.get().share_of(delay);
         }
@@ -423,7 +423,7 @@ impl Sleep {
     /// is foreign code and may panic.
     #[inline]
     fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
-        self.watch.disarmed(self.engine.get());
+        self.watch.disarmed(|| self.engine.get());
         match core::mem::replace(&mut self.claim, then) {
             Some(claim) if !claim.is_spent() => self.give_back(claim, completed),
             _ => false,
@@ -450,12 +450,12 @@ impl Sleep {
         }
         let engine = self.engine.get();
         if engine.is_inherited() {
-            self.watch.disarmed(engine);
+            self.watch.disarmed(|| engine);
             self.engine = EngineRef::of(Engine::current(engine));
         }
         let (claim, earliest) = self.engine.get().insert(due, waker);
         self.claim = Some(claim);
-        self.watch.armed(self.engine.get(), self.deadline);
+        self.watch.armed(|| self.engine.get(), self.deadline);
         Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
     }
 
@@ -472,7 +472,7 @@ impl Sleep {
     ) -> Option<Enqueued> {
         let (old, due) = if self.slack.is_none() {
             let old = core::mem::replace(&mut self.deadline, deadline);
-            self.watch.moved(self.engine.get(), deadline);
+            self.watch.moved(|| self.engine.get(), deadline);
             (Due::at(old), Due::at(deadline))
         } else {
             (self.replace_window(deadline, delay), self.due())
@@ -542,7 +542,7 @@ impl Sleep {
         if engine.is_inherited() {
             let engine = EngineRef::of(Engine::current(engine));
             self.claim = None;
-            self.watch.disarmed(self.engine.get());
+            self.watch.disarmed(|| self.engine.get());
             self.engine = engine;
             return self.poll_unarmed(waker);
         }
@@ -553,7 +553,7 @@ impl Sleep {
             engine.arm_within(self.due(), waker)
         };
         self.claim = Some(claim);
-        self.watch.armed(self.engine.get(), self.deadline);
+        self.watch.armed(|| self.engine.get(), self.deadline);
         if let Err(error) = self.engine.follow_up(remaining) {
             self.disarm(None, false);
             cannot_start(&error);

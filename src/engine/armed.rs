@@ -1,6 +1,7 @@
 //! Which sleeps are armed, and where each was made, with the feature `pending`.
 //!
-//! Without it all of this is empty, and a sleep is no larger.
+//! Without it all of this is empty, and a sleep is no larger. What needs the engine takes how to
+//! get it: to look up the global one is a load, which is not made for nothing.
 
 #[cfg(all(feature = "pending", not(target_os = "none")))]
 pub use imp::Pending;
@@ -15,7 +16,7 @@ mod imp {
     use core::time::Duration;
 
     use crate::engine::Engine;
-    use crate::sync::{Mutex, lock};
+    use crate::sync::{Arc, Mutex, lock};
     use crate::tick::Tick;
     use crate::time::Instant;
 
@@ -87,7 +88,12 @@ mod imp {
         }
 
         /// The sleep was armed, by this process.
-        pub(crate) fn armed(&mut self, engine: &Engine, deadline: Tick) {
+        pub(crate) fn armed<'a>(
+            &mut self,
+            engine: impl FnOnce() -> &'a Arc<Engine>,
+            deadline: Tick,
+        ) {
+            let engine = engine();
             let since = engine.clock().now();
             let mut rows = lock(&engine.armed().rows);
             rows.last += 1;
@@ -96,8 +102,12 @@ mod imp {
         }
 
         /// The sleep was given another deadline.
-        pub(crate) fn moved(&self, engine: &Engine, deadline: Tick) {
-            if self.row != 0 && !engine.is_inherited() {
+        pub(crate) fn moved<'a>(&self, engine: impl FnOnce() -> &'a Arc<Engine>, deadline: Tick) {
+            if self.row == 0 {
+                return;
+            }
+            let engine = engine();
+            if !engine.is_inherited() {
                 if let Some(row) = lock(&engine.armed().rows).of.get_mut(&self.row) {
                     row.deadline = deadline;
                 }
@@ -105,9 +115,13 @@ mod imp {
         }
 
         /// The sleep is armed no more.
-        pub(crate) fn disarmed(&mut self, engine: &Engine) {
+        pub(crate) fn disarmed<'a>(&mut self, engine: impl FnOnce() -> &'a Arc<Engine>) {
             let row = core::mem::take(&mut self.row);
-            if row != 0 && !engine.is_inherited() {
+            if row == 0 {
+                return;
+            }
+            let engine = engine();
+            if !engine.is_inherited() {
                 lock(&engine.armed().rows).of.remove(&row);
             }
         }
@@ -122,6 +136,7 @@ mod imp {
 #[cfg(not(all(feature = "pending", not(target_os = "none"))))]
 mod imp {
     use crate::engine::Engine;
+    use crate::sync::Arc;
     use crate::tick::Tick;
 
     #[derive(Debug)]
@@ -143,13 +158,13 @@ mod imp {
         }
 
         #[inline(always)]
-        pub(crate) fn armed(&mut self, _engine: &Engine, _deadline: Tick) {}
+        pub(crate) fn armed<'a>(&mut self, _: impl FnOnce() -> &'a Arc<Engine>, _deadline: Tick) {}
 
         #[inline(always)]
-        pub(crate) fn moved(&self, _engine: &Engine, _deadline: Tick) {}
+        pub(crate) fn moved<'a>(&self, _: impl FnOnce() -> &'a Arc<Engine>, _deadline: Tick) {}
 
         #[inline(always)]
-        pub(crate) fn disarmed(&mut self, _engine: &Engine) {}
+        pub(crate) fn disarmed<'a>(&mut self, _: impl FnOnce() -> &'a Arc<Engine>) {}
 
         #[inline(always)]
         pub(crate) fn split_off(&mut self) -> Self {

@@ -112,6 +112,9 @@ impl<T: Timed> Heap<T> {
         self.entries.release(key);
     }
 
+    /// Does what [`discard`](Self::discard) left: nothing.
+    pub(crate) fn take_back_discarded(&mut self) {}
+
     /// Takes the entry that is filed there out. Returns its key, which is also in its place then.
     pub(crate) fn remove(&mut self, filed: Filed) -> NodeKey {
         let key = self.take(filed.0 as usize);
