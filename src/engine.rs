@@ -14,7 +14,6 @@ mod histogram;
 )]
 #[cfg(not(target_os = "none"))]
 mod parker;
-mod real_time;
 mod self_wait;
 mod shard;
 mod stats;
@@ -52,7 +51,6 @@ pub(crate) use driven_by::DrivenBy;
 pub(crate) use driven_by::{DriverThread, WatchResumes};
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
-pub(crate) use real_time::InVirtualTime;
 use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;
@@ -160,8 +158,8 @@ pub(crate) struct Pass {
     pub(crate) over: bool,
     /// True if it ended before it was through, so that `next` and `over` say nothing.
     pub(crate) cut_short: bool,
-    /// The shard that was worked on last. One that is cut short is followed by one that begins with
-    /// the next.
+    /// The last shard that was turned. After a pass that was cut short, the next one begins with
+    /// the shard that follows.
     pub(crate) reached: usize,
 }
 
@@ -701,17 +699,7 @@ impl Engine {
     }
 
     /// Notes that a sleep is pending, for [`check_self_wait`](Self::check_self_wait).
-    ///
-    /// # Panics
-    ///
-    /// If it is awaited in virtual time, ends at all, and this engine's driver is a thread.
-    pub(crate) fn note_pending(&self, waker: &Waker, ends: bool) {
-        let is_real = ends && matches!(self.driven_by, DrivenBy::Thread(_));
-        assert!(
-            !is_real || !InVirtualTime::is_here(),
-            "a timer in real time is awaited in virtual time: make it by the clock's `Timer` \
-             (streams: `with_timer`), or hold the clock"
-        );
+    pub(crate) fn note_self_wait(&self, waker: &Waker) {
         if !self.is_inherited() {
             self.self_wait.note(waker);
         }

@@ -657,7 +657,7 @@ impl Future for Sleep {
             self.poll_again(cx.waker())
         };
         if cfg!(debug_assertions) && polled.is_pending() {
-            self.engine.get().note_pending(cx.waker(), self.deadline != Tick::NEVER);
+            self.engine.get().note_self_wait(cx.waker());
         }
         polled
     }

@@ -148,7 +148,7 @@ impl Waiting {
 pub(crate) struct Registration {
     /// No two in a process, nor in it and its children, are the same.
     number: u64,
-    /// Where it was registered last. Another's by now, if it is no more.
+    /// Index of its last registration. Once the waker has been taken out, another may be there.
     place: usize,
 }
 

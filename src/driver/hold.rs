@@ -7,7 +7,6 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use pin_project_lite::pin_project;
 
-use crate::engine::InVirtualTime;
 use crate::fork::{Generation, PerProcess};
 use crate::sync::unmodelled::AtomicBool;
 use crate::sync::{Condvar, Mutex, MutexGuard, Ordering, StdArc, lock, wait};
@@ -20,8 +19,6 @@ use crate::sync::{Condvar, Mutex, MutexGuard, Ordering, StdArc, lock, wait};
 #[must_use = "the clock is held only until this is dropped"]
 pub struct Hold {
     holds: Holds,
-    /// True if a user asked for it, false if it is that of a tracked future.
-    asked: bool,
     /// A child process has none of its parent's threads, and none of their holds.
     generation: Generation,
 }
@@ -32,7 +29,6 @@ impl Drop for Hold {
             let meeting = self.holds.meeting();
             let mut state = lock(&meeting.state);
             state.held -= 1;
-            state.asked -= usize::from(self.asked);
             state.ended += u64::from(state.held == 0);
             drop(state);
             meeting.changed.notify_all();
@@ -59,16 +55,13 @@ struct Meeting {
 
 impl Meeting {
     fn new() -> Self {
-        let state = State { held: 0, asked: 0, ended: 0 };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(State { held: 0, ended: 0 }), changed: Condvar::new() }
     }
 }
 
 struct State {
     /// Holds alive.
     held: usize,
-    /// Those of them that a user asked for.
-    asked: usize,
     /// Number of times that the last of them has gone.
     ended: u64,
 }
@@ -82,23 +75,9 @@ impl Holds {
         self.0.get(|_| Meeting::new())
     }
 
-    /// Makes a hold for the user of the clock.
     pub(super) fn hold(&self) -> Hold {
-        InVirtualTime::held();
-        self.take(true)
-    }
-
-    fn take(&self, asked: bool) -> Hold {
-        let mut state = lock(&self.meeting().state);
-        state.held += 1;
-        state.asked += usize::from(asked);
-        drop(state);
-        Hold { holds: self.clone(), asked, generation: Generation::at_birth() }
-    }
-
-    /// The calling thread begins to poll a future on this clock.
-    pub(super) fn begin_poll(&self) -> InVirtualTime {
-        InVirtualTime::begin(lock(&self.meeting().state).asked > 0)
+        lock(&self.meeting().state).held += 1;
+        Hold { holds: self.clone(), generation: Generation::at_birth() }
     }
 
     /// Returns how many are alive.
@@ -178,7 +157,7 @@ pin_project! {
 
 impl<F> Tracked<F> {
     pub(super) fn new(future: F, holds: &Holds) -> Self {
-        let runnable = Runnable { hold: Some(holds.take(false)), waker: None, awaits_poll: true };
+        let runnable = Runnable { hold: Some(holds.hold()), waker: None, awaits_poll: true };
         let runnable = PerProcess::new(Mutex::new(runnable));
         let tracker = StdArc::new(Tracker { holds: holds.clone(), runnable });
         let waker = Waker::from(StdArc::clone(&tracker));
@@ -193,9 +172,7 @@ impl<F: Future> Future for Tracked<F> {
         let this = self.project();
         // If it is woken meanwhile, there will be another hold.
         let _hold = this.track.tracker.begin_poll(cx.waker().clone());
-        let virtual_time = this.track.tracker.holds.begin_poll();
         let polled = this.future.poll(&mut Context::from_waker(&this.track.waker));
-        drop(virtual_time);
         if polled.is_ready() {
             this.track.tracker.end();
         }
@@ -254,7 +231,7 @@ impl Tracker {
         let old = runnable.waker.replace(waker);
         drop(runnable);
         drop(old);
-        hold.unwrap_or_else(|| self.holds.take(false))
+        hold.unwrap_or_else(|| self.holds.hold())
     }
 
     fn end(&self) {
@@ -277,7 +254,7 @@ impl Wake for Tracker {
             return;
         }
         if runnable.hold.is_none() {
-            runnable.hold = Some(self.holds.take(false));
+            runnable.hold = Some(self.holds.hold());
         }
         let waker = runnable.waker.take();
         drop(runnable);

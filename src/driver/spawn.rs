@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
 use crate::driver::hold::{Holds, Tracked};
+use crate::foreign::guarded;
 use crate::fork::PerProcess;
 use crate::sync::{Mutex, MutexGuard, StdArc, lock};
 
@@ -42,7 +43,9 @@ pin_project! {
     struct Sending<F: Future> {
         #[pin]
         future: F,
-        sender: Sender<F::Output>,
+        // Taken by each poll, and put back if the future is pending. A panic drops it, and the
+        // task is over while the clock is still held.
+        sender: Option<Sender<F::Output>>,
     }
 }
 
@@ -51,17 +54,25 @@ impl<F: Future> Future for Sending<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        let output = ready!(this.future.poll(cx));
-        this.sender.0.change(|slot| slot.output = Some(output));
-        Poll::Ready(())
+        let mut sender = this.sender.take().expect("a task is not polled after its end");
+        match this.future.poll(cx) {
+            Poll::Ready(output) => {
+                sender.output = Some(output);
+                Poll::Ready(())
+            }
+            Poll::Pending => {
+                *this.sender = Some(sender);
+                Poll::Pending
+            }
+        }
     }
 }
 
 /// The output of a task, to be awaited.
 ///
 /// Made by [`VirtualClock::spawn`](crate::virtual_time::VirtualClock::spawn), with what the
-/// executor's function returned. To drop it drops that: a handle of tokio then leaves the task to
-/// itself, and one of smol cancels it.
+/// executor's function returned. Dropping it drops that value too: a handle of tokio then detaches
+/// the task, and one of smol cancels it.
 ///
 /// # Cancel safety
 ///
@@ -119,17 +130,30 @@ pub(super) fn spawn<F: Future, R>(
     spawn: impl FnOnce(Task<F>) -> R,
 ) -> Spawned<F::Output, R> {
     let shared = Shared(StdArc::new(PerProcess::new(Mutex::new(Slot::empty()))));
-    let sender = Sender(Shared(StdArc::clone(&shared.0)));
-    let handle = spawn(Task { tracked: Tracked::new(Sending { future, sender }, holds) });
+    let sender = Sender { shared: Shared(StdArc::clone(&shared.0)), output: None };
+    let sending = Sending { future, sender: Some(sender) };
+    let handle = spawn(Task { tracked: Tracked::new(sending, holds) });
     Spawned { shared, handle }
 }
 
-/// Sending end of a slot. The task is over once it is dropped.
-struct Sender<T>(Shared<T>);
+/// Sending end of a slot. The task is over once it is dropped, which sends the output if there is
+/// one.
+struct Sender<T> {
+    shared: Shared<T>,
+    output: Option<T>,
+}
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        self.0.change(|slot| slot.is_over = true);
+        let mut slot = self.shared.slot();
+        slot.output = self.output.take();
+        slot.is_over = true;
+        let waker = slot.waker.take();
+        drop(slot);
+        if let Some(waker) = waker {
+            // A panic may be unwinding, and another would abort.
+            guarded(|| waker.wake());
+        }
     }
 }
 
@@ -140,7 +164,7 @@ struct Slot<T> {
     output: Option<T>,
     /// Waker of the last poll, until it is woken.
     waker: Option<Waker>,
-    /// True once no output can come.
+    /// True once the task has ended, has panicked or was dropped.
     is_over: bool,
 }
 
@@ -153,15 +177,5 @@ impl<T> Slot<T> {
 impl<T> Shared<T> {
     fn slot(&self) -> MutexGuard<'_, Slot<T>> {
         lock(self.0.get(|_| Mutex::new(Slot::empty())))
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Slot<T>)) {
-        let mut slot = self.slot();
-        change(&mut slot);
-        let waker = slot.waker.take();
-        drop(slot);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
     }
 }

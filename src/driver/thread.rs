@@ -42,8 +42,7 @@ fn run(engine: &Arc<Engine>) {
     let mut pacer = Pacer::starting_at(clock.now());
     let mut park_limit = thread.watch_resumes.map(|watch| watch(engine));
     minimise_timer_slack();
-    // Of the next pass: the shard that it begins with, and the timers that those fired which it
-    // continues.
+    // The first shard of the next pass, and how many timers were fired by those that it continues.
     let (mut first, mut fired) = (0, 0);
     loop {
         let delay = pacer.delay(clock.now());

@@ -278,12 +278,12 @@ impl VirtualClock {
     /// timer, unless the clock is [held](Self::hold). While it is, and if no timer is pending, this
     /// blocks until the future is woken or the last hold has gone.
     ///
-    /// # Panics
+    /// The future may also await timers in real time, such as those of the functions at the root.
+    /// Their deadlines are not on this clock, which meanwhile moves past all that are. The guide to
+    /// [tests](crate::guide::testing#calls-that-stay-in-real-time) shows how to find one that was
+    /// not meant.
     ///
-    /// With debug assertions, if a timer in real time is awaited, such as one of the functions at
-    /// the root or a stream that was not given this clock's timer: its deadline is not on this
-    /// clock, which would pass all others meanwhile. While the clock is [held](Self::hold), it may
-    /// be. The same holds for a poll of a [tracked](Self::track) future.
+    /// # Panics
     ///
     /// If it has to wait while the calling thread moves the clock, which is to say within a waker.
     /// The clock does not move on before that returns. And if it has to wait, within a waker of
@@ -313,10 +313,7 @@ impl VirtualClock {
         let woken = self.inner.holds.woken();
         let waker = Waker::from(StdArc::clone(&woken));
         loop {
-            let virtual_time = self.inner.holds.begin_poll();
-            let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
-            drop(virtual_time);
-            if let Poll::Ready(output) = polled {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return output;
             }
             while !woken.take() {

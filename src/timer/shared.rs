@@ -203,8 +203,8 @@ impl Timer {
     }
 
     /// Lists the armed timers, in the order in which they were armed: where each was made, when it
-    /// is due, and how old it is. For leaks, and for what wakes an idle process. With the feature
-    /// `pending`.
+    /// is due, and how old it is. Use it to find leaks, and to see what wakes an idle process.
+    /// Requires the feature `pending`.
     ///
     /// A timer that has fired is in the list until its future is polled or dropped. Takes one lock
     /// of the timer, as do all arms, resets and cancels with this feature.

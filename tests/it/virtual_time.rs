@@ -454,6 +454,7 @@ mod held {
 
     use futures::FutureExt;
     use futures::channel::oneshot;
+    use tourbillon::virtual_time::{Spawned, Task};
 
     use super::*;
 
@@ -776,6 +777,60 @@ mod held {
         assert!(fails(&mut || clock.block_on(&mut taken)));
     }
 
+    /// A task that only the test polls, and its output to come.
+    fn spawned_by_hand<F: Future>(
+        clock: &VirtualClock,
+        future: F,
+    ) -> (Pin<Box<Task<F>>>, Spawned<F::Output, ()>) {
+        let mut task = None;
+        let output = clock.spawn(|made| task = Some(Box::pin(made)), future);
+        (task.expect("it was passed on"), output)
+    }
+
+    #[test]
+    fn the_clock_is_held_until_who_waits_hears_of_a_panic() {
+        let (_timer, clock) = virtual_timer();
+        let (mut task, mut output) =
+            spawned_by_hand(&clock, async { panic!("as the test wants it") });
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let waker = callback({
+            let (clock, heard) = (clock.clone(), Arc::clone(&heard));
+            move || heard.lock().unwrap().push(format!("{clock:?}"))
+        });
+        assert!(poll_with(&mut output, &waker).is_pending());
+        assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut task))).is_err());
+        // An executor drops the task later.
+        let heard = std::mem::take(&mut *heard.lock().unwrap());
+        assert!(matches!(&heard[..], [clock] if clock.contains("holds: 1")), "{heard:?}");
+        assert!(format!("{clock:?}").contains("holds: 0"));
+        assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut output))).is_err());
+    }
+
+    #[test]
+    fn an_output_is_taken_once_although_its_task_is_not_dropped_yet() {
+        let (_timer, clock) = virtual_timer();
+        let (mut task, mut output) = spawned_by_hand(&clock, async { 5 });
+        assert!(poll(&mut task).is_ready());
+        assert_eq!(poll(&mut output), Poll::Ready(5));
+        assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut output))).is_err());
+        drop(task);
+    }
+
+    #[test]
+    fn a_waker_that_panics_when_a_task_is_over_leaves_the_task_its_own_panic() {
+        let (_timer, clock) = virtual_timer();
+        let panics = callback(|| panic!("of the waker"));
+        let (task, mut output) = spawned_by_hand(&clock, pending::<()>());
+        assert!(poll_with(&mut output, &panics).is_pending());
+        drop(task);
+        let (mut task, mut output) =
+            spawned_by_hand(&clock, async { resume_unwind(Box::new("of the task")) });
+        let polled: Poll<()> = poll_with(&mut output, &panics);
+        assert!(polled.is_pending());
+        let panic = catch_unwind(AssertUnwindSafe(|| poll(&mut task))).expect_err("it panics");
+        assert_eq!(panic.downcast_ref(), Some(&"of the task"));
+    }
+
     #[test]
     fn a_spawned_task_is_what_its_executor_makes_of_the_handle() {
         let (timer, clock) = virtual_timer();
@@ -824,37 +879,27 @@ mod held {
         assert_eq!(woke, [3, 1, 2].map(|n| start + n * SECOND));
     }
 
-    #[cfg(debug_assertions)]
     #[test]
-    fn a_timer_in_real_time_is_not_awaited_in_virtual_time() {
-        use futures::StreamExt as _;
-        use tourbillon::StreamExt as _;
-
+    fn limits_in_real_time_may_be_set_on_code_in_virtual_time() {
         let (timer, clock) = virtual_timer();
-        let forgotten = |clock: &VirtualClock| {
-            let ticks = timer.interval(SECOND);
-            let mut chain = ticks.throttle(SECOND).with_timer(&timer).debounce(SECOND);
-            catch_unwind(AssertUnwindSafe(|| clock.block_on(chain.next()))).is_err()
+        let work = || timer.sleep(60 * SECOND);
+        assert_eq!(clock.block_on(tourbillon::timeout(3600 * SECOND, work())), Ok(()));
+        let work = clock.spawn(smol::spawn, tourbillon::timeout(3600 * SECOND, work()));
+        assert_eq!(clock.block_on(work), Ok(()));
+    }
+
+    #[test]
+    fn a_held_clock_stands_still_while_a_timer_in_real_time_is_awaited() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let hour = timer.sleep(3600 * SECOND);
+        let held = async {
+            let _hold = clock.track(async { clock.hold() }).await;
+            tourbillon::sleep(ms(1)).await;
+            clock.now() - start
         };
-        assert!(forgotten(&clock));
-        let hour = || tourbillon::sleep(3600 * SECOND);
-        let panics = AssertUnwindSafe(|| clock.block_on(hour()));
-        assert!(catch_unwind(panics).is_err());
-        let panics = AssertUnwindSafe(|| clock.block_on(clock.spawn(smol::spawn, hour())));
-        assert!(catch_unwind(panics).is_err());
-        let slow = || tourbillon::sleep(ms(1));
-        // A held clock passes nothing meanwhile, however the hold came about.
-        clock.block_on(async {
-            let _hold = clock.hold();
-            slow().await;
-        });
-        let hold = clock.hold();
-        clock.block_on(clock.spawn(smol::spawn, slow()));
-        drop(hold);
-        assert!(forgotten(&clock));
-        // Nor is anything wrong outside of that, or with a timer that is over.
-        futures::executor::block_on(slow());
-        clock.block_on(tourbillon::sleep(Duration::ZERO));
+        let (_, waited) = clock.block_on(futures::future::join(hour, held));
+        assert_eq!(waited, Duration::ZERO);
     }
 
     fn _futures_are_send(clock: &VirtualClock) -> impl Send + Sync + Unpin {

@@ -73,13 +73,10 @@ fn run_with(
         let runner = Runner::new(files, policy, &timer, log);
         let script = async {
             script(&machine).await;
-            // The end of jobs is waited for in real time, as processes live in it.
-            let hold = machine.clock.hold();
             machine.send(Signal::Term);
-            hold
         };
         // The script first: what it does is done before the runner is polled at that time.
-        let _held = futures::join!(script, runner.run(receiver));
+        futures::join!(script, runner.run(receiver));
     });
     let told = told.lock().unwrap();
     told.iter().filter(|line| !line.contains("wake-ups")).cloned().collect()
