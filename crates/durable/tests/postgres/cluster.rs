@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use postgres::{Client, Config, NoTls};
 use tourbillon_durable::store::Postgres;
 
+/// Parameter of addresses: a host has all the time of a call to take a connection, as the machine
+/// may be slow. By default it has two seconds.
+pub(crate) const PATIENT: &str = "connect_timeout=60";
+
 /// An empty database. It goes with this.
 pub(crate) struct Database {
     name: String,
@@ -41,7 +45,7 @@ impl Database {
     pub(crate) fn address(&self) -> String {
         let cluster = cluster();
         let (server, _) = cluster.rsplit_once('/').expect("the cluster's address is a URL");
-        format!("{server}/{}?sslmode=disable", self.name)
+        format!("{server}/{}?{PATIENT}&sslmode=disable", self.name)
     }
 
     /// Its address by way of `proxy`. Not encrypted.
@@ -53,7 +57,7 @@ impl Database {
     pub(crate) fn address_of(&self, host: &str, parameters: &str) -> String {
         let address = self.address();
         let (user, _) = address.rsplit_once('@').expect("the cluster's address has a user");
-        format!("{user}@{host}/{}?{parameters}", self.name)
+        format!("{user}@{host}/{}?{PATIENT}&{parameters}", self.name)
     }
 
     /// Returns the address at which the cluster listens.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tourbillon_durable::store::{Notice, Postgres, Store};
 use tourbillon_durable::{Shards, StoreErrorKind};
 
-use crate::cluster::Database;
+use crate::cluster::{Database, PATIENT};
 
 /// Long enough for a listener to try again.
 const TRIES: Duration = Duration::from_secs(60);
@@ -35,7 +35,10 @@ impl<'a> Role<'a> {
 
     fn address(&self) -> String {
         let (name, server) = (&self.name, self.database.server());
-        format!("postgres://{name}:role@{server}/{}?sslmode=disable", self.database.name())
+        format!(
+            "postgres://{name}:role@{server}/{}?{PATIENT}&sslmode=disable",
+            self.database.name()
+        )
     }
 }
 

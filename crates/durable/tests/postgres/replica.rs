@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use postgres::{Client, NoTls};
 
+use crate::cluster::PATIENT;
+
 /// Settings of both servers: a test loses processes, and not the machine.
 const OPTIONS: &str = "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off \
                        -c shared_buffers=32MB -c log_min_messages=fatal";
@@ -137,7 +139,8 @@ impl Server {
     }
 
     fn address(&self) -> String {
-        format!("postgres://tourbillon@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+        let port = self.port;
+        format!("postgres://tourbillon@127.0.0.1:{port}/postgres?{PATIENT}&sslmode=disable")
     }
 
     fn client(&self) -> Client {

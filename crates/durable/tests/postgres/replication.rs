@@ -9,7 +9,9 @@ use tourbillon_durable::store::{
     End, Finished, How, Inserted, ManualRun, NewOccurrence, RecordQuery, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::store::{NewTimer, Postgres, Store};
-use tourbillon_durable::{Client, Lease, Outcome, Schedule, StoreError, StoreErrorKind};
+use tourbillon_durable::{
+    Backfilled, Client, Lease, Outcome, Schedule, StoreError, StoreErrorKind,
+};
 
 use crate::replica::Pair;
 use crate::{join, timer};
@@ -28,9 +30,11 @@ enum Wish {
     Disable,
     Remove,
     RunNow,
+    Backfill,
+    Confirm,
 }
 
-const WISHES: [Wish; 8] = [
+const WISHES: [Wish; 10] = [
     Wish::Create,
     Wish::Complete,
     Wish::Cancel,
@@ -39,6 +43,8 @@ const WISHES: [Wish; 8] = [
     Wish::Disable,
     Wish::Remove,
     Wish::RunNow,
+    Wish::Backfill,
+    Wish::Confirm,
 ];
 
 /// Rows that wishes are about, prepared on the primary and its standby.
@@ -46,6 +52,8 @@ struct Scene {
     wish: Wish,
     store: Postgres,
     client: Client,
+    /// Store whose commits wait for no standby.
+    hasty: Postgres,
     lease: Lease,
     timer: NewTimer,
     name: String,
@@ -59,8 +67,10 @@ impl Scene {
         let mut timer = timer(now);
         let name = format!("{wish:?}");
         let client = Client::new(store.connect().unwrap()).unwrap();
+        let hasty = format!("{address}&options=-c%20synchronous_commit%3Dlocal");
+        let hasty = Postgres::connect(&hasty).unwrap();
         match wish {
-            Wish::Create | Wish::Upsert => {}
+            Wish::Create | Wish::Upsert | Wish::Confirm => {}
             Wish::Complete => {
                 store.insert(from_ref(&timer)).unwrap();
                 assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
@@ -68,7 +78,7 @@ impl Scene {
             Wish::Cancel | Wish::Replace => {
                 assert_eq!(store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
             }
-            Wish::Disable | Wish::Remove | Wish::RunNow => {
+            Wish::Disable | Wish::Remove | Wish::RunNow | Wish::Backfill => {
                 let every = client.every(&name, daily()).kind("mail");
                 block_on(every.upsert()).unwrap();
             }
@@ -77,12 +87,12 @@ impl Scene {
             timer.schedule = Some(store.schedule(&name).unwrap().1.unwrap().id);
             timer.name = Some(name.clone());
         }
-        Self { wish, store, client, lease, timer, name }
+        Self { wish, store, client, hasty, lease, timer, name }
     }
 
     /// Makes the call once. Says whether it was acknowledged.
     fn try_once(&mut self) -> Result<bool, StoreError> {
-        let Self { store, client, timer, name, .. } = self;
+        let Self { store, client, hasty, timer, name, .. } = self;
         Ok(match self.wish {
             Wish::Create => {
                 let inserted = store.insert(from_ref(timer))?;
@@ -120,6 +130,18 @@ impl Scene {
                     ManualRun::Done { .. } | ManualRun::Exists
                 )
             }
+            Wish::Backfill => {
+                let range = timer.due - DAY * PAST..timer.due;
+                let filled = block_on(client.backfill(name, range).create())?;
+                let Backfilled::Done { made, existed, .. } = filled else { return Ok(false) };
+                made + existed == u64::from(PAST)
+            }
+            Wish::Confirm => {
+                // Another has written it, and waited for nobody.
+                hasty.insert(from_ref(timer))?;
+                block_on(client.confirm())?;
+                true
+            }
         })
     }
 
@@ -129,19 +151,27 @@ impl Scene {
         let mut timers = store.timers(&TimerQuery::new().timer(id)).unwrap();
         let schedule = store.schedule(&self.name).unwrap().1;
         match self.wish {
-            Wish::Create | Wish::RunNow => timers.len() == 1,
+            Wish::Create | Wish::RunNow | Wish::Confirm => timers.len() == 1,
             Wish::Complete => store.records(&RecordQuery::new().timer(id)).unwrap().len() == 1,
             Wish::Cancel => timers.is_empty(),
             Wish::Replace => timers.pop().unwrap().version == 2,
             Wish::Upsert => schedule.is_some(),
             Wish::Disable => !schedule.unwrap().enabled,
             Wish::Remove => schedule.is_none(),
+            Wish::Backfill => {
+                let made = store.timers(&TimerQuery::new().name(&self.name)).unwrap();
+                made.len() == PAST as usize
+            }
         }
     }
 }
 
+const DAY: Duration = Duration::from_secs(86_400);
+/// Days of the past that are filled.
+const PAST: u32 = 3;
+
 fn daily() -> Schedule {
-    Schedule::every(Duration::from_secs(86_400))
+    Schedule::every(DAY)
 }
 
 /// Ends the processes that wait for the standby, as an administrator does, or one who repairs a

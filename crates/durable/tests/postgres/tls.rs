@@ -7,7 +7,7 @@ use std::thread;
 use tourbillon_durable::store::{Postgres, Store};
 use tourbillon_durable::{StoreError, StoreErrorKind};
 
-use crate::cluster::Database;
+use crate::cluster::{Database, PATIENT};
 use crate::replica::Pair;
 
 /// The host that the server's certificate is for.
@@ -59,10 +59,10 @@ fn it_is_asked_for_by_pairs_too() {
     let url = database.address_of(&localhost(&database), "");
     let (login, rest) = url.strip_prefix("postgres://").unwrap().split_once('@').unwrap();
     let (user, password) = login.split_once(':').unwrap();
-    let name = rest.split_once('/').unwrap().1.trim_end_matches('?');
+    let (name, _) = rest.split_once('/').unwrap().1.split_once('?').unwrap();
     let (port, ca) = (database.server().port(), ca());
     let pairs = format!(
-        "host=localhost port={port} user={user} password={password} dbname={name} \
+        "host=localhost port={port} user={user} password={password} dbname={name} {PATIENT} \
          sslmode = verify-full sslrootcert='{ca}'"
     );
     let _store = Postgres::connect(&pairs).unwrap();

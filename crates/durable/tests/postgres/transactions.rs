@@ -1,12 +1,17 @@
 //! Timers made, and attempts ended, in transactions of the caller's.
 
 use std::slice::from_ref;
+use std::thread;
+use std::time::Duration;
 
 use tokio_postgres::NoTls;
 use tourbillon_durable::store::postgres::Tables;
-use tourbillon_durable::store::{End, Finished, How, Inserted, RecordQuery, Store, TimerQuery};
+use tourbillon_durable::store::{
+    Change, Changed, End, Finished, How, Inserted, RecordQuery, ScheduleRow, Store, TimerQuery,
+};
 use tourbillon_durable::{
-    Client, Lease, Outcome, Schedule, ScheduleUpdate, StoreErrorKind, TimerId,
+    Client, Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, ScheduleUpdate,
+    StoreErrorKind, TimerId,
 };
 
 use crate::cluster::Database;
@@ -147,6 +152,67 @@ fn a_schedule_that_another_transaction_has_locked_is_a_conflict() {
         pollster::block_on(client.disable("t")).unwrap(),
         ScheduleUpdate::Done { .. }
     ));
+}
+
+/// Query for whether a store waits for a row.
+const WAITING: &str = "
+    SELECT EXISTS (
+        SELECT 1 FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'tourbillon'
+            AND wait_event_type = 'Lock'
+    )";
+
+/// The other transaction begins before the change or after it, and makes what is scheduled for
+/// after the change began.
+#[test]
+fn a_change_records_what_was_made_while_it_waited_for_its_schedule() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let now = store.now().unwrap();
+    let rule = Ok(Rule::new(Schedule::every(LONG), Policies::default()));
+    let row = ScheduleRow::new(ScheduleId::new(now), "report", "mail", rule, None);
+    let new =
+        Change { name: "report", expect: None, row: Some(&row), withdraw: None, skipped: &[] };
+    store.change(&new).unwrap();
+    let removal = Change { expect: Some(1), row: None, withdraw: Some(Reason::Removed), ..new };
+    let id = TimerId::new(now);
+    let (mut other, mut observer) = (database.client(), database.client());
+    loop {
+        let mut transaction = other.transaction().unwrap();
+        transaction.execute("SELECT FROM tourbillon.schedule FOR UPDATE", &[]).unwrap();
+        let removed = thread::scope(|scope| {
+            let removal = scope.spawn(|| store.change(&removal));
+            while !observer.query_one(WAITING, &[]).unwrap().get::<_, bool>(0)
+                && !removal.is_finished()
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let make = format!(
+                "INSERT INTO tourbillon.timer (id, schedule, name, kind, scheduled_for, due, shard)
+                 SELECT '{id}', id, name, kind, clock_timestamp(), clock_timestamp(), 0
+                 FROM tourbillon.schedule"
+            );
+            transaction.execute(&make, &[]).unwrap();
+            transaction.commit().unwrap();
+            removal.join().unwrap()
+        });
+        match removed {
+            Ok(removed) => {
+                break assert_eq!(removed, Changed::Done { version: 2, running: Vec::new() });
+            }
+            Err(error) => {
+                // On a slow machine the change may have waited for too long.
+                let kind = error.kind();
+                let is_late = [StoreErrorKind::Conflict, StoreErrorKind::Unavailable];
+                assert!(is_late.contains(&kind), "{error}");
+                other.execute("DELETE FROM tourbillon.timer", &[]).unwrap();
+            }
+        }
+    }
+    assert_eq!(timers(&mut store), 0);
+    let records = store.records(&RecordQuery::new().timer(id)).unwrap();
+    let ends: Vec<_> = records.iter().map(|record| (record.outcome, record.reason)).collect();
+    assert_eq!(ends, [(Outcome::Cancelled, Some(Reason::Removed))]);
 }
 
 /// More than go in one statement, and in one call.

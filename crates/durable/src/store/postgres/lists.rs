@@ -355,6 +355,9 @@ fn unknown() -> Failure {
     Failure::Other(StoreError::new(StoreErrorKind::Schema, why))
 }
 
+/// Deletes records in the order of their ids. A backfill deletes skips in the order of their times,
+/// and both may wait for each other: this statement then gives up first, after 50 ms, and is
+/// repeated. The transaction of the backfill waits for a lock up to 3 s.
 const PRUNE: &str = concat!(
     kinds!(),
     "DELETE FROM tourbillon.history

@@ -129,11 +129,16 @@ const LOCK_TIMERS: &str = "
     ORDER BY id
     FOR UPDATE";
 
+/// Takes back what is pending, and records what is scheduled until now. Now is the start of the
+/// statement, and not that of the transaction: another one that began later may have locked the
+/// schedule first, and made an occurrence for its own now.
 const WITHDRAW: &str = concat!(
     "WITH withdrawn AS (
          DELETE FROM tourbillon.timer WHERE schedule = $1 AND node IS NULL RETURNING ",
     columns!(),
-    "), gone AS (SELECT * FROM withdrawn WHERE scheduled_for <= now() OR attempt > 0) ",
+    "), gone AS (
+         SELECT * FROM withdrawn WHERE scheduled_for <= statement_timestamp() OR attempt > 0
+     ) ",
     record_cancelled!("$2::int2")
 );
 
