@@ -1,17 +1,22 @@
 //! [`Quota`]: how many schedules each app has, without counting them each time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tourbillon::Timer;
+use tourbillon_durable::Client;
 use tourbillon_durable::store::{ScheduleQuery, TimerQuery};
 
 use super::Catalog;
 use super::error::{Error, Result};
 use crate::model;
 
-/// Time for which a count is believed, with what this node makes itself added.
+/// Shortest time for which a count is believed, with what this node makes itself added.
 const FRESH: Duration = Duration::from_secs(30);
+
+/// Part of the time, one in so many, that an app is counted at most.
+const PART: u32 = 20;
 
 /// Rows that one call counts; each may have 64 KiB.
 const PAGE: u32 = 64;
@@ -19,35 +24,36 @@ const PAGE: u32 = 64;
 /// Number of schedules of each app, as counted a while ago.
 #[derive(Debug, Default)]
 pub(super) struct Quota {
-    counts: Mutex<HashMap<String, (Instant, u32)>>,
-    /// Held while an app is counted: others wait for that count, and make none of their own.
+    counts: Arc<Mutex<HashMap<String, Count>>>,
+    /// Held while an app is counted that a request waits for: others wait for that count, and make
+    /// none of their own.
     counting: tokio::sync::Mutex<()>,
+}
+
+/// Number of an app's schedules.
+#[derive(Debug)]
+struct Count {
+    count: u32,
+    /// Time until which it is believed.
+    until: Instant,
+    /// Number of those made since the next count began; `None` while nobody counts.
+    made: Option<u32>,
 }
 
 impl Quota {
     /// Fails if the app has as many as it may.
     ///
-    /// Schedules that other nodes make are seen within half a minute, so several nodes may let in
-    /// more.
+    /// A request waits for a count if there is none yet, or if by an old one the app is full.
+    /// Otherwise an old count is replaced while requests go on by it. Schedules that other nodes
+    /// make are seen with the next count, so several nodes may let in more.
     pub(super) async fn check(&self, catalog: &Catalog, app: &str, limit: u32) -> Result<()> {
-        let known = || {
-            let (at, count) = *self.lock().get(app)?;
-            (catalog.timer.now().duration_since(at) < FRESH).then_some(count)
-        };
-        let count = match known() {
-            Some(count) => count,
-            None => {
-                let _counting = self.counting.lock().await;
-                match known() {
-                    Some(count) => count,
-                    None => {
-                        let now = catalog.timer.now();
-                        let count = count(catalog, app, limit).await?;
-                        self.lock().insert(app.to_owned(), (now, count));
-                        count
-                    }
-                }
+        let count = match self.known(app) {
+            Some((count, until)) if catalog.timer.now() < until => count,
+            Some((count, _)) if count < limit => {
+                self.count_aside(catalog, app, limit);
+                count
             }
+            _ => self.count_now(catalog, app, limit).await?,
         };
         if count < limit {
             return Ok(());
@@ -55,32 +61,88 @@ impl Quota {
         Err(Error::Full(limit))
     }
 
+    /// Returns the number of an app's schedules, and the time until which it is believed.
+    fn known(&self, app: &str) -> Option<(u32, Instant)> {
+        lock(&self.counts).get(app).map(|known| (known.count, known.until))
+    }
+
+    /// Counts an app, or waits for who counts it.
+    async fn count_now(&self, catalog: &Catalog, app: &str, limit: u32) -> Result<u32> {
+        let _counting = self.counting.lock().await;
+        let begun = catalog.timer.now();
+        if let Some((count, _)) = self.known(app).filter(|(_, until)| begun < *until) {
+            return Ok(count);
+        }
+        let count = count(&catalog.reader, app, limit).await?;
+        let until = until(begun, catalog.timer.now());
+        lock(&self.counts).insert(app.to_owned(), Count { count, until, made: None });
+        Ok(count)
+    }
+
+    /// Counts an app that has a count, unless that is being done. Does not wait.
+    fn count_aside(&self, catalog: &Catalog, app: &str, limit: u32) {
+        match lock(&self.counts).get_mut(app) {
+            Some(known) if known.made.is_none() => known.made = Some(0),
+            _ => return,
+        }
+        let (counts, app) = (Arc::clone(&self.counts), app.to_owned());
+        let (reader, timer) = (catalog.reader.clone(), catalog.timer.clone());
+        tokio::spawn(async move { replace(&counts, &reader, &timer, &app, limit).await });
+    }
+
     /// One was made.
     pub(super) fn count(&self, app: &str) {
-        if let Some((_, count)) = self.lock().get_mut(app) {
-            *count += 1;
+        if let Some(known) = lock(&self.counts).get_mut(app) {
+            known.count += 1;
+            known.made = known.made.map(|made| made + 1);
         }
     }
 
     /// One was removed.
     pub(super) fn forget(&self, app: &str) {
-        if let Some((_, count)) = self.lock().get_mut(app) {
-            *count = count.saturating_sub(1);
+        if let Some(known) = lock(&self.counts).get_mut(app) {
+            known.count = known.count.saturating_sub(1);
         }
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, u32)>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(counts: &Mutex<HashMap<String, Count>>) -> MutexGuard<'_, HashMap<String, Count>> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the time until which a count is believed: the longer, the longer it took.
+fn until(begun: Instant, ended: Instant) -> Instant {
+    ended + FRESH.max(ended.duration_since(begun) * PART)
+}
+
+/// Counts, and replaces the count that there is. After an error, that one is believed again.
+async fn replace(
+    counts: &Mutex<HashMap<String, Count>>,
+    reader: &Client,
+    timer: &Timer,
+    app: &str,
+    limit: u32,
+) {
+    let begun = timer.now();
+    let counted = count(reader, app, limit).await;
+    let mut counts = lock(counts);
+    let Some(known) = counts.get_mut(app) else { return };
+    known.until = until(begun, timer.now());
+    let made = known.made.take().unwrap_or(0);
+    match counted {
+        // What is made meanwhile may be counted as well: too many, and never too few.
+        Ok(count) => known.count = count.saturating_add(made),
+        Err(error) => tracing::warn!(%error, app, "the schedules of an app were not counted"),
     }
 }
 
 /// Counts, up to the limit.
-async fn count(catalog: &Catalog, app: &str, limit: u32) -> Result<u32> {
+async fn count(reader: &Client, app: &str, limit: u32) -> Result<u32> {
     let prefix = model::name(app, "");
     let mut schedules = ScheduleQuery::new().prefix(&*prefix).limit(PAGE);
     let mut count = 0;
     while count < limit {
-        let rows = catalog.reader.schedules(schedules.clone()).await?;
+        let rows = reader.schedules(schedules.clone()).await?;
         count += rows.len() as u32;
         match rows.last() {
             Some(last) if rows.len() == PAGE as usize => schedules.after = Some(last.name.clone()),
@@ -90,7 +152,7 @@ async fn count(catalog: &Catalog, app: &str, limit: u32) -> Result<u32> {
     let mut after = None;
     while count < limit {
         let names = TimerQuery::new().by_name(&*prefix, after).limit(PAGE);
-        let timers = catalog.reader.timers(names).await?;
+        let timers = reader.timers(names).await?;
         count += timers.len() as u32;
         match timers.last() {
             Some(last) if timers.len() == PAGE as usize => after = last.new.name.clone(),
@@ -98,4 +160,87 @@ async fn count(catalog: &Catalog, app: &str, limit: u32) -> Result<u32> {
         }
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tourbillon::Timer;
+    use tourbillon::virtual_time::VirtualClock;
+    use tourbillon_durable::Store;
+    use tourbillon_durable::store::{Memory, Result};
+
+    use super::{FRESH, lock};
+    use crate::catalog::{Error, Written};
+    use crate::config::{App, Config};
+    use crate::service::Service;
+
+    /// A store whose list of timers waits for a lock.
+    struct Held(Memory, Arc<tokio::sync::Mutex<()>>);
+
+    impl Held {
+        fn pass<T>(
+            &mut self,
+            name: &'static str,
+            work: impl FnOnce(&mut dyn Store) -> Result<T>,
+        ) -> Result<T> {
+            if name == "timers" {
+                drop(self.1.blocking_lock());
+            }
+            work(&mut self.0)
+        }
+    }
+
+    impl Store for Held {
+        fn connect(&self) -> Result<Box<dyn Store>> {
+            Ok(Box::new(Self(self.0.clone(), self.1.clone())))
+        }
+
+        tourbillon_durable::forward! { self.pass;
+            now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+            confirm find timers schedule schedules upcoming change advance insert_occurrence records
+            backfill overview prune named
+        }
+    }
+
+    #[tokio::test]
+    async fn an_old_count_is_replaced_while_requests_go_on_by_it() {
+        let clock = VirtualClock::new();
+        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (global, lists) = (Timer::global(), Arc::new(tokio::sync::Mutex::new(())));
+        let mut limited = App::default();
+        limited.limits.schedules = 3;
+        let mut config = Config::default();
+        config.apps.insert("a".to_owned(), limited);
+        let store = Box::new(Held(Memory::new(&global), lists.clone()));
+        let service = Service::start(store, config, &timer).unwrap();
+        let config = service.config();
+        let app = &config.apps["a"];
+        let definition = r#"{"when": {"at": "2199-01-01T00:00:00Z"},
+            "callback": {"url": "https://example.com/"}}"#;
+        let put = async |key| {
+            let definition = serde_json::from_str(definition).unwrap();
+            let draft = service.catalog.draft(("a", app), key, definition, None)?;
+            draft.replace(&service.catalog, app, None).await.map(|left| left.written)
+        };
+        let quota = &service.catalog.quota;
+        assert!(matches!(put("1").await, Ok(Written::Created)));
+        assert_eq!(quota.known("a").unwrap().0, 1);
+        clock.advance(FRESH);
+        let held = lists.lock().await;
+        assert!(matches!(put("2").await, Ok(Written::Created)));
+        drop(held);
+        while lock(&quota.counts)["a"].made.is_some() {
+            tokio::task::yield_now().await;
+        }
+        // The second was made after the count began, and was there when it was read.
+        assert_eq!(quota.known("a").unwrap().0, 3);
+        assert!(matches!(put("3").await, Err(Error::Full(3))));
+        // No request is refused by an old count.
+        clock.advance(FRESH);
+        assert!(matches!(put("3").await, Ok(Written::Created)));
+        assert!(matches!(put("4").await, Err(Error::Full(3))));
+        service.stop().await;
+    }
 }

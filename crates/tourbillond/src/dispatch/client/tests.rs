@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use hyper::header::HeaderValue;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
 use crate::config::App;
@@ -125,11 +126,13 @@ async fn a_redirect_is_not_followed() {
 
 /// Sends a request to a receiver, and waits until the receiver has noticed that it was cut.
 async fn is_cut(answer: &'static str, dribble: bool) {
-    let (cut, noticed) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (asked, mut was_asked) = unbounded_channel();
+    let (cut, mut noticed) = unbounded_channel();
     let (url, _) = receiver(move |mut stream: TcpStream| {
-        let cut = cut.clone();
+        let (asked, cut) = (asked.clone(), cut.clone());
         async move {
             head(&mut stream).await?;
+            let _ = asked.send(());
             stream.write_all(answer.as_bytes()).await?;
             if dribble {
                 while stream.write_all(b"x").await.is_ok() {
@@ -143,10 +146,14 @@ async fn is_cut(answer: &'static str, dribble: bool) {
         }
     })
     .await;
-    let mut noticed = noticed;
-    let limit = Duration::from_millis(100);
-    let error = failure(client("127.0.0.0/8").send(get(&url), limit).await);
-    assert!(error.contains("within 100ms"), "{error}");
+    let client = client("127.0.0.0/8");
+    // A short limit may end before the receiver has the request.
+    let mut limit = Duration::from_millis(1);
+    while was_asked.try_recv().is_err() {
+        limit *= 2;
+        let error = failure(client.send(get(&url), limit).await);
+        assert!(error.contains(&format!("within {limit:?}")), "{error}");
+    }
     noticed.recv().await.unwrap();
 }
 
