@@ -39,7 +39,7 @@ pub use schedules::{Every, ScheduleUpdate, Upsert};
 pub(crate) use schedules::{Wanted, enable, stop, upsert};
 
 use self::notices::Notices;
-use self::queue::{Queue, Single, Work};
+use self::queue::{Notice, Queue, Role, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, TimerId};
@@ -65,12 +65,19 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Makes, changes and lists timers and schedules.
 ///
-/// A client has a thread and a connection of its own, or several, which its clones share; the
-/// futures of its calls are for any executor. Calls that wait at the same time to insert go into
-/// one transaction, and those that wait to [look up](Self::named) a name go into one statement.
+/// A client has a thread and a connection of its own, or [several](crate::Engine::client_with),
+/// which its clones share; the futures of its calls are for any executor. Calls that wait at the
+/// same time to insert go into one transaction, and those that wait to [look up](Self::named) a
+/// name go into one statement.
 ///
 /// Each thread sends one call after the other. So a database that does not answer holds up the
-/// calls behind, but each is answered by its [deadline](Self::with_deadline).
+/// calls behind, but each is answered by its [deadline](Self::with_deadline). All calls that may
+/// write are sent by one thread. So a write whose answer was lost, or whose caller left, is not
+/// carried out after a later write of the same client was answered.
+///
+/// Calls that wait at the same time have no order: an insert may be sent before a cancel that was
+/// called earlier and is not answered yet, and a lookup before another read. A call that is made
+/// after the answer to another is sent after it.
 ///
 /// # Cancel safety
 ///
@@ -143,8 +150,9 @@ impl Client {
             #[cfg(feature = "sqlx-0_8")]
             schema: stores.first().and_then(|store| store.schema()).map(Arc::from),
         };
-        for store in stores {
-            let (thread, node) = (Thread::new(&queue), node.clone());
+        let roles = std::iter::once(Role::Writer).chain(std::iter::repeat(Role::Reader));
+        for (store, role) in stores.into_iter().zip(roles) {
+            let (thread, node) = (Thread::new(&queue, role), node.clone());
             spawn("client", move || thread.serve(store, node.as_ref()))?;
         }
         Ok(client)
@@ -230,7 +238,7 @@ impl Client {
         };
         let done = self.call(move_to).await?;
         if done == TimerUpdate::Done {
-            self.send(Single::Due(timer, to));
+            self.notify(Notice::Due(timer, to));
         }
         Ok(done)
     }
@@ -318,28 +326,29 @@ impl Client {
         self.read(|store| store.now()).await
     }
 
-    /// Runs `work`, which may write, on the client's thread, with its connection.
+    /// Runs `work`, which may write, on the client's thread that writes, with its connection.
     pub(crate) fn call<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
     where
         T: Send + 'static,
         W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
     {
-        self.request(StoreErrorKind::Uncertain, work)
+        self.request(StoreErrorKind::Uncertain, Queue::write, work)
     }
 
-    /// Runs `work`, which writes nothing, on the client's thread, with its connection.
+    /// Runs `work`, which writes nothing, on a thread of the client, with its connection.
     pub(crate) fn read<T, W>(&self, work: W) -> impl Future<Output = Result<T>> + use<T, W>
     where
         T: Send + 'static,
         W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
     {
-        self.request(StoreErrorKind::Unavailable, work)
+        self.request(StoreErrorKind::Unavailable, Queue::read, work)
     }
 
-    /// Queues `work`. If it was sent and takes too long, the error is of the kind `late`.
+    /// Queues `work` by `add`. If it was sent and takes too long, the error is of the kind `late`.
     fn request<T, W>(
         &self,
         late: StoreErrorKind,
+        add: fn(&Queue, Call),
         work: W,
     ) -> impl Future<Output = Result<T>> + use<T, W>
     where
@@ -351,7 +360,7 @@ impl Client {
         let work = Box::new(move |store: &mut dyn Store| {
             let _ = reply.try_send(work(store));
         });
-        self.send(Single::Call(Call { ticket: ticket.clone(), work }));
+        add(&self.handle.0, Call { ticket: ticket.clone(), work });
         in_time(self.deadline, Caller::new(ticket), answer, late)
     }
 
@@ -362,8 +371,9 @@ impl Client {
         in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
     }
 
-    fn send(&self, request: Single) {
-        self.handle.0.call(request);
+    /// Has nodes notified of a timer.
+    fn notify(&self, notice: Notice) {
+        self.handle.0.notify([notice]);
     }
 }
 
@@ -400,34 +410,38 @@ fn ended() -> StoreError {
 /// A thread of a client. Dropped, it is counted out.
 struct Thread {
     queue: Arc<Queue>,
+    role: Role,
 }
 
 impl Thread {
-    fn new(queue: &Arc<Queue>) -> Self {
-        queue.enter();
-        Self { queue: queue.clone() }
+    fn new(queue: &Arc<Queue>, role: Role) -> Self {
+        queue.enter(role);
+        Self { queue: queue.clone(), role }
     }
 
     /// Carries out requests until there are no clients.
     fn serve(self, mut store: Box<dyn Store>, node: Option<&Weak<Shared>>) {
         let mut notices = Notices::default();
-        while let Some(work) = self.queue.take() {
+        while let Some(work) = self.queue.take(self.role) {
             match work {
-                Work::Single(Single::Call(Call { ticket, work })) => {
+                Work::Call(Call { ticket, work }) => {
                     work(&mut Attended::new(&mut *store, &[ticket]));
                 }
-                Work::Single(Single::Due(timer, to)) => {
-                    notices.notify(&mut *store, std::iter::once((timer, to)));
-                }
-                Work::Single(Single::Made(timer)) => {
-                    announce(&mut *store, node, &mut notices, vec![&timer]);
-                }
                 Work::Inserts(inserts) => {
-                    let _inserting = Inserting(&self.queue);
-                    insert_together(&mut *store, node, &mut notices, inserts);
+                    let made = insert_together(&mut *store, inserts);
+                    // In a call of its own, which holds up no further write.
+                    let others = made.iter().filter_map(|timer| unexpected(node, timer));
+                    self.queue.notify(others.map(|(timer, due)| Notice::Due(timer, due)));
                 }
                 Work::Lookups(lookups) => look_up_together(&mut *store, lookups),
                 Work::Confirms(confirms) => confirm_together(&mut *store, confirms),
+                Work::Notices(of) => {
+                    let timers = of.into_iter().filter_map(|notice| match notice {
+                        Notice::Made(timer) => unexpected(node, &timer),
+                        Notice::Due(timer, due) => Some((timer, due)),
+                    });
+                    notices.notify(&mut *store, timers);
+                }
             }
         }
     }
@@ -435,16 +449,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.queue.leave();
-    }
-}
-
-/// The turn of a thread that inserts, until it is dropped.
-struct Inserting<'a>(&'a Queue);
-
-impl Drop for Inserting<'_> {
-    fn drop(&mut self) {
-        self.0.has_inserted();
+        self.queue.leave(self.role);
     }
 }
 
@@ -479,13 +484,8 @@ fn look_up_together(store: &mut dyn Store, lookups: Vec<Lookup>) {
     }
 }
 
-/// Inserts what callers wait for, answers, and announces what was made.
-fn insert_together(
-    store: &mut dyn Store,
-    node: Option<&Weak<Shared>>,
-    notices: &mut Notices,
-    inserts: Vec<Insert>,
-) {
+/// Inserts what callers wait for, and answers. Returns what was made.
+fn insert_together(store: &mut dyn Store, inserts: Vec<Insert>) -> Vec<NewTimer> {
     let (mut timers, mut tickets, mut replies) = (Vec::new(), Vec::new(), Vec::new());
     for Insert { timer, ticket, reply } in inserts {
         if ticket.send() {
@@ -495,42 +495,16 @@ fn insert_together(
         }
     }
     if timers.is_empty() {
-        return;
+        return timers;
     }
-    let made = insert(&mut Attended::new(store, &tickets), &timers, &replies);
-    announce(store, node, notices, made);
-}
-
-/// Announces timers that were made: to the client's own node, or else to those of other processes.
-fn announce(
-    store: &mut dyn Store,
-    node: Option<&Weak<Shared>>,
-    notices: &mut Notices,
-    made: Vec<&NewTimer>,
-) {
-    let node = node.and_then(Weak::upgrade);
-    let is_unknown = |timer: &&NewTimer| {
-        let expect = |node: &Arc<Shared>| node.expect(timer.id, &timer.kind, timer.due);
-        !node.as_ref().is_some_and(expect)
-    };
-    let unknown = made.into_iter().filter(is_unknown);
-    notices.notify(store, unknown.map(|timer| (timer.id, timer.due)));
-}
-
-/// Inserts, and answers. Returns what was made.
-fn insert<'a>(
-    store: &mut dyn Store,
-    timers: &'a [NewTimer],
-    replies: &[Sender<Result<Inserted>>],
-) -> Vec<&'a NewTimer> {
-    match insert_all(store, timers) {
+    match insert_all(&mut Attended::new(store, &tickets), &timers) {
         Ok(inserted) => {
             for (answer, reply) in inserted.iter().zip(replies) {
                 let _ = reply.try_send(Ok(*answer));
             }
-            let made = inserted.iter().zip(timers);
-            let made = made.filter(|(answer, _)| **answer == Inserted::Created);
-            made.map(|(_, timer)| timer).collect()
+            let mut inserted = inserted.into_iter();
+            timers.retain(|_| inserted.next() == Some(Inserted::Created));
+            timers
         }
         Err(error) => {
             for reply in replies {
@@ -539,6 +513,14 @@ fn insert<'a>(
             Vec::new()
         }
     }
+}
+
+/// Tells the client's own node of a timer that was made. If that does not expect it, returns it for
+/// the nodes of other processes.
+fn unexpected(node: Option<&Weak<Shared>>, timer: &NewTimer) -> Option<(TimerId, Time)> {
+    let node = node.and_then(Weak::upgrade);
+    let expect = |node: Arc<Shared>| node.expect(timer.id, &timer.kind, timer.due);
+    (!node.is_some_and(expect)).then_some((timer.id, timer.due))
 }
 
 /// Inserts, and inserts again while the answer is lost.

@@ -91,8 +91,9 @@ impl Engine {
 
     /// A client with so many threads, each with a connection of its own; at least one.
     ///
-    /// Its calls are carried out at the same time, except that one thread inserts at a time: what
-    /// waits meanwhile goes into the next transaction.
+    /// One thread sends all that may write, one call after the other; what waits meanwhile to be
+    /// inserted goes into the next transaction. The others read at the same time, and neither waits
+    /// for the other. A program that needs writes at the same time makes more clients.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 #[cfg(feature = "sqlx-0_8")]
-use super::Single;
+use super::Notice;
 use super::{Client, Router};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, TimerId};
@@ -222,7 +222,7 @@ impl Uncommitted {
     /// Called after the commit: before, nodes look for a timer that is not there yet.
     pub fn committed(self) -> Created {
         if let Created::Created(_) = self.created {
-            self.client.send(Single::Made(self.timer));
+            self.client.notify(Notice::Made(self.timer));
         }
         self.created
     }

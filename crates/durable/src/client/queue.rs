@@ -11,25 +11,34 @@ use crate::time::Time;
 /// Most inserts, lookups or confirmations that go together.
 const BATCH: usize = 1_000;
 
-/// Request that a thread carries out by itself.
-pub(super) enum Single {
-    /// A call.
-    Call(Call),
-    /// A timer was given that time.
+/// Timer that nodes may have to be notified of.
+pub(super) enum Notice {
+    /// A timer that nodes of other processes do not expect then.
     Due(TimerId, Time),
-    /// A timer was made by a call.
+    /// A timer that was made by a call.
     Made(NewTimer),
 }
 
 /// Work that one thread takes from the queue.
 pub(super) enum Work {
-    Single(Single),
-    /// Inserts for one transaction. No other thread inserts until [`Queue::has_inserted`].
+    Call(Call),
+    /// Inserts for one transaction.
     Inserts(Vec<Insert>),
     /// Lookups for one statement.
     Lookups(Vec<Lookup>),
     /// Callers that one confirmation is for.
     Confirms(Vec<Confirm>),
+    /// Timers for one notice.
+    Notices(Vec<Notice>),
+}
+
+/// Part of a thread in the work of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Writes; and does all else if there is no reader. A client has one writer.
+    Writer,
+    /// Does what writes nothing that an order matters for: reads, confirmations, notices.
+    Reader,
 }
 
 /// Requests of one kind, each with its number in the order in which all came.
@@ -37,32 +46,44 @@ type Line<T> = VecDeque<(u64, T)>;
 
 /// Requests of all clones of a client, which its threads share.
 ///
-/// A thread takes the request that came first; with an insert, a lookup or a confirmation, it takes
-/// all others of its kind. While one thread inserts, what comes to be inserted waits for the next
-/// transaction, which is the larger for it.
+/// A thread takes the request that came first of those for its role; with an insert, a lookup or a
+/// confirmation, it takes all others of its kind. Notices come before the rest.
+///
+/// Writes are for one thread. A write whose answer was lost may still be carried out until its
+/// connection is replaced, which the next call of that connection does first. If another connection
+/// took the next write, the lost one could undo it afterwards.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Notified when a thread that waits may have work, and when the queue is closed.
-    changed: Condvar,
+    /// Notified when the writer may have work, and when the queue is closed.
+    for_writer: Condvar,
+    /// Notified when a reader may have work, and when the queue is closed.
+    for_readers: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     /// Number of the next request.
     next: u64,
-    singles: Line<Single>,
+    writes: Line<Call>,
     inserts: Line<Insert>,
+    reads: Line<Call>,
     lookups: Line<Lookup>,
     confirms: Line<Confirm>,
-    /// True while a thread inserts.
-    is_inserting: bool,
-    /// Threads that wait.
-    idle: usize,
-    /// Threads that have not ended.
-    threads: usize,
+    notices: Vec<Notice>,
+    writers: Crew,
+    readers: Crew,
     /// True once no client is left.
     is_closed: bool,
+}
+
+/// Threads of one role.
+#[derive(Default)]
+struct Crew {
+    /// Threads that have not ended.
+    threads: usize,
+    /// Threads that wait.
+    idle: usize,
 }
 
 impl Queue {
@@ -70,110 +91,164 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request to the line of its kind. If no thread is left, the request is dropped, and
-    /// its reply with it.
-    fn add<T>(&self, request: T, line: impl FnOnce(&mut State) -> &mut Line<T>) {
+    /// Adds a request for a thread of the role, by `push`, which has its number. If no thread is
+    /// left for it, the request is dropped, and its reply with it.
+    fn add(&self, role: Role, push: impl FnOnce(&mut State, u64)) {
         let mut state = self.lock();
-        if state.threads == 0 {
-            return;
-        }
+        let Some(role) = state.stand_in(role) else { return };
         let number = state.next;
         state.next += 1;
-        line(&mut state).push_back((number, request));
-        let is_waited_for = state.idle > 0;
+        push(&mut state, number);
+        let is_waited_for = state.crew(role).idle > 0;
         drop(state);
         if is_waited_for {
-            self.changed.notify_one();
+            self.changed(role).notify_one();
         }
     }
 
-    pub(super) fn call(&self, request: Single) {
-        self.add(request, |state| &mut state.singles);
+    /// Adds a call that may write.
+    pub(super) fn write(&self, call: Call) {
+        self.add(Role::Writer, |state, number| state.writes.push_back((number, call)));
     }
 
-    pub(super) fn insert(&self, request: Insert) {
-        self.add(request, |state| &mut state.inserts);
+    /// Adds a call that writes nothing.
+    pub(super) fn read(&self, call: Call) {
+        self.add(Role::Reader, |state, number| state.reads.push_back((number, call)));
     }
 
-    pub(super) fn look_up(&self, request: Lookup) {
-        self.add(request, |state| &mut state.lookups);
+    pub(super) fn insert(&self, insert: Insert) {
+        self.add(Role::Writer, |state, number| state.inserts.push_back((number, insert)));
     }
 
-    pub(super) fn confirm(&self, request: Confirm) {
-        self.add(request, |state| &mut state.confirms);
+    pub(super) fn look_up(&self, lookup: Lookup) {
+        self.add(Role::Reader, |state, number| state.lookups.push_back((number, lookup)));
+    }
+
+    pub(super) fn confirm(&self, confirm: Confirm) {
+        self.add(Role::Reader, |state, number| state.confirms.push_back((number, confirm)));
+    }
+
+    pub(super) fn notify(&self, notices: impl IntoIterator<Item = Notice>) {
+        let mut notices = notices.into_iter().peekable();
+        if notices.peek().is_some() {
+            self.add(Role::Reader, |state, _| state.notices.extend(notices));
+        }
     }
 
     /// Returns the number of requests that wait.
     pub(super) fn len(&self) -> usize {
         let state = self.lock();
-        state.singles.len() + state.inserts.len() + state.lookups.len() + state.confirms.len()
+        let writes = state.writes.len() + state.inserts.len();
+        writes + state.reads.len() + state.lookups.len() + state.confirms.len()
     }
 
     /// Lets the threads end once nothing waits.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
-        self.changed.notify_all();
+        self.for_writer.notify_all();
+        self.for_readers.notify_all();
     }
 
     /// Counts a thread in, before it starts.
-    pub(super) fn enter(&self) {
-        self.lock().threads += 1;
+    pub(super) fn enter(&self, role: Role) {
+        self.lock().crew(role).threads += 1;
     }
 
-    /// Counts a thread out. What waits when the last has ended is dropped.
-    pub(super) fn leave(&self) {
+    /// Counts a thread out. What waits for its role is dropped if no thread is left for it.
+    pub(super) fn leave(&self, role: Role) {
         let mut state = self.lock();
-        state.threads -= 1;
-        if state.threads == 0 {
-            let left = std::mem::take(&mut *state);
-            drop(state);
-            drop(left);
+        state.crew(role).threads -= 1;
+        let mut left = State::default();
+        for role in [Role::Writer, Role::Reader] {
+            if state.stand_in(role).is_none() {
+                state.hand_over(role, &mut left);
+            }
         }
+        drop(state);
+        drop(left);
+        // After the last reader, the writer does what readers did.
+        self.for_writer.notify_one();
     }
 
-    /// Waits for work; `None` once the queue is closed and empty.
-    pub(super) fn take(&self) -> Option<Work> {
+    /// Waits for work of the role; `None` once the queue is closed and has none.
+    pub(super) fn take(&self, role: Role) -> Option<Work> {
         let mut state = self.lock();
         loop {
-            if let Some(work) = state.take() {
+            if let Some(work) = state.take(role) {
                 return Some(work);
             }
-            // What waits to be inserted is the work of the thread that inserts now.
             if state.is_closed {
                 return None;
             }
-            state.idle += 1;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.idle -= 1;
+            state.crew(role).idle += 1;
+            state = self.changed(role).wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.crew(role).idle -= 1;
         }
     }
 
-    /// Lets the next thread insert.
-    pub(super) fn has_inserted(&self) {
-        self.lock().is_inserting = false;
+    fn changed(&self, role: Role) -> &Condvar {
+        match role {
+            Role::Writer => &self.for_writer,
+            Role::Reader => &self.for_readers,
+        }
     }
 }
 
 impl State {
-    fn take(&mut self) -> Option<Work> {
-        fn first<T>(line: &Line<T>) -> u64 {
-            line.front().map_or(u64::MAX, |(number, _)| *number)
+    fn crew(&mut self, role: Role) -> &mut Crew {
+        match role {
+            Role::Writer => &mut self.writers,
+            Role::Reader => &mut self.readers,
+        }
+    }
+
+    /// Returns the role of the threads that do what is for this one; `None` if there is none. No
+    /// reader writes: it cannot know what the writer has sent.
+    fn stand_in(&self, role: Role) -> Option<Role> {
+        match role {
+            Role::Reader if self.readers.threads > 0 => Some(Role::Reader),
+            _ => (self.writers.threads > 0).then_some(Role::Writer),
+        }
+    }
+
+    /// Moves what waits for the role to `to`.
+    fn hand_over(&mut self, role: Role, to: &mut Self) {
+        match role {
+            Role::Writer => {
+                to.writes.append(&mut self.writes);
+                to.inserts.append(&mut self.inserts);
+            }
+            Role::Reader => {
+                to.reads.append(&mut self.reads);
+                to.lookups.append(&mut self.lookups);
+                to.confirms.append(&mut self.confirms);
+                to.notices.append(&mut self.notices);
+            }
+        }
+    }
+
+    fn take(&mut self, role: Role) -> Option<Work> {
+        fn first<T>(line: &Line<T>, is_taken: bool) -> u64 {
+            line.front().filter(|_| is_taken).map_or(u64::MAX, |(number, _)| *number)
         }
         fn take<T>(line: &mut Line<T>) -> Vec<T> {
             let count = line.len().min(BATCH);
             line.drain(..count).map(|(_, request)| request).collect()
         }
-        let insert = if self.is_inserting { u64::MAX } else { first(&self.inserts) };
-        let (single, lookup) = (first(&self.singles), first(&self.lookups));
-        match single.min(insert).min(lookup).min(first(&self.confirms)) {
+        let writes = role == Role::Writer;
+        // Readers of a closed queue may be about to end.
+        let reads = !writes || self.readers.threads == 0 || self.is_closed;
+        if reads && !self.notices.is_empty() {
+            return Some(Work::Notices(std::mem::take(&mut self.notices)));
+        }
+        let (write, insert) = (first(&self.writes, writes), first(&self.inserts, writes));
+        let (read, lookup) = (first(&self.reads, reads), first(&self.lookups, reads));
+        let confirm = first(&self.confirms, reads);
+        match write.min(insert).min(read).min(lookup).min(confirm) {
             u64::MAX => None,
-            oldest if oldest == single => {
-                self.singles.pop_front().map(|(_, request)| Work::Single(request))
-            }
-            oldest if oldest == insert => {
-                self.is_inserting = true;
-                Some(Work::Inserts(take(&mut self.inserts)))
-            }
+            oldest if oldest == write => self.writes.pop_front().map(|(_, call)| Work::Call(call)),
+            oldest if oldest == read => self.reads.pop_front().map(|(_, call)| Work::Call(call)),
+            oldest if oldest == insert => Some(Work::Inserts(take(&mut self.inserts))),
             oldest if oldest == lookup => Some(Work::Lookups(take(&mut self.lookups))),
             _ => Some(Work::Confirms(take(&mut self.confirms))),
         }

@@ -1,6 +1,6 @@
 //! Dead timers, made again.
 
-use super::queue::Single;
+use super::queue::Notice;
 use super::run_now::{RunNow, insert_occurrence};
 use super::schedules::{Tried, attempt};
 use super::{Client, insert_all};
@@ -52,7 +52,7 @@ impl Client {
     pub async fn revive(&self, timer: TimerId) -> Result<Revival> {
         let (revived, made) = self.call(move |store| revive(store, timer)).await?;
         if let Some(timer) = made {
-            self.send(Single::Made(timer));
+            self.notify(Notice::Made(timer));
         }
         Ok(revived)
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::slice::from_ref;
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,38 +16,65 @@ use super::{Client, Created};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::TimerId;
 use crate::schedule::Schedule;
-use crate::store::{Inserted, Memory, Named, NewTimer, Result, Store, TimerQuery};
+use crate::store::{Inserted, Memory, Named, NewTimer, Result, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
 /// Deadline of calls that are not answered.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// Gate that holds the calls of a store.
+/// Gate that holds calls of a store.
 #[derive(Default)]
 struct Gate {
-    /// Names of the calls that came since it was last closed, and whether they wait.
-    state: Mutex<(Vec<&'static str>, bool)>,
+    state: Mutex<Calls>,
     changed: Condvar,
 }
 
+/// Calls that came to a gate.
+#[derive(Default)]
+struct Calls {
+    /// Names of those that came since it was last closed.
+    seen: Vec<&'static str>,
+    /// Places in `seen` of those that wait.
+    held: Range<usize>,
+}
+
 impl Gate {
+    /// Holds all calls.
     fn close(&self) {
-        *self.state.lock().unwrap() = (Vec::new(), true);
+        self.hold(0..usize::MAX);
+    }
+
+    /// Holds the calls at these places of all that come from now on.
+    fn hold(&self, held: Range<usize>) {
+        *self.state.lock().unwrap() = Calls { seen: Vec::new(), held };
     }
 
     fn open(&self) {
-        self.state.lock().unwrap().1 = false;
+        self.state.lock().unwrap().held = 0..0;
         self.changed.notify_all();
     }
 
     /// Returns once a call waits.
     fn wait(&self) {
+        self.wait_for(1);
+    }
+
+    /// Returns once so many calls have come.
+    fn wait_for(&self, count: usize) {
         let state = self.state.lock().unwrap();
-        drop(self.changed.wait_while(state, |(seen, _)| seen.is_empty()).unwrap());
+        drop(self.changed.wait_while(state, |calls| calls.seen.len() < count).unwrap());
     }
 
     fn seen(&self) -> Vec<&'static str> {
-        self.state.lock().unwrap().0.clone()
+        self.state.lock().unwrap().seen.clone()
+    }
+
+    fn pass(&self, name: &'static str) {
+        let mut state = self.state.lock().unwrap();
+        let place = state.seen.len();
+        state.seen.push(name);
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |calls| calls.held.contains(&place)).unwrap());
     }
 }
 
@@ -59,10 +87,7 @@ impl Gated {
         name: &'static str,
         work: impl FnOnce(&mut dyn Store) -> Result<T>,
     ) -> Result<T> {
-        let mut state = self.1.state.lock().unwrap();
-        state.0.push(name);
-        self.1.changed.notify_all();
-        drop(self.1.changed.wait_while(state, |(_, is_closed)| *is_closed).unwrap());
+        self.1.pass(name);
         work(&mut self.0)
     }
 }
@@ -88,9 +113,16 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
+        Self::with(1)
+    }
+
+    /// With so many connections.
+    fn with(connections: usize) -> Self {
         let tables = Memory::new(&tourbillon::Timer::global());
         let gate = Arc::new(Gate::default());
-        let client = Client::new(Box::new(Gated(tables.clone(), gate.clone()))).unwrap();
+        let store = || Box::new(Gated(tables.clone(), gate.clone())) as Box<dyn Store>;
+        let stores = (0..connections).map(|_| store()).collect();
+        let client = Client::start(stores, None).unwrap();
         Self { client, gate, tables }
     }
 
@@ -267,31 +299,148 @@ fn callers_that_wait_are_confirmed_by_one_call() {
 }
 
 #[test]
-fn one_thread_of_a_client_inserts_at_a_time_and_others_answer() {
-    let tables = Memory::new(&tourbillon::Timer::global());
-    let gate = Arc::new(Gate::default());
-    let store = || Box::new(Gated(tables.clone(), gate.clone())) as Box<dyn Store>;
-    let client = Client::start(vec![store(), store()], None).unwrap();
-    gate.close();
+fn what_waits_to_be_inserted_goes_together_while_other_threads_read() {
+    let scene = Scene::with(2);
+    scene.gate.hold(0..1);
     let mut calls: [_; 4] = std::array::from_fn(|n| {
-        Box::pin(client.once("mail", Time::NEVER).name(format!("{n}")).create())
+        Box::pin(scene.client.once("mail", Time::NEVER).name(format!("{n}")).create())
     });
     begin(calls[0].as_mut());
-    gate.wait();
+    scene.gate.wait();
     calls[1..].iter_mut().for_each(|call| begin(call.as_mut()));
     // The other thread leaves the inserts alone, and takes this.
-    let mut call = pin!(client.cancel(TimerId::new(Time::NEVER)));
-    begin(call.as_mut());
-    while gate.seen().len() < 2 {
-        std::thread::yield_now();
-    }
-    assert_eq!(gate.seen(), ["insert", "cancel"]);
-    gate.open();
+    block_on(scene.client.nodes()).unwrap();
+    assert_eq!(scene.gate.seen(), ["insert", "nodes"]);
+    scene.gate.open();
     for call in calls {
         assert!(matches!(block_on(call).unwrap(), Created::Created(_)));
     }
-    let inserts = gate.seen().iter().filter(|name| **name == "insert").count();
+    let inserts = scene.gate.seen().iter().filter(|name| **name == "insert").count();
     assert_eq!(inserts, 2, "those that waited went together");
+}
+
+#[test]
+fn a_write_that_was_left_comes_before_a_later_one_whatever_the_connections() {
+    let scene = Scene::with(3);
+    let id = scene.timer();
+    let at = |hour: u64| Time::NEVER - Duration::from_secs(hour * 3_600);
+    scene.gate.hold(0..1);
+    let mut first = Box::pin(scene.client.reschedule(id, at(1)));
+    begin(first.as_mut());
+    scene.gate.wait();
+    drop(first);
+    let mut second = pin!(scene.client.reschedule(id, at(2)));
+    begin(second.as_mut());
+    // A read overtakes both. On any other thread the second write would have come before it.
+    block_on(scene.client.now()).unwrap();
+    assert_eq!(scene.gate.seen(), ["reschedule", "now"]);
+    scene.gate.open();
+    assert_eq!(block_on(second).unwrap(), TimerUpdate::Done);
+    let due = scene.tables.clone().timers(&TimerQuery::new()).unwrap()[0].new.due;
+    assert_eq!(due, at(2));
+}
+
+#[test]
+fn a_cancel_finds_what_was_inserted_for_a_caller_who_left() {
+    let scene = Scene::with(3);
+    let id = TimerId::new(Time::NEVER);
+    scene.gate.hold(0..1);
+    let mut create = Box::pin(scene.client.once("mail", Time::NEVER).id(id).create());
+    begin(create.as_mut());
+    scene.gate.wait();
+    drop(create);
+    let mut cancel = pin!(scene.client.cancel(id));
+    begin(cancel.as_mut());
+    block_on(scene.client.now()).unwrap();
+    assert_eq!(scene.gate.seen(), ["insert", "now"]);
+    scene.gate.open();
+    assert_eq!(block_on(cancel).unwrap(), TimerUpdate::Done);
+    assert_eq!(scene.timers(), []);
+}
+
+#[test]
+fn a_write_does_not_wait_for_the_notice_of_an_insert() {
+    let scene = Scene::with(2);
+    // After the insert the clock is read, to see whether a notice is needed.
+    scene.gate.hold(1..2);
+    block_on(scene.client.once("mail", Time::NEVER).create()).unwrap();
+    scene.gate.wait_for(2);
+    assert_eq!(scene.gate.seen(), ["insert", "now"]);
+    block_on(scene.client.once("mail", Time::NEVER).create()).unwrap();
+    scene.gate.open();
+}
+
+/// Store that passes a gate, and panics in calls of this name.
+struct Breaking(Gated, &'static str);
+
+impl Breaking {
+    fn pass<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        self.0.1.pass(name);
+        assert_ne!(name, self.1, "a store that panics");
+        work(&mut self.0.0)
+    }
+}
+
+impl Store for Breaking {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        Ok(Box::new(Self(Gated(self.0.0.clone(), self.0.1.clone()), self.1)))
+    }
+
+    crate::forward! { self.pass;
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
+        find timers schedule schedules upcoming change advance backfill insert_occurrence records
+        overview prune named
+    }
+}
+
+impl Breaking {
+    /// A client with two threads.
+    fn client(name: &'static str) -> (Client, Arc<Gate>) {
+        let gate = Arc::new(Gate::default());
+        let tables = Memory::new(&tourbillon::Timer::global());
+        let store = Self(Gated(tables, gate.clone()), name);
+        let stores = vec![store.connect().unwrap(), store.connect().unwrap()];
+        (Client::start(stores, None).unwrap().with_deadline(Duration::MAX), gate)
+    }
+}
+
+#[test]
+fn after_the_thread_that_writes_has_ended_writes_are_refused_at_once() {
+    let (client, gate) = Breaking::client("insert");
+    gate.close();
+    let mut first = pin!(client.once("mail", Time::NEVER).create());
+    begin(first.as_mut());
+    gate.wait();
+    let mut waiting = pin!(client.once("mail", Time::NEVER).create());
+    begin(waiting.as_mut());
+    gate.open();
+    assert_eq!(kind(block_on(first)), StoreErrorKind::Unavailable);
+    assert_eq!(kind(block_on(waiting)), StoreErrorKind::Unavailable);
+    // What that thread sent may be carried out still.
+    assert_eq!(
+        kind(block_on(client.cancel(TimerId::new(Time::NEVER)))),
+        StoreErrorKind::Unavailable
+    );
+    block_on(client.now()).unwrap();
+}
+
+#[test]
+fn after_the_threads_that_read_have_ended_the_other_reads() {
+    let (client, gate) = Breaking::client("nodes");
+    gate.close();
+    let mut first = pin!(client.nodes());
+    begin(first.as_mut());
+    gate.wait();
+    let mut waiting = pin!(client.now());
+    begin(waiting.as_mut());
+    gate.open();
+    assert_eq!(kind(block_on(first)), StoreErrorKind::Unavailable);
+    block_on(waiting).unwrap();
+    block_on(client.once("mail", Time::NEVER).create()).unwrap();
 }
 
 #[test]
