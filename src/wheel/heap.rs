@@ -113,6 +113,7 @@ impl<T: Timed> Heap<T> {
     }
 
     /// Does what [`discard`](Self::discard) left: nothing.
+    #[cfg(target_os = "none")]
     pub(crate) fn take_back_discarded(&mut self) {}
 
     /// Takes the entry that is filed there out. Returns its key, which is also in its place then.
