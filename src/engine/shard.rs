@@ -20,13 +20,8 @@ use crate::wheel::{Allowance, Memory, Timed, Turned};
 /// Entries filed again in one turn. Bounds how long the lock is held: each costs up to about
 /// 100 ns where the memory is cold. Without an operating system interrupts wait for the lock. The
 /// models, of a few timers each, have turns end partly all the same.
-const MOVES: usize = if cfg!(all(test, tourbillon_model)) {
-    2
-} else if cfg!(target_os = "none") {
-    2
-} else {
-    128
-};
+const MOVES: usize =
+    if cfg!(any(all(test, tourbillon_model), target_os = "none")) { 2 } else { 128 };
 
 /// State behind one shard's lock.
 ///

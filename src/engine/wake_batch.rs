@@ -7,13 +7,8 @@ use crate::foreign::guarded;
 
 /// Wakers taken under one lock. Bounds how long that is held: for about 2 us. The models, of a few
 /// timers each, have turns end partly all the same.
-pub(crate) const BATCH: usize = if cfg!(all(test, tourbillon_model)) {
-    2
-} else if cfg!(target_os = "none") {
-    2
-} else {
-    32
-};
+pub(crate) const BATCH: usize =
+    if cfg!(any(all(test, tourbillon_model), target_os = "none")) { 2 } else { 32 };
 
 /// Wakers held before they are woken. Woken in one go, they find the threads of an executor awake,
 /// which would run out of tasks and park while the next few are taken. In the models, so few that a
