@@ -110,10 +110,13 @@ impl Drop for Handle {
     }
 }
 
+/// What a call does with the store; it answers by itself.
+type Job = Box<dyn FnOnce(&mut dyn Store) + Send>;
+
 /// A call, and its caller.
 struct Call {
     ticket: Ticket,
-    work: Box<dyn FnOnce(&mut dyn Store) + Send>,
+    work: Job,
 }
 
 /// An insert and its caller.
@@ -458,7 +461,7 @@ fn confirm_together(store: &mut dyn Store, confirms: Vec<Confirm>) {
     let tickets: Vec<_> = confirms.iter().map(|confirm| confirm.ticket.clone()).collect();
     let confirmed = repeat(|| Attended::new(store, &tickets).confirm());
     for Confirm { reply, .. } in confirms {
-        let _ = reply.try_send(confirmed.as_ref().map(|()| ()).map_err(StoreError::copy));
+        let _ = reply.try_send(confirmed.as_ref().copied().map_err(StoreError::copy));
     }
 }
 
