@@ -32,7 +32,7 @@ use crate::time::Time;
 /// Windows are instants, so they have no time zone. What recurs by time of day is left out by the
 /// cron expression itself.
 ///
-/// To add a limit to a schedule that is there is to give it other times, see
+/// A limit that is added to a schedule of a store changes its times: the schedule begins anew, see
 /// [`upsert`](crate::Every::upsert).
 ///
 /// # Examples
@@ -116,12 +116,19 @@ impl Schedule {
     /// Excludes the occurrences from the start of `window` until before its end. An empty window
     /// excludes none.
     ///
-    /// Windows may overlap: an occurrence is excluded if it lies in any of them. That at the end of
-    /// a window is no different: in another window it is excluded, and after the
-    /// [end](Self::ending_at) of the schedule there is none.
+    /// Windows may overlap: an occurrence is excluded if it lies in any of them. The occurrence at
+    /// the end of a window is excluded too if it lies in another window, and there is none after
+    /// the [end](Self::ending_at) of the schedule.
+    ///
+    /// # Panics
+    ///
+    /// If the schedule has 1,000 other windows.
     #[must_use]
+    #[track_caller]
     pub fn excluding<T: Into<Time>>(mut self, window: Range<T>, then: Excluded) -> Self {
-        self.limits.exclude(window.start.into()..window.end.into(), then);
+        let window = window.start.into()..window.end.into();
+        let added = self.limits.exclude(window, then);
+        added.expect("a schedule has at most 1,000 excluded windows");
         self.settled()
     }
 
@@ -179,7 +186,7 @@ impl Times {
                 next.filter(|next| *next > after)
             }
             Self::Every { period_us, anchor } => {
-                let since = after.as_micros().checked_sub(anchor.as_micros())?.max(0);
+                let since = after.as_micros().saturating_sub(anchor.as_micros()).max(0);
                 let periods = since / period_us + 1;
                 let next = periods.checked_mul(*period_us)?.checked_add(anchor.as_micros())?;
                 Some(Time::from_micros(next))

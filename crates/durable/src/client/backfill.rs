@@ -37,8 +37,8 @@ pub enum Backfilled {
         made: u64,
         /// Number of those that had a timer already, or had ended.
         existed: u64,
-        /// First occurrence that was not looked at, as the limit was reached; a further call begins
-        /// there. `None` if there is none.
+        /// Time at which a further call begins, as the limit was reached, or the schedule was
+        /// disabled or removed meanwhile: no occurrence before it is left. `None` if none is left.
         rest: Option<Time>,
     },
     /// The schedule is disabled; nothing is made.
@@ -70,8 +70,13 @@ impl Backfill {
     ///
     /// Each has the schedule's payload and policies, and is due now, without jitter. Those that are
     /// excluded, later than now, or have ended are not made; one that was
-    /// [skipped](crate::Outcome::Skipped) has not run, and is made: its record then is that of the
-    /// timer. None is made twice, however often the call is repeated.
+    /// [skipped](crate::Outcome::Skipped) has not run, and is made, which deletes the record of the
+    /// skip. What was due when the schedule was disabled or replaced is recorded as
+    /// [cancelled](crate::Outcome::Cancelled), which is final: it is not made.
+    ///
+    /// None is made twice, however often the call is repeated, as long as their records are kept
+    /// and the schedule is not removed. After a [prune](Client::prune) of the records, or in a
+    /// schedule that was removed and made again under its name, a repeat makes them again.
     ///
     /// Unless the overlap policy is [`Overlap::Allow`], they wait in the schedule's queue, however
     /// many it has room for, and run one after another. Until they have run, the schedule counts as
@@ -81,8 +86,8 @@ impl Backfill {
     ///
     /// # Errors
     ///
-    /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), some may be made. It can be
-    /// repeated, and then counts those as existing.
+    /// If the error is [`Uncertain`](crate::StoreErrorKind::Uncertain), some may be made. The call
+    /// can be repeated, and then counts those as existing.
     ///
     /// # Examples
     ///
@@ -125,12 +130,24 @@ pub(crate) fn backfill(
     limit: u32,
 ) -> Result<Backfilled> {
     let (mut from, mut made, mut existed) = (range.start, 0_u64, 0_u64);
+    let mut begun = None;
     attempt(|| {
         let (now, row) = store.schedule(name)?;
-        let Some(row) = row else { return seen(store, Backfilled::Gone) };
-        if !row.enabled {
-            return seen(store, Backfilled::Disabled);
-        }
+        // Another of the same name may have taken its place since the last part.
+        let row = row.filter(|row| begun.is_none_or(|id| id == row.id));
+        let stopped = match row {
+            Some(row) if row.enabled => Ok(row),
+            Some(_) => Err(Backfilled::Disabled),
+            None => Err(Backfilled::Gone),
+        };
+        let row = match stopped {
+            Ok(row) => row,
+            Err(nothing) if made + existed == 0 => return seen(store, nothing),
+            Err(_) => {
+                let rest = (from < range.end).then_some(from);
+                return seen(store, Backfilled::Done { made, existed, rest });
+            }
+        };
         let rule = row.rule()?;
         let all = rule.schedule.occurrences_from(from);
         let mut all = all.take_while(|at| *at < range.end && *at <= now).peekable();
@@ -152,6 +169,7 @@ pub(crate) fn backfill(
         let Filled::Done { made: new, existed: old } = store.backfill(&past)? else {
             return Ok(Tried::Stale);
         };
+        begun = Some(schedule);
         (made, existed) = (made + u64::from(new), existed + u64::from(old));
         let last = timers[..(new + old) as usize].last();
         from = last.map_or(from, |last| last.scheduled_for + Duration::from_micros(1));

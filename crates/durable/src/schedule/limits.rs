@@ -9,13 +9,20 @@ use crate::time::Time;
 /// The least step of a [`Time`].
 pub(super) const STEP: Duration = Duration::from_micros(1);
 
+/// Most excluded windows of a schedule.
+const WINDOWS_MAX: usize = 1_000;
+
 /// What becomes of occurrences that lie in an excluded window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Excluded {
     /// They are skipped.
     Skip,
     /// They are skipped, and if there are any, one occurrence at the end of the window runs for
-    /// all of them.
+    /// all of them. It may be missed, as any other.
+    ///
+    /// A schedule whose times are changed begins anew from the change. So if the change moves the
+    /// end of the window to a time that is past, nothing runs at that end, and no record says so;
+    /// [`backfill`](crate::Client::backfill) makes that occurrence.
     RunAtEnd,
 }
 
@@ -41,14 +48,16 @@ struct Window {
 }
 
 impl Limits {
-    /// Adds a window, unless it is empty.
-    pub(super) fn exclude(&mut self, window: Range<Time>, then: Excluded) {
+    /// Adds a window, unless it is empty. `None` if there are [`WINDOWS_MAX`] others.
+    pub(super) fn exclude(&mut self, window: Range<Time>, then: Excluded) -> Option<()> {
         let window = Window { from: window.start, until: window.end, then };
         if let (true, Err(place)) =
             (window.from < window.until, self.windows.binary_search(&window))
         {
+            (self.windows.len() < WINDOWS_MAX).then_some(())?;
             self.windows.insert(place, window);
         }
+        Some(())
     }
 
     /// Works out the stand-ins, from the first occurrence later than a time without them.
@@ -104,7 +113,7 @@ impl Limits {
                     "run-at-end" => Excluded::RunAtEnd,
                     _ => return None,
                 };
-                self.exclude(time(from)?..time(until)?, then);
+                self.exclude(time(from)?..time(until)?, then)?;
             }
             _ => return None,
         }

@@ -66,6 +66,26 @@ fn a_text_that_is_no_schedule_is_named() {
 }
 
 #[test]
+fn a_period_has_occurrences_from_the_beginning_of_time() {
+    let first = Time::from_micros(i64::MIN);
+    let every = Schedule::every_from(Duration::from_secs(5), at(3));
+    assert_eq!(every.next_after(first), Some(at(8)));
+}
+
+#[test]
+fn a_schedule_has_no_more_than_a_thousand_windows() {
+    let word = |n: i64| format!("excluded={n}..{}:skip ", n + 1);
+    let text = |count: i64| (0..count).map(word).collect::<String>() + "every 5s 0";
+    let most: Schedule = text(1_000).parse().unwrap();
+    text(1_001).parse::<Schedule>().unwrap_err();
+    // One that is there already is not another.
+    let window = |n: i64| Time::from_micros(n)..Time::from_micros(n + 1);
+    assert_eq!(most.clone().excluding(window(7), Excluded::Skip), most);
+    let more = || most.clone().excluding(window(2_000), Excluded::Skip);
+    std::panic::catch_unwind(more).unwrap_err();
+}
+
+#[test]
 fn occurrences_end_where_times_do() {
     let last = Time::NEVER - Duration::from_micros(1);
     assert_eq!(Schedule::every(Duration::from_secs(1)).occurrences(last).count(), 0);

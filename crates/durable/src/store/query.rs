@@ -42,8 +42,8 @@ pub enum TimerOrder {
 /// By `timer`, `name`, `schedule` or `kind`, or in the order of names, a page is answered from an
 /// index, however long the table is; so are `since` and `until` with no condition but a `kind`.
 /// Other conditions are checked row by row. What is running is looked for in what is due. In the
-/// order of names, a kind's timers that run, or that are held (`since` [`Time::NEVER`]), are found
-/// by that and sorted.
+/// order of names, a query for those of one kind that run, or that are held (`since`
+/// [`Time::NEVER`]), reads all of them from an index and sorts them.
 ///
 /// # Examples
 ///

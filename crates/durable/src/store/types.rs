@@ -498,7 +498,7 @@ pub struct Past<'a> {
 /// Result of a [`Past`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// As many of the first as both numbers together were looked at.
+    /// The first `made + existed` of the occurrences are filled; none of the others was looked at.
     Done {
         /// Number of timers that were inserted.
         made: u32,

@@ -131,7 +131,7 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     }
     if let Some((prefix, end, after)) = &names {
         list.sql += " AND schedule IS NULL AND name IS NOT NULL";
-        // As an expression, a name is for no index.
+        // No index is on this expression, so the planner sorts by it what `kind` and `due` find.
         let name = if is_sorted { "(name || '')" } else { "name" };
         list.page(name, Some(prefix), end.as_ref(), after.as_ref());
         let _ = write!(list.sql, " ORDER BY {name}");
