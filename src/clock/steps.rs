@@ -56,6 +56,7 @@ struct Waiting {
 struct Wakers {
     /// `None` is a place that is free.
     places: Vec<Option<Registered>>,
+    /// Those that are free, and some at the end that were given back.
     free: Vec<usize>,
 }
 
@@ -80,9 +81,13 @@ impl Wakers {
         if let Some(known) = self.find(key) {
             return std::mem::replace(known, registered);
         }
-        key.place = self.free.pop().unwrap_or_else(|| {
+        // Those that were given back since they came free are passed over. None of them is there
+        // again, as places are added only once none is listed.
+        let len = self.places.len();
+        let free = std::iter::from_fn(|| self.free.pop()).find(|place| *place < len);
+        key.place = free.unwrap_or_else(|| {
             self.places.push(None);
-            self.places.len() - 1
+            len
         });
         self.places[key.place] = registered;
         None
@@ -91,9 +96,15 @@ impl Wakers {
     fn remove(&mut self, key: &Registration) -> Option<Registered> {
         let removed = self.find(key)?.take();
         self.free.push(key.place);
-        if self.free.len() == self.places.len() {
-            // What a crowd took goes back.
-            *self = Self::default();
+        while let Some(None) = self.places.last() {
+            self.places.pop();
+        }
+        let len = self.places.len();
+        if len <= self.places.capacity() / 4 {
+            // What a crowd took goes back. So seldom that it costs each removal little.
+            self.places.shrink_to(2 * len);
+            self.free.retain(|place| *place < len);
+            self.free.shrink_to(2 * len);
         }
         removed
     }
@@ -341,5 +352,43 @@ mod tests {
         keys.iter().for_each(|key| steps.forget(key));
         assert_eq!(steps.lock().wakers.places.capacity(), 0);
         assert_eq!(Arc::strong_count(&kept), 2, "`waker` has the other");
+    }
+
+    #[test]
+    fn a_crowd_s_places_are_given_back_while_one_still_waits() {
+        let steps = Steps::of_a_virtual_clock();
+        let (waker, _) = waker();
+        let mut first = Registration::new();
+        assert_eq!(watch(&steps, &mut first, &waker), Watch::New);
+        for reversed in [false, true] {
+            let mut crowd: Vec<_> = (0..1000).map(|_| Registration::new()).collect();
+            crowd.iter_mut().for_each(|key| assert_eq!(watch(&steps, key, &waker), Watch::New));
+            if reversed {
+                crowd.reverse();
+            }
+            crowd.iter().for_each(|key| steps.forget(key));
+            let Wakers { places, free } = &steps.lock().wakers;
+            assert!(places.capacity() <= 8 && free.capacity() <= 8, "reversed: {reversed}");
+        }
+        assert_eq!(watch(&steps, &mut first, &waker), Watch::Kept);
+    }
+
+    #[test]
+    fn a_place_that_was_given_back_is_nobody_s() {
+        let steps = Steps::of_a_virtual_clock();
+        let (waker, _) = waker();
+        let mut keys: Vec<_> = (0..10).map(|_| Registration::new()).collect();
+        keys.iter_mut().for_each(|key| assert_eq!(watch(&steps, key, &waker), Watch::New));
+        // The last in order takes those before it along.
+        keys[6..].iter().for_each(|key| steps.forget(key));
+        steps.forget(&keys[2]);
+        assert_eq!(steps.lock().wakers.places.len(), 6);
+        for key in [2, 6, 7, 8, 9] {
+            assert_eq!(watch(&steps, &mut keys[key], &waker), Watch::New);
+        }
+        let mut places: Vec<_> = keys.iter().map(|key| key.place).collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..10));
+        keys.iter_mut().for_each(|key| assert_eq!(watch(&steps, key, &waker), Watch::Kept));
     }
 }

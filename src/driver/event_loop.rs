@@ -9,8 +9,10 @@
 //! Browsers count how many timeouts in a row were set from within the one before. From the fifth on
 //! each takes at least 4 ms, and in a page that was hidden for minutes it waits for the next full
 //! minute. So a timeout is set from the handler of a message there, where that count begins anew.
-//! Node.js, Deno and Bun count nothing, and a port that listens keeps them from ending. Their
-//! timeouts are objects, and those of browsers numbers.
+//! Node.js, Deno and Bun count nothing, and a port that listens keeps them from ending. Timeouts
+//! are numbers in browsers and mostly objects elsewhere; but numbers in Deno before 2.8, and in
+//! Node.js with jsdom. So the port is closed while nothing is waited for. A host whose timeouts are
+//! numbers may have no `MessageChannel`: there each timeout is set directly.
 //!
 //! A panic of foreign code is a trap there, and an exception of JavaScript's passes through it as
 //! one: it ends the turn and unwinds nothing. What is borrowed stays borrowed, and what lies on the
@@ -45,8 +47,8 @@ extern "C" {
 
     type MessageChannel;
 
-    #[wasm_bindgen(constructor)]
-    fn new() -> MessageChannel;
+    #[wasm_bindgen(constructor, catch)]
+    fn new() -> Result<MessageChannel, JsValue>;
 
     #[wasm_bindgen(method, getter)]
     fn port1(this: &MessageChannel) -> MessagePort;
@@ -90,7 +92,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
             }
         }),
         counts_nesting: Cell::new(false),
-        hop: OnceCell::new(),
+        hop: Cell::new(None),
         life: OnceCell::new(),
     });
     let turn_soon = {
@@ -121,8 +123,8 @@ struct Turns {
     on_timeout: Closure<dyn Fn()>,
     /// True if the last timeout was a number, as a browser's is.
     counts_nesting: Cell<bool>,
-    /// Made for the second timeout that is set in a browser.
-    hop: OnceCell<Hop>,
+    /// Made for the second timeout that is set in a browser; gone while nothing is waited for.
+    hop: Cell<Option<Rc<Hop>>>,
     life: OnceCell<DriverLife>,
 }
 
@@ -198,13 +200,24 @@ impl Turns {
         }
         self.next.set(next);
         if next == Tick::NEVER {
+            self.hop.set(None);
             return;
         }
-        if self.counts_nesting.get() {
-            self.hop.get_or_init(|| Hop::to(self)).send();
-        } else {
-            self.set_timeout();
+        match self.hop() {
+            Some(hop) => hop.send(),
+            None => self.set_timeout(),
         }
+    }
+
+    /// Returns the message to send before a timeout is set. `None` if that is of no use here, or
+    /// cannot be done.
+    fn hop(self: &Rc<Self>) -> Option<Rc<Hop>> {
+        if !self.counts_nesting.get() {
+            return None;
+        }
+        let hop = self.hop.take().or_else(|| Hop::to(self).map(Rc::new));
+        self.hop.set(hop.clone());
+        hop
     }
 
     /// Sets the timeout, unless nothing has to be waited for any more.
@@ -239,8 +252,9 @@ struct Hop {
 }
 
 impl Hop {
-    fn to(turns: &Rc<Turns>) -> Self {
-        let channel = MessageChannel::new();
+    /// Opens a channel. `None` if the host has none.
+    fn to(turns: &Rc<Turns>) -> Option<Self> {
+        let channel = MessageChannel::new().ok()?;
         let is_sent = Rc::new(Cell::new(false));
         let on_message = Closure::<dyn Fn()>::new({
             let (turns, is_sent) = (Rc::downgrade(turns), Rc::clone(&is_sent));
@@ -253,7 +267,7 @@ impl Hop {
         });
         let receiver = channel.port1();
         receiver.set_onmessage(on_message.as_ref());
-        Self { sender: channel.port2(), receiver, is_sent, _on_message: on_message }
+        Some(Self { sender: channel.port2(), receiver, is_sent, _on_message: on_message })
     }
 
     /// Has the timeout set, for the tick that is the next by then.

@@ -3,8 +3,9 @@
 use core::fmt;
 use core::ops::Deref;
 
-/// A value with cache lines of its own. Of 128 bytes where lines are fetched in pairs, or are as
-/// long; and few where there is little memory, and perhaps no cache.
+/// A value with cache lines of its own. x86-64 fetches lines of 64 bytes in pairs, and some aarch64
+/// and powerpc64 have lines of 128 bytes. Lines of s390x have 256. A small arm has little memory,
+/// and often no cache.
 #[cfg_attr(
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "powerpc64"),
     repr(align(128))

@@ -1,6 +1,7 @@
 //! How many processors there are.
 
-/// Returns how many processors the calling thread may run on.
+/// Returns how many processors the calling thread may run on, or how many there are if that cannot
+/// be asked for.
 ///
 /// Unlike `std`'s count, it does not heed how much of their time a control group of Linux has. That
 /// is in files: to read them takes longer than to make an engine, and the code is a tenth of what a
@@ -13,12 +14,25 @@ pub(crate) fn processors() -> usize {
     // SAFETY: `set` is a place for a set of that size. 0 is the calling thread.
     let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
     if failed {
-        // There are more than such a set has.
-        return libc::CPU_SETSIZE as usize;
+        return unmasked(std::io::Error::last_os_error().raw_os_error());
     }
     // SAFETY: the call has written it.
     let count = unsafe { libc::CPU_COUNT(&set) };
     usize::try_from(count).unwrap_or(1).max(1)
+}
+
+/// Returns how many processors there are where the thread's set cannot be read, by that error.
+#[cold]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+fn unmasked(error: Option<i32>) -> usize {
+    if error == Some(libc::EINVAL) {
+        // There are more than such a set has.
+        return libc::CPU_SETSIZE as usize;
+    }
+    // A sandbox refuses the call. `std` counts so too then.
+    // SAFETY: it takes a number, and has no requirements.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(1).max(1)
 }
 
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
@@ -38,5 +52,19 @@ mod tests {
         let bits = |digit: char| digit.to_digit(16).map_or(0, u32::count_ones);
         let count: u32 = allowed.expect("it has the row").chars().map(bits).sum();
         assert_eq!(super::processors(), count as usize);
+    }
+
+    /// Oracle: the kernel's list of the processors that are online.
+    #[test]
+    fn a_refused_call_is_not_taken_for_a_thousand_processors() {
+        let stat = std::fs::read_to_string("/proc/stat").expect("it is there");
+        let is_one = |line: &&str| {
+            line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_numeric()))
+        };
+        let online = stat.lines().filter(is_one).count();
+        for error in [libc::EPERM, libc::ENOSYS] {
+            assert!((1..=online).contains(&super::unmasked(Some(error))), "error {error}");
+        }
+        assert_eq!(super::unmasked(Some(libc::EINVAL)), 1024);
     }
 }

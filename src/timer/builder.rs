@@ -84,8 +84,10 @@ impl Builder {
     ///
     /// Each thread arms timers in its own shard. With more shards, threads wait less for each
     /// other's locks, and a pass locks each that has timers. The default is four for each processor
-    /// that the process had when it was first asked for, rounded up to a power of two and at most
-    /// 64. On a virtual clock it is one: timers with equal deadlines fire in the order in which
+    /// that the thread may run on which makes the first such timer of the process, rounded up to a
+    /// power of two and at most 64. A control group's quota is not heeded: a container that is
+    /// limited to one processor's time has shards for all that it may run on, where `shards(4)` is
+    /// enough. On a virtual clock it is one: timers with equal deadlines fire in the order in which
     /// they were armed only within a shard.
     ///
     /// # Examples

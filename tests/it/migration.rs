@@ -162,3 +162,19 @@ fn the_longest_sleep_ends_with_tokio_after_thirty_years_and_never_with_the_other
     assert!(tourbillon::sleep(Duration::MAX).deadline() > Instant::now() + years(400));
     assert!(!AsyncIoTimer::after(Duration::MAX).will_fire());
 }
+
+#[test]
+fn a_timer_of_async_io_will_fire_until_it_has_and_a_sleep_says_the_same() {
+    fn will_fire(sleep: &tourbillon::Sleep) -> bool {
+        !sleep.is_terminated() && sleep.remaining() < Duration::MAX
+    }
+    for delay in [Duration::ZERO, SECOND * 3600, Duration::MAX] {
+        let theirs = AsyncIoTimer::after(delay);
+        assert_eq!(will_fire(&tourbillon::sleep(delay)), theirs.will_fire(), "{delay:?}");
+    }
+    let mut theirs = AsyncIoTimer::after(Duration::ZERO);
+    pollster::block_on(&mut theirs);
+    let mut ours = tourbillon::sleep(Duration::ZERO);
+    pollster::block_on(&mut ours);
+    assert_eq!((will_fire(&ours), theirs.will_fire()), (false, false));
+}

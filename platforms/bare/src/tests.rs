@@ -313,6 +313,36 @@ fn memory_is_given_back(driver: &mut Driver) {
     assert!(after < thousand / 2, "{after}");
 }
 
+/// Measures how long a turn holds its lock where windows overlap, for docs/PLATFORMS.md.
+fn a_turn_visits_each_window_that_begins_before_the_first_ends(driver: &mut Driver) {
+    const COUNT: u32 = 1_000;
+    let timer = driver.timer().clone();
+    let arm = |mut sleep: Sleep| {
+        assert!(Pin::new(&mut sleep).poll(&mut noop()).is_pending());
+        sleep
+    };
+    let mut turn_beside = |windows: u32| {
+        let start = now() + ms(1_000);
+        let window = |n| timer.sleep_until(start + ms(u64::from(n))).with_tolerance(ms(5_000));
+        let windows: Vec<Sleep> = (0..windows).map(|n| arm(window(n))).collect();
+        let exact = arm(timer.sleep(ms(2)));
+        // A tick has just come then, and the next comes once the turn is over.
+        while now() < exact.deadline() {
+            cortex_m::asm::wfi();
+        }
+        let before = board::instructions();
+        assert_eq!(driver.turn().fired, 1);
+        let taken = board::instructions() - before;
+        drop(windows);
+        driver.turn();
+        taken
+    };
+    let (alone, beside) = (turn_beside(0), turn_beside(COUNT));
+    let each = (beside - alone) / COUNT;
+    print(format_args!("turn: {alone} instructions, and {each} for each window that overlaps"));
+    assert!(each <= 45, "{each}");
+}
+
 type Test = fn(&mut Driver);
 
 macro_rules! tests {
@@ -344,6 +374,7 @@ fn main() -> ! {
         callbacks_are_called_by_the_loop_until_they_are_cancelled,
         an_interrupt_handler_may_arm_reset_and_drop_sleeps,
         locks_leave_interrupts_as_they_are,
+        a_turn_visits_each_window_that_begins_before_the_first_ends,
     ];
     for (name, test) in tests {
         test(&mut driver);
