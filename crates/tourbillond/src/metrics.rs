@@ -47,8 +47,8 @@ const SECONDS: [f64; 14] =
 /// Lateness of this node's callbacks.
 static LATE: Spans = Spans::new();
 
-/// Start of each app's last attempt that succeeded, in milliseconds since the Unix epoch. It outlives
-/// the meters of an app, which a reload makes anew while attempts run.
+/// Start of each app's last attempt that succeeded, in milliseconds since the Unix epoch. It
+/// outlives the meters of an app, which a reload makes anew while attempts run.
 static LAST_SUCCESSES: Mutex<BTreeMap<String, i64>> = Mutex::new(BTreeMap::new());
 
 /// Recorder of metrics: one in a process.

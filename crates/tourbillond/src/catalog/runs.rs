@@ -138,6 +138,15 @@ impl Catalog {
         Ok(dead.filter(|dead| Some((dead.recorded, dead.timer)) > done).map(|dead| dead.timer))
     }
 
+    /// Returns the most attempts that a run may have, unless it is over.
+    pub(crate) async fn most_attempts(
+        &self,
+        run: TimerId,
+    ) -> std::result::Result<Option<u32>, StoreError> {
+        let timers = self.client.timers(TimerQuery::new().timer(run)).await?;
+        Ok(timers.first().map(|timer| timer.new.retry.attempts))
+    }
+
     /// Makes a new run of a dead one. A repeat makes nothing, and returns the same run.
     pub(crate) async fn retry(&self, app: &str, id: &str) -> Result<TimerId> {
         let run = self.run(app, id).await?;

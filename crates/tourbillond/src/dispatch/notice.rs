@@ -9,7 +9,6 @@ use std::future::Future;
 use std::time::Duration;
 
 use serde::Serialize;
-use tourbillon_durable::store::TimerQuery;
 use tourbillon_durable::{Fire, StoreError, StoreErrorKind, TimerId};
 
 use crate::callback::{Fault, check, cut, retry};
@@ -136,15 +135,10 @@ impl Notice<'_> {
         if self.config.notify.is_none() {
             return true;
         }
-        let by_id = TimerQuery::new().timer(self.fire.id());
-        let look = || self.service.client.timers(by_id.clone());
+        let look = || self.service.catalog.most_attempts(self.fire.id());
         match self.repeat("not known whether an attempt is the last", look).await {
-            Ok(Some(timers)) => {
-                let attempts = timers.first().map(|timer| timer.new.retry.attempts);
-                let is_last = attempts.is_some_and(|most| self.fire.failures() + 1 >= most);
-                !is_last || self.dead(ended).await
-            }
-            Ok(None) => true,
+            Ok(Some(Some(most))) if self.fire.failures() + 1 >= most => self.dead(ended).await,
+            Ok(_) => true,
             Err(Lost) => false,
         }
     }

@@ -375,7 +375,7 @@ async fn a_schedule_that_succeeds_after_a_dead_run_makes_one_notice_of_it() {
     assert!(receiver.calls.try_recv().is_err());
 }
 
-/// A store in memory whose records cannot be read while it is told so.
+/// A store in memory whose records cannot be read for a while.
 struct Unread(Memory, Arc<Unreads>);
 
 #[derive(Default)]
