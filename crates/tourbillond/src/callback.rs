@@ -10,7 +10,7 @@ mod outcome;
 mod redact;
 mod request;
 
-pub(crate) use attempts::{append, shown};
+pub(crate) use attempts::{append, cut, shown};
 pub use attempts::{ended, read as read_attempts, was_of};
 pub(crate) use guard::{Guard, Refused};
 pub use outcome::retry;

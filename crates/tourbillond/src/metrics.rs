@@ -9,8 +9,9 @@ mod process;
 mod requests;
 mod timed;
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use metrics::{
@@ -45,6 +46,10 @@ const SECONDS: [f64; 14] =
 
 /// Lateness of this node's callbacks.
 static LATE: Spans = Spans::new();
+
+/// Start of each app's last attempt that succeeded, in milliseconds since the Unix epoch. It
+/// outlives the meters of an app, which a reload makes anew while attempts run.
+static LAST_SUCCESSES: Mutex<BTreeMap<String, i64>> = Mutex::new(BTreeMap::new());
 
 /// Recorder of metrics: one in a process.
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
@@ -158,7 +163,7 @@ pub(crate) struct Meters {
     pub(crate) postponed_by_host: Counter,
     pub(crate) postponed_by_rate: Counter,
     pub(crate) postponed_by_shortage: Counter,
-    pub(crate) last_success: Gauge,
+    last_success: Gauge,
     pub(crate) running: Gauge,
     took: Histogram,
     late: Histogram,
@@ -183,6 +188,16 @@ impl Meters {
             took: histogram!(CALLBACK_SECONDS, "app" => app()),
             late: histogram!(LATENESS_SECONDS, "app" => app()),
         }
+    }
+
+    /// A callback of this app succeeded that started at this time, in milliseconds since the Unix
+    /// epoch. One that started before another that succeeded changes nothing.
+    pub(crate) fn succeeds(&self, app: &str, started_ms: i64) {
+        let mut all = LAST_SUCCESSES.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = all.entry(app.to_owned()).or_default();
+        *last = started_ms.max(*last);
+        // Under the lock, so that no other sets it back.
+        self.last_success.set(*last as f64 / 1e3);
     }
 
     /// A callback starts so long after it was due.
@@ -299,6 +314,25 @@ mod tests {
         }
         let dashboard: serde_json::Value = serde_json::from_str(files[2]).unwrap();
         assert!(dashboard["panels"].as_array().is_some_and(|panels| !panels.is_empty()));
+    }
+
+    #[test]
+    fn a_long_attempt_that_succeeds_late_does_not_set_the_last_success_back() {
+        collect();
+        let app = "long-and-short";
+        let gauge = || {
+            let line = format!("{LAST_SUCCESS}{{app=\"{app}\"}} ");
+            text().lines().find_map(|text| text.strip_prefix(&line).map(str::to_owned))
+        };
+        let before_reload = Meters::new(app);
+        let meters = Meters::new(app);
+        meters.succeeds(app, 7_000);
+        meters.succeeds(app, 5_000);
+        assert_eq!(gauge().as_deref(), Some("7"));
+        before_reload.succeeds(app, 6_000);
+        assert_eq!(gauge().as_deref(), Some("7"));
+        meters.succeeds(app, 8_500);
+        assert_eq!(gauge().as_deref(), Some("8.5"));
     }
 
     #[test]

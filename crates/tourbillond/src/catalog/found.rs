@@ -4,6 +4,7 @@ use tourbillon_durable::store::{Named, RecordQuery, ScheduleQuery, ScheduleRow, 
 use tourbillon_durable::{Outcome, Record, Time, TimerId};
 
 use super::Catalog;
+use super::definition::check_key;
 use super::error::{Error, Missing, Result};
 use crate::callback::was_of;
 use crate::model::{self, AtWhen, Definition, Schedule, ScheduleState, Stored, When};
@@ -16,6 +17,7 @@ const NEXT: usize = 5;
 const LOOKED: u32 = 1_000;
 
 /// State of a key.
+#[derive(Clone)]
 pub(crate) enum Found {
     /// Repeating schedule.
     Repeated(ScheduleRow),
@@ -40,7 +42,13 @@ impl Catalog {
     /// The first one-shot of a key has an identity by its name, and each further one by that before
     /// it. So of all that make it at the same time, one does, and a request that is carried out
     /// late makes nothing that is over already.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing::Schedule`] for what can be no key. It is not looked up: the store may refuse it,
+    /// and with it the other names of the same statement.
     pub(super) async fn look(&self, app: &str, key: &str) -> Result<(Time, Slot)> {
+        check_key(key).map_err(|_| Missing::Schedule)?;
         let name = model::name(app, key);
         let (now, Named { schedule, timer, record }) = self.client.named(&name).await?;
         // One that was made again has another id, and the same name.
@@ -120,6 +128,24 @@ impl Found {
         match self {
             Self::Over(Record { payload: None, detail, .. }) => was_of(detail, definition),
             _ => self.stored().is_some_and(|stored| stored.definition == *definition),
+        }
+    }
+
+    /// Returns `true` if nobody has changed it since the write that left `wrote`.
+    pub(super) fn is_still(&self, wrote: &Self) -> bool {
+        match (self, wrote) {
+            // A write can count several changes: a long backlog is recorded in parts.
+            (Self::Repeated(row), Self::Repeated(wrote)) => {
+                (row.id, row.enabled, &row.payload) == (wrote.id, wrote.enabled, &wrote.payload)
+            }
+            (Self::Once(timer), Self::Once(wrote)) => {
+                (timer.new.id, timer.version) == (wrote.new.id, wrote.version)
+            }
+            (Self::Over(record), Self::Once(wrote)) => {
+                (record.timer, record.scheduled_for) == (wrote.new.id, wrote.new.scheduled_for)
+            }
+            (Self::Over(record), Self::Over(wrote)) => record.timer == wrote.timer,
+            _ => false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Runs: occurrences that are due, that run, and that are over.
 
 use tourbillon_durable::store::{RecordQuery, State, Timer, TimerOrder, TimerQuery};
-use tourbillon_durable::{Outcome, Record, Revival, Time, TimerId};
+use tourbillon_durable::{Outcome, Record, Revival, StoreError, Time, TimerId};
 
 use super::Catalog;
 use super::error::{Conflict, Error, Missing, Result};
@@ -123,12 +123,28 @@ impl Catalog {
     }
 
     /// Returns the run of a key that ended last, if it is dead; skipped and cancelled runs aside.
-    pub(crate) async fn dead_before(&self, app: &str, key: &str) -> Result<Option<TimerId>> {
-        let newest = RecordQuery::new().name(model::name(app, key)).newest_first();
-        let records = self.reader.records(newest.limit(ROWS)).await?;
-        let ran = |record: &&Record| matches!(record.outcome, Outcome::Succeeded | Outcome::Dead);
-        let last = records.iter().find(ran);
-        Ok(last.filter(|last| last.outcome == Outcome::Dead).map(|last| last.timer))
+    pub(crate) async fn dead_before(
+        &self,
+        app: &str,
+        key: &str,
+    ) -> std::result::Result<Option<TimerId>, StoreError> {
+        let newest = RecordQuery::new().name(model::name(app, key)).newest_first().limit(1);
+        let done = self.reader.records(newest.clone().outcome(Outcome::Succeeded)).await?.pop();
+        let done = done.map(|done| (done.recorded, done.timer));
+        // Searched no further back, as runs that are all successful have none.
+        let mut dead = newest.outcome(Outcome::Dead);
+        dead.since = done.map(|(recorded, _)| recorded);
+        let dead = self.reader.records(dead).await?.pop();
+        Ok(dead.filter(|dead| Some((dead.recorded, dead.timer)) > done).map(|dead| dead.timer))
+    }
+
+    /// Returns the most attempts that a run may have, unless it is over.
+    pub(crate) async fn most_attempts(
+        &self,
+        run: TimerId,
+    ) -> std::result::Result<Option<u32>, StoreError> {
+        let timers = self.client.timers(TimerQuery::new().timer(run)).await?;
+        Ok(timers.first().map(|timer| timer.new.retry.attempts))
     }
 
     /// Makes a new run of a dead one. A repeat makes nothing, and returns the same run.

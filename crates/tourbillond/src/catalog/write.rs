@@ -4,7 +4,7 @@ use tourbillon_durable::store::{Timer, TimerUpdate};
 use tourbillon_durable::{Created, Replacement, Time, TimerId, Upsert};
 
 use super::definition::{Plan, Times, check_key, payload};
-use super::error::{Conflict, Error, Missing, Result};
+use super::error::{Conflict, Error, Result};
 use super::found::{Found, Slot};
 use super::{Catalog, TRIES};
 use crate::callback::Trace;
@@ -90,6 +90,50 @@ impl<'a> Draft<'a> {
         Ok(stored)
     }
 
+    /// Returns what a key has after it was made, given what is `found` there: as it was made, if
+    /// another has changed it since.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict::Contended`] if another has deleted it since.
+    fn first(&self, found: Found, id: TimerId, stored: &Stored, payload: &[u8]) -> Result<Found> {
+        let is_made = match &found {
+            Found::Repeated(_) => matches!(self.plan.times, Times::Repeated(_)),
+            Found::Once(timer) => timer.new.id == id,
+            Found::Over(record) => record.timer == id,
+        };
+        let made = self.given(&found, stored, payload, 1);
+        if is_made && found.is_still(&made) {
+            Ok(found)
+        } else if is_made && found.version() > 1 {
+            Ok(made)
+        } else {
+            Err(Conflict::Contended.into())
+        }
+    }
+
+    /// Returns `old` as it is once this is written into it and it has this version.
+    fn given(&self, old: &Found, stored: &Stored, payload: &[u8], version: u64) -> Found {
+        let mut given = old.clone();
+        match (&mut given, &self.plan.times) {
+            (Found::Repeated(row), Times::Repeated(schedule)) => {
+                if let Ok(rule) = &mut row.rule {
+                    rule.schedule = schedule.clone();
+                }
+                payload.clone_into(&mut row.payload);
+                (row.enabled, row.version) = (stored.definition.enabled, version);
+            }
+            (Found::Once(timer), Times::At(_) | Times::After(_)) => {
+                let due = due(stored);
+                payload.clone_into(&mut timer.new.payload);
+                (timer.new.due, timer.new.scheduled_for) = (due, due);
+                (timer.running, timer.version) = (None, version);
+            }
+            _ => {}
+        }
+        given
+    }
+
     /// Makes it under a key that is free. Returns what the key has then; `None` if it was not free
     /// any more.
     async fn make(&self, catalog: &Catalog, id: TimerId, now: Time) -> Result<Option<Left>> {
@@ -100,7 +144,7 @@ impl<'a> Draft<'a> {
         // Another may make the other kind at the same time: who finds the other there steps back.
         let Times::Repeated(schedule) = &self.plan.times else {
             let once = client.once(&model::kind(self.app), due).id(id).name(&*name);
-            let once = once.payload(payload).retry(self.plan.retry);
+            let once = once.payload(payload.clone()).retry(self.plan.retry);
             if let Created::Exists(_) = once.create().await? {
                 return Ok(None);
             }
@@ -110,11 +154,13 @@ impl<'a> Draft<'a> {
                 {
                     Ok(None)
                 }
-                (now, Slot::Taken(found)) => Ok(left(found, now)),
-                (_, Slot::Free(_)) => Err(Missing::Schedule.into()),
+                (now, Slot::Taken(found)) => {
+                    Ok(left(self.first(found, id, &stored, &payload)?, now))
+                }
+                (_, Slot::Free(_)) => Err(Conflict::Contended.into()),
             };
         };
-        match self.upsert(catalog, schedule, payload, None).await? {
+        match self.upsert(catalog, schedule, payload.clone(), None).await? {
             Upsert::Created => {}
             _ => return Ok(None),
         }
@@ -123,8 +169,8 @@ impl<'a> Draft<'a> {
             client.remove(&name).await?;
             return Ok(None);
         }
-        let row = named.schedule.ok_or(Missing::Schedule)?;
-        Ok(left(Found::Repeated(row), now))
+        let row = named.schedule.ok_or(Conflict::Contended)?;
+        Ok(left(self.first(Found::Repeated(row), id, &stored, &payload)?, now))
     }
 
     /// Makes a schedule, or changes that of this version.
@@ -224,10 +270,14 @@ impl<'a> Draft<'a> {
                 Upsert::Stale => {}
                 Upsert::Unchanged => return Ok(Left { written, found, now }),
                 _ => {
-                    return match catalog.look(self.app, self.key).await? {
-                        (now, Slot::Taken(found)) => Ok(Left { written, found, now }),
-                        (_, Slot::Free(_)) => Err(Missing::Schedule.into()),
+                    let wrote = self.given(&found, &stored, &payload(&stored)?, version + 1);
+                    let (now, slot) = catalog.look(self.app, self.key).await?;
+                    // The version that another has made since is not the version of this answer.
+                    let found = match slot {
+                        Slot::Taken(found) if found.is_still(&wrote) => found,
+                        _ => wrote,
                     };
+                    return Ok(Left { written, found, now });
                 }
             }
         }
@@ -287,6 +337,9 @@ impl Catalog {
         }
     }
 }
+
+#[cfg(test)]
+mod raced;
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinSet};
 use tourbillon_durable::{Ended, Fire, Retry, Worker};
@@ -140,8 +141,16 @@ async fn run(
     }
 }
 
+/// Parts of a payload that say whose it is, whatever else is in it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Origin {
+    key: String,
+    is_notice: bool,
+}
+
 /// Returns what a timer's payload says. Ends the attempt if it cannot be understood.
-fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
+fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
     let read = || {
         let stored: Stored =
             serde_json::from_slice(fire.payload()).map_err(|error| error.to_string())?;
@@ -167,11 +176,25 @@ fn understood(shared: &Shared, fire: Fire, now: Instant) -> Option<Job> {
                 error: Some(format!("not understood: {why}")),
                 answer: String::new(),
             };
-            let detail = callback::append(fire.detail(), &ended);
-            fire.fail(detail);
+            // By itself: the notice may wait for the database.
+            tokio::spawn(end_unread(shared.clone(), fire, ended));
             None
         }
     }
+}
+
+/// Ends an attempt whose payload is not understood.
+async fn end_unread(shared: Arc<Shared>, fire: Fire, ended: EndedAttempt) {
+    let origin: Origin = serde_json::from_slice(fire.payload()).unwrap_or_default();
+    let key = fire.name().and_then(model::app_and_key).map_or(&*origin.key, |(_, key)| key);
+    let Shared { service, app, config, .. } = &*shared;
+    let notice = Notice { service, app, config, key, fire: &fire };
+    if !origin.is_notice && !notice.dead_if_last(&ended).await {
+        // Another node has the attempt. Dropped, it is handed back.
+        return;
+    }
+    let detail = callback::append(fire.detail(), &ended);
+    fire.fail(detail);
 }
 
 fn postpone(shared: &Shared, job: Job, pause: Duration, full: Full) {
@@ -274,7 +297,10 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let answer = match verdict {
         Verdict::Succeeded => {
             meters.succeeded.increment(1);
-            meters.last_success.set(started.as_millisecond() as f64 / 1e3);
+            // A notice that arrives says nothing of what the app does.
+            if !stored.is_notice {
+                meters.succeeds(&shared.app, started.as_millisecond());
+            }
             match fire.schedule() {
                 Some(_) => fire.complete_with(&detail),
                 None => fire.complete_with(callback::ended(&detail, &stored.definition)),

@@ -5,19 +5,26 @@
 //! made is not recorded, and its attempt is another node's. Its identity follows from the run, so
 //! that one who does it again makes no second.
 
-use std::collections::BTreeMap;
+use std::future::Future;
 use std::time::Duration;
 
 use serde::Serialize;
-use tourbillon_durable::{Fire, StoreErrorKind, TimerId};
+use tourbillon_durable::{Fire, StoreError, StoreErrorKind, TimerId};
 
-use crate::callback::{Fault, check, retry};
+use crate::callback::{Fault, check, cut, retry};
 use crate::config::{App, Config, Notify};
 use crate::model::{self, AtWhen, Callback, Definition, EndedAttempt, RetryPolicy, Stored, When};
 use crate::service::Service;
 
 /// Pause before a notice is tried again that the database did not take.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Most bytes of a notice's callback without its body. With a body of the longest key and error it
+/// fits into a payload, which has 64 KiB at most.
+const CALLBACK_MAX: usize = 48 * 1024;
+
+/// Most characters of the error in a notice.
+const ERROR_MAX: usize = 1_000;
 
 /// Event that a notice tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,7 +46,7 @@ struct Body<'a> {
     scheduled_for: String,
     attempts: u32,
     status: Option<u16>,
-    error: Option<&'a str>,
+    error: Option<String>,
 }
 
 /// Checks the notices of all apps.
@@ -50,19 +57,28 @@ struct Body<'a> {
 pub fn check_all(config: &Config) -> Result<(), String> {
     for (name, app) in &config.apps {
         let Some(notify) = &app.notify else { continue };
-        check(app, &callback(notify, String::new())).map_err(|faults| {
+        let callback = callback(notify, String::new());
+        let mut faults = check(app, &callback).err().unwrap_or_default();
+        let size = serde_json::to_vec(&callback).expect("a callback is JSON").len();
+        if size > CALLBACK_MAX {
+            let why = format!("have {size} bytes with the URL, and {CALLBACK_MAX} are the most");
+            faults.push(("callback.headers".to_owned(), why));
+        }
+        if !faults.is_empty() {
             let faults = faults.into_iter().map(|(field, why): Fault| {
                 format!("`notify.{}` {why}", field.trim_start_matches("callback."))
             });
-            format!("app `{name}`: {}", faults.collect::<Vec<_>>().join("; "))
-        })?;
+            return Err(format!("app `{name}`: {}", faults.collect::<Vec<_>>().join("; ")));
+        }
     }
     Ok(())
 }
 
 fn callback(notify: &Notify, body: String) -> Callback {
-    let mut headers = BTreeMap::from([("Content-Type".to_owned(), "application/json".into())]);
-    headers.extend(notify.headers.clone());
+    let mut headers = notify.headers.clone();
+    if !headers.keys().any(|name| name.eq_ignore_ascii_case("content-type")) {
+        headers.insert("Content-Type".to_owned(), "application/json".into());
+    }
     Callback {
         method: "POST".to_owned(),
         url: notify.url.clone(),
@@ -77,6 +93,9 @@ fn callback(notify: &Notify, body: String) -> Callback {
 fn policy() -> RetryPolicy {
     RetryPolicy { attempts: 20, first: "10s".to_owned(), longest: "1h".to_owned() }
 }
+
+/// The node has lost the attempt.
+struct Lost;
 
 /// Notice of one attempt's end, if its app has notices.
 pub(super) struct Notice<'a> {
@@ -102,13 +121,50 @@ impl Notice<'_> {
         if self.fire.schedule().is_none() {
             return true;
         }
-        match self.service.catalog.dead_before(self.app, self.key).await {
-            Ok(Some(dead)) => self.make(notify, Event::Recovered, dead, ended).await,
-            Ok(None) => true,
-            Err(error) => {
-                let (app, key) = (self.app, self.key);
-                tracing::warn!(app, key, %error, "not known whether a dead run came before");
-                true
+        let look = || self.service.catalog.dead_before(self.app, self.key);
+        match self.repeat("not known whether a dead run came before", look).await {
+            Ok(Some(Some(dead))) => self.make(notify, Event::Recovered, dead, ended).await,
+            Ok(_) => true,
+            Err(Lost) => false,
+        }
+    }
+
+    /// Makes the notice of a run whose payload is not understood, if this attempt is the last.
+    /// Returns as [`dead`](Self::dead) does.
+    pub(super) async fn dead_if_last(&self, ended: &EndedAttempt) -> bool {
+        if self.config.notify.is_none() {
+            return true;
+        }
+        let look = || self.service.catalog.most_attempts(self.fire.id());
+        match self.repeat("not known whether an attempt is the last", look).await {
+            Ok(Some(Some(most))) if self.fire.failures() + 1 >= most => self.dead(ended).await,
+            Ok(_) => true,
+            Err(Lost) => false,
+        }
+    }
+
+    /// Makes a call again until it succeeds. Returns `None` if no repeat can.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] once the node has lost the attempt.
+    async fn repeat<T, F>(&self, what: &str, call: impl Fn() -> F) -> Result<Option<T>, Lost>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        loop {
+            let error = match call().await {
+                Ok(done) => return Ok(Some(done)),
+                Err(error) => error,
+            };
+            let (app, key) = (self.app, self.key);
+            tracing::warn!(app, key, %error, "{what}");
+            if error.kind() == StoreErrorKind::Invalid {
+                return Ok(None);
+            }
+            self.service.timer.sleep(PAUSE).await;
+            if !self.fire.is_current() {
+                return Err(Lost);
             }
         }
     }
@@ -122,7 +178,7 @@ impl Notice<'_> {
             scheduled_for: model::rfc3339(self.fire.scheduled_for()),
             attempts: self.fire.attempt(),
             status: ended.status,
-            error: ended.error.as_deref(),
+            error: ended.error.as_deref().map(|error| cut(error, ERROR_MAX)),
         };
         let body = serde_json::to_string(&body).expect("a notice is written as JSON");
         let now = self.fire.claimed();
@@ -149,20 +205,10 @@ impl Notice<'_> {
         // No key has such a name.
         let id = model::once_id(&format!("{}/{event:?}/{of}", self.app));
         let policy = retry(Some(&policy())).expect("the policy of notices is one");
-        loop {
+        let create = || {
             let once = self.service.client.once(&model::kind(self.app), now).id(id);
-            let made = once.payload(payload.clone()).retry(policy).create().await;
-            let Err(error) = made else { return true };
-            let (app, key) = (self.app, self.key);
-            tracing::warn!(app, key, %error, "a notice was not made");
-            let is_passing = !matches!(error.kind(), StoreErrorKind::Invalid);
-            if !is_passing {
-                return true;
-            }
-            self.service.timer.sleep(PAUSE).await;
-            if !self.fire.is_current() {
-                return false;
-            }
-        }
+            once.payload(payload.clone()).retry(policy).create()
+        };
+        self.repeat("a notice was not made", create).await.is_ok()
     }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -9,8 +10,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tourbillon::Timer;
-use tourbillon_durable::store::{Memory, RecordQuery, TimerQuery};
-use tourbillon_durable::{Outcome, Reason, Record, Retry};
+use tourbillon_durable::store::{Change, Memory, RecordQuery, Skip, TimerQuery};
+use tourbillon_durable::{Outcome, Reason, Record, Retry, Store, StoreError, StoreErrorKind};
 
 use super::*;
 use crate::config::Config;
@@ -372,6 +373,160 @@ async fn a_schedule_that_succeeds_after_a_dead_run_makes_one_notice_of_it() {
     }
     service.stop().await;
     assert!(receiver.calls.try_recv().is_err());
+}
+
+/// A store in memory whose records cannot be read for a while.
+struct Unread(Memory, Arc<Unreads>);
+
+#[derive(Default)]
+struct Unreads {
+    fails: AtomicBool,
+    failed: AtomicUsize,
+}
+
+impl Unread {
+    fn pass<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut dyn Store) -> tourbillon_durable::store::Result<T>,
+    ) -> tourbillon_durable::store::Result<T> {
+        if name == "records" && self.1.fails.load(Ordering::SeqCst) {
+            self.1.failed.fetch_add(1, Ordering::SeqCst);
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "not now"));
+        }
+        work(&mut self.0)
+    }
+}
+
+impl Store for Unread {
+    fn connect(&self) -> tourbillon_durable::store::Result<Box<dyn Store>> {
+        Ok(Box::new(Self(self.0.clone(), self.1.clone())))
+    }
+
+    tourbillon_durable::forward! { self.pass;
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+        confirm find timers schedule schedules upcoming change advance insert_occurrence records
+        backfill overview prune named
+    }
+}
+
+/// Runs the schedule `a/r` once, with this answer of its receiver.
+async fn run_answered(receiver: &mut Receiver, service: &Service, app: &App, path: &str) {
+    let url = receiver.url(1, path);
+    let json = format!(r#"{{"when": {{"every": "8640000s"}}, "callback": {{"url": "{url}"}}}}"#);
+    let definition = serde_json::from_str(&json).unwrap();
+    let draft = service.catalog.draft(("a", app), "r", definition, None).unwrap();
+    draft.replace(&service.catalog, app, None).await.unwrap();
+    service.catalog.run_now("a", "r").await.unwrap();
+    assert_eq!(receiver.next().await.path, path);
+}
+
+/// Waits until every run is over.
+async fn all_over(service: &Service) {
+    while !service.reader.timers(TimerQuery::new()).await.unwrap().is_empty() {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn event(call: &Call) -> String {
+    let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
+    body["event"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_recovery_is_told_after_many_skipped_runs_and_reads_that_fail() {
+    let mut receiver = Receiver::start().await;
+    let (app, timer, unreads) = (told(&receiver), Timer::global(), Arc::<Unreads>::default());
+    let mut memory = Memory::new(&timer);
+    let store = Box::new(Unread(memory.clone(), unreads.clone()));
+    let service = Service::start(store, config(&[("a", app.clone())]), &timer).unwrap();
+    start(&service);
+    run_answered(&mut receiver, &service, &app, "410").await;
+    assert_eq!(event(&receiver.next().await), "dead");
+    all_over(&service).await;
+
+    let row = memory.schedule("a/r").unwrap().1.unwrap();
+    let skip = |second: i64| {
+        let at = tourbillon_durable::Time::from_micros(second * 1_000_000);
+        let id = tourbillon_durable::TimerId::of_occurrence(row.id, at);
+        let (outcome, reason) = (Outcome::Skipped, Reason::Missed);
+        Skip { id, scheduled_for: at, outcome, reason }
+    };
+    let skipped: Vec<_> = (1..=300).map(skip).collect();
+    let expect = Some(row.version);
+    let change = Change { name: "a/r", expect, row: Some(&row), withdraw: None, skipped: &skipped };
+    memory.change(&change).unwrap();
+
+    // The definition is put before records cannot be read.
+    unreads.fails.store(true, Ordering::SeqCst);
+    run_answered(&mut receiver, &service, &app, "200").await;
+    while unreads.failed.load(Ordering::SeqCst) == 0 {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+    unreads.fails.store(false, Ordering::SeqCst);
+    all_over(&service).await;
+    assert_eq!(receiver.calls.try_recv().map(|call| event(&call)), Ok("recovered".to_owned()));
+
+    // One that succeeded since is no recovery, whatever was dead before it.
+    run_answered(&mut receiver, &service, &app, "200").await;
+    all_over(&service).await;
+    service.stop().await;
+    assert!(receiver.calls.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn the_last_attempt_of_what_is_not_understood_makes_a_notice() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let strange = |name: &str, payload: &str| {
+        let once = service.client.once("http.a", std::time::SystemTime::now());
+        once.name(name).payload(payload).retry(Retry::NEVER).create()
+    };
+    strange("a/strange", "{}").await.unwrap();
+    let call = receiver.next().await;
+    assert_eq!((call.path.as_str(), event(&call).as_str()), ("notice", "dead"));
+    let body: serde_json::Value = serde_json::from_str(&call.body).unwrap();
+    assert_eq!(body["key"], "strange");
+    assert!(body["error"].as_str().unwrap().starts_with("not understood"));
+    all_over(&service).await;
+    // A notice of a later version has none of its own.
+    strange("a/later", r#"{"is_notice": true}"#).await.unwrap();
+    assert_eq!(records(&service, 3).await.len(), 3);
+    service.stop().await;
+    assert!(receiver.calls.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_notice_that_arrives_is_no_success_of_its_app() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("silenced", told(&receiver))]);
+    once(&service, "silenced", "one", &receiver.url(1, "410")).await;
+    assert_eq!(receiver.next().await.path, "410");
+    assert_eq!(receiver.next().await.path, "notice");
+    records(&service, 2).await;
+    service.stop().await;
+    let text = crate::metrics::text();
+    let metric = "tourbillond_last_success_timestamp_seconds{app=\"silenced\"} ";
+    let last = text.lines().find_map(|line| line.strip_prefix(metric));
+    assert!(last.is_none_or(|last| last == "0"), "{last:?}");
+    assert!(text.contains("tourbillond_callbacks_total{app=\"silenced\",outcome=\"succeeded\"} 1"));
+}
+
+#[test]
+fn notices_that_no_payload_has_room_for_are_refused() {
+    let headers = |count: usize| {
+        let header = |number| (format!("X-{number}"), "v".repeat(2 * 1024).into());
+        (0..count).map(header).collect::<BTreeMap<_, _>>()
+    };
+    let checked = |headers| {
+        let notify = crate::config::Notify { url: "http://127.0.0.1/".to_owned(), headers };
+        crate::dispatch::check_all(&config(&[("a", App { notify: Some(notify), ..app(1) })]))
+    };
+    assert_eq!(checked(headers(20)), Ok(()));
+    let why = checked(headers(40)).unwrap_err();
+    assert!(why.starts_with("app `a`: `notify.headers` have 8"), "{why}");
+    let own = BTreeMap::from([("content-type".to_owned(), "application/cloudevents+json".into())]);
+    assert_eq!(checked(own), Ok(()));
 }
 
 #[test]

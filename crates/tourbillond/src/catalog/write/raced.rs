@@ -1,0 +1,186 @@
+//! Writes that another request comes after before they are answered.
+
+use std::sync::{Arc, Mutex};
+
+use tourbillon_durable::store::{Change, Memory, Result};
+use tourbillon_durable::{ScheduleId, Store, Time};
+
+use crate::catalog::Error;
+use crate::config::Config;
+use crate::model::{self, Definition, Schedule};
+use crate::service::Service;
+
+/// Change by another client.
+type Other = Box<dyn FnOnce(&mut Memory) + Send>;
+
+#[derive(Default)]
+struct Race {
+    /// Change that comes right after the next write.
+    other: Option<Other>,
+    has_written: bool,
+    looks: usize,
+}
+
+/// A store in which another client comes between a write and the look that follows it.
+struct Raced(Memory, Arc<Mutex<Race>>);
+
+impl Raced {
+    fn pass<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        let mut race = self.1.lock().unwrap();
+        race.has_written |= ["insert", "change", "reschedule"].contains(&name);
+        if name == "named" {
+            race.looks += 1;
+            let is_after = std::mem::take(&mut race.has_written);
+            if let Some(other) = race.other.take_if(|_| is_after) {
+                other(&mut self.0);
+            }
+        }
+        work(&mut self.0)
+    }
+}
+
+impl Store for Raced {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        Ok(Box::new(Self(self.0.clone(), self.1.clone())))
+    }
+
+    tourbillon_durable::forward! { self.pass;
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+        confirm find timers schedule schedules upcoming change advance insert_occurrence records
+        backfill overview prune named
+    }
+}
+
+/// Gives the schedule or one-shot of this name another payload, and so another version.
+fn change(store: &mut Memory, name: &str) {
+    if let Some(timer) = store.find(name).unwrap() {
+        let later = timer.new.scheduled_for + std::time::Duration::from_secs(1);
+        store.reschedule(timer.new.id, later, Some(b"{}"), None).unwrap();
+        return;
+    }
+    let mut row = store.schedule(name).unwrap().1.unwrap();
+    row.payload = b"{}".to_vec();
+    replace(store, name, row.version, Some(&row));
+}
+
+/// Deletes the schedule or one-shot of this name.
+fn delete(store: &mut Memory, name: &str) {
+    if let Some(timer) = store.find(name).unwrap() {
+        store.cancel(timer.new.id).unwrap();
+        return;
+    }
+    let row = store.schedule(name).unwrap().1.unwrap();
+    replace(store, name, row.version, None);
+}
+
+/// Deletes the schedule of this name, and makes another of the same name.
+fn make_anew(store: &mut Memory, name: &str) {
+    let mut row = store.schedule(name).unwrap().1.unwrap();
+    replace(store, name, row.version, None);
+    (row.id, row.payload, row.version) = (ScheduleId::new(Time::default()), b"{}".to_vec(), 1);
+    let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
+    store.change(&change).unwrap();
+}
+
+fn replace(
+    store: &mut Memory,
+    name: &str,
+    version: u64,
+    row: Option<&tourbillon_durable::store::ScheduleRow>,
+) {
+    let change = Change { name, expect: Some(version), row, withdraw: None, skipped: &[] };
+    store.change(&change).unwrap();
+}
+
+struct Bench {
+    service: Arc<Service>,
+    race: Arc<Mutex<Race>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (timer, race) = (tourbillon::Timer::global(), Arc::default());
+        let store = Box::new(Raced(Memory::new(&timer), Arc::clone(&race)));
+        let mut config = Config::default();
+        config.apps.insert("a".to_owned(), Default::default());
+        Self { service: Service::start(store, config, &timer).unwrap(), race }
+    }
+
+    /// Puts a definition of the version `expect`, right before this change by another client.
+    async fn put(
+        &self,
+        (key, when, expect): (&str, &str, Option<u64>),
+        other: Option<fn(&mut Memory, &str)>,
+    ) -> crate::catalog::error::Result<Schedule> {
+        let json = format!(r#"{{"when": {when}, "callback": {{"url": "https://example.com/"}}}}"#);
+        let definition: Definition = serde_json::from_str(&json).unwrap();
+        let config = self.service.config();
+        let (app, catalog) = (&config.apps["a"], &self.service.catalog);
+        let name = model::name("a", key);
+        let other = other.map(|other| -> Other { Box::new(move |store| other(store, &name)) });
+        self.race.lock().unwrap().other = other;
+        let draft = catalog.draft(("a", app), key, definition, None)?;
+        draft.replace(catalog, app, expect).await?.view("a", key)
+    }
+}
+
+const KINDS: [(&str, &str, &str); 2] = [
+    ("r", r#"{"every": "1h"}"#, r#"{"every": "2h"}"#),
+    ("k", r#"{"at": "2199-01-01T00:00:00Z"}"#, r#"{"at": "2199-01-02T00:00:00Z"}"#),
+];
+
+fn when(schedule: &Schedule) -> String {
+    serde_json::to_string(&schedule.when).unwrap()
+}
+
+#[tokio::test]
+async fn a_write_that_another_follows_is_answered_with_its_own_version() {
+    for (key, first, second) in KINDS {
+        let bench = Bench::new();
+        let second_text = second.replace(": ", ":");
+        let made = bench.put((key, first, None), Some(change)).await.unwrap();
+        assert_eq!((made.version, when(&made)), (1, first.replace(": ", ":")));
+        // The answer does not let its client overwrite what it has not seen.
+        let late = bench.put((key, second, Some(made.version)), None).await;
+        assert!(matches!(late, Err(Error::Stale)), "{key}");
+        let put = bench.put((key, second, Some(2)), Some(change)).await.unwrap();
+        assert_eq!((put.version, when(&put)), (3, second_text.clone()));
+        let put = bench.put((key, first, Some(4)), None).await.unwrap();
+        assert_eq!((put.version, when(&put)), (5, first.replace(": ", ":")));
+        let put = bench.put((key, second, Some(5)), Some(delete)).await.unwrap();
+        assert_eq!((put.version, when(&put)), (6, second_text));
+        bench.service.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_new_schedule_that_another_deletes_at_once_is_said_to_be_contended() {
+    for (key, first, _) in KINDS {
+        let bench = Bench::new();
+        let made = bench.put((key, first, None), Some(delete)).await;
+        assert!(matches!(made, Err(Error::Conflict(_))), "{key}");
+        bench.service.stop().await;
+    }
+    // The version of another is not taken for its own.
+    let bench = Bench::new();
+    let made = bench.put(("r", KINDS[0].1, None), Some(make_anew)).await;
+    assert!(matches!(made, Err(Error::Conflict(_))));
+    bench.service.stop().await;
+}
+
+#[tokio::test]
+async fn what_can_be_no_key_is_not_looked_up() {
+    let bench = Bench::new();
+    for key in ["a\0", "", "a b", "."] {
+        let shown = bench.service.catalog.show("a", key).await;
+        assert!(matches!(shown, Err(Error::Missing(_))), "{key:?}");
+        let removed = bench.service.catalog.remove("a", key).await;
+        assert!(matches!(removed, Err(Error::Missing(_))), "{key:?}");
+    }
+    assert_eq!(bench.race.lock().unwrap().looks, 0);
+    bench.service.stop().await;
+}
