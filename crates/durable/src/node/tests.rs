@@ -618,7 +618,7 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     let mut store = Node::new(&timer, &memory).store;
     let wanted = Wanted {
         name: "t".to_owned(),
-        place: crate::id::Place::of("t"),
+        place: None,
         kind: "t".to_owned(),
         schedule: Schedule::every(TICK * 1_000_000),
         policies: Policies::default(),
