@@ -215,14 +215,17 @@ pub trait Store: Send {
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>>;
 
     /// The pending timers that are due until `ahead` from now, ordered by `(due, id)`: those whose
-    /// kind and shard are asked for, the first `limit` of them. With `grace`, also those of all
-    /// other shards that are due for at least that long.
+    /// kind and shard are asked for, of each kind the first `kind_limit`. With `grace`, also those
+    /// of all other shards that are due for at least that long.
+    ///
+    /// If the answer has `kind_limit` of a kind, there may be more. If it has fewer, that is all.
     ///
     /// With `back`, only those that are due later than that before now: it spares a database the
     /// walk over what is dead or running. What is written behind it is found by the next scan
     /// without.
     ///
-    /// The answer must come from an index on `due`, however many timers are due later.
+    /// The answer must come from an index on the kind and `due`: of each kind it reads what is due
+    /// first, up to `kind_limit` pending timers of the shards, however many others are due.
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window>;
 
     /// The attempts that run under `lease`, of the timers after `after` in the order of

@@ -8,7 +8,7 @@ use tourbillon_durable::store::{
 };
 use tourbillon_durable::{
     Client, Created, Engine, Place, Places, Replacement, Revival, Router, RunNow, Schedule,
-    ScheduleUpdate, Store, StoreError, StoreErrorKind, Time, TimerId,
+    ScheduleUpdate, Store, StoreError, StoreErrorKind, Time, TimerId, Upsert,
 };
 
 const STORES: [&str; 3] = ["east", "north", "west"];
@@ -199,6 +199,108 @@ fn lists_of_all_stores_come_in_pages_of_one_order() {
             query = query.after(&names[names.len() - 1]);
         }
         assert_eq!(names, (0..40).map(|n| format!("schedule-{n:02}")).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_name_that_another_key_has_on_the_store_is_refused() {
+    let clients = [("only", Client::new(Box::new(memory())).unwrap())];
+    let router = Router::new(Places::evenly(["only"]).unwrap(), clients).unwrap();
+    let (one, other) = (router.at("tenant-42"), router.at("tenant-43"));
+    let invalid = |error: StoreError| assert_eq!(error.kind(), StoreErrorKind::Invalid);
+    pollster::block_on(async {
+        one.every("nightly", Schedule::every(LATER)).upsert().await.unwrap();
+        let made = one.schedules(ScheduleQuery::new()).await.unwrap();
+        for expect in [None, Some(None), Some(Some(1))] {
+            let mut every = other.every("nightly", Schedule::every(LATER * 2));
+            if let Some(expect) = expect {
+                every = every.expect(expect);
+            }
+            invalid(every.upsert().await.unwrap_err());
+        }
+        assert_eq!(one.schedules(ScheduleQuery::new()).await.unwrap(), made);
+        let again = one.every("nightly", Schedule::every(LATER)).upsert().await.unwrap();
+        assert_eq!(again, Upsert::Unchanged);
+        // A client that was given no key takes what has the name.
+        let (_, keyless) = router.clients().next().unwrap();
+        let changed = keyless.every("nightly", Schedule::every(LATER * 2)).upsert().await.unwrap();
+        assert_eq!(changed, Upsert::Changed);
+
+        let timer = id(one.once("mail", later()).name("reminder").create().await.unwrap());
+        invalid(other.once("mail", later()).name("reminder").create().await.unwrap_err());
+        for client in [&one, keyless] {
+            let again = client.once("mail", later()).name("reminder").create().await.unwrap();
+            assert_eq!(again, Created::Exists(timer));
+        }
+    });
+}
+
+#[test]
+fn a_page_by_names_does_not_end_between_two_of_one_name() {
+    let router = router();
+    pollster::block_on(async {
+        // Each store has all of these names.
+        for (_, client) in router.clients() {
+            for name in ["a", "b", "c"] {
+                client.once("mail", later()).name(name).create().await.unwrap();
+                client.every(name, Schedule::every(LATER)).upsert().await.unwrap();
+            }
+        }
+        for limit in 1..=10 {
+            let (mut names, mut query) = (Vec::new(), TimerQuery::new().by_name("", None));
+            query = query.limit(limit);
+            while let page @ [.., _] = &router.timers(query.clone()).await.unwrap()[..] {
+                names.extend(page.iter().filter_map(|timer| timer.new.name.clone()));
+                query = query.by_name("", names.last().cloned());
+            }
+            assert_eq!(names.concat(), "aaabbbccc", "{limit}");
+
+            let (mut names, mut query) = (Vec::new(), ScheduleQuery::new().limit(limit));
+            while let page @ [.., _] = &router.schedules(query.clone()).await.unwrap()[..] {
+                names.extend(page.iter().map(|row| row.name.clone()));
+                query = query.after(&names[names.len() - 1]);
+            }
+            assert_eq!(names.concat(), "aaabbbccc", "{limit}");
+        }
+        assert_eq!(router.schedules(ScheduleQuery::new().limit(0)).await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_place_is_moved_by_hand_as_the_document_says() {
+    let clients = ["old", "new"].map(|name| (name, Client::new(Box::new(memory())).unwrap()));
+    let place = Place::of("tenant-42");
+    let mut places: Places = "0-1023=old".parse().unwrap();
+    let router = Router::new(places.clone(), clients.clone()).unwrap();
+    places.put(place, "new").unwrap();
+    let moved = Router::new(places, clients.clone()).unwrap();
+    let [(_, old), _] = clients;
+    let nightly =
+        |router: &Router| router.at("tenant-42").every("nightly", Schedule::every(LATER)).upsert();
+    let own = TimerId::from_bits(0x77).at(place);
+    let once = |router: &Router| router.once("mail", later()).id(own).create();
+    pollster::block_on(async {
+        nightly(&router).await.unwrap();
+        once(&router).await.unwrap();
+        let before = router.schedules(ScheduleQuery::new()).await.unwrap();
+
+        old.disable("nightly").await.unwrap();
+        old.cancel(own).await.unwrap();
+        let left = old.timers(TimerQuery::new()).await.unwrap();
+        assert!(left.iter().all(|timer| timer.new.id.place() != place), "{left:?}");
+        assert_eq!(nightly(&moved).await.unwrap(), Upsert::Created);
+        assert_eq!(moved.schedules(ScheduleQuery::new()).await.unwrap().len(), 2);
+        old.remove("nightly").await.unwrap();
+        let after = moved.schedules(ScheduleQuery::new()).await.unwrap();
+        assert_eq!((after.len(), after[0].id.place()), (1, place));
+        assert_ne!(after[0].id, before[0].id);
+
+        // Records stay where they are.
+        assert_eq!(moved.records(RecordQuery::new().timer(own)).await.unwrap().len(), 1);
+        assert_eq!(old.revive(own).await.unwrap(), Revival::NotDead);
+        assert_eq!(moved.revive(own).await.unwrap(), Revival::Gone);
+        assert_eq!(once(&router).await.unwrap(), Created::Exists(own));
+        assert_eq!(once(&moved).await.unwrap(), Created::Created(own));
     });
 }
 

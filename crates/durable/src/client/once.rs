@@ -80,8 +80,7 @@ impl Once {
     /// way of a [key](Router::at).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
-        let is_keyed = matches!(&self.front, Front::One(client) if client.place.is_some());
-        if !is_keyed && !self.has_own_id {
+        if self.key().is_none() && !self.has_own_id {
             self.timer.id = self.timer.id.at(Place::of(&name));
         }
         self.timer.name = Some(name);
@@ -125,8 +124,8 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
-    /// if the client's store is not on PostgreSQL; the transaction is then as it was. After any
+    /// [`Invalid`](StoreErrorKind::Invalid) as for [`create`](Self::create), or if the client's
+    /// store is not on PostgreSQL; the transaction is then as it was. After any
     /// other error it can only be rolled back.
     ///
     /// # Cancel safety
@@ -155,12 +154,10 @@ impl Once {
         self,
         transaction: &mut sqlx_0_8::Transaction<'_, sqlx_0_8::Postgres>,
     ) -> Result<Uncommitted> {
+        let key = self.key();
         let (client, timer) = self.checked()?;
         let tables = tables(client.schema.as_deref())?;
-        let created = match insert(transaction, &tables, &timer).await? {
-            Inserted::Created => Created::Created(timer.id),
-            Inserted::Exists(id) => Created::Exists(id),
-        };
+        let created = created(key, timer.id, insert(transaction, &tables, &timer).await?)?;
         Ok(Uncommitted { client, timer, created })
     }
 
@@ -169,15 +166,22 @@ impl Once {
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
-    /// an id of one's own that is not of the [key](Router::at)'s place. If the error is
+    /// if the id of one's own, or the timer that has the name, is not of the [key](Router::at)'s
+    /// place. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be there.
     pub async fn create(self) -> Result<Created> {
+        let key = self.key();
         let (client, timer) = self.checked()?;
         let id = timer.id;
-        Ok(match client.insert(timer).await? {
-            Inserted::Created => Created::Created(id),
-            Inserted::Exists(id) => Created::Exists(id),
-        })
+        created(key, id, client.insert(timer).await?)
+    }
+
+    /// Returns the place of the key that was given, if there was one.
+    fn key(&self) -> Option<Place> {
+        match &self.front {
+            Front::One(client) => client.place,
+            Front::Routed(_) => None,
+        }
     }
 
     /// Returns the timer and the client that makes it.
@@ -195,6 +199,28 @@ impl Once {
         }
         Ok((client, timer))
     }
+}
+
+/// Returns what became of a timer of this id, for a caller who gave a key of the place `key`, if
+/// any.
+fn created(key: Option<Place>, id: TimerId, inserted: Inserted) -> Result<Created> {
+    Ok(match inserted {
+        Inserted::Created => Created::Created(id),
+        Inserted::Exists(other) => {
+            check_place(key, other.place())?;
+            Created::Exists(other)
+        }
+    })
+}
+
+/// Refuses a name that something of `place` has, unless the key that was given is of that place. On
+/// another store the name would be free.
+pub(super) fn check_place(key: Option<Place>, place: Place) -> Result<()> {
+    if key.is_some_and(|key| key != place) {
+        let why = "the name is taken on this store, by what is not of the place of the key";
+        return Err(StoreError::new(StoreErrorKind::Invalid, why));
+    }
+    Ok(())
 }
 
 /// A timer that was made in a transaction of the caller's.
@@ -228,9 +254,13 @@ impl Uncommitted {
     }
 }
 
+/// Returns whether stores take this name or kind.
+pub(super) fn is_good(text: &str) -> bool {
+    !text.is_empty() && text.len() <= NAME_MAX && !text.contains('\0')
+}
+
 /// Refuses what no store takes.
 pub(super) fn check(kind: &str, name: Option<&str>, payload: &[u8]) -> Result<()> {
-    let is_good = |text: &str| !text.is_empty() && text.len() <= NAME_MAX && !text.contains('\0');
     let invalid = |what: &str| Err(StoreError::new(StoreErrorKind::Invalid, what));
     if !is_good(kind) {
         return invalid("a kind is empty, too long, or has a NUL");

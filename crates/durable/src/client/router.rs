@@ -104,7 +104,8 @@ impl Router {
     }
 
     /// Returns the client for what has `key`. What it makes is of the key's place, whatever its
-    /// name is.
+    /// name is. A name that something of another place has on the same store is
+    /// [`Invalid`](StoreErrorKind::Invalid) to it.
     pub fn at(&self, key: &str) -> Client {
         self.at_place(Place::of(key))
     }
@@ -179,15 +180,18 @@ impl Router {
     /// The order and the place after which a page begins are the query's, so the last timer of a
     /// page says where the next begins, whichever store it is on. Each store is asked for a page,
     /// all at the same time; if one does not answer, there is no list.
+    ///
+    /// A name alone says where a page by names ends. So timers of one name, each on another store,
+    /// are on one page, which then has more than its limit if they are its last.
     pub async fn timers(&self, query: TimerQuery) -> Result<Vec<Timer>> {
         let (limit, is_by_name) = (query.limit, matches!(query.order, TimerOrder::Name { .. }));
         let mut timers = self.of_each(move |store| store.timers(&query)).await?;
         if is_by_name {
-            timers.sort_by(|one, other| one.new.name.cmp(&other.new.name));
+            cut_by_name(&mut timers, limit, |timer| &timer.new.name);
         } else {
             timers.sort_by_key(|timer| (timer.new.due, timer.new.id));
+            timers.truncate(limit as usize);
         }
-        timers.truncate(limit as usize);
         Ok(timers)
     }
 
@@ -196,8 +200,7 @@ impl Router {
     pub async fn schedules(&self, query: ScheduleQuery) -> Result<Vec<ScheduleRow>> {
         let limit = query.limit;
         let mut schedules = self.of_each(move |store| store.schedules(&query)).await?;
-        schedules.sort_by(|one, other| one.name.cmp(&other.name));
-        schedules.truncate(limit as usize);
+        cut_by_name(&mut schedules, limit, |schedule| &schedule.name);
         Ok(schedules)
     }
 
@@ -224,6 +227,16 @@ impl Router {
         let answers: Vec<_> = answers.collect();
         join(answers).await
     }
+}
+
+/// Sorts rows by their names, and leaves the first `limit`, with all others of the last one's name.
+fn cut_by_name<T, N: Ord>(rows: &mut Vec<T>, limit: u32, name: impl Fn(&T) -> &N) {
+    rows.sort_by(|one, other| name(one).cmp(name(other)));
+    let mut end = rows.len().min(limit as usize);
+    while end > 0 && end < rows.len() && name(&rows[end - 1]) == name(&rows[end]) {
+        end += 1;
+    }
+    rows.truncate(end);
 }
 
 /// Returns the rows of all answers, or the first error in their order.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Client;
-use super::once::check;
+use super::once::{check, check_place};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, ScheduleId, TimerId};
 use crate::plan::{backlog, skips};
@@ -32,8 +32,9 @@ pub struct Every {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
-    /// Place of the schedule, if it is made.
-    pub(crate) place: Place,
+    /// Place of the key that was given, in which the schedule is; `None` for that of its name, if
+    /// it is made.
+    pub(crate) place: Option<Place>,
     pub(crate) kind: String,
     pub(crate) schedule: Schedule,
     pub(crate) policies: Policies,
@@ -95,7 +96,7 @@ impl Every {
     pub(super) fn new(client: &Client, name: &str, schedule: Schedule) -> Self {
         let wanted = Wanted {
             name: name.to_owned(),
-            place: client.place.unwrap_or_else(|| Place::of(name)),
+            place: client.place,
             kind: name.to_owned(),
             schedule,
             policies: Policies::default(),
@@ -185,8 +186,10 @@ impl Every {
     ///
     /// # Errors
     ///
-    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be
-    /// repeated.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
+    /// if the schedule of this name is not of the [key](super::Router::at)'s place; nothing is
+    /// changed then. If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It
+    /// can be repeated.
     pub async fn upsert(self) -> Result<Upsert> {
         let Self { client, wanted } = self;
         check(&wanted.kind, Some(&wanted.name), &wanted.payload)?;
@@ -267,12 +270,15 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     let mut expect = wanted.expect;
     attempt(|| {
         let (now, old) = store.schedule(&wanted.name)?;
+        if let Some(old) = &old {
+            check_place(wanted.place, old.id.place())?;
+        }
         if expect.is_some_and(|expect| expect != old.as_ref().map(|old| old.version)) {
             return seen(store, Upsert::Stale);
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
         let mut row = ScheduleRow {
-            id: ScheduleId::new(now).at(wanted.place),
+            id: ScheduleId::new(now).at(wanted.place.unwrap_or_else(|| Place::of(&wanted.name))),
             name: wanted.name.clone(),
             kind: wanted.kind.clone(),
             rule: Ok(Rule::new(wanted.schedule.clone(), wanted.policies)),

@@ -116,6 +116,8 @@ struct Begun {
     kind: u32,
     /// Number of the scan, as the cache counts them.
     scan: u64,
+    /// Number of its timers that the scan has found.
+    found: usize,
     /// True if the kind has its share, and something is left.
     is_full: bool,
 }
@@ -134,21 +136,23 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
     for (number, kind) in &mut state.kinds {
         if let Some(scan) = kind.cache.begin_scan(reach) {
             names.push(kind.name.clone());
-            begun.push(Begun { kind: *number, scan, is_full: false });
+            begun.push(Begun { kind: *number, scan, found: 0, is_full: false });
         }
     }
     drop(state);
     if names.is_empty() {
         return Ok(());
     }
-    let most = (share.div_ceil(2) * names.len()).min(options.cache_capacity / 2);
+    // All kinds together find half of what the caches have room for, at most. One that has more is
+    // soon asked for with few others, and then finds half its share.
+    let most = share.div_ceil(2).min(options.cache_capacity / 2 / names.len()).max(1);
     let scan = Scan {
         ahead: options.look_ahead,
         back: (reach == Reach::Recent).then_some(options.back),
         shards: own,
         grace: (reach != Reach::Own).then_some(options.grace),
         kinds: &names,
-        limit: u32::try_from(most).unwrap_or(u32::MAX),
+        kind_limit: u32::try_from(most).unwrap_or(u32::MAX),
     };
     let sent = node.now();
     let window = store.scan(&scan)?;
@@ -156,12 +160,11 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
     let received = node.now();
     node.lock().clock.sample(sent, received, window.now);
     let has_news = take(node, &mut begun, &window.timers, share);
-    let is_cut = window.timers.len() >= most;
     let mut state = node.lock();
     let mut is_repeated = !has_news;
-    for Begun { kind, scan, is_full } in &begun {
+    for Begun { kind, scan, found, is_full } in &begun {
         if let Some(kind) = state.kinds.get_mut(kind) {
-            kind.cache.end_scan(*scan, reach, is_cut || *is_full);
+            kind.cache.end_scan(*scan, reach, *found >= most || *is_full);
             is_repeated &= kind.cache.wants().is_some();
         }
     }
@@ -182,9 +185,11 @@ fn take(node: &Shared, begun: &mut [Begun], found: &[Waiting], share: usize) -> 
     let mut state = node.lock();
     let state = &mut *state;
     for waiting in found {
-        let Some(Begun { kind, scan, is_full }) = begun.get_mut(waiting.kind as usize) else {
+        let Some(Begun { kind, scan, found, is_full }) = begun.get_mut(waiting.kind as usize)
+        else {
             continue;
         };
+        *found += 1;
         let Some(kind) = state.kinds.get_mut(kind) else { continue };
         *is_full |= kind.cache.len() >= share;
         if !*is_full && !state.held.contains_key(&waiting.id) {

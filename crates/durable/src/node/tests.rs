@@ -246,6 +246,48 @@ fn a_backlog_is_read_as_soon_as_there_is_room() {
     node.shared.stop(Stopping::Now);
 }
 
+#[test]
+fn a_scan_of_many_kinds_reads_a_part_of_each() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::with(small(), &timer, &store);
+    let kinds: Vec<_> = (0..20).map(|n| format!("kind {n}")).collect();
+    let mut workers: Vec<_> =
+        kinds.iter().map(|kind| Worker::new(&node.shared, kind, 1_000)).collect();
+    for kind in &kinds {
+        insert(&mut store, kind, 40);
+        clock.advance(Duration::from_secs(1));
+    }
+    node.main_loop.step(&mut node.store);
+    // Half of what the caches have room for, in equal parts.
+    let cached = |node: &Node| -> Vec<_> {
+        node.shared.lock().kinds.values().map(|kind| kind.cache.len()).collect()
+    };
+    assert_eq!(cached(&node), [2; 20]);
+    let mut left = 20 * 40;
+    for _ in 0..100 {
+        node.step();
+        assert!(cached(&node).iter().sum::<usize>() <= 100);
+        left -= workers.iter_mut().map(|worker| complete_all(worker).len()).sum::<usize>();
+        clock.advance(Duration::from_millis(5));
+    }
+    assert_eq!(left, 0);
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_kind_of_which_a_scan_found_all_is_not_read_again_for_the_backlog_of_another() {
+    let (clock, timer, mut store) = world();
+    insert(&mut store, "mail", 2_000);
+    clock.advance(Duration::from_secs(100));
+    let mut node = Node::with(small(), &timer, &store);
+    let _workers = ["mail", "bill"].map(|kind| Worker::new(&node.shared, kind, 1_000));
+    node.main_loop.step(&mut node.store);
+    let wants =
+        node.shared.lock().kinds.values().map(|kind| kind.cache.wants()).collect::<Vec<_>>();
+    assert_eq!((wants, node.shared.counters.snapshot().scans), (vec![None, None], 1));
+    node.shared.stop(Stopping::Now);
+}
+
 /// Claims one batch at a time and reads in short periods while a backlog is drained.
 fn drain(options: Options, claims_in_a_period: u32) {
     let (clock, timer, mut store) = world();
@@ -576,7 +618,7 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     let mut store = Node::new(&timer, &memory).store;
     let wanted = Wanted {
         name: "t".to_owned(),
-        place: crate::id::Place::of("t"),
+        place: None,
         kind: "t".to_owned(),
         schedule: Schedule::every(TICK * 1_000_000),
         policies: Policies::default(),

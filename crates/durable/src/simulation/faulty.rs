@@ -141,8 +141,11 @@ impl Store for Faulty {
     }
 
     fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
-        let (Scan { ahead, back, shards, grace, limit, .. }, kinds) = (*scan, scan.kinds.to_vec());
-        self.call(move |db| db.scan(&Scan { ahead, back, shards, grace, limit, kinds: &kinds }))
+        let (Scan { ahead, back, shards, grace, kind_limit, .. }, kinds) =
+            (*scan, scan.kinds.to_vec());
+        self.call(move |db| {
+            db.scan(&Scan { ahead, back, shards, grace, kind_limit, kinds: &kinds })
+        })
     }
 
     fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held> {

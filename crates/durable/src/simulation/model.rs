@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::faulty::Faulty;
 use super::world::{KINDS, World};
 use crate::client::{self, Backfilled, Revival, ScheduleUpdate, Upsert, Wanted};
-use crate::id::{Fence, Place, ScheduleId, TimerId};
+use crate::id::{Fence, ScheduleId, TimerId};
 use crate::node::{Ended, Fire};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason, Record};
@@ -174,7 +174,7 @@ impl Model {
         };
         let wanted = Wanted {
             name: name.to_owned(),
-            place: Place::of(name),
+            place: None,
             kind: KINDS[world.below(2) as usize].to_owned(),
             schedule: limited(world, Schedule::every(Duration::from_millis(period))),
             policies,

@@ -231,7 +231,7 @@ impl<'a> Bench<'a> {
     fn scan(&mut self, ahead: Duration, back: Option<Duration>) -> Window {
         let kinds = kinds();
         let (shards, grace) = (Shards::ALL, None);
-        let scan = Scan { ahead, back, shards, grace, kinds: &kinds, limit: 100 };
+        let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 100 };
         self.store.scan(&scan).unwrap()
     }
 

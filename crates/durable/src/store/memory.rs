@@ -187,6 +187,7 @@ impl Store for Memory {
         let (least, most) = (TimerId::from_bits(0), TimerId::from_bits(u128::MAX));
         let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
         let late = scan.grace.map(|grace| now - grace);
+        let mut left = vec![scan.kind_limit; scan.kinds.len()];
         let range = tables.by_due.range((floor, least)..=(end.max(floor), most));
         let waiting = range.filter_map(|(due, id)| {
             let timer = &tables.timers[id];
@@ -194,9 +195,10 @@ impl Store for Memory {
             let is_pending = timer.running.is_none() && !tables.stopped.contains_key(id);
             let is_late = late.is_some_and(|late| *due <= late);
             let is_meant = is_pending && (is_late || scan.shards.contains(id.shard()));
+            left[kind] = left[kind].checked_sub(u32::from(is_meant))?;
             is_meant.then_some(Waiting { due: *due, id: *id, kind: kind as u32 })
         });
-        Ok(Window { now, timers: waiting.take(scan.limit as usize).collect() })
+        Ok(Window { now, timers: waiting.collect() })
     }
 
     fn held(&mut self, lease: Lease, after: Option<(Time, TimerId)>) -> Result<Held> {

@@ -69,7 +69,8 @@ pub struct Maintained {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
-    /// Timers that run, each with the number of its attempt, in any order.
+    /// Timers of this part that run, each with the number of its attempt, in any order. Parts
+    /// follow each other in the order of `(due, id)`.
     pub timers: Vec<(TimerId, u32)>,
     /// Place after which the next part begins; `None` if this was the last.
     pub rest: Option<(Time, TimerId)>,
@@ -217,8 +218,8 @@ pub struct Scan<'a> {
     pub grace: Option<Duration>,
     /// Kinds to read; none of them twice.
     pub kinds: &'a [String],
-    /// Most timers to return.
-    pub limit: u32,
+    /// Most timers to return of each kind.
+    pub kind_limit: u32,
 }
 
 /// The answer to [`Store::scan`](super::Store::scan).

@@ -116,10 +116,15 @@ impl Large {
     }
 }
 
-fn scan(store: &mut Postgres, ahead: Duration, back: Option<Duration>, limit: u32) -> Vec<TimerId> {
+fn scan(
+    store: &mut Postgres,
+    ahead: Duration,
+    back: Option<Duration>,
+    kind_limit: u32,
+) -> Vec<TimerId> {
     let kinds = ["mail".to_owned()];
     let (shards, grace) = (Shards::ALL, None);
-    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, limit };
+    let scan = Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit };
     let found = store.scan(&scan).unwrap();
     found.timers.iter().map(|waiting| waiting.id).collect()
 }
@@ -143,11 +148,35 @@ fn a_scan_reads_what_it_returns() {
     let (reads, found) = large.count(|store, _| {
         let (ahead, back, shards, grace) = (LONG, None, Shards::ALL, None);
         let kinds = ["later".to_owned(), "none".to_owned()];
-        store.scan(&Scan { ahead, back, shards, grace, kinds: &kinds, limit: 10 }).unwrap().timers
+        store
+            .scan(&Scan { ahead, back, shards, grace, kinds: &kinds, kind_limit: 10 })
+            .unwrap()
+            .timers
     });
     assert_eq!(found, []);
     assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 0, 0));
     assert!(reads.by_kind <= 2, "{reads:?}");
+}
+
+#[test]
+fn a_scan_of_many_kinds_reads_what_it_returns() {
+    const KINDS: i64 = 20;
+    let mut large = Large::new(PAST);
+    let rename = format!(
+        "UPDATE tourbillon.timer SET kind = 'kind ' || substr(name, 6)::int8 % {KINDS};
+         VACUUM tourbillon.timer"
+    );
+    for statement in rename.split(';') {
+        large.client.batch_execute(statement).unwrap();
+    }
+    let kinds: Vec<String> = (0..KINDS).map(|n| format!("kind {n}")).collect();
+    let (back, shards, grace) = (None, Shards::ALL, None);
+    let scan = Scan { ahead: LONG, back, shards, grace, kinds: &kinds, kind_limit: 100 };
+    let (reads, window) = large.count(|store, _| store.scan(&scan).unwrap());
+    assert_eq!(window.timers.len() as i64, KINDS * 100);
+    assert!(window.timers.is_sorted());
+    assert_eq!((reads.by_none, reads.by_due, reads.by_id), (0, 0, 0));
+    assert!((0..=LEFT).contains(&(reads.by_kind - KINDS * 100)), "{reads:?}");
 }
 
 #[test]

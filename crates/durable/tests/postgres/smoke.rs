@@ -83,7 +83,7 @@ fn smoke(connections: usize) {
         shards: Shards::ALL,
         grace: None,
         kinds: &kinds,
-        limit: TIMERS as u32,
+        kind_limit: TIMERS as u32,
     };
     let found = store.scan(&scan).unwrap().timers;
     let scanned = begun.elapsed();

@@ -138,17 +138,21 @@ pub(super) fn a_scan_keeps_to_kinds_shards_and_limit(rig: &dyn Rig) {
     bench.store.insert(&timers).unwrap();
     let kinds = kinds();
     let (ahead, shards) = (LONG * 2, Shards::ALL);
-    let scan = Scan { ahead, back: None, shards, grace: None, kinds: &kinds, limit: 9 };
+    let scan = Scan { ahead, back: None, shards, grace: None, kinds: &kinds, kind_limit: 9 };
     let mut found = |scan: Scan<'_>| -> Vec<(TimerId, u32)> {
         let timers = bench.store.scan(&scan).unwrap().timers;
         timers.iter().map(|waiting| (waiting.id, waiting.kind)).collect()
     };
     let at = |n: usize| (timers[n].id, n as u32 / 2);
     assert_eq!(found(scan), [at(0), at(1), at(2), at(3)]);
-    assert_eq!(found(Scan { limit: 3, ..scan }), [at(0), at(1), at(2)]);
+    assert_eq!(found(Scan { kind_limit: 1, ..scan }), [at(0), at(2)]);
     assert_eq!(found(Scan { shards: Shards::from_mask(0b100_1010), ..scan }), [at(1), at(3)]);
     let reversed = [kinds[1].clone(), kinds[0].clone()];
-    assert_eq!(found(Scan { kinds: &reversed, limit: 1, ..scan }), [(timers[0].id, 1)]);
+    let first = [(timers[0].id, 1), (timers[2].id, 0)];
+    assert_eq!(found(Scan { kinds: &reversed, kind_limit: 1, ..scan }), first);
+    let second = Shards::from_mask(0b10_1010);
+    assert_eq!(found(Scan { shards: second, kind_limit: 1, ..scan }), [at(1), at(3)]);
+    assert_eq!(found(Scan { kind_limit: 0, ..scan }), []);
     assert_eq!(found(Scan { kinds: &[], ..scan }), []);
     assert_eq!(found(Scan { shards: Shards::NONE, ..scan }), []);
 }
@@ -166,14 +170,20 @@ pub(super) fn a_scan_reads_what_is_late_in_other_shards(rig: &dyn Rig) {
     bench.pass(MOMENT * 2);
     let kinds = kinds();
     let shards = Shards::from_mask(1);
-    let scan =
-        Scan { ahead: LONG * 2, back: None, shards, grace: Some(MOMENT), kinds: &kinds, limit: 9 };
+    let scan = Scan {
+        ahead: LONG * 2,
+        back: None,
+        shards,
+        grace: Some(MOMENT),
+        kinds: &kinds,
+        kind_limit: 9,
+    };
     let mut found = |scan: Scan<'_>| -> Vec<TimerId> {
         let timers = bench.store.scan(&scan).unwrap().timers;
         timers.iter().map(|waiting| waiting.id).collect()
     };
     assert_eq!(found(scan), [late, own]);
-    assert_eq!(found(Scan { limit: 1, ..scan }), [late]);
+    assert_eq!(found(Scan { kind_limit: 1, ..scan }), [late]);
     assert_eq!(found(Scan { grace: Some(LONG), ..scan }), [own]);
     assert_eq!(found(Scan { grace: None, ..scan }), [own]);
     assert_eq!(found(Scan { back: Some(MOMENT), ..scan }), [own]);

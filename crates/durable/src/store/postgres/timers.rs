@@ -275,7 +275,6 @@ macro_rules! scan {
                      LIMIT $3
                  ) AS t
                  ORDER BY t.due, t.id
-                 LIMIT $3
              ) AS w"
         )
     };
@@ -287,7 +286,7 @@ const SCAN_BACK: &str = scan!("AND t.due >= now() - $6::interval");
 pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Window> {
     let ahead = Span(scan.ahead);
     let shards = mask(scan.shards);
-    let limit = i64::from(scan.limit);
+    let limit = i64::from(scan.kind_limit);
     let grace = scan.grace.map(Span);
     let params: Params<'_> = &[&ahead, &shards, &limit, &scan.kinds, &grace];
     let rows = match scan.back.map(Span) {

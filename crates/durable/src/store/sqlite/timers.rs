@@ -26,10 +26,12 @@ pub(super) const INSERT: &str = "
 
 pub(super) const ENDED: &str = "SELECT EXISTS (SELECT 1 FROM tourbillon_history WHERE timer = ?)";
 
-/// Scans by the index, however many are due later; those that run are passed over.
+/// Scans one kind by the index, however many are of other kinds or due later; those that run are
+/// passed over.
 pub(super) const SCAN: &str = "
-    SELECT due, id, kind FROM tourbillon_timer INDEXED BY tourbillon_timer_due
-    WHERE due >= ?1 AND due <= ?2 AND node IS NULL AND stopped IS NULL ORDER BY due, id";
+    SELECT due, id FROM tourbillon_timer INDEXED BY tourbillon_timer_kind
+    WHERE kind = ?1 AND due >= ?2 AND due <= ?3 AND node IS NULL AND stopped IS NULL
+    ORDER BY due, id";
 
 pub(super) const HELD: &str =
     "SELECT id, attempt FROM tourbillon_timer WHERE node = ?1 AND epoch = ?2";
@@ -158,27 +160,28 @@ pub(super) fn exists(
 pub(super) fn scan(connection: &Connection, now: Time, scan: &Scan<'_>) -> Answer<Window> {
     let mut timers = Vec::new();
     let is_empty = scan.shards == Shards::NONE && scan.grace.is_none();
-    if scan.kinds.is_empty() || is_empty || scan.limit == 0 {
+    if is_empty || scan.kind_limit == 0 {
         return Ok(Window { now, timers });
     }
     let floor = scan.back.map_or(Time::from_micros(i64::MIN), |back| now - back);
     let end = (now + scan.ahead).min(Time::NEVER - Duration::from_micros(1));
     let late = scan.grace.map(|grace| now - grace);
     let mut statement = connection.prepare_cached(SCAN)?;
-    let mut rows = statement.query([Stamp(floor), Stamp(end)])?;
-    while let Some(row) = rows.next()? {
-        let (Stamp(due), id) = (row.get(0)?, TimerId::from(row.get::<_, Id>(1)?));
-        if !scan.shards.contains(id.shard()) && late.is_none_or(|late| due > late) {
-            continue;
-        }
-        let kind = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        if let Some(kind) = scan.kinds.iter().position(|wanted| wanted == kind) {
-            timers.push(Waiting { due, id, kind: kind as u32 });
-        }
-        if timers.len() >= scan.limit as usize {
-            break;
+    for (kind, name) in (0..).zip(scan.kinds) {
+        let most = timers.len() + scan.kind_limit as usize;
+        let mut rows = statement.query(params![name, Stamp(floor), Stamp(end)])?;
+        while let Some(row) = rows.next()? {
+            let (Stamp(due), id) = (row.get(0)?, TimerId::from(row.get::<_, Id>(1)?));
+            let is_late = late.is_some_and(|late| due <= late);
+            if is_late || scan.shards.contains(id.shard()) {
+                timers.push(Waiting { due, id, kind });
+            }
+            if timers.len() == most {
+                break;
+            }
         }
     }
+    timers.sort_unstable();
     Ok(Window { now, timers })
 }
 
