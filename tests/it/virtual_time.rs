@@ -778,10 +778,9 @@ mod held {
     }
 
     /// A task that only the test polls, and its output to come.
-    fn spawned_by_hand<F: Future>(
-        clock: &VirtualClock,
-        future: F,
-    ) -> (Pin<Box<Task<F>>>, Spawned<F::Output, ()>) {
+    type ByHand<F> = (Pin<Box<Task<F>>>, Spawned<<F as Future>::Output, ()>);
+
+    fn spawned_by_hand<F: Future>(clock: &VirtualClock, future: F) -> ByHand<F> {
         let mut task = None;
         let output = clock.spawn(|made| task = Some(Box::pin(made)), future);
         (task.expect("it was passed on"), output)
