@@ -24,4 +24,8 @@ RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --all-features
 cargo xtask tidy
+# Each fault has its place in today's text.
+for list in list canaries; do
+    faulty_copy target/faults ci/mutants/$list >/dev/null
+done
 some_tests cargo test --quiet --release --package xtask

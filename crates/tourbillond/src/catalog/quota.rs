@@ -44,8 +44,8 @@ impl Quota {
     /// Fails if the app has as many as it may.
     ///
     /// A request waits for a count if there is none yet, or if by an old one the app is full.
-    /// Otherwise requests are let in by the old count while another is made. Schedules that other nodes
-    /// make are seen with the next count, so several nodes may let in more.
+    /// Otherwise requests are let in by the old count while another is made. Schedules that other
+    /// nodes make are seen with the next count, so several nodes may let in more.
     pub(super) async fn check(&self, catalog: &Catalog, app: &str, limit: u32) -> Result<()> {
         let count = match self.known(app) {
             Some((count, until)) if catalog.timer.now() < until => count,
