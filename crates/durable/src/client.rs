@@ -255,8 +255,12 @@ impl Client {
     /// Returns what has this name, and the database's time: the schedule, and the timer without a
     /// schedule; if neither is there, the newest record of the name.
     ///
-    /// Calls that wait at the same time go into one statement.
+    /// Calls that wait at the same time go into one statement. Nothing has a name that no store
+    /// takes, such as an empty one.
     pub async fn named(&self, name: &str) -> Result<(Time, Named)> {
+        if !once::is_good(name) {
+            return Ok((self.now().await?, Named::default()));
+        }
         let (reply, answer) = async_channel::bounded(1);
         let ticket = Ticket::default();
         let lookup = Lookup { name: name.to_owned(), ticket: ticket.clone(), reply };
@@ -468,9 +472,13 @@ fn confirm_together(store: &mut dyn Store, confirms: Vec<Confirm>) {
 /// Looks up the names that callers wait for, and answers.
 fn look_up_together(store: &mut dyn Store, lookups: Vec<Lookup>) {
     let lookups: Vec<_> = lookups.into_iter().filter(|lookup| lookup.ticket.send()).collect();
-    if lookups.is_empty() {
-        return;
+    if !lookups.is_empty() {
+        look_up(store, &lookups);
     }
+}
+
+/// Looks up names in one statement, or each in its own if the store refuses one of them.
+fn look_up(store: &mut dyn Store, lookups: &[Lookup]) {
     let names: Vec<_> = lookups.iter().map(|lookup| &*lookup.name).collect();
     let tickets: Vec<_> = lookups.iter().map(|lookup| lookup.ticket.clone()).collect();
     match Attended::new(store, &tickets).named(&names) {
@@ -479,8 +487,11 @@ fn look_up_together(store: &mut dyn Store, lookups: Vec<Lookup>) {
                 let _ = lookup.reply.try_send(Ok((now, found)));
             }
         }
+        Err(error) if error.kind() == StoreErrorKind::Invalid && lookups.len() > 1 => {
+            lookups.iter().for_each(|lookup| look_up(store, std::slice::from_ref(lookup)));
+        }
         Err(error) => {
-            for lookup in &lookups {
+            for lookup in lookups {
                 let _ = lookup.reply.try_send(Err(error.copy()));
             }
         }

@@ -87,7 +87,8 @@ const PLACE_MASK: u128 = (PLACES as u128 - 1) << PLACE_AT;
 ///
 /// Every id has a place. A timer or a schedule that has a name, and that no other key was given
 /// for, is of its name's place; an occurrence is of its schedule's. So an application with one
-/// store may have several later.
+/// store may have several later. A timer with an id of one's own is of that id's place, whatever
+/// its name is: give the id its name's place, or the name may be on two stores.
 ///
 /// # Examples
 ///

@@ -80,9 +80,9 @@ impl Gate {
 }
 
 /// Store whose calls pass a gate.
-struct Gated(Memory, Arc<Gate>);
+struct Gated<S>(S, Arc<Gate>);
 
-impl Gated {
+impl<S: Store> Gated<S> {
     fn pass<T>(
         &mut self,
         name: &'static str,
@@ -93,7 +93,7 @@ impl Gated {
     }
 }
 
-impl Store for Gated {
+impl<S: Store + Clone + 'static> Store for Gated<S> {
     fn connect(&self) -> Result<Box<dyn Store>> {
         Ok(Box::new(Self(self.0.clone(), self.1.clone())))
     }
@@ -473,7 +473,8 @@ fn a_client_whose_threads_have_ended_says_so_at_once() {
     }
 }
 
-/// A store that refuses timers.
+/// A store that refuses timers, and a name.
+#[derive(Clone)]
 struct Refusing(Memory);
 
 impl Refusing {
@@ -495,11 +496,51 @@ impl Store for Refusing {
         Err(StoreError::new(StoreErrorKind::Invalid, "of this kind"))
     }
 
+    fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
+        if names.iter().any(|name| name.contains("refused")) {
+            return Err(StoreError::new(StoreErrorKind::Invalid, "of this name"));
+        }
+        self.0.named(names)
+    }
+
     crate::forward! { self.pass;
         now join beat leave maintain nodes scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance backfill insert_occurrence records
         overview prune
     }
+}
+
+#[test]
+fn a_name_that_is_refused_is_refused_to_its_caller_alone() {
+    let gate = Arc::new(Gate::default());
+    let memory = Memory::new(&tourbillon::Timer::global());
+    let mut timer = NewTimer::new(TimerId::new(Time::NEVER), "mail", Time::NEVER);
+    timer.name = Some("there".to_owned());
+    memory.clone().insert(from_ref(&timer)).unwrap();
+    let client = Client::new(Box::new(Gated(Refusing(memory), gate.clone()))).unwrap();
+    gate.close();
+    let mut first = pin!(client.now());
+    begin(first.as_mut());
+    gate.wait();
+    let mut calls = ["there", "refused", "none"].map(|name| Box::pin(client.named(name)));
+    calls.iter_mut().for_each(|call| begin(call.as_mut()));
+    gate.open();
+    let [there, refused, none] = calls.map(block_on);
+    assert_eq!(there.unwrap().1.timer.unwrap().new.id, timer.id);
+    assert_eq!(kind(refused), StoreErrorKind::Invalid);
+    assert_eq!(none.unwrap().1, Named::default());
+    assert_eq!(gate.seen(), ["now", "named", "named", "named", "named"]);
+}
+
+#[test]
+fn a_name_that_no_store_takes_is_not_looked_up() {
+    let scene = Scene::new();
+    scene.gate.close();
+    scene.gate.open();
+    for name in ["", "a\0b", &"x".repeat(201)] {
+        assert_eq!(block_on(scene.client.named(name)).unwrap().1, Named::default());
+    }
+    assert_eq!(scene.gate.seen(), ["now"; 3]);
 }
 
 #[test]

@@ -149,9 +149,40 @@ fn a_drawn_id_is_of_the_place_of_its_key_or_else_its_name() {
         assert_eq!(made.place(), Place::of(name));
         let keyed = once(&mut client, &format!(", name => '{name}-2', key => 'tenant-42'"));
         assert_eq!(keyed.place(), Place::of("tenant-42"));
+        // An id of one's own has to be of the key's place.
+        let own = TimerId::new(Time::NEVER);
+        for (place, is_good) in [(Place::of("tenant-42"), true), (Place::of(name), false)] {
+            let id = own.at(place);
+            let call = format!("once('mail', 'infinity', id => '{id}', key => 'tenant-42')");
+            match client.batch_execute(&format!("SELECT tourbillon.{call}")) {
+                Ok(()) => assert!(is_good, "{call}"),
+                Err(error) => {
+                    assert!(!is_good, "{call}: {error}");
+                    assert_eq!(error.code().unwrap().code(), "22023", "{error}");
+                }
+            }
+            once(&mut client, &format!(", id => '{id}', name => '{name} {id}'"));
+        }
     }
     let places = [(); 20].map(|()| once(&mut client, "").place());
     assert!(places.iter().any(|place| *place != places[0]), "{places:?}");
+}
+
+#[test]
+fn timers_of_a_place_are_found_as_the_document_says() {
+    let database = Database::new();
+    drop(database.connect());
+    let mut client = database.client();
+    let once = "SELECT timer::text FROM tourbillon.once('mail', 'infinity', key => $1)";
+    let made = ["tenant-42", "tenant-43"]
+        .map(|key| client.query_one(once, &[&key]).unwrap().get::<_, String>(0));
+    let (_, sql) = include_str!("../../docs/GROWING.md").split_once("```sql\n").unwrap();
+    let (sql, _) = sql.split_once("```").unwrap();
+    for (key, id) in [("tenant-42", &made[0]), ("tenant-43", &made[1])] {
+        let sql = sql.trim().trim_end_matches(';').replace("tenant-42", key);
+        let found = client.query(&format!("SELECT id::text FROM ({sql}) AS found"), &[]).unwrap();
+        assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<String>>(), [&**id]);
+    }
 }
 
 #[test]

@@ -50,6 +50,20 @@ impl Drop for Role<'_> {
 }
 
 #[test]
+fn the_owner_of_a_schema_makes_its_tables_without_a_right_to_make_schemas() {
+    let database = Database::new();
+    let role = Role::new(&database, 8);
+    for schema in ["tourbillon", "east_2"] {
+        let address = format!("{}&schema={schema}", role.address());
+        let refused = Postgres::connect(&address).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("permission denied for database"), "{refused}");
+        let statement = format!("CREATE SCHEMA {schema} AUTHORIZATION {}", role.name);
+        database.client().batch_execute(&statement).unwrap();
+        Postgres::connect(&address).unwrap().now().unwrap();
+    }
+}
+
+#[test]
 fn a_listener_that_is_refused_is_deaf_until_it_is_let_in() {
     let database = Database::new();
     let role = Role::new(&database, 1).may_create();

@@ -173,6 +173,11 @@ BEGIN
         drawn := encode(set_byte(set_byte(uuid_send(drawn), 14, place >> 2), 15,
             ((place & 3) << 6) | (get_byte(uuid_send(drawn), 15) & 63)), 'hex');
     END IF;
+    IF key IS NOT NULL
+        AND place <> ((get_byte(uuid_send(id), 14) << 2) | (get_byte(uuid_send(id), 15) >> 6))
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'the id is not of the place of the key';
+    END IF;
     drawn := coalesce(id, drawn);
     FOR round IN 1..5 LOOP
         WITH new AS (

@@ -24,6 +24,9 @@ pub const SCHEMA: u32 = newest(MIGRATIONS);
 /// Says only whether there is something to read from.
 const IS_THERE: &str = "SELECT to_regclass('tourbillon.version') IS NOT NULL";
 
+/// The owner of the schema may have no right to make one.
+const HAS_SCHEMA: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)";
+
 const READ: &str = "SELECT version, oldest FROM tourbillon.version";
 
 const LOCK: &str = "SELECT version, oldest FROM tourbillon.version FOR UPDATE";
@@ -49,7 +52,11 @@ pub(super) async fn migrate(session: &mut Session) -> Answer<()> {
 
 async fn migrate_by(session: &mut Session, migrations: &[Migration]) -> Answer<()> {
     if !is_there(session).await? {
-        let schema = format!("CREATE SCHEMA IF NOT EXISTS {};", session.tables().quoted());
+        let rows = session.read_once(HAS_SCHEMA, &[&session.tables().schema()]).await?;
+        let schema = match rows[0].try_get(0)? {
+            true => String::new(),
+            false => format!("CREATE SCHEMA IF NOT EXISTS {};", session.tables().quoted()),
+        };
         session.begin().await?;
         match session.batch(&(schema + FOUND)).await {
             Ok(()) => session.commit().await?,
