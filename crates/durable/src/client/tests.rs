@@ -372,7 +372,7 @@ fn a_write_does_not_wait_for_the_notice_of_an_insert() {
 }
 
 /// Store that passes a gate, and panics in calls of this name.
-struct Breaking(Gated, &'static str);
+struct Breaking(Gated<Memory>, &'static str);
 
 impl Breaking {
     fn pass<T>(
