@@ -216,7 +216,8 @@ fn wake_ups(windows: &mut [Window], threads: usize) -> usize {
     };
     let sleeps: Vec<_> = std::thread::scope(|scope| {
         let (arm, clock) = (&arm, &clock);
-        // All of them live until the end, so each has a number, and a shard, of its own.
+        // All live until the end, so each has a number of its own. Threads of other tests have some
+        // between, so two of ours may have the same shard.
         let armers: Vec<_> = (0..threads)
             .map(|_| {
                 let (send, windows) = std::sync::mpsc::channel::<Window>();
@@ -235,7 +236,7 @@ fn wake_ups(windows: &mut [Window], threads: usize) -> usize {
             })
             .collect()
     });
-    assert_eq!(timer.stats().shards_used, threads);
+    assert!((threads.min(2)..=threads).contains(&timer.stats().shards_used));
     while clock.advance_to_next().is_some() {}
     assert_eq!(timer.stats().fired, sleeps.len() as u64);
     instants.lock().unwrap().len()
