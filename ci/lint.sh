@@ -28,4 +28,5 @@ cargo xtask tidy
 for list in list canaries; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
 done
+faulty_copy target/faults ci/mutants/durable-canaries crates/durable >/dev/null
 some_tests cargo test --quiet --release --package xtask
