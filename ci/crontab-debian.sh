@@ -59,7 +59,7 @@ row environment-homeless /var/spool/cron / \
 @reboot probe pwd >$OUT/environment-homeless'
 row environment-pam '\[1\]' '\[\]' \
     '@reboot probe echo "[$FROM_PAM]" >$OUT/environment-pam'
-row limits-started '1234 1234 3' = \
+row limits-started "1234 1234 $(nice -n 3 nice)" = \
     '@reboot probe (ulimit -n; ulimit -Hn; nice) >$OUT/limits-started'
 row limits-all '*cpu time*' = \
     '@reboot probe grep -v processes /proc/self/limits >$OUT/limits-all'
