@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs in a wasmtime, for a preview of WASI: the library's tests but those for which there have to be
-# threads, or panics that unwind; the tests of platforms/wasi/; and the example there.
+# Runs in a wasmtime, for a preview of WASI: the library's tests but those for which there have to
+# be threads, or panics that unwind; the tests of platforms/wasi/; and the example there.
 #
 #   ci/wasi.sh                 preview 1
 #   ci/wasi.sh wasm32-wasip2   preview 2, of which rustup has a std and Debian none

@@ -72,8 +72,8 @@ async fn run(
     Ok(())
 }
 
-/// Starts a job from a thread of its own, which waits for the end of its shell and says how that was:
-/// to look up a user, to start a process and to wait for one are calls that block.
+/// Starts a job from a thread of its own, which waits for the end of its shell and says how that
+/// was: to look up a user, to start a process and to wait for one are calls that block.
 async fn launch(
     entry: Arc<Entry>,
     running: Running,
