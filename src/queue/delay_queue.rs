@@ -243,7 +243,8 @@ impl<T> DelayQueue<T> {
     /// A call may have to walk one slot of the wheel. That holds the entries which are due at about
     /// the same time, and if that is far off, they may be most of the queue: some milliseconds for
     /// a million. It remembers the earliest of them, as many as the square root of the queue's
-    /// length, up to 1,024. So a loop that peeks and removes what it got walks once for that many.
+    /// length, up to 1,024, in 32 KiB at most. So a loop that peeks and removes what it got walks
+    /// once for that many.
     ///
     /// # Examples
     ///
