@@ -85,7 +85,7 @@ pub(crate) fn begin(shared: &Shared) -> Next {
     if is_over {
         return Next::End;
     }
-    match state.next_claim(options.finish_linger, now) {
+    match state.next_claim(options, now) {
         Some(next) if next <= now => {}
         next => return Next::Wait(next),
     }
@@ -102,7 +102,10 @@ pub(crate) fn begin(shared: &Shared) -> Next {
     };
     if endings.is_empty() && timers.is_empty() {
         // What is due by one estimate is not by another; the next is not far.
-        return Next::Wait(state.next_claim(options.finish_linger, now).map(|next| next.max(now)));
+        return Next::Wait(state.next_claim(options, now).map(|next| next.max(now)));
+    }
+    if !timers.is_empty() {
+        state.last_claim = Some(now);
     }
     let is_low = state.wants().is_some();
     drop(state);
