@@ -27,7 +27,7 @@ const HELD: usize = 10;
 /// Time for what is not done by then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Time for workers of the first example, some of which would take hours for a backlog.
+/// Time for workers of the first example: some would take hours for a backlog.
 const LITTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time in which somebody has to miss a killed worker.
