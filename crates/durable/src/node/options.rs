@@ -97,6 +97,11 @@ impl Options {
         if lease < heartbeat * 3 {
             return Err(format!("`lease` ({lease:?}) is shorter than three of {heartbeat:?}"));
         }
+        // Others claim what is late by the grace.
+        let (linger, most) = (self.claim_linger, self.grace / 2);
+        if linger > most {
+            return Err(format!("`claim_linger` ({linger:?}) is longer than {most:?}"));
+        }
         Ok(())
     }
 
@@ -140,6 +145,8 @@ mod tests {
         assert_eq!(check(|options| options.finish_linger = Duration::ZERO), Ok(()));
         assert_eq!(check(|options| options.claim_linger = Duration::ZERO), Ok(()));
         assert_eq!(check(|options| options.claim_linger = DAY * 2), wrong("claim_linger"));
+        assert_eq!(check(|options| options.claim_linger = options.grace), wrong("claim_linger"));
+        assert_eq!(check(|options| options.claim_linger = options.grace / 2), Ok(()));
         assert_eq!(check(|options| options.heartbeat = options.lease / 2), wrong("lease"));
         assert_eq!(check(|options| options.scan = Duration::ZERO), wrong("scan"));
         assert_eq!(check(|options| options.heartbeat = Duration::ZERO), wrong("heartbeat"));

@@ -40,7 +40,14 @@ impl Node {
     fn with(options: Options, timer: &Timer, store: &Memory) -> Self {
         let shared = Shared::new(options, timer.clone());
         let memory = store.clone();
-        let store = Picky { memory, refused: None, maintaining: None, lost: 0, panics: false };
+        let store = Picky {
+            memory,
+            refused: None,
+            maintaining: None,
+            lost: 0,
+            panics: false,
+            is_down: false,
+        };
         Self { main_loop: MainLoop::new(&shared), shared, store }
     }
 
@@ -656,6 +663,53 @@ fn a_node_expects_no_more_than_it_may_know_of() {
     }
     let state = node.shared.lock();
     assert_eq!(state.kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), known);
+}
+
+/// Another claimer may be in a long call then, and sleeps else until a scan or a beat.
+#[test]
+fn claimers_are_notified_of_what_they_have_to_do_sooner() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let shared = node.shared.clone();
+    let mut mails = Worker::new(&shared, "mail", 3);
+    let is_notified = || shared.claimers[0].take();
+    let expect = |store: &mut Memory, after| {
+        let due = store.now().unwrap() + after;
+        assert!(shared.expect(TimerId::new(due), "mail", due));
+    };
+    insert(&mut store, "mail", 3);
+    node.step();
+    is_notified();
+
+    // The third makes the first room, and the first is the first end.
+    let fires: Vec<Fire> = std::iter::from_fn(|| next(&mut mails)).collect();
+    assert_eq!(fires.len(), 3);
+    let mut fires = fires.into_iter();
+    let mut end = || drop(fires.next().unwrap().postpone(TICK));
+    end();
+    assert!(is_notified(), "an end");
+    end();
+    assert!(!is_notified(), "nothing that the first was not");
+
+    // A retry that is expected again.
+    clock.advance(TICK / 2);
+    node.step();
+    assert!(is_notified(), "two are pending again");
+
+    expect(&mut store, TICK * 3);
+    assert!(!is_notified(), "others are due before it");
+    expect(&mut store, TICK / 10);
+    assert!(is_notified(), "it is the first");
+
+    // What a claimer that pauses had taken.
+    end();
+    is_notified();
+    clock.advance(Options::default().finish_linger);
+    let Next::Call(job) = begin(&shared) else { panic!("an end is there to be sent") };
+    node.store.is_down = true;
+    assert!(!call(&shared, job, &mut node.store));
+    assert!(is_notified(), "it is there again");
+    shared.stop(Stopping::Now);
 }
 
 /// A node that reads seldom, has done so, and has a worker for mails.
