@@ -36,7 +36,7 @@ pub use run_now::RunNow;
 pub(crate) use run_now::run_now;
 pub use schedules::{Every, ScheduleUpdate, Upsert};
 #[cfg(test)]
-pub(crate) use schedules::{Wanted, enable, stop, upsert};
+pub(crate) use schedules::{Wanted, enable, pause, stop, upsert};
 
 use self::notices::Notices;
 use self::queue::{Notice, Queue, Role, Work};

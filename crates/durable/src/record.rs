@@ -79,6 +79,8 @@ named! {
         Removed = 9 "removed",
         /// It lies in an excluded window of its schedule.
         Excluded = 10 "excluded",
+        /// Its schedule was paused.
+        Paused = 11 "paused",
     }
 }
 

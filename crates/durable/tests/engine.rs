@@ -8,7 +8,7 @@ use tourbillon_durable::store::{
 };
 use tourbillon_durable::{
     Client, Created, EndError, Engine, Excluded, Outcome, Overlap, Reason, Retry, Revival, Rule,
-    RunNow, Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, TimerId, Upsert,
+    RunNow, Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, Time, TimerId, Upsert,
 };
 
 fn memory() -> Memory {
@@ -386,6 +386,66 @@ fn a_schedule_fires_at_each_occurrence() {
         assert_eq!(client.upcoming("t", 3).await.unwrap().len(), 3);
         assert!(matches!(client.remove("t").await.unwrap(), ScheduleUpdate::Done { .. }));
         assert_eq!(client.enable("t").await.unwrap(), ScheduleUpdate::Gone);
+    });
+}
+
+#[test]
+fn a_schedule_whose_occurrences_die_is_paused_until_it_is_enabled() {
+    run(async {
+        let engine = start(&memory());
+        let client = engine.client().unwrap();
+        let every =
+            || client.every("t", Schedule::every(MOMENT)).retry(Retry::NEVER).pause_after(3);
+        every().upsert().await.unwrap();
+        let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
+        let mut ticks = engine.worker("t", 1);
+        for round in 0..2 {
+            ticks.next().await.unwrap().complete().await.unwrap();
+            for _ in 0..2 {
+                ticks.next().await.unwrap().give_up("rain").await.unwrap();
+                assert_eq!((row().await.enabled, row().await.paused), (true, None));
+            }
+            ticks.next().await.unwrap().fail("rain").await.unwrap();
+            let paused = row().await;
+            assert_eq!((paused.enabled, paused.paused), (false, Some(Time::NEVER)));
+            assert_eq!(client.run_now("t").await.unwrap(), RunNow::Disabled);
+            // Another payload leaves it so.
+            let payload = format!("{round}");
+            assert_eq!(every().payload(payload).upsert().await.unwrap(), Upsert::Changed);
+            assert_eq!(row().await.paused, Some(Time::NEVER));
+            let ScheduleUpdate::Done { .. } = client.enable("t").await.unwrap() else { panic!() };
+            assert_eq!((row().await.enabled, row().await.paused), (true, None));
+        }
+        engine.stop().await;
+    });
+}
+
+#[test]
+fn a_schedule_is_paused_until_an_instant() {
+    run(async {
+        let client = Client::new(Box::new(memory())).unwrap();
+        let every = || client.every("t", Schedule::every(MOMENT));
+        let until = client.now().await.unwrap() + LONG;
+        assert_eq!(client.pause("t", until).await.unwrap(), ScheduleUpdate::Gone);
+        every().upsert().await.unwrap();
+        let ScheduleUpdate::Done { .. } = client.pause("t", until).await.unwrap() else { panic!() };
+        assert_eq!(client.pause("t", until).await.unwrap(), ScheduleUpdate::Unchanged);
+        // An instant that is past takes nothing back.
+        let past = until - LONG;
+        assert_eq!(client.pause("t", past).await.unwrap(), ScheduleUpdate::Unchanged);
+        let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
+        let paused = row().await;
+        assert!(paused.enabled && paused.next >= Some(until), "{paused:?}");
+        assert!(paused.next < Some(until + MOMENT) && paused.paused == Some(until), "{paused:?}");
+        assert_eq!(client.upcoming("t", 1).await.unwrap(), [paused.next.unwrap()]);
+        // What is not its times leaves it paused.
+        assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
+        assert_eq!((row().await.next, row().await.paused), (paused.next, Some(until)));
+        let ScheduleUpdate::Done { .. } = client.enable("t").await.unwrap() else { panic!() };
+        assert!(row().await.next < Some(until) && row().await.paused.is_none());
+        assert_eq!(client.enable("t").await.unwrap(), ScheduleUpdate::Unchanged);
+        client.disable("t").await.unwrap();
+        assert_eq!(client.pause("t", until).await.unwrap(), ScheduleUpdate::Unchanged);
     });
 }
 

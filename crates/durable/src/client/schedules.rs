@@ -6,12 +6,11 @@ use super::Client;
 use super::once::{check, check_place};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, ScheduleId, TimerId};
-use crate::plan::{backlog, skips};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::Schedule;
-use crate::store::{Change, Changed, Result, ScheduleRow, Store};
+use crate::store::{Change, Changed, Result, ScheduleRow, Store, backlog, skips};
 use crate::time::Time;
 
 /// Number of times that a change is planned anew because another came first.
@@ -161,6 +160,15 @@ impl Every {
         self
     }
 
+    /// Pauses the schedule once so many of its occurrences in a row are dead; never by default. See
+    /// [`Policies::pause_after`]. It is disabled then, in the transaction that records the last of
+    /// them, and what is pending is taken back for [`Reason::Paused`]. It is enabled by
+    /// [`Client::enable`].
+    pub fn pause_after(mut self, deaths: u32) -> Self {
+        self.wanted.policies.pause_after = Some(deaths.max(1));
+        self
+    }
+
     /// Enables or disables the schedule. By default it stays as it is, and a new one is enabled.
     ///
     /// `false` does the same as [`Client::disable`], except that the answer does not name what
@@ -198,7 +206,7 @@ impl Every {
 }
 
 impl Client {
-    /// Enables a schedule, from now.
+    /// Enables a schedule, from now. One that is paused until a later time is paused no longer.
     pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| enable(store, &name)).await
@@ -210,6 +218,36 @@ impl Client {
     pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
         let name = name.to_owned();
         self.call(move |store| stop(store, &name, Reason::Disabled)).await
+    }
+
+    /// Pauses an enabled schedule until an instant: pending occurrences are taken back as
+    /// [`disable`](Self::disable) does it, recorded as [paused](Reason::Paused) if they were due,
+    /// and it continues with its first occurrence at `until` or later. Those in between are none.
+    ///
+    /// The schedule's row has the pause, as [`ScheduleRow::paused`]. [`enable`](Self::enable) ends
+    /// it, and so do other times; another change does not. Meanwhile the schedule is enabled, so
+    /// that [`run_now`](Self::run_now) and [`backfill`](Self::backfill) make occurrences. One that
+    /// is disabled stays so, and an instant that is past pauses nothing: both are
+    /// [`ScheduleUpdate::Unchanged`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon_durable::store::Memory;
+    /// use tourbillon_durable::{Client, Schedule};
+    ///
+    /// # pollster::block_on(async {
+    /// let client = Client::new(Box::new(Memory::new(&tourbillon::Timer::global())))?;
+    /// client.every("report", Schedule::every(Duration::from_secs(60))).upsert().await?;
+    /// let until = client.now().await? + Duration::from_secs(3_600);
+    /// client.pause("report", until).await?;
+    /// assert!(client.upcoming("report", 1).await?[0] >= until);
+    /// client.enable("report").await?;
+    /// assert!(client.upcoming("report", 1).await?[0] < until);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub async fn pause(&self, name: &str, until: impl Into<Time>) -> Result<ScheduleUpdate> {
+        let (name, until) = (name.to_owned(), until.into());
+        self.call(move |store| pause(store, &name, until)).await
     }
 
     /// Removes a schedule, as [`disable`](Self::disable) stops it. Its records stay.
@@ -286,6 +324,8 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             enabled,
             version: 1,
             next: wanted.schedule.next_of_all(now),
+            paused: None,
+            since: now,
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
@@ -296,7 +336,9 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
         let goes_on = old_times == Ok(&wanted.schedule) && old.kind == row.kind;
         (row.id, row.version) = (old.id, old.version);
         if goes_on && enabled == old.enabled {
-            row.next = old.next;
+            (row.next, row.paused, row.since) = (old.next, old.paused, old.since);
+        } else if !enabled && !old.enabled {
+            row.paused = old.paused;
         }
         if row == old {
             return seen(store, Upsert::Unchanged);
@@ -318,11 +360,11 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate
     attempt(|| {
         let (now, old) = store.schedule(name)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
-        if old.enabled {
+        if old.enabled && old.paused.is_none_or(|until| until <= now) {
             return seen(store, ScheduleUpdate::Unchanged);
         }
         let next = old.rule()?.schedule.next_of_all(now);
-        let row = ScheduleRow { enabled: true, next, ..old.clone() };
+        let row = ScheduleRow { enabled: true, next, paused: None, since: now, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
@@ -336,8 +378,22 @@ pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<
         if !old.enabled && !is_removal {
             return seen(store, ScheduleUpdate::Unchanged);
         }
-        let row = ScheduleRow { enabled: false, next: None, ..old.clone() };
+        let row = ScheduleRow { enabled: false, next: None, paused: None, ..old.clone() };
         let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;
+        Ok(made.map(|running| ScheduleUpdate::Done { running }))
+    })
+}
+
+pub(crate) fn pause(store: &mut dyn Store, name: &str, until: Time) -> Result<ScheduleUpdate> {
+    attempt(|| {
+        let (now, old) = store.schedule(name)?;
+        let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
+        if !old.enabled || until <= now || old.paused == Some(until) {
+            return seen(store, ScheduleUpdate::Unchanged);
+        }
+        let next = old.rule()?.schedule.next_of_all(until - Duration::from_micros(1));
+        let row = ScheduleRow { next, paused: Some(until), ..old.clone() };
+        let made = replace(store, &old, Some(row), now, Some(Reason::Paused))?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
 }

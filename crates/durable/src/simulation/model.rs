@@ -77,7 +77,7 @@ impl Every {
 impl Model {
     /// One call of a client.
     pub(super) fn act(world: &World) {
-        match world.below(22) {
+        match world.below(24) {
             0..8 => Self::insert(world),
             8..12 => Self::cancel(world),
             12..14 => Self::reschedule(world),
@@ -85,6 +85,7 @@ impl Model {
             18 => Self::stop(world, world.chance(300)),
             19 => Self::revive(world),
             20 => Self::backfill(world),
+            21 => Self::pause(world),
             _ => Self::enable(world),
         }
     }
@@ -171,6 +172,7 @@ impl Model {
             on_time_within: Duration::from_secs(2),
             jitter: Duration::from_millis(world.below(2) * 400),
             retry: RETRY,
+            pause_after: world.chance(300).then(|| 1 + world.below(3) as u32),
         };
         let wanted = Wanted {
             name: name.to_owned(),
@@ -244,10 +246,64 @@ impl Model {
         if let (ScheduleUpdate::Done { .. }, Some(every)) = (enabled, model.schedules.get_mut(name))
         {
             if let Some((schedule, _, enabled)) = &mut every.now {
-                assert!(!*enabled);
-                *enabled = true;
+                if std::mem::replace(enabled, true) {
+                    // It was paused: what it has from then on, it has from now on.
+                    every.periods.pop();
+                }
                 every.periods.push((schedule.clone(), now, None));
             }
+        }
+    }
+
+    fn pause(world: &World) {
+        let name = NAMES[world.below(4) as usize];
+        let now = world.db().now().unwrap();
+        let until = now + Duration::from_millis(world.below(6_000)) - Duration::from_secs(1);
+        let old = world.db().schedule(name).unwrap().1;
+        let paused = client::pause(&mut world.db(), name, until).unwrap();
+        let mut model = world.model.borrow_mut();
+        let every = model.schedules.entry(name.to_owned()).or_default();
+        match (paused, old) {
+            (ScheduleUpdate::Done { running }, Some(old)) => {
+                let after = until - Duration::from_micros(1);
+                every.close(now);
+                every.periods.push((old.rule().unwrap().schedule.clone(), after, None));
+                model.take_back(old.id, now, running);
+            }
+            (ScheduleUpdate::Gone, None) => assert!(every.now.is_none()),
+            (other, _) => {
+                assert_eq!(other, ScheduleUpdate::Unchanged);
+                assert!(until <= now || matches!(every.now, Some((_, _, false))));
+            }
+        }
+    }
+
+    /// Takes note of schedules that were paused since the last call, in the store's call that has
+    /// recorded the last death.
+    pub(super) fn see_pauses(world: &World) {
+        for name in NAMES {
+            let Some(row) = world.db().schedule(name).unwrap().1.filter(|row| !row.enabled) else {
+                continue;
+            };
+            let mut model = world.model.borrow_mut();
+            let Some(every) = model.schedules.get_mut(name) else { continue };
+            let Some((_, policies, enabled @ true)) = &mut every.now else { continue };
+            *enabled = false;
+            assert_eq!(row.paused, Some(Time::NEVER));
+            let newest = RecordQuery::new().name(name).newest_first().limit(u32::MAX);
+            let records = world.db().records(&newest).unwrap().into_iter();
+            let ends = records.filter(|record| {
+                record.schedule == Some(row.id)
+                    && record.recorded >= row.since
+                    && matches!(record.outcome, Outcome::Succeeded | Outcome::Dead)
+            });
+            let deaths = policies.pause_after.unwrap() as usize;
+            let ends: Vec<_> = ends.take(deaths).collect();
+            let is_dead = ends.iter().all(|end| end.outcome == Outcome::Dead);
+            assert!(is_dead && ends.len() == deaths, "{row:?} was paused after {ends:?}");
+            every.close(ends[0].recorded);
+            let running = running(world, name);
+            model.take_back(row.id, ends[0].recorded, running);
         }
     }
 

@@ -233,7 +233,9 @@ impl Store for Memory {
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
         let (now, mut tables) = self.begin();
-        Ok(ends.iter().map(|end| tables.finish(lease, end, now)).collect())
+        let finished = ends.iter().map(|end| tables.finish(lease, end, now)).collect();
+        tables.pause_after(ends, now);
+        Ok(finished)
     }
 
     fn cancel(&mut self, timer: TimerId) -> Result<TimerUpdate> {
@@ -329,39 +331,7 @@ impl Store for Memory {
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
         let (now, mut tables) = self.begin();
-        let old = tables.schedules.get(change.name).cloned();
-        if old.as_ref().map(|row| row.version) != change.expect {
-            return Ok(Changed::Stale);
-        }
-        let version = change.expect.unwrap_or(0) + 1;
-        match change.row {
-            Some(row) => {
-                let row = ScheduleRow { version, ..row.clone() };
-                tables.schedules.insert(change.name.to_owned(), row);
-            }
-            None => {
-                tables.schedules.remove(change.name);
-            }
-        }
-        let Some(row) = old.as_ref().or(change.row) else {
-            return Ok(Changed::Done { version, running: Vec::new() });
-        };
-        let timers: Vec<_> = tables.of_schedule(row.id).cloned().collect();
-        if let Some(reason) = change.withdraw {
-            for timer in timers.iter().filter(|timer| timer.running.is_none()) {
-                if timer.new.scheduled_for > now && timer.attempt == 0 {
-                    tables.take(timer.new.id);
-                } else {
-                    tables.withdraw(timer.new.id, reason, now);
-                }
-            }
-            let running = timers.iter().filter(|timer| timer.running.is_some());
-            tables.stopped.extend(running.map(|timer| (timer.new.id, reason)));
-        }
-        tables.skip(change.skipped, row, now);
-        let running = timers.iter().filter(|timer| timer.running.is_some());
-        let running = running.map(|timer| (timer.new.id, timer.attempt)).collect();
-        Ok(Changed::Done { version, running })
+        Ok(tables.change(change, now))
     }
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {

@@ -320,7 +320,7 @@ impl Store for Postgres {
         if ends.is_empty() {
             return Ok(Vec::new());
         }
-        let is_one_statement = !attempts::is_mixed(ends);
+        let is_one_statement = !attempts::is_several(ends);
         self.call(async |session, _| {
             if is_one_statement {
                 return attempts::finish(session, lease, ends).await;
@@ -338,7 +338,8 @@ impl Store for Postgres {
         ends: &[End],
         timers: &[TimerId],
     ) -> Result<(Vec<Finished>, Claimed)> {
-        if !ends.is_empty() && !timers.is_empty() && ends.iter().all(attempts::is_last) {
+        let is_together = ends.iter().all(attempts::is_last) && !attempts::is_several(ends);
+        if !ends.is_empty() && !timers.is_empty() && is_together {
             let together = blocking(|| {
                 let deadline = Instant::now() + PATIENCE;
                 self.ready(deadline)?;

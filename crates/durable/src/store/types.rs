@@ -341,6 +341,11 @@ pub struct ScheduleRow {
     pub version: u64,
     /// The first occurrence that is neither a timer nor recorded; `None` if there is none.
     pub next: Option<Time>,
+    /// Time until which it is paused, if that is to come; [`Time::NEVER`] if it was disabled after
+    /// occurrences in a row were dead.
+    pub paused: Option<Time>,
+    /// When it was made, enabled, or given other times. What ended before counts for no pause.
+    pub since: Time,
 }
 
 impl ScheduleRow {
@@ -361,6 +366,8 @@ impl ScheduleRow {
             enabled: true,
             version: 1,
             next,
+            paused: None,
+            since: Time::default(),
         }
     }
 

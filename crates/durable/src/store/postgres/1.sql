@@ -58,7 +58,11 @@ CREATE TABLE tourbillon.schedule (
     shard smallint NOT NULL,
     enabled boolean NOT NULL,
     version bigint NOT NULL,
-    next timestamptz
+    next timestamptz,
+    -- Time until which it is paused; 'infinity' until it is enabled.
+    paused timestamptz,
+    -- When it was made, enabled, or given other times.
+    since timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX schedule_next ON tourbillon.schedule (shard, next, id) WHERE enabled;

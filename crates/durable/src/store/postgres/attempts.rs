@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use tokio_postgres::Row;
 
 use super::link::{Answer, Params, Query, Session};
+use super::schedules;
 use super::timers::{columns, timer};
 use super::values::{Id, Span, Stamp, big, int};
 use crate::id::{Lease, TimerId};
@@ -225,7 +226,8 @@ pub(super) async fn finish(
     judge(query, of, ends, accepted).await
 }
 
-/// Ends attempts that are under way; two statements at most that write. Returns whose they were.
+/// Ends attempts that are under way, in one statement unless they are [several](is_several).
+/// Returns whose they were.
 pub(super) async fn end(
     query: &mut impl Query,
     of: Lease,
@@ -234,6 +236,12 @@ pub(super) async fn end(
     let (last, returns) = split(ends);
     let (node, epoch) = key(of);
     let mut accepted = HashSet::new();
+    let dead: Vec<Id> =
+        ends.iter().filter(|end| is_dead(end)).map(|end| end.timer.into()).collect();
+    let watched = match dead.is_empty() {
+        true => Vec::new(),
+        false => schedules::watched(query, &dead).await?,
+    };
     if !last.timers.is_empty() {
         let (outcomes, reasons, details) = (&last.outcomes, &last.reasons, &last.details);
         let params: Params<'_> =
@@ -245,6 +253,9 @@ pub(super) async fn end(
             &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses, &returns.details];
         accepted.extend(ids(query.write(RETURN, params).await?)?);
     }
+    for (now, row) in watched {
+        schedules::pause(query, now, &row).await?;
+    }
     Ok(accepted)
 }
 
@@ -252,9 +263,15 @@ pub(super) fn is_last(end: &End) -> bool {
     matches!(end.how, How::Done(..))
 }
 
-/// Returns whether both kinds of ends are there, which are two statements.
-pub(super) fn is_mixed(ends: &[End]) -> bool {
-    ends.iter().any(is_last) && !ends.iter().all(is_last)
+/// Returns whether the occurrence is dead, which may pause its schedule.
+pub(super) fn is_dead(end: &End) -> bool {
+    matches!(end.how, How::Done(Outcome::Dead, ..))
+}
+
+/// Returns whether it takes several statements to end these: both kinds of ends are there, or dead
+/// ones.
+pub(super) fn is_several(ends: &[End]) -> bool {
+    ends.iter().any(is_dead) || ends.iter().any(is_last) && !ends.iter().all(is_last)
 }
 
 /// Returns what became of `ends`, if those of `accepted` were found running. One that an earlier

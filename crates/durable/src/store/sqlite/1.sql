@@ -48,7 +48,11 @@ CREATE TABLE tourbillon_schedule (
     enabled INTEGER NOT NULL,
     version INTEGER NOT NULL,
     next INTEGER,
-    shard INTEGER NOT NULL
+    shard INTEGER NOT NULL,
+    -- Time until which it is paused; that of the timers that wait for ever until it is enabled.
+    paused INTEGER,
+    -- When it was made, enabled, or given other times.
+    since INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (shard, next, id) WHERE enabled;

@@ -118,7 +118,7 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
 /// The columns of a schedule, as [`schedule`] reads them.
 macro_rules! schedule_columns {
     () => {
-        "id, name, kind, spec, policies, payload, enabled, version, next"
+        "id, name, kind, spec, policies, payload, enabled, version, next, paused, since"
     };
 }
 pub(super) use schedule_columns;
@@ -134,6 +134,8 @@ pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
         enabled: row.get(6)?,
         version: count(row, 7)?,
         next: row.get::<_, Option<Stamp>>(8)?.map(|stamp| stamp.0),
+        paused: row.get::<_, Option<Stamp>>(9)?.map(|stamp| stamp.0),
+        since: row.get::<_, Stamp>(10)?.0,
     })
 }
 
