@@ -112,6 +112,8 @@ pub struct Record {
     pub payload: Option<Vec<u8>>,
     /// Policy for its attempts that failed, if there is a payload.
     pub retry: Option<Retry>,
+    /// Lane that it ran in, if there is a payload.
+    pub lane: Option<String>,
     /// Node that ran the last attempt, if the outcome is an attempt's.
     pub node: Option<NodeId>,
     /// When this was recorded, by the database's clock.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Client;
-use super::once::{check, check_place};
+use super::once::{check, check_lane, check_place};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies, Retry};
@@ -37,6 +37,7 @@ pub(crate) struct Wanted {
     pub(crate) kind: String,
     pub(crate) schedule: Schedule,
     pub(crate) policies: Policies,
+    pub(crate) lane: Option<String>,
     pub(crate) payload: Vec<u8>,
     /// State to set; `None` keeps it, and enables a new schedule.
     pub(crate) enabled: Option<bool>,
@@ -99,6 +100,7 @@ impl Every {
             kind: name.to_owned(),
             schedule,
             policies: Policies::default(),
+            lane: None,
             payload: Vec::new(),
             enabled: None,
             expect: None,
@@ -169,6 +171,19 @@ impl Every {
         self
     }
 
+    /// Runs its occurrences in a lane, one after another, and after other timers and occurrences of
+    /// the lane: see [`Once::lane`](super::Once::lane). By default they are in none, as they are
+    /// after an [`upsert`](Self::upsert) that names none. Jitter delays none of them.
+    ///
+    /// With [`Overlap::Skip`], an occurrence is skipped also while one before it waits in the lane.
+    /// [`Overlap::Queue`] beside a lane is refused: the lane is a queue. A change of the lane takes
+    /// back what is pending, as a change of the times does. What still runs in the old lane may
+    /// overlap what a [backfill](Client::backfill) makes in the new one.
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.wanted.lane = Some(lane.into());
+        self
+    }
+
     /// Enables or disables the schedule. By default it stays as it is, and a new one is enabled.
     ///
     /// `false` does the same as [`Client::disable`], except that the answer does not name what
@@ -187,20 +202,25 @@ impl Every {
 
     /// Makes the schedule, or changes the one of its name.
     ///
-    /// One whose times or whose kind change is taken back as far as it is pending, and begins anew
+    /// One whose times, kind or lane change is taken back as far as it is pending, and begins anew
     /// from now; what was due until then and did not run is recorded as
     /// [replaced](Reason::Replaced). Otherwise it continues from where it was, and occurrences
     /// within the next seconds may still be as before.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
-    /// if the schedule of this name is not of the [key](super::Router::at)'s place; nothing is
-    /// changed then. If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It
-    /// can be repeated.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name, a lane or a payload that no store
+    /// takes, for a lane beside a queue, or if the schedule of this name is not of the
+    /// [key](super::Router::at)'s place; nothing is changed then. If the error is
+    /// [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be repeated.
     pub async fn upsert(self) -> Result<Upsert> {
         let Self { client, wanted } = self;
         check(&wanted.kind, Some(&wanted.name), &wanted.payload)?;
+        check_lane(wanted.lane.as_deref())?;
+        if wanted.lane.is_some() && wanted.policies.overlap.has_queue() {
+            let why = "a schedule has a lane or a queue, not both";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
         client.call(move |store| upsert(store, &wanted)).await
     }
 }
@@ -326,14 +346,16 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             next: wanted.schedule.next_of_all(now),
             paused: None,
             since: now,
+            lane: wanted.lane.clone(),
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
             return Ok(make(store, &change)?.map(|_| Upsert::Created));
         };
-        // What is pending is of the old kind, whose workers may be gone.
+        // What is pending is of the old lane, and of the old kind, whose workers may be gone.
         let old_times = old.rule.as_ref().map(|rule| &rule.schedule);
-        let goes_on = old_times == Ok(&wanted.schedule) && old.kind == row.kind;
+        let is_same = old.kind == row.kind && old.lane == row.lane;
+        let goes_on = old_times == Ok(&wanted.schedule) && is_same;
         (row.id, row.version) = (old.id, old.version);
         if goes_on && enabled == old.enabled {
             (row.next, row.paused, row.since) = (old.next, old.paused, old.since);

@@ -622,6 +622,7 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
         kind: "t".to_owned(),
         schedule: Schedule::every(TICK * 1_000_000),
         policies: Policies::default(),
+        lane: None,
         payload: Vec::new(),
         enabled: None,
         expect: None,

@@ -21,6 +21,9 @@ const CLIENT: usize = 63;
 
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 
+/// Lanes of timers without a schedule; the first is that of a schedule too.
+const LANES: [&str; 2] = ["north", "south"];
+
 const RETRY: Retry =
     Retry { attempts: 3, first: Duration::from_millis(500), longest: Duration::from_secs(2) };
 
@@ -93,8 +96,10 @@ impl Model {
     fn insert(world: &World) {
         let now = world.db().now().unwrap();
         let at = now + Duration::from_micros(world.below(4_000_000)) - Duration::from_millis(500);
+        let lane = world.chance(300).then(|| LANES[world.below(2) as usize].to_owned());
         let timer = NewTimer {
             retry: RETRY,
+            lane,
             ..NewTimer::new(TimerId::new(now), KINDS[world.below(2) as usize], at)
         };
         let once = Once { at, ..Once::default() };
@@ -102,6 +107,9 @@ impl Model {
         let mut store = Faulty { number: CLIENT };
         if client::insert_all(&mut store, std::slice::from_ref(&timer)).is_ok() {
             world.model.borrow_mut().once(timer.id).is_made = true;
+            if let Some(lane) = timer.lane.filter(|_| world.chance(500)) {
+                let _ = store.promote(&[lane]);
+            }
             world.tell();
         }
     }
@@ -174,19 +182,26 @@ impl Model {
             retry: RETRY,
             pause_after: world.chance(300).then(|| 1 + world.below(3) as u32),
         };
+        let mut db = world.db();
+        let now = db.now().unwrap();
+        let old = db.schedule(name).unwrap().1;
+        // It keeps its lane, as one that runs in another may be overlapped. What is skipped while
+        // another waits does not fill the lane.
+        let lane = match &old {
+            Some(old) => old.lane.clone(),
+            None => (name == "one" && world.chance(500)).then(|| LANES[0].to_owned()),
+        };
         let wanted = Wanted {
             name: name.to_owned(),
             place: None,
             kind: KINDS[world.below(2) as usize].to_owned(),
             schedule: limited(world, Schedule::every(Duration::from_millis(period))),
             policies,
+            lane,
             payload: Vec::new(),
             enabled: None,
             expect: None,
         };
-        let mut db = world.db();
-        let now = db.now().unwrap();
-        let old = db.schedule(name).unwrap().1;
         let running = running(world, name);
         let upserted = client::upsert(&mut db, &wanted).unwrap();
         let mut model = world.model.borrow_mut();

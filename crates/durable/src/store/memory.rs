@@ -12,8 +12,8 @@ use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
     Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
-    Overview, OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
-    Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
+    Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
+    Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
@@ -143,7 +143,8 @@ impl Store for Memory {
         }
         maintained.stopped = stopped.len() as u64;
         let queued = tables.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
-        let queued = queued.filter_map(|(_, id)| tables.timers[id].new.schedule);
+        let queued = queued.map(|(_, id)| &tables.timers[id].new);
+        let queued = queued.filter(|new| new.lane.is_none()).filter_map(|new| new.schedule);
         for schedule in queued.collect::<BTreeSet<_>>() {
             if tables.occupied(schedule).unfinished == 0 {
                 let first = tables.of_schedule(schedule).next().map(|timer| timer.new.id);
@@ -153,7 +154,15 @@ impl Store for Memory {
                 }
             }
         }
+        let lanes: Vec<_> = tables.lanes.keys().cloned().collect();
+        let promoted = lanes.iter().filter_map(|lane| tables.promote(lane, now));
+        maintained.promoted += promoted.count() as u64;
         Ok(maintained)
+    }
+
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
+        let (now, mut tables) = self.begin();
+        Ok(lanes.iter().filter_map(|lane| tables.promote(lane, now)).collect())
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
@@ -269,11 +278,14 @@ impl Store for Memory {
             }
             Some(row) if row.new.schedule.is_none() => {
                 row.version += 1;
-                row.new.scheduled_for = to;
+                let old = std::mem::replace(&mut row.new.scheduled_for, to);
                 if let Some(payload) = payload {
                     row.new.payload = payload.to_vec();
                 }
-                tables.free(timer, Some(to.max(now)));
+                let waits = row.new.lane.is_some() && row.new.due == Time::NEVER;
+                let due = if waits { Time::NEVER } else { to.max(now) };
+                tables.move_in_lane(timer, old);
+                tables.free(timer, Some(due));
                 Ok(TimerUpdate::Done)
             }
             _ => Ok(TimerUpdate::Gone),

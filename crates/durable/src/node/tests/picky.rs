@@ -66,7 +66,7 @@ impl Store for Picky {
     }
 
     crate::forward! { self.pass;
-        now join beat leave nodes insert scan held cancel reschedule confirm find timers
+        now join beat leave promote nodes insert scan held cancel reschedule confirm find timers
         schedule schedules upcoming change advance backfill records overview prune
     }
 }

@@ -8,8 +8,8 @@ use crate::record::{Outcome, Reason, Record};
 use crate::store::backlog::{deaths_to_pause, paused};
 use crate::store::overview::HOUR;
 use crate::store::{
-    Change, Changed, End, Finished, How, NewTimer, Notice, Overview, ScheduleRow, Skip, Timer,
-    Unfinished,
+    Change, Changed, End, Finished, How, NewTimer, Notice, Overview, Promoted, ScheduleRow, Skip,
+    Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -23,6 +23,8 @@ pub(super) struct Tables {
     pub(super) stopped: BTreeMap<TimerId, Reason>,
     /// Timers with a name and no schedule.
     pub(super) by_name: BTreeMap<String, TimerId>,
+    /// The timers of each lane, in their order.
+    pub(super) lanes: BTreeMap<String, BTreeSet<(Time, TimerId)>>,
     /// The timers of each schedule, in their order.
     pub(super) by_schedule: BTreeMap<ScheduleId, BTreeMap<Time, TimerId>>,
     pub(super) schedules: BTreeMap<String, ScheduleRow>,
@@ -56,7 +58,12 @@ impl Tables {
         self.nodes.iter().filter_map(beat).collect()
     }
 
-    pub(super) fn add(&mut self, new: NewTimer) {
+    pub(super) fn add(&mut self, mut new: NewTimer) {
+        if let Some(lane) = &new.lane {
+            new.due = Time::NEVER;
+            let place = (new.scheduled_for, new.id);
+            self.lanes.entry(lane.clone()).or_default().insert(place);
+        }
         self.by_due.insert((new.due, new.id));
         match (new.schedule, &new.name) {
             (Some(schedule), _) => {
@@ -73,6 +80,9 @@ impl Tables {
     pub(super) fn take(&mut self, id: TimerId) -> Option<Timer> {
         let timer = self.timers.remove(&id)?;
         self.stopped.remove(&id);
+        if let Some(lane) = &timer.new.lane {
+            self.leave_lane(lane, (timer.new.scheduled_for, id));
+        }
         self.by_due.remove(&(timer.new.due, id));
         match (timer.new.schedule, &timer.new.name) {
             (Some(schedule), _) => {
@@ -85,6 +95,45 @@ impl Tables {
             (None, None) => {}
         }
         Some(timer)
+    }
+
+    fn leave_lane(&mut self, lane: &str, place: (Time, TimerId)) {
+        if let Some(timers) = self.lanes.get_mut(lane) {
+            timers.remove(&place);
+            if timers.is_empty() {
+                self.lanes.remove(lane);
+            }
+        }
+    }
+
+    /// Puts a timer that was scheduled for `old` where its lane has it now.
+    pub(super) fn move_in_lane(&mut self, id: TimerId, old: Time) {
+        let timer = self.timers.get(&id);
+        let place =
+            timer.and_then(|timer| Some((timer.new.lane.clone()?, timer.new.scheduled_for)));
+        if let Some((lane, new)) = place {
+            self.leave_lane(&lane, (old, id));
+            self.lanes.entry(lane).or_default().insert((new, id));
+        }
+    }
+
+    /// Chooses the front of a lane, if that is another than now.
+    pub(super) fn promote(&mut self, lane: &str, now: Time) -> Option<Promoted> {
+        let timers = self.lanes.get(lane)?;
+        let is_front = |(_, id): &&(Time, TimerId)| self.timers[id].new.due < Time::NEVER;
+        let front = timers.iter().find(is_front).copied();
+        let is_waiting = |place: &&(Time, TimerId)| !is_front(place) && place.0 < Time::NEVER;
+        let first = *timers.iter().find(is_waiting)?;
+        if let Some(front) = front {
+            let timer = &self.timers[&front.1];
+            if front < first || timer.attempt > 0 || timer.running.is_some() {
+                return None;
+            }
+            self.free(front.1, Some(Time::NEVER));
+        }
+        let (id, due) = (first.1, first.0.max(now));
+        self.free(id, Some(due));
+        Some(Promoted { id, kind: self.timers[&id].new.kind.clone(), due })
     }
 
     /// Makes a timer pending.
@@ -168,7 +217,8 @@ impl Tables {
     pub(super) fn occupied(&self, schedule: ScheduleId) -> Unfinished {
         let mut occupied = Unfinished::default();
         for timer in self.of_schedule(schedule) {
-            if timer.running.is_none() && timer.new.due == Time::NEVER {
+            let waits = timer.running.is_none() && timer.new.due == Time::NEVER;
+            if waits && timer.new.lane.is_none() {
                 occupied.queued += 1;
             } else {
                 occupied.unfinished += 1;

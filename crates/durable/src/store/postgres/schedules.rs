@@ -22,7 +22,7 @@ use crate::time::Time;
 macro_rules! schedule_columns {
     () => {
         "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next, \
-         s.paused, s.since"
+         s.paused, s.since, s.lane"
     };
 }
 pub(super) use schedule_columns;
@@ -42,6 +42,7 @@ pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
         next: next.map(|Stamp(next)| next),
         paused: paused.map(|Stamp(paused)| paused),
         since,
+        lane: row.try_get(at + 11)?,
     })
 }
 
@@ -81,8 +82,8 @@ static UPCOMING: LazyLock<String> = LazyLock::new(|| {
              SELECT * FROM ({merged}) AS merged ORDER BY next, id LIMIT $3
          ) AS s ON true
          LEFT JOIN LATERAL (
-             SELECT count(*) FILTER (WHERE t.due < 'infinity') AS unfinished,
-                    count(*) FILTER (WHERE t.due = 'infinity') AS queued
+             SELECT count(*) FILTER (WHERE t.due < 'infinity' OR t.lane IS NOT NULL) AS unfinished,
+                    count(*) FILTER (WHERE t.due = 'infinity' AND t.lane IS NULL) AS queued
              FROM tourbillon.timer AS t WHERE t.schedule = s.id
          ) AS o ON true",
         schedule_columns!()
@@ -114,15 +115,16 @@ const LOCK: &str = "
 
 const CREATE: &str = "
     INSERT INTO tourbillon.schedule
-        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, since)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, since,
+         lane)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
     ON CONFLICT DO NOTHING
     RETURNING id";
 
 const REPLACE: &str = "
     UPDATE tourbillon.schedule
     SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
-        next = $9, shard = $10, paused = $11, since = $12
+        next = $9, shard = $10, paused = $11, since = $12, lane = $13
     WHERE name = $2
     RETURNING id";
 
@@ -214,6 +216,7 @@ async fn put(
                 &shard,
                 &row.paused.map(Stamp),
                 &Stamp(row.since),
+                &row.lane,
             ],
         )
         .await?;
@@ -346,7 +349,8 @@ const MOVE_ON: &str = "
 /// Condition that a timer is busy. Like in a claim, the time is no condition for an index.
 const IS_BUSY: &str = "
     SELECT EXISTS (
-        SELECT 1 FROM tourbillon.timer WHERE schedule = $1 AND (due < 'infinity') IS TRUE
+        SELECT 1 FROM tourbillon.timer
+        WHERE schedule = $1 AND (due < 'infinity' OR lane IS NOT NULL) IS TRUE
     )";
 
 /// Occurrences that are there already stay where they are: no record of them is on its way.
@@ -365,7 +369,7 @@ const INSERT: &str = insert_timers!(
 
 /// If the server loses the last half second as it dies, then all of an advance: the schedule is
 /// where it was. What an attempt builds on is flushed by the claim.
-const UNHURRIED: &str = "SET LOCAL synchronous_commit = off";
+pub(super) const UNHURRIED: &str = "SET LOCAL synchronous_commit = off";
 
 pub(super) async fn advance(session: &mut Session, advance: &Advance<'_>) -> Answer<Advanced> {
     session.begin().await?;
@@ -412,7 +416,8 @@ const IS_KNOWN: &str = "
         OR EXISTS (SELECT 1 FROM tourbillon.history WHERE timer = $1)";
 
 const OCCUPIED: &str = "
-    SELECT now(), count(*) FILTER (WHERE due < 'infinity'), count(*) FILTER (WHERE due = 'infinity')
+    SELECT now(), count(*) FILTER (WHERE due < 'infinity' OR lane IS NOT NULL),
+           count(*) FILTER (WHERE due = 'infinity' AND lane IS NULL)
     FROM tourbillon.timer WHERE schedule = $1";
 
 const IS_TAKEN: &str = "
