@@ -50,8 +50,9 @@ const LOCK: &str = "
         FROM unnest($1::text[]) AS n (lane) ORDER BY key
     ) AS k";
 
-/// Lets fronts wait again that were never claimed, if another is scheduled before. One that is
-/// locked is being claimed or taken back.
+/// Lets fronts wait again that were never claimed, if the first that waits is scheduled before:
+/// that is one look at an index, however many wait. One that is locked is being claimed or taken
+/// back.
 const DEMOTE: &str = "
     UPDATE tourbillon.timer SET due = 'infinity'
     WHERE node IS NULL AND attempt = 0 AND id = ANY(ARRAY(
@@ -59,10 +60,11 @@ const DEMOTE: &str = "
             SELECT f.id FROM tourbillon.timer AS f
             WHERE f.lane = n.lane AND f.due < 'infinity'
                 AND (f.node IS NULL AND f.attempt = 0) IS TRUE
-                AND EXISTS (
-                    SELECT 1 FROM tourbillon.timer AS w
+                AND (f.scheduled_for, f.id) > (
+                    SELECT w.scheduled_for, w.id FROM tourbillon.timer AS w
                     WHERE w.lane = n.lane AND w.due = 'infinity'
-                        AND (w.scheduled_for, w.id) < (f.scheduled_for, f.id)
+                        AND (w.scheduled_for < 'infinity') IS TRUE
+                    ORDER BY w.scheduled_for, w.id LIMIT 1
                 )
             FOR UPDATE OF f SKIP LOCKED
         )
@@ -74,7 +76,7 @@ const DEMOTE: &str = "
 /// back or moved: its lane is left to [`maintain`], so that this transaction waits for no row.
 const PROMOTE: &str = "
     UPDATE tourbillon.timer SET due = greatest(scheduled_for, now())
-    WHERE due = 'infinity' AND node IS NULL AND id = ANY(ARRAY(
+    WHERE (due = 'infinity' AND node IS NULL) IS TRUE AND id = ANY(ARRAY(
         SELECT t.id FROM tourbillon.timer AS t
         WHERE t.id = ANY(ARRAY(
             SELECT (

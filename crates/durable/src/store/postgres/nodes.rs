@@ -223,7 +223,7 @@ const LOCK_SCHEDULES: &str = "
 
 const PROMOTE: &str = "
     UPDATE tourbillon.timer SET due = now()
-    WHERE due = 'infinity' AND node IS NULL AND id = ANY(ARRAY(
+    WHERE (due = 'infinity' AND node IS NULL) IS TRUE AND id = ANY(ARRAY(
         SELECT (
             SELECT t.id FROM tourbillon.timer AS t
             WHERE t.schedule = q.schedule ORDER BY t.scheduled_for LIMIT 1
