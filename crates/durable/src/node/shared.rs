@@ -75,6 +75,8 @@ pub(crate) struct NodeState {
     pub(crate) outbox: VecDeque<Ending>,
     /// Ends that a claimer has taken and the store has not answered.
     pub(crate) ending: usize,
+    /// Start of the last claim.
+    pub(crate) last_claim: Option<Instant>,
     pub(crate) requests: Requests,
     /// Lanes that may need another front, for the rescuer.
     pub(crate) lanes: Vec<String>,
@@ -160,6 +162,7 @@ impl Shared {
             held: HashMap::new(),
             outbox: VecDeque::new(),
             ending: 0,
+            last_claim: None,
             requests: Requests::default(),
             lanes: Vec::new(),
             stopping: Stopping::No,
@@ -193,8 +196,11 @@ impl Shared {
     /// Sends an attempt's end on its way, which makes room for another of its kind.
     pub(crate) fn end(&self, ending: Ending) {
         let mut state = self.lock();
+        // Others do not change when a claimer has something to do.
+        let mut is_first = state.outbox.is_empty() || state.stopping != Stopping::No;
         let kind = ending.kind;
         if let Some(kind) = kind.and_then(|kind| state.kinds.get_mut(&kind)) {
+            is_first |= kind.room == 0;
             kind.room += 1;
         }
         if state.claiming == 0 {
@@ -204,7 +210,9 @@ impl Shared {
         }
         state.outbox.push_back(ending);
         drop(state);
-        self.notify_claimers();
+        if is_first {
+            self.notify_claimers();
+        }
     }
 
     /// Takes note of an end that a transaction of the caller's has brought about.
@@ -240,9 +248,12 @@ impl Shared {
         let share = state.share(&self.options);
         let mut kinds = state.kinds.values_mut().filter(|kind| kind.cache.len() < share);
         if let Some(kind) = kinds.find(|known| known.name == kind) {
+            let is_first = kind.cache.first().is_none_or(|first| due < first);
             kind.cache.put(id, due);
             drop(state);
-            self.notify_claimers();
+            if is_first {
+                self.notify_claimers();
+            }
             return true;
         }
         false
@@ -349,16 +360,26 @@ impl NodeState {
 
     /// When the claimers have something to do: the first timer that is due and has room, and the
     /// first end that has waited long enough for one.
-    pub(crate) fn next_claim(&self, patience: Duration, now: Instant) -> Option<Instant> {
-        let ends = self.outbox.front().map(|ending| ending.since + patience);
+    pub(crate) fn next_claim(&self, options: &Options, now: Instant) -> Option<Instant> {
+        let ends = self.outbox.front().map(|ending| ending.since + options.finish_linger);
         let has_lease = self.lease.is_some() && now < self.trusted_until;
         let can_claim = has_lease && self.stopping == Stopping::No;
         let kinds = self.kinds.values().filter(|kind| can_claim && kind.room > 0);
         let due = kinds.filter_map(|kind| kind.cache.first()).min();
+        let due = due.map(|due| self.claim_from(due, options.claim_linger));
         let due = due.and_then(|due| self.clock.when(due));
         match (ends, due) {
             (Some(ends), Some(due)) => Some(ends.min(due)),
             (one, other) => one.or(other),
+        }
+    }
+
+    /// When a claim begins whose first timer is due at `due`: then, or `linger` after the start of
+    /// the last claim, but no later than `linger` after `due`.
+    fn claim_from(&self, due: Time, linger: Duration) -> Time {
+        match self.last_claim.and_then(|last| self.clock.at(last)) {
+            Some(last) => due.max(last.min(due) + linger),
+            None => due,
         }
     }
 }

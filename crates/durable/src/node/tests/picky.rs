@@ -1,5 +1,5 @@
 //! [`Picky`]: a store that refuses one timer's end, whose queues and orphans take a while, that
-//! loses answers, or that panics.
+//! loses answers, that takes no ends, or that panics.
 
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub(super) struct Picky {
     pub(super) lost: u32,
     /// True if a claim panics.
     pub(super) panics: bool,
+    /// True if no end is taken.
+    pub(super) is_down: bool,
 }
 
 impl Picky {
@@ -45,6 +47,9 @@ impl Store for Picky {
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
+        if self.is_down {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
+        }
         if ends.iter().any(|end| Some(end.timer) == self.refused) {
             return Err(StoreError::new(StoreErrorKind::Invalid, "refused"));
         }
