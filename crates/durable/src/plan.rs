@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies};
-use crate::record::Reason;
+use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
-use crate::store::{Advance, BATCH, NewTimer, ScheduleRow, Skip, Unfinished, skips};
+use crate::store::{Advance, NewTimer, ScheduleRow, Skip, Unfinished};
 use crate::time::Time;
+
+/// Most occurrences of one transaction.
+const BATCH: usize = 500;
 
 /// The most that catching up counts to.
 const COUNTED: u64 = 10_000;
@@ -218,4 +221,43 @@ pub(crate) fn room(overlap: Overlap) -> Option<u32> {
         Overlap::Skip => Some(0),
         Overlap::Queue { at_most } => Some(at_most.max(1)),
     }
+}
+
+/// Records of occurrences that never were timers.
+pub(crate) fn skips(skipped: &[(Time, Reason)], schedule: ScheduleId) -> Vec<Skip> {
+    let skip = |(at, reason): &(Time, Reason)| Skip {
+        id: TimerId::of_occurrence(schedule, *at),
+        scheduled_for: *at,
+        outcome: outcome(*reason),
+        reason: *reason,
+    };
+    skipped.iter().map(skip).collect()
+}
+
+/// Returns the outcome of an occurrence that never was a timer, by its reason.
+fn outcome(reason: Reason) -> Outcome {
+    match reason {
+        Reason::Missed | Reason::Coalesced | Reason::Overlap | Reason::Excluded => Outcome::Skipped,
+        _ => Outcome::Cancelled,
+    }
+}
+
+/// The occurrences from `next` until `now` that are to be recorded when a schedule changes, at most
+/// a batch of them, and the first that is left. Those that are excluded have that reason.
+pub(crate) fn backlog(
+    schedule: &Schedule,
+    next: Option<Time>,
+    now: Time,
+    reason: Reason,
+) -> (Vec<(Time, Reason)>, Option<Time>) {
+    let mut all = schedule.all_from(next).peekable();
+    let reason = |at: Time| if schedule.excludes(at) { Reason::Excluded } else { reason };
+    let mut found = Vec::new();
+    while found.len() < BATCH {
+        match all.next_if(|at| *at <= now) {
+            Some(at) => found.push((at, reason(at))),
+            None => break,
+        }
+    }
+    (found, all.next())
 }

@@ -98,19 +98,10 @@ pub struct Policies {
     pub jitter: Duration,
     /// Policy for attempts that fail.
     pub retry: Retry,
-    /// Number of occurrences in a row that are [dead](crate::Outcome::Dead) after which the
-    /// schedule is paused; `None` for never. 0 counts as 1.
-    ///
-    /// Only ends of attempts count, in the order in which they are recorded: of what was skipped or
-    /// cancelled in between nobody knows whether it would have succeeded. Nor does what ended
-    /// before the schedule was made, enabled, or given other times. While more than 500 of its
-    /// occurrences are due and not yet planned, a death does not pause it; the next one does.
-    pub pause_after: Option<u32>,
 }
 
 impl Default for Policies {
-    /// The last missed occurrence runs, overlapping ones run side by side, no jitter, ten attempts,
-    /// and no pause.
+    /// The last missed occurrence runs, overlapping ones run side by side, no jitter, ten attempts.
     fn default() -> Self {
         Self {
             missed: Missed::Coalesce,
@@ -118,7 +109,6 @@ impl Default for Policies {
             overlap: Overlap::Allow,
             jitter: Duration::ZERO,
             retry: Retry::default(),
-            pause_after: None,
         }
     }
 }

@@ -69,7 +69,6 @@
 //! the next call. A store may repeat a call that conflicted by itself, a few times. No call waits
 //! longer than a few seconds for a lock or for the network.
 
-mod backlog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod forward;
@@ -87,7 +86,6 @@ mod types;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use backlog::{BATCH, backlog, skips};
 pub(crate) use forward::forward;
 pub use memory::Memory;
 #[cfg(feature = "postgres")]
@@ -277,15 +275,6 @@ pub trait Store: Send {
     /// Repeated after a lost answer, [`How::Done`] says [`Finished::Accepted`] again if the record
     /// in the history is of this timer, attempt and node. The others say [`Finished::Fenced`].
     /// `ends` has each timer once, and 1,000 at most.
-    ///
-    /// Once all are ended, one as [`Dead`](crate::Outcome::Dead) may pause the timer's schedule, in
-    /// the same transaction, if that is enabled and has
-    /// [`pause_after`](crate::Policies::pause_after): if so many of its newest records of attempts,
-    /// by `(recorded, timer)`, are dead, none of them from before [`since`](ScheduleRow::since).
-    /// Then the schedule is disabled and [paused](ScheduleRow::paused), has one more version, and
-    /// what is pending is withdrawn for [`Reason::Paused`](crate::Reason::Paused), as by
-    /// [`change`](Self::change). What was due and had no timer is recorded; if that is too much for
-    /// one transaction, a later death pauses it.
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>>;
 
     /// [`finish`](Self::finish), then [`claim`](Self::claim), in one transaction where that is

@@ -61,14 +61,6 @@ pub(crate) fn not_understood(name: &str) {
     let _ = name;
 }
 
-/// A schedule was paused, as occurrences in a row were dead. Said again if the transaction is
-/// repeated.
-pub(crate) fn paused(name: &str) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(target: "tourbillon_durable", name, "schedule paused");
-    let _ = name;
-}
-
 /// The node has ended.
 pub(crate) fn stopped(node: NodeId) {
     #[cfg(feature = "tracing")]

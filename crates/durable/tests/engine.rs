@@ -392,37 +392,6 @@ fn a_schedule_fires_at_each_occurrence() {
 }
 
 #[test]
-fn a_schedule_whose_occurrences_die_is_paused_until_it_is_enabled() {
-    run(async {
-        let engine = start(&memory());
-        let client = engine.client().unwrap();
-        let every =
-            || client.every("t", Schedule::every(MOMENT)).retry(Retry::NEVER).pause_after(3);
-        every().upsert().await.unwrap();
-        let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
-        let mut ticks = engine.worker("t", 1);
-        for round in 0..2 {
-            ticks.next().await.unwrap().complete().await.unwrap();
-            for _ in 0..2 {
-                ticks.next().await.unwrap().give_up("rain").await.unwrap();
-                assert_eq!((row().await.enabled, row().await.paused), (true, None));
-            }
-            ticks.next().await.unwrap().fail("rain").await.unwrap();
-            let paused = row().await;
-            assert_eq!((paused.enabled, paused.paused), (false, Some(Time::NEVER)));
-            assert_eq!(client.run_now("t").await.unwrap(), RunNow::Disabled);
-            // Another payload leaves it so.
-            let payload = format!("{round}");
-            assert_eq!(every().payload(payload).upsert().await.unwrap(), Upsert::Changed);
-            assert_eq!(row().await.paused, Some(Time::NEVER));
-            let ScheduleUpdate::Done { .. } = client.enable("t").await.unwrap() else { panic!() };
-            assert_eq!((row().await.enabled, row().await.paused), (true, None));
-        }
-        engine.stop().await;
-    });
-}
-
-#[test]
 fn a_schedule_is_paused_until_an_instant() {
     run(async {
         let client = Client::new(Box::new(memory())).unwrap();

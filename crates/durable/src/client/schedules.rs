@@ -6,11 +6,12 @@ use super::Client;
 use super::once::{check, check_lane, check_place};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, ScheduleId, TimerId};
+use crate::plan::{backlog, skips};
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::Schedule;
-use crate::store::{Change, Changed, Result, ScheduleRow, Store, backlog, skips};
+use crate::store::{Change, Changed, Result, ScheduleRow, Store};
 use crate::time::Time;
 
 /// Number of times that a change is planned anew because another came first.
@@ -159,15 +160,6 @@ impl Every {
     /// Sets what becomes of attempts that fail.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.wanted.policies.retry = retry;
-        self
-    }
-
-    /// Pauses the schedule once so many of its occurrences in a row are dead; never by default. See
-    /// [`Policies::pause_after`]. It is disabled then, in the transaction that records the last of
-    /// them, and what is pending is taken back for [`Reason::Paused`]. It is enabled by
-    /// [`Client::enable`].
-    pub fn pause_after(mut self, deaths: u32) -> Self {
-        self.wanted.policies.pause_after = Some(deaths.max(1));
         self
     }
 
@@ -345,7 +337,6 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             version: 1,
             next: wanted.schedule.next_of_all(now),
             paused: None,
-            since: now,
             lane: wanted.lane.clone(),
         };
         let Some(old) = old else {
@@ -358,9 +349,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
         let goes_on = old_times == Ok(&wanted.schedule) && is_same;
         (row.id, row.version) = (old.id, old.version);
         if goes_on && enabled == old.enabled {
-            (row.next, row.paused, row.since) = (old.next, old.paused, old.since);
-        } else if !enabled && !old.enabled {
-            row.paused = old.paused;
+            (row.next, row.paused) = (old.next, old.paused);
         }
         if row == old {
             return seen(store, Upsert::Unchanged);
@@ -386,7 +375,7 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate
             return seen(store, ScheduleUpdate::Unchanged);
         }
         let next = old.rule()?.schedule.next_of_all(now);
-        let row = ScheduleRow { enabled: true, next, paused: None, since: now, ..old.clone() };
+        let row = ScheduleRow { enabled: true, next, paused: None, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })

@@ -283,6 +283,7 @@ fn schedules(store: &mut Memory, count: u32) {
             kind: "tick".to_owned(),
             schedule: Schedule::every(Duration::from_secs(1)),
             policies: Policies::default(),
+            lane: None,
             payload: Vec::new(),
             enabled: None,
             expect: None,

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use super::{Plan, Step, jitter, plan};
+use super::{BATCH, Plan, Step, backlog, jitter, plan};
 use crate::id::ScheduleId;
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::{Excluded, Schedule};
-use crate::store::{BATCH, NewTimer, ScheduleRow, Unfinished, backlog};
+use crate::store::{NewTimer, ScheduleRow, Unfinished};
 use crate::time::Time;
 
 const ID: ScheduleId = ScheduleId::from_bits(7);

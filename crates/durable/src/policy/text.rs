@@ -24,8 +24,7 @@ impl fmt::Display for Policies {
         }
         let Retry { attempts, first, longest } = self.retry;
         let [jitter, first, longest] = [self.jitter, first, longest].map(write);
-        write!(f, " jitter={jitter} attempts={attempts} first={first} longest={longest}")?;
-        self.pause_after.map_or(Ok(()), |deaths| write!(f, " pause_after={deaths}"))
+        write!(f, " jitter={jitter} attempts={attempts} first={first} longest={longest}")
     }
 }
 
@@ -34,7 +33,7 @@ impl FromStr for Policies {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut words = Words { text, words: text.split(' ') };
-        let mut policies = Self {
+        let policies = Self {
             missed: words.next("missed", missed)?,
             on_time_within: words.next("on_time", read)?,
             overlap: words.next("overlap", overlap)?,
@@ -44,11 +43,7 @@ impl FromStr for Policies {
                 first: words.next("first", read)?,
                 longest: words.next("longest", read)?,
             },
-            pause_after: None,
         };
-        if words.words.clone().next().is_some() {
-            policies.pause_after = Some(words.next("pause_after", number)?);
-        }
         match words.words.next() {
             None => Ok(policies),
             Some(word) => Err(PolicyError::new(text, word)),
@@ -140,8 +135,7 @@ mod tests {
             _ => Overlap::Queue { at_most: random.u32(..) },
         };
         let retry = Retry::new(random.u32(..), first, longest);
-        let pause_after = random.bool().then(|| random.u32(..));
-        Policies { missed, on_time_within, overlap, jitter, retry, pause_after }
+        Policies { missed, on_time_within, overlap, jitter, retry }
     }
 
     #[test]
@@ -166,9 +160,7 @@ mod tests {
             ("overlap=allow", "overlap=queue:-1", "overlap"),
             ("jitter=0s", "jitter=0", "jitter"),
             ("attempts=10 ", "", "attempts"),
-            ("300s", "300s more=1", "pause_after"),
-            ("300s", "300s pause_after=-1", "pause_after"),
-            ("300s", "300s pause_after=1 more=1", "more=1"),
+            ("300s", "300s more=1", "more=1"),
         ] {
             let error = text.replace(old, new).parse::<Policies>().unwrap_err();
             let expected = format!("`{at}` is not as expected");

@@ -180,7 +180,6 @@ impl Model {
             on_time_within: Duration::from_secs(2),
             jitter: Duration::from_millis(world.below(2) * 400),
             retry: RETRY,
-            pause_after: world.chance(300).then(|| 1 + world.below(3) as u32),
         };
         let mut db = world.db();
         let now = db.now().unwrap();
@@ -290,35 +289,6 @@ impl Model {
                 assert_eq!(other, ScheduleUpdate::Unchanged);
                 assert!(until <= now || matches!(every.now, Some((_, _, false))));
             }
-        }
-    }
-
-    /// Takes note of schedules that were paused since the last call, in the store's call that has
-    /// recorded the last death.
-    pub(super) fn see_pauses(world: &World) {
-        for name in NAMES {
-            let Some(row) = world.db().schedule(name).unwrap().1.filter(|row| !row.enabled) else {
-                continue;
-            };
-            let mut model = world.model.borrow_mut();
-            let Some(every) = model.schedules.get_mut(name) else { continue };
-            let Some((_, policies, enabled @ true)) = &mut every.now else { continue };
-            *enabled = false;
-            assert_eq!(row.paused, Some(Time::NEVER));
-            let newest = RecordQuery::new().name(name).newest_first().limit(u32::MAX);
-            let records = world.db().records(&newest).unwrap().into_iter();
-            let ends = records.filter(|record| {
-                record.schedule == Some(row.id)
-                    && record.recorded >= row.since
-                    && matches!(record.outcome, Outcome::Succeeded | Outcome::Dead)
-            });
-            let deaths = policies.pause_after.unwrap() as usize;
-            let ends: Vec<_> = ends.take(deaths).collect();
-            let is_dead = ends.iter().all(|end| end.outcome == Outcome::Dead);
-            assert!(is_dead && ends.len() == deaths, "{row:?} was paused after {ends:?}");
-            every.close(ends[0].recorded);
-            let running = running(world, name);
-            model.take_back(row.id, ends[0].recorded, running);
         }
     }
 

@@ -168,21 +168,16 @@ impl World {
     }
 
     fn advance(&self, span: Duration) {
-        Model::see_pauses(self);
         self.clock.advance(span);
         let now = self.clock.now();
         let mut late = self.late.borrow_mut();
         let due = late.extract_if(.., |(when, _)| *when <= now).collect::<Vec<_>>();
         drop(late);
-        for (_, work) in due {
-            work(&mut self.db());
-            Model::see_pauses(self);
-        }
+        due.into_iter().for_each(|(_, work)| work(&mut self.db()));
     }
 
     /// One thing that happens.
     pub(super) fn step(&self) {
-        Model::see_pauses(self);
         match self.below(100) {
             0..25 => self.advance(self.millis(60)),
             25..45 => self.keep(),
@@ -395,14 +390,12 @@ impl World {
                 main_loop.step(store);
                 while let Next::Call(job) = begin(&node.shared) {
                     call(&node.shared, job, &mut *node.claimers[0].borrow_mut());
-                    Model::see_pauses(self);
                 }
             }
             (0..60).for_each(|_| self.take_fire());
             let handlers = self.handlers.take();
             handlers.into_iter().for_each(|handler| self.complete(handler.fire));
             self.model.borrow_mut().see_ends();
-            Model::see_pauses(self);
             self.check_overlaps();
         }
     }

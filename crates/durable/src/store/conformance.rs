@@ -135,9 +135,6 @@ cases! {
         a_backfill_makes_what_is_missing_once
         a_backfill_needs_the_schedule_as_it_was_read
         a_backfilled_occurrence_waits_for_those_before_it
-        deaths_in_a_row_pause_a_schedule
-        deaths_before_a_schedule_was_enabled_pause_nothing
-        what_runs_when_its_schedule_is_paused_does_not_run_again
         a_schedule_keeps_until_when_it_is_paused
         upcoming_keeps_to_time_shards_and_limit
         upcoming_counts_what_occupies_a_schedule

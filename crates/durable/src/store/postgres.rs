@@ -329,7 +329,7 @@ impl Store for Postgres {
         if ends.is_empty() {
             return Ok(Vec::new());
         }
-        let is_one_statement = !attempts::is_several(ends);
+        let is_one_statement = !attempts::is_mixed(ends);
         self.call(async |session, _| {
             if is_one_statement {
                 return attempts::finish(session, lease, ends).await;
@@ -347,8 +347,7 @@ impl Store for Postgres {
         ends: &[End],
         timers: &[TimerId],
     ) -> Result<(Vec<Finished>, Claimed)> {
-        let is_together = ends.iter().all(attempts::is_last) && !attempts::is_several(ends);
-        if !ends.is_empty() && !timers.is_empty() && is_together {
+        if !ends.is_empty() && !timers.is_empty() && ends.iter().all(attempts::is_last) {
             let together = blocking(|| {
                 let deadline = Instant::now() + PATIENCE;
                 self.ready(deadline)?;

@@ -357,11 +357,8 @@ pub struct ScheduleRow {
     pub version: u64,
     /// The first occurrence that is neither a timer nor recorded; `None` if there is none.
     pub next: Option<Time>,
-    /// Time until which it is paused, if that is to come; [`Time::NEVER`] if it was disabled after
-    /// occurrences in a row were dead.
+    /// Time until which it is paused, if that is to come.
     pub paused: Option<Time>,
-    /// When it was made, enabled, or given other times. What ended before counts for no pause.
-    pub since: Time,
     /// Lane of its occurrences; `None` if they are in none.
     pub lane: Option<String>,
 }
@@ -385,7 +382,6 @@ impl ScheduleRow {
             version: 1,
             next,
             paused: None,
-            since: Time::default(),
             lane: None,
         }
     }

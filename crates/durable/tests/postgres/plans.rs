@@ -247,7 +247,7 @@ fn everything(store: &mut Postgres, name: &str) {
     store.finish(lease, &end(retried, How::Retry(LONG, "rain".to_owned()))).unwrap();
     store.cancel(third).unwrap();
     store.reschedule(fourth, now, None, None).unwrap();
-    in_lane_and_dead(store, name, lease);
+    in_lane(store, name);
     let rule = Ok(Rule::new(Schedule::every(LONG), Policies::default()));
     let row = ScheduleRow::new(ScheduleId::new(now), name, "mail", rule, Some(now));
     let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
@@ -302,8 +302,8 @@ fn everything(store: &mut Postgres, name: &str) {
     store.prune(now, 9).unwrap();
 }
 
-/// A lane, and the pause of a schedule.
-fn in_lane_and_dead(store: &mut Postgres, name: &str, lease: Lease) {
+/// A lane.
+fn in_lane(store: &mut Postgres, name: &str) {
     let now = store.now().unwrap();
     let lanes = [format!("{name} lane")];
     let waiting = [1, 2].map(|_| {
@@ -319,21 +319,6 @@ fn in_lane_and_dead(store: &mut Postgres, name: &str, lease: Lease) {
     for timer in &waiting {
         assert_eq!(store.cancel(timer.id).unwrap(), TimerUpdate::Done);
     }
-    let mut policies = Policies::default();
-    policies.pause_after = Some(1);
-    let rule = Ok(Rule::new(Schedule::every(LONG), policies));
-    let name = &*format!("{name} mortal");
-    let row = ScheduleRow::new(ScheduleId::new(now), name, "mail", rule, Some(now + LONG));
-    let change = Change { name, expect: None, row: Some(&row), withdraw: None, skipped: &[] };
-    store.change(&change).unwrap();
-    let mut timer = NewTimer::occurrence(&row, &policies, now);
-    timer.id = TimerId::new(now);
-    let occurrence = NewOccurrence { timer: &timer, version: 1, queue: None };
-    assert!(matches!(store.insert_occurrence(&occurrence).unwrap(), ManualRun::Done { .. }));
-    assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
-    let how = How::Done(Outcome::Dead, None, String::new());
-    store.finish(lease, &[End { timer: timer.id, attempt: 1, how }]).unwrap();
-    assert!(!store.schedule(name).unwrap().1.unwrap().enabled);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::{Excluded, Schedule};
 use crate::store::{
-    Advance, Advanced, Change, Changed, End, Filled, Finished, How, ManualRun, NewOccurrence,
-    NewTimer, Past, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
+    Advance, Advanced, Change, Changed, Filled, Finished, How, ManualRun, NewOccurrence, NewTimer,
+    Past, ScheduleQuery, ScheduleRow, Skip, TimerQuery, TimerUpdate, Unfinished,
 };
 use crate::time::Time;
 
@@ -431,101 +431,15 @@ pub(super) fn a_backfilled_occurrence_waits_for_those_before_it(rig: &dyn Rig) {
     }
 }
 
-/// A schedule that is paused after two deaths, and as many running timers of it.
-fn mortal(
-    bench: &mut Bench<'_>,
-    name: &str,
-    since: Time,
-    count: u32,
-) -> (ScheduleRow, Vec<TimerId>) {
-    let times = Schedule::every(LONG);
-    let policies = Policies { pause_after: Some(2), ..Policies::default() };
-    let rule = Ok(Rule::new(times, policies));
-    let row = ScheduleRow { rule, since, ..bench.schedule(name, LONG) };
-    bench.store.change(&Change { expect: None, ..change(&row) }).unwrap();
-    let ago: Vec<u32> = (0..count).map(|n| 1_000 - n).collect();
-    assert_eq!(backfill(bench, &row, &ago, count), Filled::Done { made: count, existed: 0 });
-    let timers = bench.store.timers(&TimerQuery::new().name(name)).unwrap();
-    let mut timers: Vec<TimerId> = timers.iter().map(|timer| timer.new.id).collect();
-    timers.sort();
-    (row, timers)
-}
-
-/// Lets timers run, and ends them one after the other, each later than the one before.
-fn end_all(bench: &mut Bench<'_>, timers: &[TimerId], outcome: Outcome) {
-    for timer in timers {
-        bench.pass(MOMENT);
-        assert!(bench.claim(*timer).is_some());
-        let how = How::Done(outcome, None, String::new());
-        assert_eq!(bench.finish(*timer, 1, how), Finished::Accepted);
-    }
-}
-
-pub(super) fn deaths_in_a_row_pause_a_schedule(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let (row, timers) = mortal(&mut bench, "nightly", Time::default(), 6);
-    let (other, others) = mortal(&mut bench, "other", Time::default(), 1);
-    end_all(&mut bench, &timers[..1], Outcome::Dead);
-    end_all(&mut bench, &timers[1..2], Outcome::Succeeded);
-    // Neither one death after a success, nor another schedule's, nor what never ran.
-    end_all(&mut bench, &timers[2..3], Outcome::Dead);
-    end_all(&mut bench, &others, Outcome::Dead);
-    bench.store.cancel(timers[3]).unwrap();
-    assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(row.clone()));
-    bench.pass(MOMENT);
-    assert!(bench.claim(timers[4]).is_some());
-    // Together with a claim, for which nothing is left.
-    let how = How::Done(Outcome::Dead, None, String::new());
-    let ends = [End { timer: timers[4], attempt: 1, how }];
-    let (finished, claimed) =
-        bench.store.finish_and_claim(bench.lease, &ends, &timers[5..]).unwrap();
-    assert_eq!((finished, claimed.timers), (vec![Finished::Accepted], vec![]));
-    let paused = Some(Time::NEVER);
-    let row = ScheduleRow { enabled: false, version: 2, next: None, paused, ..row };
-    assert_eq!(bench.store.schedule("nightly").unwrap().1, Some(row));
-    assert_eq!(bench.store.schedule("other").unwrap().1, Some(other));
-    let taken = bench.records().into_iter().find(|record| record.timer == timers[5]).unwrap();
-    assert_eq!((taken.outcome, taken.reason), (Outcome::Cancelled, Some(Reason::Paused)));
-    // A repeat finds what it has recorded.
-    assert_eq!(bench.store.finish(bench.lease, &ends).unwrap(), [Finished::Accepted]);
-}
-
-pub(super) fn deaths_before_a_schedule_was_enabled_pause_nothing(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let (row, timers) = mortal(&mut bench, "nightly", Time::default(), 3);
-    end_all(&mut bench, &timers[..1], Outcome::Dead);
-    bench.pass(MOMENT);
-    let since = bench.now();
-    let row = ScheduleRow { since, ..row };
-    bench.store.change(&change(&row)).unwrap();
-    end_all(&mut bench, &timers[1..2], Outcome::Dead);
-    assert!(bench.store.schedule("nightly").unwrap().1.unwrap().enabled);
-    end_all(&mut bench, &timers[2..], Outcome::Dead);
-    assert!(!bench.store.schedule("nightly").unwrap().1.unwrap().enabled);
-}
-
-pub(super) fn what_runs_when_its_schedule_is_paused_does_not_run_again(rig: &dyn Rig) {
-    let mut bench = Bench::new(rig);
-    let (_, timers) = mortal(&mut bench, "nightly", Time::default(), 4);
-    assert!(timers[2..].iter().all(|timer| bench.claim(*timer).is_some()));
-    end_all(&mut bench, &timers[..2], Outcome::Dead);
-    assert_eq!(bench.finish(timers[2], 1, done()), Finished::Accepted);
-    assert_eq!(bench.finish(timers[3], 1, How::HandBack), Finished::Accepted);
-    assert_eq!(bench.claim(timers[3]), None);
-    assert_eq!(bench.store.maintain().unwrap().stopped, 1);
-    let last = bench.records().into_iter().find(|record| record.timer == timers[3]).unwrap();
-    assert_eq!((last.outcome, last.reason), (Outcome::Cancelled, Some(Reason::Paused)));
-}
-
 pub(super) fn a_schedule_keeps_until_when_it_is_paused(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
-    let since = bench.now();
-    for (n, paused) in [None, Some(since + LONG), Some(Time::NEVER)].into_iter().enumerate() {
+    let now = bench.now();
+    for (n, paused) in [None, Some(now + LONG)].into_iter().enumerate() {
         let name = format!("schedule {n}");
-        let row = ScheduleRow { paused, since, ..bench.schedule(&name, LONG) };
+        let row = ScheduleRow { paused, ..bench.schedule(&name, LONG) };
         bench.store.change(&Change { expect: None, ..change(&row) }).unwrap();
         assert_eq!(bench.store.schedule(&name).unwrap().1, Some(row.clone()));
-        let other = ScheduleRow { paused: Some(since), since: since + LONG, ..row };
+        let other = ScheduleRow { paused: Some(now), ..row };
         bench.store.change(&change(&other)).unwrap();
         let other = ScheduleRow { version: 2, ..other };
         assert_eq!(bench.store.schedule(&name).unwrap().1, Some(other.clone()));
@@ -644,7 +558,6 @@ pub(super) fn a_schedule_keeps_its_rule(rig: &dyn Rig) {
             overlap: Overlap::Queue { at_most: 5 },
             jitter,
             retry: Retry::NEVER,
-            pause_after: Some(3),
         },
         Policies { missed: Missed::Skip, overlap: Overlap::Skip, ..Policies::default() },
         Policies::default(),

@@ -5,7 +5,6 @@ use std::sync::Weak;
 
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record};
-use crate::store::backlog::{deaths_to_pause, paused};
 use crate::store::overview::HOUR;
 use crate::store::{
     Change, Changed, End, Finished, How, NewTimer, Notice, Overview, Promoted, ScheduleRow, Skip,
@@ -273,40 +272,6 @@ impl Tables {
         let running = timers.iter().filter(|timer| timer.running.is_some());
         let running = running.map(|timer| (timer.new.id, timer.attempt)).collect();
         Changed::Done { version, running }
-    }
-
-    /// Pauses the schedules of those that have died by these ends, now.
-    pub(super) fn pause_after(&mut self, ends: &[End], now: Time) {
-        for end in ends {
-            let record = self.records.get(&(now, end.timer));
-            let dead = record.filter(|record| record.outcome == Outcome::Dead);
-            if let Some(schedule) = dead.and_then(|record| record.schedule) {
-                self.pause(schedule, now);
-            }
-        }
-    }
-
-    /// Pauses a schedule if as many of its newest ends as it says are dead.
-    fn pause(&mut self, schedule: ScheduleId, now: Time) {
-        let row = self.schedules.values().find(|row| row.id == schedule);
-        let Some((row, deaths)) = row.and_then(|row| Some((row, deaths_to_pause(row)?))) else {
-            return;
-        };
-        let ends = self.records.values().rev().filter(|record| {
-            record.schedule == Some(schedule)
-                && matches!(record.outcome, Outcome::Succeeded | Outcome::Dead)
-        });
-        let ends = ends.take_while(|record| record.recorded >= row.since);
-        let ends = ends.take(deaths as usize).take_while(|record| record.outcome == Outcome::Dead);
-        if ends.count() < deaths as usize {
-            return;
-        }
-        let (name, expect) = (row.name.clone(), Some(row.version));
-        if let Some((row, skipped)) = paused(row, now) {
-            let withdraw = Some(Reason::Paused);
-            let (name, row, skipped) = (&name[..], Some(&row), &skipped[..]);
-            self.change(&Change { name, expect, row, withdraw, skipped }, now);
-        }
     }
 
     /// Counts what there is of a kind, of `part` rows at most for each count.

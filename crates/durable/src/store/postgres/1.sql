@@ -67,10 +67,8 @@ CREATE TABLE tourbillon.schedule (
     enabled boolean NOT NULL,
     version bigint NOT NULL,
     next timestamptz,
-    -- Time until which it is paused; 'infinity' until it is enabled.
+    -- Time until which it is paused, if that is to come.
     paused timestamptz,
-    -- When it was made, enabled, or given other times.
-    since timestamptz NOT NULL DEFAULT now(),
     lane text COLLATE "C"
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- A node reads the first of each of its shards, in one order.

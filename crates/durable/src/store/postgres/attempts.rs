@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use tokio_postgres::Row;
 
 use super::link::{Answer, Params, Query, Session};
-use super::schedules;
 use super::timers::{columns, timer};
 use super::values::{Id, Span, Stamp, big, int};
 use crate::id::{Lease, TimerId};
@@ -227,8 +226,7 @@ pub(super) async fn finish(
     judge(query, of, ends, accepted).await
 }
 
-/// Ends attempts that are under way, in one statement unless they are [several](is_several).
-/// Returns whose they were.
+/// Ends attempts that are under way; two statements at most that write. Returns whose they were.
 pub(super) async fn end(
     query: &mut impl Query,
     of: Lease,
@@ -237,12 +235,6 @@ pub(super) async fn end(
     let (last, returns) = split(ends);
     let (node, epoch) = key(of);
     let mut accepted = HashSet::new();
-    let dead: Vec<Id> =
-        ends.iter().filter(|end| is_dead(end)).map(|end| end.timer.into()).collect();
-    let watched = match dead.is_empty() {
-        true => Vec::new(),
-        false => schedules::watched(query, &dead).await?,
-    };
     if !last.timers.is_empty() {
         let (outcomes, reasons, details) = (&last.outcomes, &last.reasons, &last.details);
         let params: Params<'_> =
@@ -254,9 +246,6 @@ pub(super) async fn end(
             &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses, &returns.details];
         accepted.extend(ids(query.write(RETURN, params).await?)?);
     }
-    for (now, row) in watched {
-        schedules::pause(query, now, &row).await?;
-    }
     Ok(accepted)
 }
 
@@ -264,15 +253,9 @@ pub(super) fn is_last(end: &End) -> bool {
     matches!(end.how, How::Done(..))
 }
 
-/// Returns whether the occurrence is dead, which may pause its schedule.
-pub(super) fn is_dead(end: &End) -> bool {
-    matches!(end.how, How::Done(Outcome::Dead, ..))
-}
-
-/// Returns whether it takes several statements to end these: both kinds of ends are there, or dead
-/// ones.
-pub(super) fn is_several(ends: &[End]) -> bool {
-    ends.iter().any(is_dead) || ends.iter().any(is_last) && !ends.iter().all(is_last)
+/// Returns whether both kinds of ends are there, which are two statements.
+pub(super) fn is_mixed(ends: &[End]) -> bool {
+    ends.iter().any(is_last) && !ends.iter().all(is_last)
 }
 
 /// Returns what became of `ends`, if those of `accepted` were found running. One that an earlier

@@ -12,7 +12,6 @@ use super::values::{Id, Span, Stamp, big, mask};
 use crate::id::{SHARDS, Shards, TimerId};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
-use crate::store::backlog::{deaths_to_pause, paused};
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
     ScheduleRow, Skip, Unfinished, Upcoming,
@@ -22,7 +21,7 @@ use crate::time::Time;
 macro_rules! schedule_columns {
     () => {
         "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next, \
-         s.paused, s.since, s.lane"
+         s.paused, s.lane"
     };
 }
 pub(super) use schedule_columns;
@@ -30,7 +29,6 @@ pub(super) use schedule_columns;
 pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
     let next: Option<Stamp> = row.try_get(at + 8)?;
     let paused: Option<Stamp> = row.try_get(at + 9)?;
-    let Stamp(since) = row.try_get(at + 10)?;
     Ok(ScheduleRow {
         id: row.try_get::<_, Id>(at)?.into(),
         name: row.try_get(at + 1)?,
@@ -41,8 +39,7 @@ pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
         version: row.try_get::<_, i64>(at + 7)?.unsigned_abs(),
         next: next.map(|Stamp(next)| next),
         paused: paused.map(|Stamp(paused)| paused),
-        since,
-        lane: row.try_get(at + 11)?,
+        lane: row.try_get(at + 10)?,
     })
 }
 
@@ -115,16 +112,15 @@ const LOCK: &str = "
 
 const CREATE: &str = "
     INSERT INTO tourbillon.schedule
-        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, since,
-         lane)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT DO NOTHING
     RETURNING id";
 
 const REPLACE: &str = "
     UPDATE tourbillon.schedule
     SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
-        next = $9, shard = $10, paused = $11, since = $12, lane = $13
+        next = $9, shard = $10, paused = $11, lane = $12
     WHERE name = $2
     RETURNING id";
 
@@ -215,7 +211,6 @@ async fn put(
                 &row.next.map(Stamp),
                 &shard,
                 &row.paused.map(Stamp),
-                &Stamp(row.since),
                 &row.lane,
             ],
         )
@@ -288,56 +283,6 @@ async fn withdraw(
         }
     }
     Ok(running)
-}
-
-/// The schedules of the timers `$1` that may be paused, locked before the timers: as in a change.
-const WATCHED: &str = concat!(
-    "SELECT now(), ",
-    schedule_columns!(),
-    " FROM tourbillon.schedule AS s
-     WHERE s.id = ANY(ARRAY(
-             SELECT t.schedule FROM tourbillon.timer AS t
-             WHERE t.id = ANY($1) AND (t.schedule IS NOT NULL) IS TRUE
-         ))
-         AND s.enabled IS TRUE AND (s.policies LIKE '% pause\\_after=%') IS TRUE
-     ORDER BY s.id
-     FOR UPDATE"
-);
-
-/// The outcomes of a schedule's newest ends.
-const NEWEST_ENDS: &str = "
-    SELECT outcome FROM tourbillon.history
-    WHERE name = $1 AND recorded >= $2 AND (schedule = $3) IS TRUE AND (outcome <= 2) IS TRUE
-    ORDER BY recorded DESC, timer DESC LIMIT $4";
-
-// The statement above has these numbers in it.
-const _: () = assert!(Outcome::Succeeded.code() == 1 && Outcome::Dead.code() == 2);
-
-/// Locks the schedules of `timers` that may be paused. Returns them, with the time.
-pub(super) async fn watched(
-    query: &mut impl Query,
-    timers: &[Id],
-) -> Answer<Vec<(Time, ScheduleRow)>> {
-    let rows = query.write(WATCHED, &[&timers]).await?;
-    rows.iter().map(|row| Ok((row.try_get::<_, Stamp>(0)?.0, schedule_row(row, 1)?))).collect()
-}
-
-/// Pauses a schedule that is locked, if as many of its newest ends as it says are dead.
-pub(super) async fn pause(query: &mut impl Query, now: Time, row: &ScheduleRow) -> Answer<()> {
-    let Some(deaths) = deaths_to_pause(row) else { return Ok(()) };
-    let (id, since, limit) = (Id::from(row.id), Stamp(row.since), i64::from(deaths));
-    let rows = query.read(NEWEST_ENDS, &[&row.name, &since, &id, &limit]).await?;
-    let mut is_dead = rows.len() as i64 == limit;
-    for row in rows {
-        is_dead &= row.try_get::<_, i16>(0)? == Outcome::Dead.code();
-    }
-    if let Some((to_be, skipped)) = is_dead.then(|| paused(row, now)).flatten() {
-        let withdraw = Some(Reason::Paused);
-        let (name, expect) = (&row.name[..], Some(row.version));
-        let (row, skipped) = (Some(&to_be), &skipped[..]);
-        change_within(query, &Change { name, expect, row, withdraw, skipped }).await?;
-    }
-    Ok(())
 }
 
 /// The row is locked from here on: by a change, an advance, and whatever lets its queue continue.

@@ -56,10 +56,8 @@ CREATE TABLE tourbillon_schedule (
     version INTEGER NOT NULL,
     next INTEGER,
     shard INTEGER NOT NULL,
-    -- Time until which it is paused; that of the timers that wait for ever until it is enabled.
+    -- Time until which it is paused, if that is to come.
     paused INTEGER,
-    -- When it was made, enabled, or given other times.
-    since INTEGER NOT NULL DEFAULT 0,
     lane TEXT
 ) STRICT, WITHOUT ROWID;
 -- A node reads the first of each of its shards, in one order.

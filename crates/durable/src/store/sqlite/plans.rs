@@ -67,7 +67,6 @@ fn no_statement_walks_a_table() {
         schedules::IS_TAKEN,
         schedules::FORGET_SKIP,
         lists::NEWEST,
-        schedules::NEWEST_ENDS,
         lists::PRUNE,
         overview::DUE,
         overview::NEXT,

@@ -9,8 +9,7 @@ use super::failure::Answer;
 use super::timers::{self, DELETE, ENDED, GET, INSERT, exists, withdraw};
 use super::values::{Id, Stamp, big, schedule, schedule_columns, timer, timer_columns};
 use crate::id::{SHARDS, ScheduleId, Shards, TimerId};
-use crate::record::{Outcome, Reason};
-use crate::store::backlog::{deaths_to_pause, paused};
+use crate::record::Outcome;
 use crate::store::{
     Advance, Advanced, Change, Changed, Filled, ManualRun, NewOccurrence, NewTimer, Past,
     ScheduleRow, Skip, Timer, Unfinished, Upcoming,
@@ -51,14 +50,12 @@ pub(super) const IS_BUSY: &str = "
 
 const CREATE: &str = "
     INSERT INTO tourbillon_schedule
-        (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, since,
-         lane)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 pub(super) const REPLACE: &str = "
     UPDATE tourbillon_schedule SET id = ?2, kind = ?3, spec = ?4, policies = ?5, payload = ?6,
-        enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, since = ?12,
-        lane = ?13
+        enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, lane = ?12
     WHERE name = ?1";
 
 pub(super) const REMOVE: &str = "DELETE FROM tourbillon_schedule WHERE name = ?";
@@ -144,7 +141,6 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
                 row.next.map(Stamp),
                 row.id.shard(),
                 row.paused.map(Stamp),
-                Stamp(row.since),
                 row.lane,
             ])?;
         }
@@ -170,41 +166,6 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
     let running = timers.iter().filter(|timer| timer.running.is_some());
     let running: Vec<(TimerId, u32)> = running.map(|timer| (timer.new.id, timer.attempt)).collect();
     Ok(Changed::Done { version, running })
-}
-
-/// The outcomes of a schedule's newest ends, by its name.
-pub(super) const NEWEST_ENDS: &str = "
-    SELECT outcome FROM tourbillon_history INDEXED BY tourbillon_history_name
-    WHERE name = ?1 AND recorded >= ?2 AND schedule = ?3 AND outcome <= 2
-    ORDER BY recorded DESC, timer DESC LIMIT ?4";
-
-// The statement above has these numbers in it.
-const _: () = assert!(Outcome::Succeeded.code() == 1 && Outcome::Dead.code() == 2);
-
-const SCHEDULE_OF: &str = "SELECT schedule FROM tourbillon_history WHERE timer = ?";
-
-/// Pauses the schedule of a timer that has died, if as many of its newest ends as it says are dead.
-pub(super) fn pause(connection: &Connection, now: Time, timer: Id) -> Answer<()> {
-    let mut statement = connection.prepare_cached(SCHEDULE_OF)?;
-    let id: Option<Id> = statement.query_row([timer], |row| row.get(0)).optional()?.flatten();
-    let Some(id) = id else { return Ok(()) };
-    let row = connection.prepare_cached(BY_ID)?.query_row([id], schedule).optional()?;
-    let Some((deaths, row)) = row.and_then(|row| Some((deaths_to_pause(&row)?, row))) else {
-        return Ok(());
-    };
-    let mut statement = connection.prepare_cached(NEWEST_ENDS)?;
-    let ends =
-        statement.query_map(params![row.name, Stamp(row.since), id, deaths], |row| row.get(0))?;
-    let ends: Vec<i16> = ends.collect::<Result<_, _>>()?;
-    let is_dead = ends.len() == deaths as usize
-        && ends.iter().all(|outcome| *outcome == Outcome::Dead.code());
-    if let Some((to_be, skipped)) = is_dead.then(|| paused(&row, now)).flatten() {
-        let withdraw = Some(Reason::Paused);
-        let (name, expect) = (&row.name[..], Some(row.version));
-        let (row, skipped) = (Some(&to_be), &skipped[..]);
-        change(connection, now, &Change { name, expect, row, withdraw, skipped })?;
-    }
-    Ok(())
 }
 
 fn of_schedule(connection: &Connection, id: ScheduleId) -> Answer<Vec<Timer>> {

@@ -6,7 +6,6 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::failure::Answer;
 use super::nodes::{lives, parts};
-use super::schedules;
 use super::values::{Id, Stamp, micros, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
@@ -239,16 +238,7 @@ pub(super) fn end(
     lease: Lease,
     ends: &[End],
 ) -> Answer<Vec<Finished>> {
-    let finished: Vec<_> =
-        ends.iter().map(|end| end_one(connection, now, lease, end)).collect::<Answer<_>>()?;
-    // Of those that end together, all count.
-    for (end, finished) in ends.iter().zip(&finished) {
-        let is_dead = matches!(end.how, How::Done(Outcome::Dead, ..));
-        if is_dead && *finished == Finished::Accepted {
-            schedules::pause(connection, now, end.timer.into())?;
-        }
-    }
-    Ok(finished)
+    ends.iter().map(|end| end_one(connection, now, lease, end)).collect()
 }
 
 fn end_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answer<Finished> {
