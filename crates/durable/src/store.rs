@@ -208,7 +208,8 @@ pub trait Store: Send {
     /// 4. of each schedule that has timers waiting in its queue and none unfinished, makes the one
     ///    due now that is scheduled first;
     /// 5. [promotes](Self::promote) the lanes in which timers wait. A store may look at a part of
-    ///    them, a few thousand, and at the next part in the next call.
+    ///    them, a few thousand, and at the next part in the next call; until it has seen the
+    ///    last of them, `more` is true.
     ///
     /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
     /// if there may be more, `more` says so.

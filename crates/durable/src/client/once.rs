@@ -94,11 +94,16 @@ impl Once {
     /// Timers of all kinds and [schedules](super::Every::lane) may be in a lane. One that was ever
     /// claimed keeps its place: while it waits for a retry, the lane waits with it. Once it has
     /// succeeded, is dead or cancelled, the next is due. A timer that is made with an earlier time
-    /// than others runs before them, unless one of them was claimed already.
+    /// than others runs before them, unless one of them is claimed first: a timer is made in one
+    /// transaction, and passes others in the next. If the front is due within the milliseconds
+    /// between, it may still be claimed. After a [reschedule](Client::reschedule), or if the
+    /// client ends or fails in between, that takes until a node's next round of maintenance.
     ///
-    /// The next is usually claimed within milliseconds. It may take some seconds if the one before
-    /// it was cancelled, was moved, or its node has died. Until then it is due at
-    /// [`Time::NEVER`](crate::Time::NEVER). Lanes cost other timers nothing.
+    /// The next is usually claimed within milliseconds. If the one before it was cancelled or was
+    /// moved, or its node has died, a round of maintenance finds it: within seconds, and later the
+    /// more lanes there are in which timers wait, as a round looks at each of them. Until then it
+    /// is due at [`Time::NEVER`](crate::Time::NEVER). A front whose kind has no worker holds up its
+    /// lane, whatever the kinds behind it. Lanes cost other timers nothing.
     ///
     /// Of several stores behind a [`Router`], each knows its own timers only: make all of a lane by
     /// way of [`Router::at`], with the lane for the key.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::scanner::SOON;
 use super::shared::Shared;
 use crate::id::Shards;
 use crate::store::{Result, Store};
@@ -30,10 +31,16 @@ impl Rescuer {
         let now = node.now();
         let mut state = node.lock();
         let is_requested = std::mem::take(&mut state.requests.maintain);
-        let lanes = std::mem::take(&mut state.lanes);
+        let mut lanes = std::mem::take(&mut state.lanes);
         let periods = if state.is_first { 1 } else { OTHERS };
         drop(state);
-        if let Err(error) = promote(node, store, lanes) {
+        let promoted = promote(node, store, &mut lanes, until);
+        let mut again = None;
+        if !lanes.is_empty() {
+            node.lock().lanes.append(&mut lanes);
+            again = Some(if promoted.is_ok() { until } else { now + node.options.pause });
+        }
+        if let Err(error) = promoted {
             node.report("promote", &error);
         }
         if is_requested || self.next <= now {
@@ -42,7 +49,7 @@ impl Rescuer {
                 node.report("maintain", &error);
             }
         }
-        self.next
+        again.map_or(self.next, |again| self.next.min(again))
     }
 
     fn maintain(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
@@ -64,22 +71,40 @@ impl Rescuer {
     }
 }
 
-/// Promotes lanes whose timers have ended or were made here. This node claims the fronts, also
-/// those of other nodes' shards. If it has no worker or no room for them, others are notified. If a
-/// call fails, the lanes wait for the next maintenance.
-fn promote(node: &Shared, store: &mut dyn Store, mut lanes: Vec<String>) -> Result<()> {
+/// Promotes lanes whose timers have ended or were made here, until `until` at most, and takes those
+/// that are done out of `lanes`. This node claims the fronts, also those of other nodes' shards. If
+/// it has no worker or no room for one that is due soon, others are notified.
+fn promote(
+    node: &Shared,
+    store: &mut dyn Store,
+    lanes: &mut Vec<String>,
+    until: Instant,
+) -> Result<()> {
     lanes.sort_unstable();
     lanes.dedup();
-    let mut others = 0;
-    for part in lanes.chunks(LANES) {
-        for front in store.promote(part)? {
-            if !node.expect(front.id, &front.kind, front.due) {
-                others |= 1 << front.id.shard();
+    let (mut others, mut result) = (0, Ok(()));
+    while !lanes.is_empty() && result.is_ok() {
+        let rest = lanes.len().saturating_sub(LANES);
+        match store.promote(&lanes[rest..]) {
+            Ok(fronts) => {
+                lanes.truncate(rest);
+                let now = node.lock().clock.at(node.now());
+                for front in fronts {
+                    let is_soon = now.is_none_or(|now| front.due <= now + SOON);
+                    if !node.expect(front.id, &front.kind, front.due) && is_soon {
+                        others |= 1 << front.id.shard();
+                    }
+                }
             }
+            Err(error) => result = Err(error),
+        }
+        if node.now() >= until {
+            break;
         }
     }
     if others != 0 {
-        store.notify(Shards::from_mask(others))?;
+        let notified = store.notify(Shards::from_mask(others));
+        result = result.and(notified.map(|_| ()));
     }
-    Ok(())
+    result
 }

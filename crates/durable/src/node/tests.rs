@@ -293,6 +293,26 @@ fn schedules(store: &mut Memory, count: u32) {
 }
 
 #[test]
+fn a_lane_is_promoted_once_the_store_answers_again() {
+    let (_clock, timer, store) = world();
+    let mut node = Node::new(&timer, &store);
+    node.step();
+    let mut db = store.clone();
+    let now = db.now().unwrap();
+    let lane = Some("north".to_owned());
+    let waiting = NewTimer { lane, ..NewTimer::new(TimerId::new(now), "t", now) };
+    db.insert(std::slice::from_ref(&waiting)).unwrap();
+    let mut due = || db.timers(&TimerQuery::new()).unwrap()[0].new.due;
+    node.store.is_down = true;
+    node.shared.continue_lanes(waiting.lane);
+    let next = node.main_loop.step(&mut node.store);
+    assert_eq!((due(), next <= timer.now() + Options::default().pause), (crate::Time::NEVER, true));
+    node.store.is_down = false;
+    node.step();
+    assert_eq!(due(), now);
+}
+
+#[test]
 fn a_node_leaves_the_schedules_of_others_to_them() {
     let (clock, timer, mut store) = world();
     let mut nodes = group(2, &Options::default(), &timer, &store);

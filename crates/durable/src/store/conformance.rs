@@ -146,6 +146,8 @@ cases! {
     lanes:
         a_lane_runs_its_timers_one_after_another
         a_front_that_was_claimed_keeps_its_place
+        a_front_with_an_endless_pause_keeps_its_place
+        maintenance_sees_all_lanes_in_one_round
         a_front_that_was_not_claimed_lets_an_earlier_timer_pass
         a_lane_continues_after_a_cancel
         a_held_timer_lets_its_lane_pass

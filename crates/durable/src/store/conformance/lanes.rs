@@ -106,6 +106,46 @@ pub(super) fn a_front_that_was_claimed_keeps_its_place(rig: &dyn Rig) {
     assert!(bench.claim(next).is_some());
 }
 
+pub(super) fn a_front_with_an_endless_pause_keeps_its_place(rig: &dyn Rig) {
+    for (lane, how) in [("a", How::Postpone(Duration::MAX)), ("b", retry(Duration::MAX))] {
+        let mut bench = Bench::new(rig);
+        let front = bench.insert_in(lane, SECOND);
+        let next = bench.insert_in(lane, Duration::ZERO);
+        assert_eq!(bench.promote(lane), Some(front));
+        assert!(bench.claim(front).is_some());
+        assert_eq!(bench.finish(front, 1, how), Finished::Accepted);
+        assert!(bench.row(front).unwrap().new.due < Time::NEVER);
+        assert_eq!((bench.promote(lane), bench.store.maintain().unwrap().promoted), (None, 0));
+        assert_eq!(bench.claim(next), None);
+    }
+}
+
+pub(super) fn maintenance_sees_all_lanes_in_one_round(rig: &dyn Rig) {
+    const LANES: u32 = 2_100;
+    let mut bench = Bench::new(rig);
+    let now = bench.now();
+    let timers: Vec<_> = (0..LANES)
+        .map(|n| NewTimer {
+            scheduled_for: now,
+            due: now,
+            lane: Some(format!("lane {n}")),
+            ..bench.timer(LONG)
+        })
+        .collect();
+    timers.chunks(700).for_each(|part| drop(bench.store.insert(part).unwrap()));
+    let mut promoted = 0;
+    for _ in 0..LANES {
+        let maintained = bench.store.maintain().unwrap();
+        promoted += maintained.promoted;
+        if !maintained.more {
+            break;
+        }
+    }
+    assert_eq!(promoted, u64::from(LANES));
+    let last = bench.store.maintain().unwrap();
+    assert_eq!(last.promoted, 0);
+}
+
 pub(super) fn a_front_that_was_not_claimed_lets_an_earlier_timer_pass(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let now = bench.now();

@@ -327,9 +327,9 @@ impl Tables {
             How::Retry(pause, detail) => {
                 timer.failures += 1;
                 timer.detail.clone_from(detail);
-                self.free(end.timer, Some(now + *pause));
+                self.free(end.timer, Some(now.after_pause(*pause)));
             }
-            How::Postpone(pause) => self.free(end.timer, Some(now + *pause)),
+            How::Postpone(pause) => self.free(end.timer, Some(now.after_pause(*pause))),
             How::HandBack => self.free(end.timer, None),
         }
         Finished::Accepted

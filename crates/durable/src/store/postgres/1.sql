@@ -21,7 +21,7 @@ CREATE TABLE tourbillon.timer (
     retry_longest interval NOT NULL DEFAULT '5 minutes' CHECK (retry_longest >= '0'),
     has_queue boolean NOT NULL DEFAULT false,
     -- Its timers run one after another: all but one of them are due at 'infinity'.
-    lane text COLLATE "C",
+    lane text COLLATE "C" CHECK (lane <> ''),
     payload bytea NOT NULL DEFAULT '',
     due timestamptz NOT NULL,
     failures integer NOT NULL DEFAULT 0,
@@ -143,7 +143,7 @@ BEGIN
     RETURN (hash # (hash >> 10) # (hash >> 20)) & 1023;
 END $$;
 
--- Makes a timer that fires once; one of a lane when its turn comes, a few seconds late at most.
+-- Makes a timer that fires once; one of a lane when its turn comes, with the next round of maintenance.
 -- `created` is false if `timer` was there before: one of the name, or
 -- one with the id, which may be over.
 CREATE FUNCTION tourbillon.once(

@@ -277,7 +277,8 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
     let promoted = promote(session).await?;
     session.settle();
     let promoted = promoted + lanes::maintain(session, &mut search.lane).await?;
-    let more = search.is_urgent || stopped.max(promoted) >= MOST as u64;
+    let is_round = search.lane.is_empty();
+    let more = search.is_urgent || stopped.max(promoted) >= MOST as u64 || !is_round;
     Ok(Maintained { nodes, orphans, stopped, promoted, more })
 }
 

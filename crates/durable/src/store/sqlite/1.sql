@@ -20,7 +20,7 @@ CREATE TABLE tourbillon_timer (
     retry_longest INTEGER NOT NULL DEFAULT 300000000 CHECK (retry_longest >= 0),
     has_queue INTEGER NOT NULL DEFAULT 0 CHECK (has_queue IN (0, 1)),
     -- Its timers run one after another: all but one of them are due at the end of time.
-    lane TEXT,
+    lane TEXT CHECK (lane <> ''),
     payload BLOB NOT NULL DEFAULT x'',
     detail TEXT NOT NULL DEFAULT '',
     stopped INTEGER,

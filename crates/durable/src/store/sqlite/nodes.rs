@@ -142,7 +142,8 @@ pub(super) fn maintain(
     let stopped = end_stopped(connection, now)?;
     let promoted = count(PROMOTE, &[&Stamp(now), &Stamp(Time::NEVER), &BATCH])?;
     let promoted = promoted + lanes::maintain(connection, now, lane)?;
-    let more = orphans.max(stopped).max(promoted) == BATCH.unsigned_abs();
+    let is_round = lane.is_empty();
+    let more = orphans.max(stopped).max(promoted) >= BATCH.unsigned_abs() || !is_round;
     Ok(Maintained { nodes, orphans, stopped, promoted, more })
 }
 

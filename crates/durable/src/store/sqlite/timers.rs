@@ -266,11 +266,12 @@ fn end_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answe
             count
         }
         How::Retry(pause, detail) => {
-            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause), detail];
+            let values =
+                params![id, node, epoch, end.attempt, Stamp(now.after_pause(*pause)), detail];
             connection.prepare_cached(RETRY)?.execute(values)?
         }
         How::Postpone(pause) => {
-            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause)];
+            let values = params![id, node, epoch, end.attempt, Stamp(now.after_pause(*pause))];
             connection.prepare_cached(POSTPONE)?.execute(values)?
         }
         How::HandBack => {
