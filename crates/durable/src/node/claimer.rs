@@ -218,13 +218,16 @@ fn refuse(shared: &Shared, ending: Ending, error: &StoreError) {
 fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) {
     let mut state = shared.lock();
     state.ending -= endings.len();
-    let (mut is_awaited, mut is_expected, mut replies) = (false, false, Vec::new());
+    let (mut is_awaited, mut is_expected) = (false, false);
+    let (mut lanes, mut replies) = (Vec::new(), Vec::new());
     for (ending, answer) in endings.into_iter().zip(finished) {
         let how = &ending.end.how;
         state.forget(&ending.end);
         shared.counters.count_end(how, *answer);
         if *answer == Finished::Accepted {
-            is_awaited |= ending.is_awaited && matches!(how, How::Done(..));
+            let is_over = matches!(how, How::Done(..));
+            is_awaited |= ending.is_awaited && is_over;
+            lanes.extend(ending.lane.clone().filter(|_| is_over));
             is_expected |= expect_again(&mut state, shared, &ending, how);
         }
         if let Some(reply) = ending.reply {
@@ -247,6 +250,7 @@ fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) 
     if is_awaited {
         shared.request(Requests::after_end);
     }
+    shared.continue_lanes(lanes);
 }
 
 /// Caches a timer that is pending again, so that it is claimed when it is due without a scan

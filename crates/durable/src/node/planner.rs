@@ -140,16 +140,18 @@ impl Planner {
     }
 }
 
-/// Counts the timers that were inserted, and caches those of the node's shards.
+/// Counts the timers that were inserted, and caches those of the node's shards. Those of a lane are
+/// cached once they are its front.
 fn note_timers(node: &Shared, rows: &Rows, occupied: &mut Unfinished) {
     let shards = node.lock().shards;
+    node.continue_lanes(rows.timers().first().and_then(|timer| timer.lane.clone()));
     for timer in rows.timers() {
         if timer.due == Time::NEVER {
             occupied.queued += 1;
         } else {
             occupied.unfinished += 1;
         }
-        if shards.contains(timer.id.shard()) {
+        if timer.lane.is_none() && shards.contains(timer.id.shard()) {
             node.expect(timer.id, &timer.kind, timer.due);
         }
     }

@@ -16,7 +16,7 @@ use super::options::Options;
 use super::stats::Counters;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
-use crate::store::{End, Finished, Notice};
+use crate::store::{End, Finished, NewTimer, Notice};
 use crate::time::Time;
 use crate::trace;
 
@@ -78,6 +78,8 @@ pub(crate) struct NodeState {
     /// Start of the last claim.
     pub(crate) last_claim: Option<Instant>,
     pub(crate) requests: Requests,
+    /// Lanes that may need another front, for the rescuer.
+    pub(crate) lanes: Vec<String>,
     pub(crate) stopping: Stopping,
     /// Claimers that run.
     pub(crate) claiming: usize,
@@ -140,6 +142,8 @@ pub(crate) struct Ending {
     pub(crate) reply: Option<Sender<Result<(), EndError>>>,
     /// True if an occurrence of its schedule may wait for it.
     pub(crate) is_awaited: bool,
+    /// Lane whose next timer waits for it.
+    pub(crate) lane: Option<String>,
     /// The number of its kind.
     pub(crate) kind: Option<u32>,
 }
@@ -160,6 +164,7 @@ impl Shared {
             ending: 0,
             last_claim: None,
             requests: Requests::default(),
+            lanes: Vec::new(),
             stopping: Stopping::No,
             claiming: options.connections,
             failure: None,
@@ -211,7 +216,7 @@ impl Shared {
     }
 
     /// Takes note of an end that a transaction of the caller's has brought about.
-    pub(crate) fn note_committed(&self, end: &End, kind: u32, is_awaited: bool) {
+    pub(crate) fn note_committed(&self, end: &End, kind: u32, of: &NewTimer) {
         let mut state = self.lock();
         if let Some(kind) = state.kinds.get_mut(&kind) {
             kind.room += 1;
@@ -219,9 +224,10 @@ impl Shared {
         state.forget(end);
         drop(state);
         self.counters.count_end(&end.how, Finished::Accepted);
-        if is_awaited {
+        if of.has_queue {
             self.request(Requests::after_end);
         }
+        self.continue_lanes(of.lane.clone());
         self.notify_claimers();
     }
 
@@ -271,6 +277,17 @@ impl Shared {
         if error.kind() == StoreErrorKind::Gone {
             self.lock().failure.get_or_insert(error.copy());
             self.stop(Stopping::Now);
+        }
+    }
+
+    /// Has the rescuer promote these lanes.
+    pub(crate) fn continue_lanes(&self, lanes: impl IntoIterator<Item = String>) {
+        let mut state = self.lock();
+        let known = state.lanes.len();
+        state.lanes.extend(lanes);
+        if state.lanes.len() > known {
+            drop(state);
+            self.main.notify();
         }
     }
 

@@ -283,12 +283,33 @@ fn schedules(store: &mut Memory, count: u32) {
             kind: "tick".to_owned(),
             schedule: Schedule::every(Duration::from_secs(1)),
             policies: Policies::default(),
+            lane: None,
             payload: Vec::new(),
             enabled: None,
             expect: None,
         };
         client::upsert(store, &wanted).unwrap();
     }
+}
+
+#[test]
+fn a_lane_is_promoted_once_the_store_answers_again() {
+    let (_clock, timer, store) = world();
+    let mut node = Node::new(&timer, &store);
+    node.step();
+    let mut db = store.clone();
+    let now = db.now().unwrap();
+    let lane = Some("north".to_owned());
+    let waiting = NewTimer { lane, ..NewTimer::new(TimerId::new(now), "t", now) };
+    db.insert(std::slice::from_ref(&waiting)).unwrap();
+    let mut due = || db.timers(&TimerQuery::new()).unwrap()[0].new.due;
+    node.store.is_down = true;
+    node.shared.continue_lanes(waiting.lane);
+    let next = node.main_loop.step(&mut node.store);
+    assert_eq!((due(), next <= timer.now() + Options::default().pause), (crate::Time::NEVER, true));
+    node.store.is_down = false;
+    node.step();
+    assert_eq!(due(), now);
 }
 
 #[test]
@@ -790,6 +811,7 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
         kind: "t".to_owned(),
         schedule: Schedule::every(TICK * 1_000_000),
         policies: Policies::default(),
+        lane: None,
         payload: Vec::new(),
         enabled: None,
         expect: None,

@@ -8,7 +8,7 @@ use tourbillon::virtual_time::VirtualClock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::store::{
-    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Result, Store,
+    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Promoted, Result, Store,
 };
 
 pub(super) struct Picky {
@@ -20,7 +20,7 @@ pub(super) struct Picky {
     pub(super) lost: u32,
     /// True if a claim panics.
     pub(super) panics: bool,
-    /// True if no end is taken.
+    /// True if no end is taken, and no lane promoted.
     pub(super) is_down: bool,
 }
 
@@ -44,6 +44,13 @@ impl Store for Picky {
         let Some((clock, span)) = &self.maintaining else { return Ok(maintained) };
         clock.advance(*span);
         Ok(Maintained { more: true, ..maintained })
+    }
+
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
+        if self.is_down {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
+        }
+        self.memory.promote(lanes)
     }
 
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
