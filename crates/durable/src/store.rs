@@ -248,7 +248,8 @@ pub trait Store: Send {
     ///
     /// With `back`, only those that are due later than that before now: it spares a database the
     /// walk over what is dead or running. What is written behind it is found by the next scan
-    /// without.
+    /// without. A store may return late what is written as due long ago, by a transaction that
+    /// took long or while the clock was behind.
     ///
     /// The answer must come from an index on the kind and `due`: of each kind it reads what is due
     /// first, up to `kind_limit` pending timers of the shards, however many others are due.

@@ -21,6 +21,7 @@
 
 mod address;
 mod attempts;
+mod floor;
 mod lanes;
 mod link;
 mod listen;

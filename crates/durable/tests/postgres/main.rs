@@ -3,6 +3,7 @@
 mod cluster;
 mod connections;
 mod faults;
+mod floor;
 mod functions;
 mod hosts;
 mod listening;

@@ -27,13 +27,13 @@ const LEFT: i64 = 50;
 
 /// Blocks and rows that the server has read of the table of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reads {
+pub(crate) struct Reads {
     /// Rows, one after the other.
     by_none: i64,
     /// Entries of the index on `due`.
-    by_due: i64,
+    pub(crate) by_due: i64,
     /// Entries of the index on `kind` and `due`.
-    by_kind: i64,
+    pub(crate) by_kind: i64,
     /// Entries of the index on `id`.
     by_id: i64,
     /// Entries of the indexes on lanes.
@@ -58,23 +58,34 @@ const CONNECTIONS: &str = "
     WHERE datname = current_database() AND application_name = 'tourbillon'";
 
 /// A large table, and stores whose statements were prepared while it was empty.
-struct Large {
+pub(crate) struct Large {
     client: Client,
     stores: Vec<Postgres>,
     lease: Lease,
-    _database: Database,
+    database: Database,
 }
 
 impl Large {
-    /// With so many times past.
-    fn new(past: i64) -> Self {
+    /// Without timers.
+    pub(crate) fn empty() -> Self {
+        let mut large = Self::prepared();
+        large.settle();
+        large
+    }
+
+    fn prepared() -> Self {
         let database = Database::new();
         let mut stores: Vec<_> = (0..4).map(|_| database.connect()).collect();
         let lease = join(&mut stores[0]);
         for (n, store) in stores.iter_mut().enumerate() {
             everything(store, &format!("warm {n}"));
         }
-        let mut client = database.client();
+        Self { client: database.client(), stores, lease, database }
+    }
+
+    /// With so many times past.
+    fn new(past: i64) -> Self {
+        let mut large = Self::prepared();
         let fill = format!(
             "INSERT INTO tourbillon.timer
                  (id, kind, name, scheduled_for, due, shard)
@@ -82,13 +93,22 @@ impl Large {
              FROM (SELECT n, now() + make_interval(secs => 300 * (n / {EACH} - {past}) - 1) AS at
                    FROM generate_series(0, {EACH} * {TIMES} - 1) AS n) AS times"
         );
-        client.batch_execute(&fill).unwrap();
-        // The server writes down a connection's counts once a second at most.
+        large.client.batch_execute(&fill).unwrap();
+        large.settle();
+        large
+    }
+
+    /// Has the server write down what the stores have read: it does that once a second at most.
+    fn settle(&mut self) {
         thread::sleep(Duration::from_millis(1_100));
-        for store in &mut stores {
+        for store in &mut self.stores {
             store.now().unwrap();
         }
-        Self { client, stores, lease, _database: database }
+    }
+
+    /// A client of the same database.
+    pub(crate) fn client(&self) -> Client {
+        self.database.client()
     }
 
     fn reads(&mut self) -> Reads {
@@ -99,7 +119,7 @@ impl Large {
     }
 
     /// Counts what `work` reads.
-    fn count<T>(&mut self, work: impl FnOnce(&mut Postgres, Lease) -> T) -> (Reads, T) {
+    pub(crate) fn count<T>(&mut self, work: impl FnOnce(&mut Postgres, Lease) -> T) -> (Reads, T) {
         let mut store = self.stores.pop().unwrap();
         let before = self.reads();
         let result = work(&mut store, self.lease);

@@ -14,6 +14,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
+use super::floor::Floor;
 use super::server::{Backend, Opened, Server};
 use super::tables::Tables;
 use crate::error::{StoreError, StoreErrorKind};
@@ -138,6 +139,9 @@ const CONFIRM: &str = "SELECT pg_logical_emit_message(true, 'tourbillon', ''::te
 pub(super) struct Session {
     client: Client,
     tables: Tables,
+    /// Where reads of what is due begin: a new connection may be to a server that has forgotten the
+    /// last ends.
+    pub(super) floor: Floor,
     /// Statements that are prepared, by their text before it was filled.
     statements: HashMap<&'static str, Statement>,
     /// Lists that are prepared, the one that was read last at the end.
@@ -173,6 +177,7 @@ impl Link {
                 let session = Session {
                     client,
                     tables: server.tables().clone(),
+                    floor: Floor::default(),
                     statements: HashMap::new(),
                     lists: VecDeque::new(),
                     open: false,

@@ -75,10 +75,15 @@ const LEAVE: &str = "
     UPDATE tourbillon.identity AS i SET seen = now() FROM gone WHERE i.id = gone.id
     RETURNING i.id";
 
-/// A timer that runs was due: so what runs is found by the index on `due`.
+/// A timer that runs was due: so what runs is found from the [floor](super::floor) on, and among
+/// what is known to be due before it.
 const GIVE_BACK: &str = "
     UPDATE tourbillon.timer SET node = NULL, epoch = NULL
-    WHERE due <= now() AND node = $1 AND epoch = $2
+    WHERE id = ANY($4::uuid[] || ARRAY(
+            SELECT id FROM tourbillon.timer
+            WHERE due <= now() AND due >= coalesce($3::timestamptz, '-infinity')
+                AND (node = $1 AND epoch = $2) IS TRUE
+        )) AND node = $1 AND epoch = $2
     RETURNING id";
 
 pub(super) async fn leave(session: &mut Session, lease: Lease) -> Answer<()> {
@@ -88,39 +93,60 @@ pub(super) async fn leave(session: &mut Session, lease: Lease) -> Answer<()> {
     if session.write(LEAVE, &[&node, &epoch]).await?.is_empty() {
         return session.rollback().await;
     }
-    session.write(GIVE_BACK, &[&node, &epoch]).await?;
+    let (from, behind) = session.floor.place();
+    session.write(GIVE_BACK, &[&node, &epoch, &from, &behind]).await?;
     session.commit().await
 }
 
-/// A part of what is due, in its order, and what of it runs under a lease.
+/// A part of what is due, in its order, and what runs under a lease, of that and of `$6`.
 const HELD: &str = "
     WITH part AS MATERIALIZED (
         SELECT due, id, attempt, node, epoch FROM tourbillon.timer
         WHERE due <= now() AND (due, id) > ($3, $4)
         ORDER BY due, id
         LIMIT $5
+    ),
+    held AS MATERIALIZED (
+        SELECT id, attempt FROM part WHERE node = $1 AND epoch = $2
+        UNION
+        SELECT id, attempt FROM tourbillon.timer
+        WHERE id = ANY($6) AND (node = $1 AND epoch = $2) IS TRUE
     )
     SELECT (SELECT count(*) FROM part), l.due, l.id,
-           ARRAY(SELECT id FROM part WHERE node = $1 AND epoch = $2 ORDER BY id),
-           ARRAY(SELECT attempt FROM part WHERE node = $1 AND epoch = $2 ORDER BY id)
-    FROM (SELECT due, id FROM part ORDER BY due DESC, id DESC LIMIT 1) AS l";
+           ARRAY(SELECT id FROM held ORDER BY id), ARRAY(SELECT attempt FROM held ORDER BY id)
+    FROM (SELECT 1) AS one
+    LEFT JOIN (SELECT due, id FROM part ORDER BY due DESC, id DESC LIMIT 1) AS l ON true";
 
 pub(super) async fn held(
     session: &mut Session,
     lease: Lease,
     after: Option<(Time, TimerId)>,
 ) -> Answer<Held> {
-    let (after, after_id) = after.unwrap_or(Search::START);
+    let (after, after_id, behind) = begin(session, after);
     let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
-    let params: Params<'_> = &[&node, &epoch, &Stamp(after), &Id::from(after_id), &PART];
-    let rows = session.read(HELD, params).await?;
-    let Some(row) = rows.first() else { return Ok(Held::default()) };
-    let (Stamp(until), until_id): (_, Id) = (row.try_get(1)?, row.try_get(2)?);
+    let params: Params<'_> = &[&node, &epoch, &after, &after_id, &PART, &behind];
+    let row = &session.read(HELD, params).await?[0];
     let (ids, attempts): (Vec<Id>, Vec<i32>) = (row.try_get(3)?, row.try_get(4)?);
     let attempts = attempts.into_iter().map(i32::unsigned_abs);
     let timers = ids.into_iter().map(TimerId::from).zip(attempts).collect();
     let is_cut = row.try_get::<_, i64>(0)? >= PART;
-    Ok(Held::new(timers, is_cut.then(|| (until, until_id.into()))))
+    Ok(Held::new(timers, if is_cut { end(row)? } else { None }))
+}
+
+/// Returns the place after which a part begins, and what is looked up with it: the first begins
+/// with the [floor](super::floor).
+fn begin(session: &Session, after: Option<(Time, TimerId)>) -> (Stamp, Id, Vec<Id>) {
+    if let Some((time, id)) = after {
+        return (Stamp(time), id.into(), Vec::new());
+    }
+    let (from, behind) = session.floor.place();
+    (from.unwrap_or(Stamp(Time::from_micros(i64::MIN))), Id(0), behind)
+}
+
+/// Returns where a part ends.
+fn end(row: &Row) -> Answer<Option<(Time, TimerId)>> {
+    let (due, id): (Option<Stamp>, Option<Id>) = (row.try_get(1)?, row.try_get(2)?);
+    Ok(due.zip(id).map(|(Stamp(due), id)| (due, id.into())))
 }
 
 /// A row that is locked is being beaten, or ended by another node.
@@ -137,8 +163,8 @@ const BURY: &str = "
     )
     SELECT count(*) FROM gone";
 
-/// A part of what is due, in its order, and which leases in it have no row. A lease that has none
-/// never has one again: so what follows from it needs no lock.
+/// A part of what is due, in its order, and which leases have no row, of that and of `$4`. A lease
+/// that has none never has one again: so what follows from it needs no lock.
 const ORPHANED: &str = "
     WITH part AS MATERIALIZED (
         SELECT due, id, node, epoch FROM tourbillon.timer
@@ -148,7 +174,12 @@ const ORPHANED: &str = "
     ),
     dead AS (
         SELECT p.node, p.epoch
-        FROM (SELECT DISTINCT node, epoch FROM part WHERE node IS NOT NULL) AS p
+        FROM (
+            SELECT node, epoch FROM part WHERE node IS NOT NULL
+            UNION
+            SELECT node, epoch FROM tourbillon.timer
+            WHERE id = ANY($4) AND (node IS NOT NULL) IS TRUE
+        ) AS p
         WHERE NOT EXISTS (
             SELECT 1 FROM tourbillon.node AS n WHERE n.id = p.node AND n.epoch = p.epoch
         )
@@ -156,20 +187,24 @@ const ORPHANED: &str = "
     SELECT (SELECT count(*) FROM part), l.due, l.id,
            ARRAY(SELECT node FROM dead ORDER BY node, epoch),
            ARRAY(SELECT epoch FROM dead ORDER BY node, epoch)
-    FROM (SELECT due, id FROM part ORDER BY due DESC, id DESC LIMIT 1) AS l";
+    FROM (SELECT 1) AS one
+    LEFT JOIN (SELECT due, id FROM part ORDER BY due DESC, id DESC LIMIT 1) AS l ON true";
 
-/// Frees what runs under the leases of `$5` and `$6` in that part, but for what is locked: another
-/// node frees it, or somebody ends it.
+/// Frees what runs under the leases of `$5` and `$6` in that part and of `$8`, but for what is
+/// locked: another node frees it, or somebody ends it.
 const FREE: &str = "
     UPDATE tourbillon.timer SET node = NULL, epoch = NULL
     WHERE id = ANY(ARRAY(
         SELECT t.id FROM tourbillon.timer AS t
-        WHERE (t.due, t.id) > ($1, $2) AND (t.due, t.id) <= ($3, $4)
+        WHERE t.id = ANY($8::uuid[] || ARRAY(
+                SELECT t.id FROM tourbillon.timer AS t
+                WHERE (t.due, t.id) > ($1, $2) AND (t.due, t.id) <= ($3, $4)
+                    AND (t.node IS NOT NULL) IS TRUE
+            ))
             AND EXISTS (
                 SELECT 1 FROM unnest($5::uuid[], $6::int8[]) AS dead (node, epoch)
                 WHERE dead.node = t.node AND dead.epoch = t.epoch
             )
-        ORDER BY t.due, t.id
         LIMIT $7
         FOR UPDATE OF t SKIP LOCKED
     ))
@@ -245,29 +280,20 @@ const MOST: i64 = 4_000;
 /// Places at which searches continue. That for orphans: each call searches a part of what is due,
 /// as that may be millions of timers that wait. Only once a node has died, it is searched whole at
 /// once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Search {
-    after: (Time, TimerId),
+    /// Place after which it continues; none where the next call begins anew.
+    after: Option<(Time, TimerId)>,
     is_urgent: bool,
     /// Lane after which the search for lanes without a front continues.
     lane: String,
-}
-
-impl Search {
-    const START: (Time, TimerId) = (Time::from_micros(i64::MIN), TimerId::from_bits(0));
-}
-
-impl Default for Search {
-    fn default() -> Self {
-        Self { after: Self::START, is_urgent: false, lane: String::new() }
-    }
 }
 
 pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answer<Maintained> {
     let buried = session.write(BURY, &[]).await?;
     let nodes = buried[0].try_get::<_, i64>(0)?.unsigned_abs();
     if nodes > 0 {
-        (search.after, search.is_urgent) = (Search::START, true);
+        (search.after, search.is_urgent) = (None, true);
     }
     session.settle();
     let orphans = free(session, search).await?;
@@ -284,26 +310,25 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
 
 /// Makes pending what runs under leases that are over, in one part of what is due.
 async fn free(session: &mut Session, search: &mut Search) -> Answer<u64> {
-    let (from, from_id) = (Stamp(search.after.0), Id::from(search.after.1));
-    let rows = session.read(ORPHANED, &[&from, &from_id, &PART]).await?;
-    let Some(row) = rows.first() else {
-        (search.after, search.is_urgent) = (Search::START, false);
-        return Ok(0);
-    };
-    let (until, until_id): (Stamp, Id) = (row.try_get(1)?, row.try_get(2)?);
+    let (after, after_id, behind) = begin(session, search.after);
+    let row = &session.read(ORPHANED, &[&after, &after_id, &PART, &behind]).await?[0];
+    let until = end(row)?;
     let (nodes, epochs): (Vec<Id>, Vec<i64>) = (row.try_get(3)?, row.try_get(4)?);
     let mut freed = 0;
     if !nodes.is_empty() {
-        let params: Params<'_> = &[&from, &from_id, &until, &until_id, &nodes, &epochs, &MOST];
+        let (until, until_id) =
+            until.map_or((after, after_id), |(due, id)| (Stamp(due), id.into()));
+        let params: Params<'_> =
+            &[&after, &after_id, &until, &until_id, &nodes, &epochs, &MOST, &behind];
         freed = session.write(FREE, params).await?.len() as u64;
         search.is_urgent |= freed > 0;
     }
     if freed >= MOST as u64 {
         // There may be more in this part.
     } else if row.try_get::<_, i64>(0)? < PART {
-        (search.after, search.is_urgent) = (Search::START, false);
+        (search.after, search.is_urgent) = (None, false);
     } else {
-        search.after = (until.0, until_id.into());
+        search.after = until;
     }
     Ok(freed)
 }

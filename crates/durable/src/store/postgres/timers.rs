@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::floor;
 use super::link::{Answer, Failure, Params, Query, Session};
 use super::values::{Id, Span, Stamp, big, int, mask};
 use crate::error::{StoreError, StoreErrorKind};
@@ -258,46 +259,79 @@ impl Others {
     }
 }
 
+/// Which timers a scan is asked for.
+macro_rules! is_asked_for {
+    () => {
+        " AND node IS NULL AND stopped IS NULL
+          AND (($2::int8 >> shard) & 1 = 1 OR due <= now() - $5::interval) IS TRUE "
+    };
+}
+
 /// In arrays, so that there is a row, with the time, if there is no timer.
 ///
 /// Each kind is read by the index that begins with it, so that nobody walks over the backlog of
 /// another. If the plan knew that there is one kind, it would take the index on `due`, and pass
 /// over all other kinds: an array of one is no such knowledge, and its order is that of kinds.
 macro_rules! scan {
-    ($floor:literal) => {
+    ($behind:expr, $known:literal, $from:literal, $order:literal) => {
         concat!(
+            $behind,
             "SELECT now(), array_agg(w.due), array_agg(w.id), array_agg(w.kind)
              FROM (
                  SELECT t.due, t.id, k.number::int4 AS kind
                  FROM unnest($4::text[]) WITH ORDINALITY AS k (kind, number),
-                 LATERAL (
+                 LATERAL (",
+            $known,
+            "    (
                      SELECT due, id FROM tourbillon.timer AS t
                      WHERE t.kind = ANY (ARRAY[k.kind])
-                         AND t.due <= now() + $1::interval AND (t.due < 'infinity') IS TRUE ",
-            $floor,
-            "
-                         AND node IS NULL AND stopped IS NULL
-                         AND (($2::int8 >> shard) & 1 = 1 OR due <= now() - $5::interval) IS TRUE
-                     ORDER BY t.kind, t.due, t.id
+                         AND t.due <= now() + $1::interval AND (t.due < 'infinity') IS TRUE
+                         AND t.due >= ",
+            $from,
+            is_asked_for!(),
+            "        ORDER BY t.kind, t.due, t.id
                      LIMIT $3
-                 ) AS t
+                 )",
+            $order,
+            ") AS t
                  ORDER BY t.due, t.id
              ) AS w"
         )
     };
 }
 
-const SCAN: &str = scan!("");
-const SCAN_BACK: &str = scan!("AND t.due >= now() - $6::interval");
+/// From the [floor](super::floor) on, after what is known to be due before it.
+const SCAN: &str = scan!(
+    concat!(
+        "WITH behind AS MATERIALIZED (
+             SELECT due, id, kind FROM tourbillon.timer
+             WHERE id = ANY($7::uuid[]) AND (due < $6::timestamptz) IS TRUE",
+        is_asked_for!(),
+        "    ORDER BY due, id
+         ) "
+    ),
+    "SELECT b.due, b.id FROM behind AS b WHERE b.kind = k.kind UNION ALL ",
+    "coalesce($6::timestamptz, '-infinity')",
+    " ORDER BY due, id LIMIT $3"
+);
+const SCAN_BACK: &str = scan!("", "", "now() - $6::interval", "");
 
 pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Window> {
     let ahead = Span(scan.ahead);
     let shards = mask(scan.shards);
     let limit = i64::from(scan.kind_limit);
     let grace = scan.grace.map(Span);
-    let params: Params<'_> = &[&ahead, &shards, &limit, &scan.kinds, &grace];
     let rows = match scan.back.map(Span) {
-        None => session.read(SCAN, params).await?,
+        None => {
+            // One of the node's own shards follows on such a scan, while there is a backlog.
+            if scan.grace.is_some() {
+                floor::look(session).await?;
+            }
+            let (from, behind) = session.floor.place();
+            let params: Params<'_> =
+                &[&ahead, &shards, &limit, &scan.kinds, &grace, &from, &behind];
+            session.read(SCAN, params).await?
+        }
         Some(back) => {
             let params: Params<'_> = &[&ahead, &shards, &limit, &scan.kinds, &grace, &back];
             session.read(SCAN_BACK, params).await?
