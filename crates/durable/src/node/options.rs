@@ -23,8 +23,8 @@ pub(crate) struct Options {
     pub(crate) back: Duration,
     /// Time after which a timer of another node's shards may be claimed, from when it is due on.
     pub(crate) grace: Duration,
-    /// One scan in so many reads from the beginning; one run of the planner in so many
-    /// reads all shards.
+    /// Number of periods of a scan from one that reads from the beginning to the next, and of the
+    /// planner from one run that reads all shards to the next.
     pub(crate) full_every: u32,
     /// Most timers in the caches at a time.
     pub(crate) cache_capacity: usize,

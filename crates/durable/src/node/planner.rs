@@ -19,14 +19,16 @@ const STEPS: usize = 20;
 /// Part of a node that advances schedules.
 #[derive(Debug)]
 pub(crate) struct Planner {
-    /// Number of runs.
-    runs: u32,
     next: Instant,
+    /// Time from which on the schedules of others are looked at.
+    others_from: Instant,
+    /// Time until which they are looked at in each period: some were not advanced by their node.
+    helps_until: Instant,
 }
 
 impl Planner {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { runs: 0, next: now }
+        Self { next: now, others_from: now, helps_until: now }
     }
 
     /// Advances schedules if that is due or requested, until `until` at most. Returns when it is
@@ -44,22 +46,26 @@ impl Planner {
     }
 
     /// Advances the schedules of the node's shards; now and then those of all shards which are next
-    /// so soon that the node that has the shard seems to be slow.
+    /// so soon that the node that has the shard seems to be slow, and after it has found some, for
+    /// a while in each period.
     fn advance_all(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
         let own = node.lock().shards;
         self.advance_of(node, store, own, node.options.horizon(), until)?;
-        if self.runs % node.options.full_every == 0 {
-            if node.now() >= until {
-                return Ok(());
-            }
+        let now = node.now();
+        if self.others_from <= now && now < until {
             let others = Shards::from_mask(!own.mask());
-            self.advance_of(node, store, others, node.options.near(), until)?;
+            let period = node.options.schedule_interval;
+            let seldom = period * node.options.full_every;
+            if self.advance_of(node, store, others, node.options.near(), until)? {
+                self.helps_until = now + seldom;
+            }
+            self.others_from = now + if now < self.helps_until { period } else { seldom };
         }
-        self.runs = self.runs.wrapping_add(1);
         Ok(())
     }
 
-    /// Advances those schedules of `shards` which are next within `ahead`.
+    /// Advances those schedules of `shards` which are next within `ahead`. Returns whether there
+    /// were any.
     fn advance_of(
         &mut self,
         node: &Shared,
@@ -67,9 +73,9 @@ impl Planner {
         shards: Shards,
         ahead: Duration,
         until: Instant,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if shards == Shards::NONE {
-            return Ok(());
+            return Ok(false);
         }
         let sent = node.now();
         let upcoming = store.upcoming(ahead, shards, SCHEDULES)?;
@@ -80,13 +86,13 @@ impl Planner {
             has_advanced |= self.advance(node, store, row, occupied, upcoming.now, until)?;
             if node.now() >= until {
                 self.next = until;
-                return Ok(());
+                return Ok(has_advanced);
             }
         }
         if has_more && has_advanced {
             self.next = node.now();
         }
-        Ok(())
+        Ok(has_advanced)
     }
 
     /// Advances one schedule as far as possible. Returns whether it advanced.

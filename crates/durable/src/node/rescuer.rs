@@ -18,11 +18,13 @@ const OTHERS: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Rescuer {
     next: Instant,
+    /// Time of the last maintenance.
+    last: Option<Instant>,
 }
 
 impl Rescuer {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now }
+        Self { next: now, last: None }
     }
 
     /// Maintains the tables if that is due or requested, until `until` at most. Returns when it is
@@ -32,8 +34,13 @@ impl Rescuer {
         let mut state = node.lock();
         let is_requested = std::mem::take(&mut state.requests.maintain);
         let mut lanes = std::mem::take(&mut state.lanes);
-        let periods = if state.is_first { 1 } else { OTHERS };
+        let is_first = state.is_first;
         drop(state);
+        let period = node.options.maintenance_interval;
+        if let Some(last) = self.last.filter(|_| is_first) {
+            // It may have become the first since.
+            self.next = self.next.min(last + period);
+        }
         let promoted = promote(node, store, &mut lanes, until);
         let mut again = None;
         if !lanes.is_empty() {
@@ -44,7 +51,8 @@ impl Rescuer {
             node.report("promote", &error);
         }
         if is_requested || self.next <= now {
-            self.next = now + node.options.maintenance_interval * periods;
+            self.last = Some(now);
+            self.next = now + period * if is_first { 1 } else { OTHERS };
             if let Err(error) = self.maintain(node, store, until) {
                 node.report("maintain", &error);
             }

@@ -19,9 +19,9 @@ pub(crate) const SOON: Duration = Duration::from_secs(1);
 /// earlier scan has left.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    /// Number of periods.
-    periods: u32,
     next: Instant,
+    /// Time from which on a scan reads from the beginning.
+    full_from: Instant,
     notified: Notified,
     /// Time from which on backlogs are read; after a call that failed they wait.
     backlog_from: Instant,
@@ -40,7 +40,7 @@ struct Notified {
 
 impl Scanner {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { periods: 0, next: now, notified: Notified::default(), backlog_from: now }
+        Self { next: now, full_from: now, notified: Notified::default(), backlog_from: now }
     }
 
     /// Makes the scans that are due. Returns when one is due next.
@@ -52,11 +52,13 @@ impl Scanner {
         drop(state);
         if is_requested || self.next <= now {
             self.next = now + node.options.scan;
-            let is_full = self.periods % node.options.full_every == 0;
-            self.periods = self.periods.wrapping_add(1);
+            let is_full = self.full_from <= now;
             node.lock().allow_backlogs(&node.options);
             let reach = if is_full || is_requested { Reach::All } else { Reach::Recent };
             let is_made = self.scan(node, store, reach);
+            if is_full && is_made {
+                self.full_from = now + node.options.scan * node.options.full_every;
+            }
             if is_requested && !is_made {
                 node.lock().requests.scan_all = true;
             }

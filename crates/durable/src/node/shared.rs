@@ -75,7 +75,7 @@ pub(crate) struct NodeState {
     pub(crate) outbox: VecDeque<Ending>,
     /// Ends that a claimer has taken and the store has not answered.
     pub(crate) ending: usize,
-    /// Start of the last claim.
+    /// Start of the last claim, unless that was full.
     pub(crate) last_claim: Option<Instant>,
     pub(crate) requests: Requests,
     /// Lanes that may need another front, for the rescuer.

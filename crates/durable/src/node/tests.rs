@@ -354,11 +354,119 @@ fn the_schedules_of_a_node_that_stands_still_are_advanced_by_others() {
         clock.advance(TICK);
         nodes[0].step();
     }
-    let (now, query) = (store.now().unwrap(), ScheduleQuery::new());
-    let all = store.schedules(&query).unwrap();
-    assert_eq!(all.len(), 40);
-    assert!(all.iter().all(|row| row.next.is_some_and(|next| next > now)), "{all:?}");
+    // From then on in time.
+    for _ in 0..(schedule_interval * full_every).div_duration_f64(TICK) as u32 {
+        let (now, query) = (store.now().unwrap(), ScheduleQuery::new());
+        let all = store.schedules(&query).unwrap();
+        assert_eq!(all.len(), 40);
+        let late = all.iter().filter(|row| row.next.is_none_or(|next| next <= now)).count();
+        assert_eq!(late, 0, "at {now}");
+        clock.advance(TICK);
+        nodes[0].step();
+    }
     nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
+}
+
+/// Time from a moment at which something is there to be found, until a node that runs its parts
+/// each two seconds has done it.
+fn time_of_a_slow_node(
+    clock: &VirtualClock,
+    node: &mut Node,
+    mut is_done: impl FnMut(&mut Node) -> bool,
+) -> Duration {
+    const STEP: Duration = Duration::from_secs(2);
+    let mut time = Duration::ZERO;
+    while !is_done(node) {
+        clock.advance(STEP);
+        node.step();
+        time += STEP;
+        assert!(time < Duration::from_secs(600), "nobody does it");
+    }
+    time
+}
+
+#[test]
+fn a_slow_node_looks_at_the_schedules_of_others_as_often() {
+    let (clock, timer, mut store) = world();
+    let seldom = Duration::from_secs(60);
+    let options = Options { heartbeat: seldom, lease: seldom * 10, ..Options::default() };
+    let mut nodes = group(2, &options, &timer, &store);
+    nodes.iter_mut().for_each(Node::step);
+    clock.advance(seldom);
+    nodes.iter_mut().for_each(Node::step);
+    schedules(&mut store, 40);
+    let is_done = |_: &mut Node| {
+        let (now, query) = (store.now().unwrap(), ScheduleQuery::new());
+        let all = store.schedules(&query).unwrap();
+        all.iter().all(|row| row.next.is_some_and(|next| next > now))
+    };
+    let time = time_of_a_slow_node(&clock, &mut nodes[0], is_done);
+    let Options { full_every, schedule_interval, .. } = options;
+    assert!(time <= schedule_interval * (full_every + 2), "{time:?}");
+    nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
+}
+
+#[test]
+fn a_slow_node_reads_from_the_beginning_as_often() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    settle(&clock, std::slice::from_mut(&mut node));
+    let mut left = insert(&mut store, "mail", 10);
+    let Options { back, scan, full_every, .. } = Options::default();
+    // Scans but for those from the beginning leave it out from now on.
+    clock.advance(back + TICK);
+    let is_done = |_: &mut Node| {
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+        left.is_empty()
+    };
+    let time = time_of_a_slow_node(&clock, &mut node, is_done);
+    assert!(time <= scan * full_every + Duration::from_secs(2), "{time:?}");
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn a_node_that_becomes_the_first_maintains_the_tables_as_often_as_the_first() {
+    let (clock, timer, store) = world();
+    let mut nodes = group(2, &Options::default(), &timer, &store);
+    settle(&clock, &mut nodes);
+    let Options { maintenance_interval, .. } = Options::default();
+    // The second maintains them, and then the first stands still.
+    let second = &mut nodes[1];
+    second.shared.request(|requests| requests.maintain = true);
+    second.step();
+    assert!(!second.shared.lock().is_first);
+    clock.advance(maintenance_interval);
+    second.store.maintaining = Some((clock.clone(), TICK));
+    let before = clock.now();
+    second.step();
+    assert!(clock.now() > before, "nobody maintains the tables");
+    nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
+}
+
+#[test]
+fn after_a_full_claim_the_next_waits_for_nothing() {
+    let (_clock, timer, mut store) = world();
+    let options = Options { batch: 10, ..Options::default() };
+    let mut node = Node::with(options, &timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    node.main_loop.step(&mut node.store);
+    let ids = insert(&mut store, "mail", 25);
+    let now = store.now().unwrap();
+    ids.iter().for_each(|id| assert!(node.shared.expect(*id, "mail", now)));
+    // Two that are full, at one moment; the third waits for what is due next.
+    for _ in 0..2 {
+        let Next::Call(job) = begin(&node.shared) else { panic!("a claim waits") };
+        call(&node.shared, job, &mut node.store);
+    }
+    let Next::Call(job) = begin(&node.shared) else { panic!("a claim waits") };
+    call(&node.shared, job, &mut node.store);
+    assert_eq!(complete_all(&mut mails).len(), 25);
+    let ids = insert(&mut store, "mail", 1);
+    ids.iter().for_each(|id| assert!(node.shared.expect(*id, "mail", now)));
+    let wait = node.shared.lock().next_claim(&Options::default(), timer.now()).unwrap();
+    assert_eq!(wait, timer.now() + Options::default().claim_linger);
+    node.shared.stop(Stopping::Now);
 }
 
 /// Knows of few, and reads seldom.
