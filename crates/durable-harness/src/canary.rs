@@ -23,6 +23,9 @@ const TRUST: u32 = 4;
 /// For how many beats such a node does not notice that its lease has ended.
 const UNNOTICED: u32 = 16;
 
+/// Time from a floor that is trusted to now: a frozen node has not lost its lease by then.
+const FLOOR: Duration = Duration::from_secs(2);
+
 macro_rules! bugs {
     ($($(#[$doc:meta])* $variant:ident = $name:literal with $faults:literal
         shows $($verdict:ident)|*,)*) => {
@@ -65,6 +68,8 @@ bugs! {
     CursorInsteadOfSet = "cursor-instead-of-set" with "" shows Unfinished,
     /// Nothing is read but what the node was notified of.
     NotifyTrusted = "notify-trusted" with "" shows Unfinished,
+    /// Scans begin at a floor, and forget what is due before it.
+    FloorTrusted = "floor-trusted" with "freeze-long" shows Unfinished,
     /// A repeat that finds what it was to write does not wait for the standby.
     WaitLeftOut = "wait-left-out" with "" shows Lost,
 }
@@ -213,6 +218,10 @@ impl Store for Tap {
                 if !self.marks.is_notified.swap(false, Ordering::Relaxed) {
                     window.timers.clear();
                 }
+            }
+            Some(Bug::FloorTrusted) => {
+                let floor = window.now - FLOOR;
+                window.timers.retain(|waiting| waiting.due >= floor);
             }
             Some(Bug::FenceRemoved | Bug::LeaseIgnored | Bug::WaitLeftOut) | None => {}
         }
