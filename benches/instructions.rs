@@ -69,6 +69,7 @@ const PATHS: &[Path] = &[
     Path { name: "turn, each of 1,000 fired", times: 1_000, run: turn },
     Path { name: "drop of a fired sleep", times: 1_000, run: drop_fired },
     Path { name: "DelayQueue, insert + remove", times: 10_000, run: insert_remove },
+    Path { name: "DelayQueue, peek + remove the first", times: 1_000, run: peek_remove },
 ];
 
 /// Waits for the driver thread, which holds a lock now and again until it parks.
@@ -140,6 +141,23 @@ fn insert_remove(times: u64) {
         for deadline in &deadlines {
             let key = queue.insert_at(0, *black_box(deadline));
             black_box(queue.remove(&key));
+        }
+    });
+}
+
+/// Of many entries, so far off that they share a slot.
+fn peek_remove(times: u64) {
+    const COUNT: u64 = 100_000;
+    let mut queue = DelayQueue::new();
+    let mut random = work::Random::new();
+    let start = Instant::now() + FAR;
+    for n in 0..COUNT {
+        queue.insert_at(n, start + random.within(Duration::from_millis(1)));
+    }
+    timed(|| {
+        for _ in 0..times {
+            let first = queue.peek().expect("many are left");
+            queue.remove(&first);
         }
     });
 }

@@ -18,13 +18,26 @@ export CARGO_TARGET_DIR=$PWD/target/targets
 test=
 [ "${1:-}" != --test ] || { test=yes; shift; }
 [ $# -gt 0 ] || set -- x86_64-pc-windows-gnu x86_64-pc-windows-msvc \
-    i686-unknown-linux-gnu armv7-unknown-linux-gnueabihf powerpc-unknown-linux-gnu \
-    aarch64-unknown-linux-gnu aarch64-linux-android \
+    i686-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-gnu \
+    armv7-unknown-linux-gnueabihf riscv64gc-unknown-linux-gnu s390x-unknown-linux-gnu \
+    powerpc-unknown-linux-gnu aarch64-linux-android \
     aarch64-apple-darwin aarch64-apple-ios \
     x86_64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd \
     wasm32-wasip1 wasm32-wasip2 wasm32-unknown-unknown \
     thumbv7em-none-eabihf x86_64-unknown-none
 sysroot=$(rustc --print sysroot)
+
+# on_qemu PROCESSOR PREFIX ARCHITECTURE: the part of `runner_of` that is for Linux on
+# a processor that qemu emulates.
+on_qemu() {
+    linker=$2-gcc runner="qemu-$1-static -L /usr/$2"
+    emulator=$runner
+    # qemu takes long for random operations by the thousand, says that programs have started
+    # which have not, and has an address space that is not the program's.
+    skip+=(--skip hostile:: --skip _model --skip agrees_with_an_ordered_map)
+    skip+=(--skip cron:: --skip a_thread_that_cannot_be_started)
+    packages=("gcc-$2" "libc6-dev-$3-cross" qemu-user-static)
+}
 
 # How the tests of a target are linked and run here, and the packages for both; `skip` is what
 # cannot be run. Fails if nothing can.
@@ -41,15 +54,14 @@ runner_of() {
         linker=i686-linux-gnu-gcc runner=
         packages=(gcc-i686-linux-gnu libc6-dev-i386-cross libc6-i386 lib32gcc-s1)
         ;;
-    armv7-unknown-linux-gnueabihf)
-        linker=arm-linux-gnueabihf-gcc runner="qemu-arm-static -L /usr/arm-linux-gnueabihf"
-        emulator=$runner
-        # qemu takes long for random operations by the thousand, says that programs have started
-        # which have not, and has an address space that is not the program's.
-        skip+=(--skip hostile:: --skip _model --skip agrees_with_an_ordered_map)
-        skip+=(--skip cron:: --skip a_thread_that_cannot_be_started)
-        packages=(gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user-static)
+    x86_64-unknown-linux-musl)
+        # Static programs, which Rust's own musl is enough for.
+        linker=cc runner= packages=()
         ;;
+    aarch64-unknown-linux-gnu) on_qemu aarch64 aarch64-linux-gnu arm64 ;;
+    armv7-unknown-linux-gnueabihf) on_qemu arm arm-linux-gnueabihf armhf ;;
+    riscv64gc-unknown-linux-gnu) on_qemu riscv64 riscv64-linux-gnu riscv64 ;;
+    s390x-unknown-linux-gnu) on_qemu s390x s390x-linux-gnu s390x ;;
     *) return 1 ;;
     esac
 }
@@ -87,11 +99,13 @@ with_std() {
 prepare() {
     local name
     runner_of "$1" || return
-    dpkg -s "${packages[@]}" >/dev/null 2>&1 || need_packages "the tests on $1" "${packages[@]}"
+    [ ${#packages[@]} = 0 ] || dpkg -s "${packages[@]}" >/dev/null 2>&1 ||
+        need_packages "the tests on $1" "${packages[@]}"
     [ "$runner" != wine ] || prepare_wine
     name=$(tr a-z- A-Z_ <<<"$1")
     export "CARGO_TARGET_${name}_LINKER=$linker"
-    [ -z "$runner" ] || export "CARGO_TARGET_${name}_RUNNER=$runner"
+    # Half an hour for each program of tests: the longest takes minutes under qemu.
+    export "CARGO_TARGET_${name}_RUNNER=$PWD/ci/limited.sh 1800 $runner"
     export TOURBILLON_EMULATOR=$emulator
 }
 

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Runs in a wasmtime, for wasm32-wasip1: the library's tests but those for which there have to be
-# threads, or panics that unwind; the tests of platforms/wasi/; and the example there.
+# Runs in a wasmtime, for a preview of WASI: the library's tests but those for which there have to
+# be threads, or panics that unwind; the tests of platforms/wasi/; and the example there.
+#
+#   ci/wasi.sh                 preview 1
+#   ci/wasi.sh wasm32-wasip2   preview 2, of which rustup has a std and Debian none
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
-target=wasm32-wasip1
+target=${1:-wasm32-wasip1}
 
 modules=$PWD/target/tools/python
 if ! PYTHONPATH=$modules python3 -c 'import wasmtime' 2>/dev/null &&
@@ -12,13 +15,16 @@ if ! PYTHONPATH=$modules python3 -c 'import wasmtime' 2>/dev/null &&
     exit
 fi
 export PYTHONPATH=$modules
-export CARGO_TARGET_WASM32_WASIP1_RUNNER="$PWD/ci/limited.sh 300 python3 $PWD/platforms/wasi/run.py"
+runner="$PWD/ci/limited.sh 300 python3 $PWD/platforms/wasi/run.py"
+export CARGO_TARGET_WASM32_WASIP1_RUNNER=$runner CARGO_TARGET_WASM32_WASIP2_RUNNER=$runner
 
 export CARGO_TARGET_DIR=$PWD/target/wasi
 toolchain=() std=()
 sysroot=$(rustc --print sysroot)
 if [ ! -d "$sysroot/lib/rustlib/$target/lib" ]; then
-    if ! unpack_rust source "" rust-web-src || ! unpack wasi wasi-libc; then
+    # Debian has the C library of preview 1 alone.
+    if [ "$target" != wasm32-wasip1 ] || ! unpack_rust source "" rust-web-src ||
+        ! unpack wasi wasi-libc; then
         not_checked "timers under WASI" "neither rustup nor Debian has a std of $target here"
         exit
     fi
@@ -35,7 +41,7 @@ fi
 for_wasi() {
     local command=$1
     shift
-    env "${toolchain[@]}" cargo "$command" --locked "${std[@]}" --target $target "$@"
+    env "${toolchain[@]}" cargo "$command" --locked "${std[@]}" --target "$target" "$@"
 }
 
 say "the library's tests"
@@ -49,9 +55,9 @@ pipe=$CARGO_TARGET_DIR/pipe
 rm -f "$pipe" && mkfifo "$pipe"
 exec 3<>"$pipe"
 echo hello >&3
-told=$(for_wasi run --quiet --manifest-path platforms/wasi/Cargo.toml <&3)
-printf '%s\n' "$told"
-grep -q 'there was silence$' <<<"$told"
-grep -qE '^6 bytes, [1-9][0-9]+ ticks' <<<"$told"
+said=$(for_wasi run --quiet --manifest-path platforms/wasi/Cargo.toml <&3)
+printf '%s\n' "$said"
+grep -q 'there was silence$' <<<"$said"
+grep -qE '^6 bytes, [1-9][0-9]+ ticks' <<<"$said"
 for_wasi run --quiet --manifest-path platforms/wasi/Cargo.toml </dev/null |
     grep 'the input has ended$'

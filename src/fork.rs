@@ -35,6 +35,7 @@
 //! | `driver/hold.rs` | `runnable` | mutex | has another: the future waits until it is polled |
 //! | `driver/spawn.rs` | `Shared` | mutex | has another: no output of its parent's tasks comes |
 //! | `driver/virtual_clock.rs` | `engine` | set once | finds it set or not, as the fork did |
+//! | `queue/by_deadline.rs` | `firsts` | set once | as that |
 //!
 //! Atomics are as the fork found them: `SHARDS`, for which a child counts the processors again if
 //! it is zero, and the numbers of threads and registrations: it takes the next ones.

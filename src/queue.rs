@@ -36,6 +36,7 @@
 //!
 //! [`Sleep`]: crate::Sleep
 
+mod by_deadline;
 mod delay_queue;
 mod methods;
 mod slab;

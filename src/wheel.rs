@@ -30,6 +30,7 @@
 //! in shared memory ([`Number`]).
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::tick::Tick;
@@ -453,6 +454,36 @@ impl<T: Timed> Wheel<T> {
         (deadline != Tick::NEVER).then_some(key)
     }
 
+    /// The entries to be handed out first, in reverse order: at most `most`, which is not 0, and
+    /// none that is handed out after one that is not among them. Found by walking the first slot
+    /// that has any; empty if [`first`](Self::first) is `None`. Only if none is postponed.
+    pub(crate) fn firsts(&self, most: usize) -> Vec<(Tick, NodeKey)> {
+        let mut firsts = Firsts::new(most);
+        let slot =
+            core::iter::successors(self.first_slot(), |head| self.slot_after(*head)).find(|head| {
+                self.look_for_firsts(*head, Tick::LAST, &mut firsts);
+                !firsts.found.is_empty()
+            });
+        // Later ones may come after those of the next slot.
+        let end = slot.map_or(Tick::LAST, |head| self.end_of(head));
+        self.look_for_firsts(DRAINING, end, &mut firsts);
+        firsts.in_reverse()
+    }
+
+    /// Adds the entries of a list whose deadlines are no later than `end`.
+    fn look_for_firsts(&self, head: u32, end: Tick, firsts: &mut Firsts) {
+        for key in self.keys_in(head) {
+            let entry = self.entries.value(key);
+            let deadline = entry.deadline(entry.due_by());
+            if deadline < firsts.limit
+                && deadline <= end
+                && !self.is_discarded(entry.place().filed())
+            {
+                firsts.add(deadline, key);
+            }
+        }
+    }
+
     /// Files the entry `key`, which is not filed, under `deadline`, to be handed out by `due_by`.
     /// The caller notes the result in its [place](Place::file).
     ///
@@ -784,6 +815,45 @@ const fn head_of(level: usize, slot: usize) -> u32 {
 const fn place_of(head: u32) -> (usize, usize) {
     let index = (head - FIRST_HEAD) as usize;
     (index / SLOTS, index % SLOTS)
+}
+
+/// Search for the entries that come first, among all that are added in the order of their lists. It
+/// sorts twice as many as are wanted at a time, so each that is added costs the same.
+struct Firsts {
+    most: usize,
+    /// Each with its number, as equal deadlines are handed out in that order.
+    found: Vec<(Tick, u32, NodeKey)>,
+    added: u32,
+    /// Deadline from which on an entry is not one of the first.
+    limit: Tick,
+}
+
+impl Firsts {
+    fn new(most: usize) -> Self {
+        Self { most, found: Vec::new(), added: 0, limit: Tick::NEVER }
+    }
+
+    fn add(&mut self, deadline: Tick, key: NodeKey) {
+        self.found.push((deadline, self.added, key));
+        self.added += 1;
+        if self.found.len() == 2 * self.most {
+            self.leave_out_the_last();
+        }
+    }
+
+    fn leave_out_the_last(&mut self) {
+        if self.found.len() > self.most {
+            let last = *self.found.select_nth_unstable(self.most - 1).1;
+            self.found.truncate(self.most);
+            self.limit = last.0;
+        }
+    }
+
+    fn in_reverse(mut self) -> Vec<(Tick, NodeKey)> {
+        self.leave_out_the_last();
+        self.found.sort_unstable_by(|one, other| other.cmp(one));
+        self.found.into_iter().map(|(deadline, _, key)| (deadline, key)).collect()
+    }
 }
 
 impl<T> fmt::Debug for Wheel<T> {

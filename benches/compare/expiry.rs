@@ -161,6 +161,32 @@ pub(crate) fn one_slot<P: Peer>(count: usize) -> Vec<f64> {
     [first.lateness(), longest].map(|time| time.as_secs_f64() * 1e6).to_vec()
 }
 
+/// How late another thread's sleeps of a millisecond are at worst, one after the other, while
+/// timers become due that share a slot of a wheel: microseconds. That thread has its own shard.
+pub(crate) fn bystander<P: Peer>(count: usize) -> Vec<f64> {
+    const SPAN: Duration = Duration::from_millis(10);
+    const BEFORE: Duration = Duration::from_millis(300);
+    const DELAY: Duration = Duration::from_millis(1);
+    let _entered = P::enter();
+    let armed = Stamped::<P>::arm(count, SPAN, Duration::from_secs(1));
+    let (start, left) = (armed.start - BEFORE, &armed.left);
+    let worst = thread::scope(|scope| {
+        let bystander = scope.spawn(|| {
+            let _entered = P::enter();
+            sleep_until(start);
+            let mut worst = Duration::ZERO;
+            while left.load(Ordering::Relaxed) > 0 {
+                let deadline = Instant::now() + DELAY;
+                pollster::block_on(P::sleep_until(deadline));
+                worst = worst.max(deadline.elapsed());
+            }
+            worst
+        });
+        bystander.join().expect("it ends")
+    });
+    vec![worst.as_secs_f64() * 1e6]
+}
+
 /// Hold times of a shard's lock, seen from outside: a thread arms and cancels without a
 /// pause in the very shard that a mass of timers fires from. Microseconds each took, p99.9 and the
 /// longest, and the same while none of the mass fires. It is a bound, and not a

@@ -257,6 +257,11 @@ fn masses(effort: Effort) -> Vec<Scenario> {
                 move || expiry::one_slot::<Tokio>(mass),
             ),
         ),
+        probe(
+            name("in one slot become due: another thread's 1 ms, at worst"),
+            &[("", "us")],
+            each!(expiry::bystander(mass)),
+        ),
     ]
 }
 

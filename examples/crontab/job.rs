@@ -45,14 +45,14 @@ async fn run(
     let leader = Pid::from_child(&child);
     let write = write(child.stdin.take(), entry.job.input.as_deref());
     let copy = copy(child.stdout.take().expect("it is piped"), &tell);
-    let ended = |status| tell(format_args!("{} after {:.1?}", shown(status), start.elapsed()));
+    let ended = |end: String| tell(format_args!("{} after {:.1?}", end, start.elapsed()));
     let life = async {
         let mut copy = pin!(copy);
         match select(end, copy.as_mut()).await {
-            Either::Left((status, _)) => {
+            Either::Left((end, _)) => {
                 // Takes what it has printed, and does not wait for what others print.
                 let is_over = futures::poll!(copy.as_mut()).is_ready();
-                ended(status);
+                ended(end);
                 if !is_over {
                     copy.await;
                 }
@@ -72,15 +72,12 @@ async fn run(
     Ok(())
 }
 
-/// End of a shell, unless it cannot be found out.
-type End = Result<WaitIdStatus, Errno>;
-
-/// Starts a job from a thread of its own, which waits for the end of its shell: to look up a user,
-/// to start a process and to wait for one are calls that block.
+/// Starts a job from a thread of its own, which waits for the end of its shell and says how that
+/// was: to look up a user, to start a process and to wait for one are calls that block.
 async fn launch(
     entry: Arc<Entry>,
     running: Running,
-) -> Result<(Started, impl Future<Output = End> + Unpin), String> {
+) -> Result<(Started, impl Future<Output = String> + Unpin), String> {
     let (started, start) = oneshot::channel();
     let (ended, end) = oneshot::channel();
     let wait = move || {
@@ -91,7 +88,7 @@ async fn launch(
         }
         let _ = started.send(result);
         if let Some(leader) = leader {
-            let _ = ended.send(wait(leader));
+            let _ = ended.send(shown(wait(leader)));
         }
     };
     let thread = thread::Builder::new().name("crontab job".to_owned()).spawn(wait);
@@ -102,7 +99,7 @@ async fn launch(
 
 /// Waits until a child has ended, and leaves it there: until it is reaped, nobody else gets its
 /// number.
-fn wait(child: Pid) -> End {
+fn wait(child: Pid) -> Result<WaitIdStatus, Errno> {
     loop {
         match waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(None) | Err(Errno::INTR) => {}
@@ -112,7 +109,7 @@ fn wait(child: Pid) -> End {
     }
 }
 
-fn shown(end: End) -> String {
+fn shown(end: Result<WaitIdStatus, Errno>) -> String {
     let status = match end {
         Ok(status) => status,
         Err(error) => return format!("ended, and cannot be waited for ({error}),"),

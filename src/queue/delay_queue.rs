@@ -8,19 +8,11 @@ use core::time::Duration;
 use futures_core::Stream;
 
 use crate::deadline::Deadline;
+use crate::queue::by_deadline::ByDeadline;
 use crate::queue::methods::queue_methods;
-use crate::queue::slab::{NO_SLOT, Slab};
-use crate::queue::{Expired, Key, Order, Queue, gone};
-use crate::sync::Ordering;
-use crate::sync::unmodelled::{AtomicU32, AtomicU64};
-use crate::tick::Tick;
+use crate::queue::{Expired, Key, Queue, gone};
 use crate::time::Instant;
 use crate::timer::{Timer, never};
-#[cfg(not(target_os = "none"))]
-use crate::wheel::Wheel;
-#[cfg(target_os = "none")]
-use crate::wheel::heap::Heap as Wheel;
-use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned};
 
 /// A queue of values that each expire at their own deadline: retries, caches, sessions.
 ///
@@ -248,10 +240,11 @@ impl<T> DelayQueue<T> {
 
     /// The key of the entry that expires next; `None` if none ever does.
     ///
-    /// The answer is remembered until that entry leaves or is reset; then the next call walks one
-    /// slot of the wheel. That holds the entries which are due at about the same time, and if that
-    /// is far off, they may be most of the queue: a loop that peeks and removes what it got takes
-    /// time in proportion to their number for each.
+    /// A call may have to walk one slot of the wheel. That holds the entries which are due at about
+    /// the same time, and if that is far off, they may be most of the queue: some milliseconds for
+    /// a million. It remembers the earliest of them, as many as the square root of the queue's
+    /// length, up to 1,024, in 32 KiB at most. So a loop that peeks and removes what it got walks
+    /// once for that many.
     ///
     /// # Examples
     ///
@@ -297,179 +290,5 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// Part of an entry that the wheel holds. Atomic only because a wheel shares what it stores: only
-/// the owner of the queue reaches it.
-struct Entry {
-    deadline: AtomicU64,
-    place: Place,
-    /// Its index in the slab.
-    index: AtomicU32,
-}
-
-impl Entry {
-    fn new() -> Self {
-        let (deadline, index) = (AtomicU64::new(0), AtomicU32::new(0));
-        Self { deadline, place: Place::new(), index }
-    }
-
-    fn set(&self, deadline: Tick, filed: Filed, index: u32) {
-        self.place.file(filed);
-        // ORDERING: Relaxed, twice; the owner of the queue is alone with it.
-        self.deadline.store(deadline.raw(), Ordering::Relaxed);
-        self.index.store(index, Ordering::Relaxed);
-    }
-
-    fn index(&self) -> u32 {
-        // ORDERING: Relaxed; as above.
-        self.index.load(Ordering::Relaxed)
-    }
-}
-
-impl Timed for Entry {
-    fn place(&self) -> &Place {
-        &self.place
-    }
-
-    fn due_by(&self) -> Tick {
-        // ORDERING: Relaxed; as in `set`.
-        Tick::from_raw(self.deadline.load(Ordering::Relaxed))
-    }
-}
-
 // What `DelayQueue` says of its size.
 const _: () = assert!(cfg!(tourbillon_model) || size_of::<DelayQueue<()>>() < 1_000);
-
-/// The entry of the wheel; `None` of one that never expires.
-type Position = Option<wheel::NodeKey>;
-
-/// A wheel of the places of entries.
-struct ByDeadline {
-    wheel: Wheel<Entry>,
-    /// The deadline that the wheel is being turned to, if there may be more entries of it.
-    turning_to: Option<Tick>,
-    /// The place in the slab of the entry that is due first, if that was asked for since it became
-    /// so; otherwise [`NO_SLOT`]. Atomic since threads may ask at the same time.
-    known_first: AtomicU32,
-}
-
-impl From<Tick> for ByDeadline {
-    fn from(now: Tick) -> Self {
-        let (wheel, known_first) = (Wheel::new(now, Memory::AsNeeded), AtomicU32::new(NO_SLOT));
-        Self { wheel, turning_to: None, known_first }
-    }
-}
-
-impl ByDeadline {
-    /// Turns the wheel to `goal`, or until so many entries have come out of it; returns the last.
-    fn turn(&mut self, goal: Tick, expiries: usize) -> (Option<u32>, Turned) {
-        let mut due = None;
-        let turned =
-            self.wheel.turn(goal, Allowance { expiries, moves: usize::MAX }, |entry, _| {
-                due = Some(entry.index());
-            });
-        (due, turned)
-    }
-
-    /// The entry at `index` has been filed.
-    #[cold]
-    fn compare_first<T>(&mut self, slab: &Slab<T, Position>, index: u32) {
-        let first = self.known_first.get_mut();
-        if slab.entry(index).deadline < slab.entry(*first).deadline {
-            *first = index;
-        }
-    }
-
-    /// The entry at `index` leaves the wheel.
-    #[inline]
-    fn forget_first(&mut self, index: u32) {
-        let known = self.known_first.get_mut();
-        if *known == index {
-            *known = NO_SLOT;
-        }
-    }
-}
-
-impl Order for ByDeadline {
-    type Position = Position;
-
-    #[inline]
-    fn file<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
-        let entry = slab.entry_mut(index);
-        if entry.deadline == Tick::NEVER {
-            return;
-        }
-        let key = self.wheel.store().allocate(Entry::new);
-        let filed = self.wheel.insert(key, entry.deadline, entry.deadline);
-        self.wheel.value(key).set(entry.deadline, filed, index);
-        entry.position = Some(key);
-        if *self.known_first.get_mut() != NO_SLOT {
-            self.compare_first(slab, index);
-        }
-    }
-
-    #[inline]
-    fn withdraw<T>(&mut self, slab: &mut Slab<T, Self::Position>, index: u32) {
-        if let Some(key) = slab.entry_mut(index).position.take() {
-            // Out of its block with the next ones, as each block lies anywhere in memory.
-            let filed = self.wheel.value(key).place().filed();
-            self.wheel.discard(filed);
-            self.forget_first(index);
-        }
-    }
-
-    fn take_due<T>(&mut self, slab: &mut Slab<T, Self::Position>, now: Tick) -> Option<u32> {
-        loop {
-            // From deadline to deadline, since a turn past several hands them out by the slot. The
-            // wheel files what is left of each slot at a finer level, so to look for the earliest
-            // deadline costs no more than that, and equal ones cost no look.
-            let goal = match self.turning_to {
-                Some(goal) => goal,
-                None if self.wheel.next_due()? > now => return None,
-                None => match self.wheel.first_due()? {
-                    earliest if earliest <= now => earliest,
-                    // The bound was that of an entry withdrawn. Entries ahead are filed finely, so
-                    // that the next such bound is not found out by a walk past them all again.
-                    _ => {
-                        self.turn(now, usize::MAX);
-                        return None;
-                    }
-                },
-            };
-            let (due, turned) = self.turn(goal, 1);
-            self.turning_to = (turned == Turned::Partly).then_some(goal);
-            if let Some(index) = due {
-                if let Some(key) = slab.entry_mut(index).position.take() {
-                    self.wheel.store().release(key);
-                }
-                self.forget_first(index);
-                return Some(index);
-            }
-        }
-    }
-
-    fn bound<T>(&mut self, _slab: &Slab<T, Self::Position>) -> Tick {
-        // What is still filed has a bound, and would be waited for.
-        self.wheel.take_back_discarded();
-        self.wheel.next_due().unwrap_or(Tick::NEVER)
-    }
-
-    fn earliest<T>(&mut self, _slab: &Slab<T, Self::Position>) -> Tick {
-        self.wheel.first_due().unwrap_or(Tick::NEVER)
-    }
-
-    fn first<T>(&self, _slab: &Slab<T, Self::Position>) -> Option<u32> {
-        // ORDERING: Relaxed, twice; a change borrows the queue exclusively, and between two changes
-        // all readers find the same entry.
-        let known = self.known_first.load(Ordering::Relaxed);
-        if known != NO_SLOT {
-            return Some(known);
-        }
-        let first = self.wheel.value(self.wheel.first()?).index();
-        self.known_first.store(first, Ordering::Relaxed);
-        Some(first)
-    }
-
-    fn clear(&mut self, now: Tick) {
-        *self = Self::from(now);
-    }
-}

@@ -8,7 +8,7 @@ use crate::tick::Tick;
 
 /// Entries a queue may hold: what numbers of 32 bits can tell apart, with room to spare for the
 /// wheel's.
-const ENTRIES: usize = 1 << 31;
+pub(crate) const ENTRIES: usize = 1 << 31;
 
 /// No slot.
 pub(crate) const NO_SLOT: u32 = u32::MAX;

@@ -150,6 +150,11 @@ impl<T> SetOnce<T> {
         self.value.with(|value| unsafe { &*value }).as_ref()
     }
 
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: `&mut self` says that nobody else refers to the value.
+        self.value.with_mut(|value| unsafe { &mut *value }).as_mut()
+    }
+
     pub(crate) fn set(&self, new: T) -> Result<(), T> {
         critical_section::with(|_| {
             if self.get().is_some() {

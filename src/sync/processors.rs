@@ -26,8 +26,8 @@ pub(crate) fn processors() -> usize {
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 fn unmasked(error: Option<i32>) -> usize {
     if error == Some(libc::EINVAL) {
-        // There are more than such a set has.
-        return libc::CPU_SETSIZE as usize;
+        // There are more than such a set has bits. musl's `CPU_SETSIZE` is its bytes.
+        return size_of::<libc::cpu_set_t>() * 8;
     }
     // A sandbox refuses the call. `std` counts so too then.
     // SAFETY: it takes a number, and has no requirements.

@@ -52,6 +52,16 @@ mod race {
             unsafe { value.as_ref() }
         }
 
+        /// The value, if it is set, to be changed.
+        #[inline]
+        pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+            // ORDERING: Relaxed; as in `drop`.
+            let value = self.value.load(Ordering::Relaxed);
+            // SAFETY: null, or from a `Box` that this owns; and nobody else refers to it while this
+            // is borrowed exclusively.
+            unsafe { value.as_mut() }
+        }
+
         /// Sets the value, or gives it back if there is one.
         pub(crate) fn set(&self, new: T) -> Result<(), T> {
             self.publish(Box::new(new)).map(drop).map_err(|new| *new)

@@ -97,6 +97,11 @@ impl<T: Timed> Heap<T> {
         (self.next_start()? != Tick::NEVER).then(|| self.item(0).key)
     }
 
+    /// The entry to be handed out first, by itself: no walk finds it.
+    pub(crate) fn firsts(&self, _most: usize) -> Vec<(Tick, NodeKey)> {
+        self.first().map(|key| (self.item(0).deadline, key)).into_iter().collect()
+    }
+
     /// Files the entry `key`, which is not filed, under `deadline`, to be handed out by `due_by`.
     /// The caller notes the result in its [place](super::Place::file).
     pub(crate) fn insert(&mut self, key: NodeKey, deadline: Tick, due_by: Tick) -> Filed {
@@ -427,6 +432,8 @@ mod tests {
             if !self.filed.values().any(|key| self.heap.value(*key).is_postponed.get()) {
                 assert_eq!(bound, first_due);
                 assert_eq!(self.heap.first(), first.map(|(_, key)| key));
+                let firsts: Vec<_> = self.heap.firsts(8).into_iter().map(|(_, key)| key).collect();
+                assert_eq!(firsts, Vec::from_iter(self.heap.first()));
             }
         }
     }

@@ -67,6 +67,11 @@ proptest! {
     }
 }
 
+thread_local! {
+    /// Times that a deadline was read.
+    static READS: Cell<usize> = const { Cell::new(0) };
+}
+
 struct Entry {
     place: Place,
     deadline: Cell<u64>,
@@ -78,6 +83,7 @@ impl Timed for Entry {
     }
 
     fn due_by(&self) -> Tick {
+        READS.set(READS.get() + 1);
         Tick::from_raw(self.deadline.get())
     }
 }
@@ -194,6 +200,50 @@ fn of_equals_the_first_is_that_which_was_filed_first_also_in_the_middle_of_a_slo
         assert_eq!(wheel.first(), Some(key));
         remove(&mut wheel, key);
     }
+}
+
+/// The deadlines of the first entries, as they are handed out.
+fn firsts(wheel: &Wheel<Entry>, most: usize) -> Vec<u64> {
+    wheel.firsts(most).into_iter().rev().map(|(deadline, _)| deadline.raw()).collect()
+}
+
+#[test]
+fn many_first_entries_are_found_by_a_look_at_each_entry_of_one_slot() {
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
+    let begins = Tick::ORIGIN.raw() + (1 << 40);
+    // In descending order, so that each is ahead of all that were seen before it.
+    for deadline in (begins..begins + 1_000).rev().chain([begins + (1 << 40)]) {
+        filed(&mut wheel, deadline);
+    }
+    READS.set(0);
+    assert_eq!(firsts(&wheel, 30), (begins..begins + 30).collect::<Vec<_>>());
+    assert_eq!(READS.get(), 1_000);
+    assert_eq!(firsts(&wheel, 2_000).len(), 1_000, "the next slot is not walked");
+}
+
+#[test]
+fn what_is_discarded_is_none_of_the_first_entries() {
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
+    let begins = Tick::ORIGIN.raw() + (1 << 40);
+    let keys: Vec<_> = (0..5).map(|n| filed(&mut wheel, begins + n)).collect();
+    for key in [keys[0], keys[2]] {
+        let filed = wheel.value(key).place.filed();
+        wheel.discard(filed);
+    }
+    assert_eq!(firsts(&wheel, 2), [begins + 1, begins + 3]);
+}
+
+#[test]
+fn the_first_entries_end_with_the_slot_if_others_are_still_to_be_filed_again() {
+    let mut wheel = Wheel::new(Tick::ORIGIN, Memory::AsNeeded);
+    let begins = Tick::ORIGIN.raw().next_multiple_of(4096) + 4096;
+    // Two of them are filed again, in slots of their own.
+    for after in [70, 200, 130, 71] {
+        filed(&mut wheel, begins + after);
+    }
+    let allowance = Allowance { expiries: 0, moves: 2 };
+    assert_eq!(wheel.turn(Tick::from_raw(begins), allowance, |_, _| {}), Turned::Partly);
+    assert_eq!(firsts(&wheel, 4), [70, 71].map(|after| begins + after));
 }
 
 #[test]

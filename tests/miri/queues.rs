@@ -26,6 +26,20 @@ fn a_delay_queue_hands_out_resets_removes_and_clears() {
 }
 
 #[test]
+fn a_delay_queue_knows_its_first_entries_until_they_leave() {
+    let (timer, _clock) = virtual_timer();
+    let mut queue = DelayQueue::with_timer(&timer);
+    let mut keys: Vec<_> = (1..=20).map(|n| queue.insert(n, (100 + n) * SECOND)).collect();
+    assert_eq!(queue.peek(), Some(keys[0]));
+    keys.insert(0, queue.insert(0, 50 * SECOND));
+    for key in keys {
+        assert_eq!(queue.peek(), Some(key));
+        queue.remove(&key);
+    }
+    assert_eq!(queue.peek(), None);
+}
+
+#[test]
 fn a_delay_queue_goes_while_its_sleep_is_armed() {
     let (timer, clock) = virtual_timer();
     let mut queue = DelayQueue::with_timer(&timer);

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use tourbillon::Timer;
+use tourbillon::queue::DelayQueue;
 use tourbillon::virtual_time::VirtualClock;
 
 use crate::support::*;
@@ -184,4 +185,18 @@ fn a_turn_by_hand_races_a_jump_of_its_clock_and_an_arm() {
     clock.jump(9 * SECOND);
     driver.turn();
     assert_eq!(timer.stats().pending, 0);
+}
+
+#[test]
+fn threads_that_ask_for_the_first_entry_of_a_queue_find_the_same() {
+    let mut queue = DelayQueue::with_timer(&timer(1));
+    let keys: Vec<_> = (0..20).map(|n| queue.insert(n, SECOND * (1_000 + n))).collect();
+    for first in &keys[..5] {
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| assert_eq!(queue.peek(), Some(*first)));
+            }
+        });
+        queue.remove(first);
+    }
 }

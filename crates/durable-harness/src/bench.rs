@@ -101,8 +101,8 @@ pub const BENCHES: &[Bench] = &[
         what: "all due at once, timers a second, longest time in which none starts",
         default: (20_000, 0),
         full: (200_000, 0),
-        others: "graphile_worker 5 k; prototype 24-30 k with 1-2 connections, 64 k with 4; \
-                 bar 25 k with 2",
+        others: "graphile_worker 32 k with 1 connection, 47 k with more; prototype 24-30 k with \
+                 1-2, 64 k with 4; bar 25 k with 2",
         run: spread::drain,
     },
     Bench {
@@ -135,7 +135,7 @@ pub const BENCHES: &[Bench] = &[
         what: "timers a second: batched, one by one, by 64 callers at once",
         default: (20_000, 3),
         full: (500_000, 10),
-        others: "graphile_worker 22.7 k (184); prototype 195-250 k (239), SQLite 267 k (169)",
+        others: "pg-boss 38 k (1,135); prototype 195-250 k (239), SQLite 267 k (169)",
         run: insert::insert,
     },
     Bench {
@@ -159,7 +159,7 @@ pub const BENCHES: &[Bench] = &[
         what: "calls of the store a second a node, with that many timers far ahead",
         default: (10_000, 10),
         full: (1_000_000, 60),
-        others: "pg-boss 8.5, graphile-worker 9.9, procrastinate 30; prototype 5, SQLite 2; bar 6",
+        others: "pg-boss 1.3, graphile_worker 2.0, procrastinate 30; prototype 5, SQLite 2; bar 6",
         run: idle::idle,
     },
 ];

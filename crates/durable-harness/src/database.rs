@@ -171,6 +171,15 @@ impl Address {
         Ok(Snapshot { _file: None, _server: Some(client) })
     }
 
+    /// Removes what has been deleted from the table of timers, for as long as it takes; SQLite does
+    /// that by itself.
+    pub(crate) fn vacuum(&self) -> Result<()> {
+        if self.file().is_none() {
+            self.client()?.batch_execute("VACUUM tourbillon.timer")?;
+        }
+        Ok(())
+    }
+
     /// Makes the server end all its connections but one.
     pub(crate) fn terminate(&self) -> Result<()> {
         self.client()?.batch_execute(

@@ -13,6 +13,7 @@ mod schedules;
 mod tests;
 mod ticket;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -36,7 +37,7 @@ pub use run_now::RunNow;
 pub(crate) use run_now::run_now;
 pub use schedules::{Every, ScheduleUpdate, Upsert};
 #[cfg(test)]
-pub(crate) use schedules::{Wanted, enable, stop, upsert};
+pub(crate) use schedules::{Wanted, enable, pause, stop, upsert};
 
 use self::notices::Notices;
 use self::queue::{Notice, Queue, Role, Work};
@@ -52,6 +53,7 @@ use crate::store::{
 };
 use crate::threads::spawn;
 use crate::time::Time;
+use crate::trace;
 
 /// Number of times that a call is made again that conflicted, or that makes a timer and whose
 /// answer was lost.
@@ -59,6 +61,9 @@ const REPEATS: usize = 5;
 
 /// Records that one call deletes.
 const PRUNED: u32 = 10_000;
+
+/// Most lanes that are promoted in one call.
+const LANES: usize = 1_000;
 
 /// Longest time that a call waits for its answer, unless the client is given another.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -437,17 +442,18 @@ impl Thread {
                 Work::Inserts(inserts) => {
                     let made = insert_together(&mut *store, inserts);
                     // In a call of its own, which holds up no further write.
-                    let others = made.iter().filter_map(|timer| unexpected(node, timer));
-                    self.queue.notify(others.map(|(timer, due)| Notice::Due(timer, due)));
+                    let notices = made.into_iter().filter_map(|timer| match timer.lane {
+                        Some(_) => Some(Notice::Made(timer)),
+                        None => unexpected(node, timer.id, &timer.kind, timer.due)
+                            .map(|(timer, due)| Notice::Due(timer, due)),
+                    });
+                    self.queue.notify(notices);
                 }
                 Work::Lookups(lookups) => look_up_together(&mut *store, lookups),
                 Work::Confirms(confirms) => confirm_together(&mut *store, confirms),
                 Work::Notices(of) => {
-                    let timers = of.into_iter().filter_map(|notice| match notice {
-                        Notice::Made(timer) => unexpected(node, &timer),
-                        Notice::Due(timer, due) => Some((timer, due)),
-                    });
-                    notices.notify(&mut *store, timers);
+                    let timers = all_unexpected(&mut *store, node, of);
+                    notices.notify(&mut *store, timers.into_iter());
                 }
             }
         }
@@ -531,10 +537,44 @@ fn insert_together(store: &mut dyn Store, inserts: Vec<Insert>) -> Vec<NewTimer>
 
 /// Tells the client's own node of a timer that was made. If that does not expect it, returns it for
 /// the nodes of other processes.
-fn unexpected(node: Option<&Weak<Shared>>, timer: &NewTimer) -> Option<(TimerId, Time)> {
+fn unexpected(
+    node: Option<&Weak<Shared>>,
+    timer: TimerId,
+    kind: &str,
+    due: Time,
+) -> Option<(TimerId, Time)> {
     let node = node.and_then(Weak::upgrade);
-    let expect = |node: Arc<Shared>| node.expect(timer.id, &timer.kind, timer.due);
-    (!node.is_some_and(expect)).then_some((timer.id, timer.due))
+    (!node.is_some_and(|node| node.expect(timer, kind, due))).then_some((timer, due))
+}
+
+/// Returns what nodes of other processes are to be notified of. In the lanes of what was made it
+/// chooses the fronts first: those are what is due. After an error a node does so within seconds.
+fn all_unexpected(
+    store: &mut dyn Store,
+    node: Option<&Weak<Shared>>,
+    notices: Vec<Notice>,
+) -> Vec<(TimerId, Time)> {
+    let (mut lanes, mut timers) = (BTreeSet::new(), Vec::new());
+    for notice in notices {
+        match notice {
+            Notice::Due(timer, due) => timers.push((timer, due)),
+            Notice::Made(NewTimer { lane: Some(lane), .. }) => _ = lanes.insert(lane),
+            Notice::Made(made) => timers.extend(unexpected(node, made.id, &made.kind, made.due)),
+        }
+    }
+    let lanes: Vec<_> = lanes.into_iter().collect();
+    for part in lanes.chunks(LANES) {
+        match repeat(|| store.promote(part)) {
+            Ok(fronts) => {
+                let fronts = fronts.iter();
+                timers.extend(
+                    fronts.filter_map(|front| unexpected(node, front.id, &front.kind, front.due)),
+                );
+            }
+            Err(error) => trace::store_failed("promote", &error),
+        }
+    }
+    timers
 }
 
 /// Inserts, and inserts again while the answer is lost.

@@ -210,6 +210,15 @@ impl Builder {
         self
     }
 
+    /// Sets for how long a timer that is due may wait to share a transaction with others that are
+    /// due soon; 2 ms by default. It waits for none if the last claim began longer ago, or if it is
+    /// late by as much already. The longer, the fewer transactions; zero claims each at once. More
+    /// than half a second is an error: what is late by a second is claimed by other nodes, too.
+    pub fn claim_linger(mut self, span: Duration) -> Self {
+        self.options.claim_linger = span;
+        self
+    }
+
     /// Sets about how many timers the node caches; 50,000 by default. Each kind is certain of an
     /// equal part. The rest of a backlog is read when most of what is cached is claimed.
     pub fn cache_capacity(mut self, count: usize) -> Self {

@@ -28,7 +28,7 @@ pub use fire::CompleteError;
 pub use fire::{EndError, Ended, Fire, Key};
 pub(crate) use main_loop::MainLoop;
 pub(crate) use options::Options;
-pub(crate) use scanner::NOTICE;
+pub(crate) use scanner::{NOTICE, SOON};
 pub(crate) use shared::{Shared, Stopping};
 #[cfg(feature = "metrics-0_24")]
 pub(crate) use stats::METADATA;

@@ -79,6 +79,8 @@ named! {
         Removed = 9 "removed",
         /// It lies in an excluded window of its schedule.
         Excluded = 10 "excluded",
+        /// Its schedule was paused.
+        Paused = 11 "paused",
     }
 }
 
@@ -110,6 +112,8 @@ pub struct Record {
     pub payload: Option<Vec<u8>>,
     /// Policy for its attempts that failed, if there is a payload.
     pub retry: Option<Retry>,
+    /// Lane that it ran in, if there is a payload.
+    pub lane: Option<String>,
     /// Node that ran the last attempt, if the outcome is an attempt's.
     pub node: Option<NodeId>,
     /// When this was recorded, by the database's clock.

@@ -24,11 +24,13 @@
 //! running, stopped --anything that makes it pending--> as pending, but for claim and scan
 //! pending, stopped --maintain------------------------> (absent), one record
 //! pending in a queue --maintain (nothing unfinished before it)--> pending, due = now
+//! pending in a lane  --promote, maintain (it is the first)------> pending, due = its time or now
 //! ```
 //!
-//! A timer that is pending and due at [`Time::NEVER`] waits in the queue of its schedule, or is
-//! held if it has none. A timer of a schedule is *unfinished* if it is running, or pending and due
-//! before [`Time::NEVER`].
+//! A timer that is pending and due at [`Time::NEVER`] waits in its lane; without a lane, in the
+//! queue of its schedule; it is held if it has neither, or is scheduled for [`Time::NEVER`]. A
+//! timer of a schedule is *unfinished* if it is running, or pending and due before [`Time::NEVER`],
+//! or in a lane.
 //!
 //! A timer that runs when a change withdraws what its schedule has is *stopped*: its attempt may
 //! complete, but no other starts.
@@ -37,6 +39,20 @@
 //!
 //! Every transition is one atomic step. Two calls that both apply to a timer are in some order, and
 //! the second sees what the first left.
+//!
+//! # Lanes
+//!
+//! Of the timers that have the same [lane](NewTimer::lane), one at most is due before
+//! [`Time::NEVER`]: the *front*. So a claim and a scan need not know of lanes. The others wait.
+//! Whatever makes a timer of a lane makes it wait, whenever it is due. [`promote`](Store::promote)
+//! and [`maintain`](Store::maintain) choose the front: the first in the order of
+//! `(scheduled_for, id)`. It is due when it is scheduled, or now if that is past.
+//!
+//! A front that was ever claimed stays it until it has ended: through retries, postponements and
+//! the deaths of its nodes. One that was not yet claimed waits again if a timer of its lane comes
+//! that is scheduled before it. A front that ends, or is taken back, leaves its lane without one.
+//! The node or the client that ended it promotes the next soon after; `maintain` finds what is
+//! left.
 //!
 //! # A lease
 //!
@@ -85,8 +101,8 @@ pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use types::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, How, Inserted,
-    Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Scan, ScheduleRow, Skip,
-    Timer, TimerUpdate, Unfinished, Upcoming, Waiting, Window,
+    Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Promoted, Scan,
+    ScheduleRow, Skip, Timer, TimerUpdate, Unfinished, Upcoming, Waiting, Window,
 };
 
 /// Message to a [listener](Store::listen).
@@ -190,11 +206,21 @@ pub trait Store: Send {
     /// 3. records as cancelled every stopped timer that is pending again, for the reason of the
     ///    change that stopped it;
     /// 4. of each schedule that has timers waiting in its queue and none unfinished, makes the one
-    ///    due now that is scheduled first.
+    ///    due now that is scheduled first;
+    /// 5. [promotes](Self::promote) the lanes in which timers wait. A store may look at a part of
+    ///    them, a few thousand, and at the next part in the next call; until it has seen the
+    ///    last of them, `more` is true.
     ///
     /// Each may be a transaction of its own. At most a few thousand timers are changed at a time:
     /// if there may be more, `more` says so.
     fn maintain(&mut self) -> Result<Maintained>;
+
+    /// Chooses the [front](self#lanes) of each of these lanes, and returns those that were chosen.
+    ///
+    /// It is due at its `scheduled_for`, or now if that is past. A front that was never claimed
+    /// waits again if one that waits is scheduled before it; one that another transaction has
+    /// locked may stay. A lane whose front stays has none in the answer. `lanes` has 1,000 at most.
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>>;
 
     /// The nodes that live, in the order of their ids.
     fn nodes(&mut self) -> Result<Vec<NodeInfo>>;
@@ -276,6 +302,8 @@ pub trait Store: Send {
     ///
     /// Adds one to its [version](Timer::version). With `expect`, applies only if the timer has
     /// that version, and else says [`Stale`](TimerUpdate::Stale), also of one that is running.
+    ///
+    /// A timer that waits in a lane keeps waiting, scheduled for that time.
     ///
     /// At [`Time::NEVER`] the timer is held: nothing claims it, and [`maintain`](Self::maintain)
     /// leaves it alone, until it is given another time.

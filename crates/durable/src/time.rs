@@ -35,6 +35,12 @@ impl Time {
         self.0
     }
 
+    /// Returns the time when a pause that begins now is over. It is before [`NEVER`](Self::NEVER),
+    /// however long the pause is: what waits for it waits for nothing else.
+    pub(crate) fn after_pause(self, pause: Duration) -> Self {
+        (self + pause).min(Self(i64::MAX - 1))
+    }
+
     /// Returns how long after `earlier` this is; zero if it is not.
     pub fn since(self, earlier: Self) -> Duration {
         let micros = self.0.saturating_sub(earlier.0).max(0);

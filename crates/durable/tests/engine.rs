@@ -1,5 +1,7 @@
 //! An engine, its workers and its clients, on the store in memory and in real time.
 
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use tourbillon::Timer;
@@ -8,7 +10,7 @@ use tourbillon_durable::store::{
 };
 use tourbillon_durable::{
     Client, Created, EndError, Engine, Excluded, Outcome, Overlap, Reason, Retry, Revival, Rule,
-    RunNow, Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, TimerId, Upsert,
+    RunNow, Schedule, ScheduleId, ScheduleUpdate, StoreErrorKind, Time, TimerId, Upsert, Worker,
 };
 
 fn memory() -> Memory {
@@ -386,6 +388,169 @@ fn a_schedule_fires_at_each_occurrence() {
         assert_eq!(client.upcoming("t", 3).await.unwrap().len(), 3);
         assert!(matches!(client.remove("t").await.unwrap(), ScheduleUpdate::Done { .. }));
         assert_eq!(client.enable("t").await.unwrap(), ScheduleUpdate::Gone);
+    });
+}
+
+#[test]
+fn a_schedule_is_paused_until_an_instant() {
+    run(async {
+        let client = Client::new(Box::new(memory())).unwrap();
+        let every = || client.every("t", Schedule::every(MOMENT));
+        let until = client.now().await.unwrap() + LONG;
+        assert_eq!(client.pause("t", until).await.unwrap(), ScheduleUpdate::Gone);
+        every().upsert().await.unwrap();
+        let ScheduleUpdate::Done { .. } = client.pause("t", until).await.unwrap() else { panic!() };
+        assert_eq!(client.pause("t", until).await.unwrap(), ScheduleUpdate::Unchanged);
+        // An instant that is past takes nothing back.
+        let past = until - LONG;
+        assert_eq!(client.pause("t", past).await.unwrap(), ScheduleUpdate::Unchanged);
+        let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
+        let paused = row().await;
+        assert!(paused.enabled && paused.next >= Some(until), "{paused:?}");
+        assert!(paused.next < Some(until + MOMENT) && paused.paused == Some(until), "{paused:?}");
+        assert_eq!(client.upcoming("t", 1).await.unwrap(), [paused.next.unwrap()]);
+        // What is not its times leaves it paused.
+        assert_eq!(every().payload("x").upsert().await.unwrap(), Upsert::Changed);
+        assert_eq!((row().await.next, row().await.paused), (paused.next, Some(until)));
+        let ScheduleUpdate::Done { .. } = client.enable("t").await.unwrap() else { panic!() };
+        assert!(row().await.next < Some(until) && row().await.paused.is_none());
+        assert_eq!(client.enable("t").await.unwrap(), ScheduleUpdate::Unchanged);
+        client.disable("t").await.unwrap();
+        assert_eq!(client.pause("t", until).await.unwrap(), ScheduleUpdate::Unchanged);
+    });
+}
+
+/// What the handlers of a test have seen.
+#[derive(Default)]
+struct Seen {
+    /// Lanes in which a handler is at work.
+    busy: HashSet<String>,
+    /// Payloads in the order in which their first attempts started, by lane.
+    order: BTreeMap<String, Vec<u8>>,
+}
+
+impl Seen {
+    fn start(&mut self, lane: &str, number: u8, attempt: u32) {
+        assert!(self.busy.insert(lane.to_owned()), "{number} is beside another of {lane}");
+        let order = self.order.entry(lane.to_owned()).or_default();
+        if attempt == 1 {
+            order.push(number);
+        }
+        assert_eq!(order.last(), Some(&number), "{number} of {lane} has lost its place");
+    }
+}
+
+/// Handles mails until there are no more: in each lane the third fails once, and the fifth is given
+/// up.
+async fn handle(mut mails: Worker, seen: &Mutex<Seen>) {
+    while let Some(fire) = mails.next().await {
+        let (lane, number) = (fire.lane().unwrap().to_owned(), fire.payload()[0]);
+        seen.lock().unwrap().start(&lane, number, fire.attempt());
+        tourbillon::sleep(Duration::from_millis(1)).await;
+        seen.lock().unwrap().busy.remove(&lane);
+        match (number, fire.attempt()) {
+            (3, 1) => fire.fail("rain").await.unwrap(),
+            (5, _) => fire.give_up("snow").await.unwrap(),
+            _ => fire.complete().await.unwrap(),
+        }
+    }
+}
+
+#[test]
+fn timers_of_a_lane_run_one_after_another_on_all_nodes() {
+    const LANES: [&str; 2] = ["north", "south"];
+    run(async {
+        let store = memory();
+        let engines = [start(&store), start(&store)];
+        let client = engines[0].client().unwrap();
+        let now = client.now().await.unwrap();
+        // What comes first holds the lane until the others are there, the last first.
+        let mut first = engines[1].worker("first", 4);
+        for lane in LANES {
+            client.once("first", now).lane(lane).create().await.unwrap();
+        }
+        let fires = [first.next().await.unwrap(), first.next().await.unwrap()];
+        for number in (0..10_u8).rev() {
+            for lane in LANES {
+                let at = now + Duration::from_micros(number.into());
+                let mail = client.once("mail", at).lane(lane).payload([number]);
+                mail.retry(Retry::new(3, MOMENT, MOMENT)).create().await.unwrap();
+            }
+        }
+        for fire in fires {
+            fire.complete().await.unwrap();
+        }
+        let seen = Mutex::new(Seen::default());
+        std::thread::scope(|scope| {
+            let seen = &seen;
+            for engine in &engines {
+                let mails = engine.worker("mail", 4);
+                scope.spawn(move || run(handle(mails, seen)));
+            }
+            run(async {
+                records(&client, 22).await;
+                for engine in engines {
+                    engine.stop().await;
+                }
+            });
+        });
+        let seen = seen.into_inner().unwrap();
+        let all: Vec<u8> = (0..10).collect();
+        assert_eq!(seen.order, LANES.map(|lane| (lane.to_owned(), all.clone())).into());
+    });
+}
+
+#[test]
+fn a_schedule_and_what_is_made_again_run_in_their_lane() {
+    run(async {
+        let store = memory();
+        let engine = start(&store);
+        let client = engine.client().unwrap();
+        let mut blocking = engine.worker("block", 1);
+        let mut ticks = engine.worker("t", 2);
+        let block = client.once("block", at(Duration::ZERO)).lane("a").create().await.unwrap();
+        let Created::Created(block) = block else { panic!("{block:?}") };
+        let fire = blocking.next().await.unwrap();
+        let every = || client.every("t", Schedule::every(LONG)).retry(Retry::NEVER);
+        every().lane("a").upsert().await.unwrap();
+        let RunNow::Done(timer) = client.run_now("t").await.unwrap() else { panic!() };
+        let row = async || client.timers(TimerQuery::new().timer(timer)).await.unwrap().remove(0);
+        assert_eq!(
+            (row().await.new.due, row().await.new.lane.as_deref()),
+            (Time::NEVER, Some("a"))
+        );
+        fire.give_up("snow").await.unwrap();
+        let tick = ticks.next().await.unwrap();
+        assert_eq!((tick.id(), tick.lane()), (timer, Some("a")));
+        let Revival::Done(again) = client.revive(block).await.unwrap() else { panic!() };
+        let waiting = client.timers(TimerQuery::new().timer(again)).await.unwrap().remove(0);
+        assert_eq!(waiting.new.due, Time::NEVER);
+        tick.complete().await.unwrap();
+        let fire = blocking.next().await.unwrap();
+        assert_eq!((fire.id(), fire.lane()), (again, Some("a")));
+        // Another lane takes back what waits in the old one.
+        let RunNow::Done(timer) = client.run_now("t").await.unwrap() else { panic!() };
+        assert_eq!(every().lane("b").upsert().await.unwrap(), Upsert::Changed);
+        let ended = client.records(RecordQuery::new().timer(timer)).await.unwrap().remove(0);
+        assert_eq!(ended.reason, Some(Reason::Replaced));
+        fire.complete().await.unwrap();
+        engine.stop().await;
+    });
+}
+
+#[test]
+fn a_lane_that_no_store_takes_is_refused() {
+    run(async {
+        let client = Client::new(Box::new(memory())).unwrap();
+        let every = || client.every("t", Schedule::every(LONG));
+        let is_invalid = |error: StoreErrorKind| assert_eq!(error, StoreErrorKind::Invalid);
+        for lane in ["", "\0", &"x".repeat(201)] {
+            let once = client.once("mail", at(LONG)).lane(lane).create().await;
+            is_invalid(once.unwrap_err().kind());
+            is_invalid(every().lane(lane).upsert().await.unwrap_err().kind());
+        }
+        let queue = every().overlap(Overlap::Queue { at_most: 3 });
+        is_invalid(queue.lane("a").upsert().await.unwrap_err().kind());
     });
 }
 

@@ -251,6 +251,7 @@ fn a_schedule_of_another_key_is_not_switched_removed_or_run() {
             assert_eq!(made[0].enabled, is_enabled);
             refused(other.enable("nightly").await);
             refused(other.disable("nightly").await);
+            refused(other.pause("nightly", now + 2 * LATER).await);
             refused(other.remove("nightly").await);
             refused(other.run_now("nightly").await);
             refused(other.backfill("nightly", now - 3 * LATER..now).create().await);
@@ -389,7 +390,7 @@ impl Store for Away {
     tourbillon_durable::forward! { self.refuse;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance insert_occurrence records backfill
-        overview prune
+        overview prune promote
     }
 }
 

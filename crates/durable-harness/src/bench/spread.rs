@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Run, fill, now};
 use crate::Result;
 use crate::children::Process;
+use crate::database::Snapshot;
 
 /// Time that nodes take to start.
 const START: Duration = Duration::from_secs(2);
@@ -15,6 +16,9 @@ const INSERTS: f64 = 10_000.0;
 
 /// Time from one insert to the next of a sustained load.
 const STEP: Duration = Duration::from_millis(100);
+
+/// Time within which timers of a sustained load are due after their insert.
+const AHEAD: Duration = Duration::from_secs(1);
 
 /// All inserted first; due one after the other.
 pub(super) fn spread(run: &Run) -> Result<String> {
@@ -70,20 +74,19 @@ pub(super) fn drain(run: &Run) -> Result<String> {
 pub(super) fn sustained(run: &Run) -> Result<String> {
     let nodes = run.start_nodes()?;
     thread::sleep(START);
-    insert_and_fire(run, nodes)
+    insert_and_fire(run, nodes, None)
 }
 
-/// Measures as [`sustained`], beside a transaction that began before and that ends after.
+/// Measures as [`sustained`], beside a transaction that began before and that ends after the last
+/// timer is due.
 pub(super) fn held(run: &Run) -> Result<String> {
     let nodes = run.start_nodes()?;
     thread::sleep(START);
     let snapshot = run.address.snapshot()?;
-    let row = insert_and_fire(run, nodes);
-    drop(snapshot);
-    row
+    insert_and_fire(run, nodes, Some(snapshot))
 }
 
-fn insert_and_fire(run: &Run, nodes: Vec<Process>) -> Result<String> {
+fn insert_and_fire(run: &Run, nodes: Vec<Process>, held: Option<Snapshot>) -> Result<String> {
     let (count, span) = (run.options.timers, run.options.span);
     let mut store = run.address.open()?;
     let before = run.address.sizes()?;
@@ -91,13 +94,21 @@ fn insert_and_fire(run: &Run, nodes: Vec<Process>) -> Result<String> {
     let began = Instant::now();
     for step in 0..steps {
         let size = count * (step + 1) / steps - count * step / steps;
-        fill(&mut *store, size, now() + STEP, Duration::from_secs(1))?;
+        fill(&mut *store, size, now() + STEP, AHEAD)?;
         let next = STEP * u32::try_from(step + 1)?;
         thread::sleep(next.saturating_sub(began.elapsed()));
     }
     let took = began.elapsed();
+    let mut after = None;
+    if let Some(snapshot) = held {
+        thread::sleep(AHEAD + START);
+        after = Some(run.address.sizes()?);
+        drop(snapshot);
+        // A list of timers walks over what the snapshot has kept, and is given up after a while.
+        run.address.vacuum()?;
+    }
     run.wait_until_done(&mut *store)?;
-    let after = run.address.sizes()?;
+    let after = after.map_or_else(|| run.address.sizes(), Ok)?;
     let measured = run.end_nodes(nodes)?;
     let (quantiles, hitches) = (measured.quantiles(count)?, measured.hitches());
     let rate = count as f64 / took.as_secs_f64();

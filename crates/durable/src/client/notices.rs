@@ -3,13 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::id::{Shards, TimerId};
-use crate::node::{DbClock, NOTICE};
+use crate::node::{DbClock, NOTICE, SOON};
 use crate::store::{Result, Store};
 use crate::time::Time;
 use crate::trace;
-
-/// A timer that is due sooner than this is announced. A scan finds a later one in time.
-const SOON: Duration = Duration::from_secs(1);
 
 /// Period of reading the database's clock for that, and pause before a store that failed is asked
 /// again.

@@ -87,6 +87,57 @@ impl Once {
         self
     }
 
+    /// A lane, in which timers run one after another, in the order of the times that they are
+    /// scheduled for: the next is claimed once the one before it has ended. For a customer whose
+    /// mails are not to overtake each other, say.
+    ///
+    /// Timers of all kinds and [schedules](super::Every::lane) may be in a lane. One that was ever
+    /// claimed keeps its place: while it waits for a retry, the lane waits with it. Once it has
+    /// succeeded, is dead or cancelled, the next is due. A timer that is made with an earlier time
+    /// than others runs before them, unless one of them is claimed first: a timer is made in one
+    /// transaction, and passes others in the next. If the front is due within the milliseconds
+    /// between, it may still be claimed. After a [reschedule](Client::reschedule), or if the
+    /// client ends or fails in between, that takes until a node's next round of maintenance.
+    ///
+    /// The next is usually claimed within milliseconds. If the one before it was cancelled or was
+    /// moved, or its node has died, a round of maintenance finds it: within seconds, and later the
+    /// more lanes there are in which timers wait, as a round looks at each of them. Until then it
+    /// is due at [`Time::NEVER`](crate::Time::NEVER). A front whose kind has no worker holds up its
+    /// lane, whatever the kinds behind it. Lanes cost other timers nothing.
+    ///
+    /// Of several stores behind a [`Router`], each knows its own timers only: make all of a lane by
+    /// way of [`Router::at`], with the lane for the key.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use tourbillon_durable::store::Memory;
+    /// use tourbillon_durable::{Client, Engine};
+    ///
+    /// # pollster::block_on(async {
+    /// let engine = Engine::builder().start(Box::new(Memory::new(&tourbillon::Timer::global())))?;
+    /// let client = engine.client()?;
+    /// for mail in ["first", "second"] {
+    ///     client.once("mail", SystemTime::now()).lane("customer-7").payload(mail).create().await?;
+    /// }
+    /// let mut mails = engine.worker("mail", 10);
+    /// # use std::{future::poll_fn, pin::Pin};
+    /// # use futures_core::Stream as _;
+    /// for mail in ["first", "second"] {
+    ///     let fire = poll_fn(|cx| Pin::new(&mut mails).poll_next(cx)).await.unwrap();
+    ///     assert_eq!((fire.payload(), fire.lane()), (mail.as_bytes(), Some("customer-7")));
+    ///     fire.complete().await?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A lane is 1 to 200 bytes without a NUL; else [`create`](Self::create) fails.
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.timer.lane = Some(lane.into());
+        self
+    }
+
     /// For the handler; at most 64 KiB.
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.timer.payload = payload.into();
@@ -188,6 +239,7 @@ impl Once {
     fn checked(self) -> Result<(Client, NewTimer)> {
         let Self { front, timer, .. } = self;
         check(&timer.kind, timer.name.as_deref(), &timer.payload)?;
+        check_lane(timer.lane.as_deref())?;
         let place = timer.id.place();
         let client = match front {
             Front::One(client) => client,
@@ -269,6 +321,15 @@ pub(super) fn check(kind: &str, name: Option<&str>, payload: &[u8]) -> Result<()
         return invalid("a name is empty, too long, or has a NUL");
     }
     check_payload(payload)
+}
+
+/// Refuses a lane that no store takes.
+pub(super) fn check_lane(lane: Option<&str>) -> Result<()> {
+    if !lane.is_none_or(is_good) {
+        let what = "a lane is empty, too long, or has a NUL";
+        return Err(StoreError::new(StoreErrorKind::Invalid, what));
+    }
+    Ok(())
 }
 
 /// Refuses a payload that no store takes.

@@ -69,8 +69,9 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revival, O
         if record.outcome != Outcome::Dead {
             return Ok(Tried::Done((Revival::NotDead, None)));
         }
-        let Record { schedule, name, kind, payload: Some(payload), retry: Some(retry), .. } =
-            record
+        let Record {
+            schedule, name, kind, lane, payload: Some(payload), retry: Some(retry), ..
+        } = record
         else {
             return Ok(Tried::Done((Revival::Gone, None)));
         };
@@ -89,6 +90,7 @@ pub(crate) fn revive(store: &mut dyn Store, dead: TimerId) -> Result<(Revival, O
             payload,
             retry,
             has_queue: false,
+            lane: row.as_ref().map_or(lane, |row| row.lane.clone()),
         };
         match row {
             Some(row) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Client;
-use super::once::{check, check_place};
+use super::once::{check, check_lane, check_place};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, ScheduleId, TimerId};
 use crate::plan::{backlog, skips};
@@ -38,6 +38,7 @@ pub(crate) struct Wanted {
     pub(crate) kind: String,
     pub(crate) schedule: Schedule,
     pub(crate) policies: Policies,
+    pub(crate) lane: Option<String>,
     pub(crate) payload: Vec<u8>,
     /// State to set; `None` keeps it, and enables a new schedule.
     pub(crate) enabled: Option<bool>,
@@ -100,6 +101,7 @@ impl Every {
             kind: name.to_owned(),
             schedule,
             policies: Policies::default(),
+            lane: None,
             payload: Vec::new(),
             enabled: None,
             expect: None,
@@ -161,6 +163,19 @@ impl Every {
         self
     }
 
+    /// Runs its occurrences in a lane, one after another, and after other timers and occurrences of
+    /// the lane: see [`Once::lane`](super::Once::lane). By default they are in none, as they are
+    /// after an [`upsert`](Self::upsert) that names none. Jitter delays none of them.
+    ///
+    /// With [`Overlap::Skip`], an occurrence is skipped also while one before it waits in the lane.
+    /// [`Overlap::Queue`] beside a lane is refused: the lane is a queue. A change of the lane takes
+    /// back what is pending, as a change of the times does. What still runs in the old lane may
+    /// overlap what a [backfill](Client::backfill) makes in the new one.
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.wanted.lane = Some(lane.into());
+        self
+    }
+
     /// Enables or disables the schedule. By default it stays as it is, and a new one is enabled.
     ///
     /// `false` does the same as [`Client::disable`], except that the answer does not name what
@@ -179,33 +194,38 @@ impl Every {
 
     /// Makes the schedule, or changes the one of its name.
     ///
-    /// One whose times or whose kind change is taken back as far as it is pending, and begins anew
+    /// One whose times, kind or lane change is taken back as far as it is pending, and begins anew
     /// from now; what was due until then and did not run is recorded as
     /// [replaced](Reason::Replaced). Otherwise it continues from where it was, and occurrences
     /// within the next seconds may still be as before.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name or a payload that no store takes, or
-    /// if the schedule of this name is not of the [key](super::Router::at)'s place; nothing is
-    /// changed then. If the error is [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It
-    /// can be repeated.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name, a lane or a payload that no store
+    /// takes, for a lane beside a queue, or if the schedule of this name is not of the
+    /// [key](super::Router::at)'s place; nothing is changed then. If the error is
+    /// [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be repeated.
     pub async fn upsert(self) -> Result<Upsert> {
         let Self { client, wanted } = self;
         check(&wanted.kind, Some(&wanted.name), &wanted.payload)?;
+        check_lane(wanted.lane.as_deref())?;
+        if wanted.lane.is_some() && wanted.policies.overlap.has_queue() {
+            let why = "a schedule has a lane or a queue, not both";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
         client.call(move |store| upsert(store, &wanted)).await
     }
 }
 
 impl Client {
-    /// Enables a schedule, from now.
+    /// Enables a schedule, from now. One that is paused until a later time is paused no longer.
     ///
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) if the schedule of this name is not of the
     /// [key](super::Router::at)'s place; it stays as it is then. So it is with
-    /// [`disable`](Self::disable), [`remove`](Self::remove), [`upcoming`](Self::upcoming),
-    /// [`run_now`](Self::run_now) and [`backfill`](Self::backfill).
+    /// [`disable`](Self::disable), [`pause`](Self::pause), [`remove`](Self::remove),
+    /// [`upcoming`](Self::upcoming), [`run_now`](Self::run_now) and [`backfill`](Self::backfill).
     pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
         let (name, key) = (name.to_owned(), self.place);
         self.call(move |store| enable(store, &name, key)).await
@@ -217,6 +237,36 @@ impl Client {
     pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
         let (name, key) = (name.to_owned(), self.place);
         self.call(move |store| stop(store, &name, key, Reason::Disabled)).await
+    }
+
+    /// Pauses an enabled schedule until an instant: pending occurrences are taken back as
+    /// [`disable`](Self::disable) does it, recorded as [paused](Reason::Paused) if they were due,
+    /// and it continues with its first occurrence at `until` or later. Those in between are none.
+    ///
+    /// The schedule's row has the pause, as [`ScheduleRow::paused`]. [`enable`](Self::enable) ends
+    /// it, and so do other times; another change does not. Meanwhile the schedule is enabled, so
+    /// that [`run_now`](Self::run_now) and [`backfill`](Self::backfill) make occurrences. One that
+    /// is disabled stays so, and an instant that is past pauses nothing: both are
+    /// [`ScheduleUpdate::Unchanged`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tourbillon_durable::store::Memory;
+    /// use tourbillon_durable::{Client, Schedule};
+    ///
+    /// # pollster::block_on(async {
+    /// let client = Client::new(Box::new(Memory::new(&tourbillon::Timer::global())))?;
+    /// client.every("report", Schedule::every(Duration::from_secs(60))).upsert().await?;
+    /// let until = client.now().await? + Duration::from_secs(3_600);
+    /// client.pause("report", until).await?;
+    /// assert!(client.upcoming("report", 1).await?[0] >= until);
+    /// client.enable("report").await?;
+    /// assert!(client.upcoming("report", 1).await?[0] < until);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub async fn pause(&self, name: &str, until: impl Into<Time>) -> Result<ScheduleUpdate> {
+        let (name, key, until) = (name.to_owned(), self.place, until.into());
+        self.call(move |store| pause(store, &name, key, until)).await
     }
 
     /// Removes a schedule, as [`disable`](Self::disable) stops it. Its records stay.
@@ -304,17 +354,20 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             enabled,
             version: 1,
             next: wanted.schedule.next_of_all(now),
+            paused: None,
+            lane: wanted.lane.clone(),
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
             return Ok(make(store, &change)?.map(|_| Upsert::Created));
         };
-        // What is pending is of the old kind, whose workers may be gone.
+        // What is pending is of the old lane, and of the old kind, whose workers may be gone.
         let old_times = old.rule.as_ref().map(|rule| &rule.schedule);
-        let goes_on = old_times == Ok(&wanted.schedule) && old.kind == row.kind;
+        let is_same = old.kind == row.kind && old.lane == row.lane;
+        let goes_on = old_times == Ok(&wanted.schedule) && is_same;
         (row.id, row.version) = (old.id, old.version);
         if goes_on && enabled == old.enabled {
-            row.next = old.next;
+            (row.next, row.paused) = (old.next, old.paused);
         }
         if row == old {
             return seen(store, Upsert::Unchanged);
@@ -340,11 +393,11 @@ pub(crate) fn enable(
     attempt(|| {
         let (now, old) = of_key(store, name, key)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
-        if old.enabled {
+        if old.enabled && old.paused.is_none_or(|until| until <= now) {
             return seen(store, ScheduleUpdate::Unchanged);
         }
         let next = old.rule()?.schedule.next_of_all(now);
-        let row = ScheduleRow { enabled: true, next, ..old.clone() };
+        let row = ScheduleRow { enabled: true, next, paused: None, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
@@ -363,8 +416,27 @@ pub(crate) fn stop(
         if !old.enabled && !is_removal {
             return seen(store, ScheduleUpdate::Unchanged);
         }
-        let row = ScheduleRow { enabled: false, next: None, ..old.clone() };
+        let row = ScheduleRow { enabled: false, next: None, paused: None, ..old.clone() };
         let made = replace(store, &old, (!is_removal).then_some(row), now, Some(reason))?;
+        Ok(made.map(|running| ScheduleUpdate::Done { running }))
+    })
+}
+
+pub(crate) fn pause(
+    store: &mut dyn Store,
+    name: &str,
+    key: Option<Place>,
+    until: Time,
+) -> Result<ScheduleUpdate> {
+    attempt(|| {
+        let (now, old) = of_key(store, name, key)?;
+        let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
+        if !old.enabled || until <= now || old.paused == Some(until) {
+            return seen(store, ScheduleUpdate::Unchanged);
+        }
+        let next = old.rule()?.schedule.next_of_all(until - Duration::from_micros(1));
+        let row = ScheduleRow { next, paused: Some(until), ..old.clone() };
+        let made = replace(store, &old, Some(row), now, Some(Reason::Paused))?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
 }

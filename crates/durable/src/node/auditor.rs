@@ -69,8 +69,8 @@ fn audit(
         running.into_iter().filter(|(id, attempt)| !is_known(*id, *attempt)).collect();
     for (timer, attempt) in unknown {
         let end = End { timer, attempt, how: How::HandBack };
-        let (reply, is_awaited, kind) = (None, false, None);
-        state.outbox.push_back(Ending { lease, end, since: now, reply, is_awaited, kind });
+        let (since, reply, is_awaited, lane, kind) = (now, None, false, None, None);
+        state.outbox.push_back(Ending { lease, end, since, reply, is_awaited, lane, kind });
     }
     drop(state);
     node.notify_claimers();

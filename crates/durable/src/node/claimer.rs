@@ -85,7 +85,7 @@ pub(crate) fn begin(shared: &Shared) -> Next {
     if is_over {
         return Next::End;
     }
-    match state.next_claim(options.finish_linger, now) {
+    match state.next_claim(options, now) {
         Some(next) if next <= now => {}
         next => return Next::Wait(next),
     }
@@ -102,7 +102,10 @@ pub(crate) fn begin(shared: &Shared) -> Next {
     };
     if endings.is_empty() && timers.is_empty() {
         // What is due by one estimate is not by another; the next is not far.
-        return Next::Wait(state.next_claim(options.finish_linger, now).map(|next| next.max(now)));
+        return Next::Wait(state.next_claim(options, now).map(|next| next.max(now)));
+    }
+    if !timers.is_empty() {
+        state.last_claim = Some(now);
     }
     let is_low = state.wants().is_some();
     drop(state);
@@ -215,20 +218,27 @@ fn refuse(shared: &Shared, ending: Ending, error: &StoreError) {
 fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) {
     let mut state = shared.lock();
     state.ending -= endings.len();
-    let (mut is_awaited, mut replies) = (false, Vec::new());
+    let (mut is_awaited, mut is_expected) = (false, false);
+    let (mut lanes, mut replies) = (Vec::new(), Vec::new());
     for (ending, answer) in endings.into_iter().zip(finished) {
         let how = &ending.end.how;
         state.forget(&ending.end);
         shared.counters.count_end(how, *answer);
         if *answer == Finished::Accepted {
-            is_awaited |= ending.is_awaited && matches!(how, How::Done(..));
-            expect_again(&mut state, shared, &ending, how);
+            let is_over = matches!(how, How::Done(..));
+            is_awaited |= ending.is_awaited && is_over;
+            lanes.extend(ending.lane.clone().filter(|_| is_over));
+            is_expected |= expect_again(&mut state, shared, &ending, how);
         }
         if let Some(reply) = ending.reply {
             replies.push((reply, *answer));
         }
     }
     drop(state);
+    if is_expected {
+        // This thread may be in a long call when they are due.
+        shared.notify_claimers();
+    }
     for (reply, answer) in replies {
         let answer = match answer {
             Finished::Accepted => Ok(()),
@@ -240,23 +250,23 @@ fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) 
     if is_awaited {
         shared.request(Requests::after_end);
     }
+    shared.continue_lanes(lanes);
 }
 
 /// Caches a timer that is pending again, so that it is claimed when it is due without a scan
-/// between.
-fn expect_again(state: &mut NodeState, shared: &Shared, ending: &Ending, how: &How) {
+/// between. Returns whether it did.
+fn expect_again(state: &mut NodeState, shared: &Shared, ending: &Ending, how: &How) -> bool {
     let pause = match how {
         How::Retry(pause, _) | How::Postpone(pause) if *pause <= shared.options.look_ahead => {
             *pause
         }
-        _ => return,
+        _ => return false,
     };
-    let (Some(now), id) = (state.clock.at(shared.now()), ending.end.timer) else { return };
+    let (Some(now), id) = (state.clock.at(shared.now()), ending.end.timer) else { return false };
     let share = state.share(&shared.options);
     let kind = ending.kind.and_then(|kind| state.kinds.get_mut(&kind));
-    if let Some(kind) = kind.filter(|kind| kind.cache.len() < share) {
-        kind.cache.put(id, now + pause);
-    }
+    let kind = kind.filter(|kind| kind.cache.len() < share);
+    kind.map(|kind| kind.cache.put(id, now + pause)).is_some()
 }
 
 fn take_claimed(
@@ -329,7 +339,9 @@ fn put_back(shared: &Shared, job: Job, error: &StoreError) {
     if error.kind() == StoreErrorKind::Uncertain {
         // What the call may have claimed is running under the lease, and known to nobody.
         state.requests.audit = true;
-        drop(state);
         shared.main.notify();
     }
+    drop(state);
+    // This thread pauses now.
+    shared.notify_claimers();
 }

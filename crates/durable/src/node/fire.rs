@@ -112,6 +112,11 @@ impl Fire {
         self.timer.new.name.as_deref()
     }
 
+    /// The [lane](crate::client::Once::lane) in which it runs, if it is in one.
+    pub fn lane(&self) -> Option<&str> {
+        self.timer.new.lane.as_deref()
+    }
+
     /// Returns the kind of handler that it is for.
     pub fn kind(&self) -> &str {
         &self.timer.new.kind
@@ -252,7 +257,7 @@ impl Fire {
     pub fn committed(mut self) {
         self.is_open = false;
         let end = self.end_as(How::Done(Outcome::Succeeded, None, String::new()));
-        self.shared.note_committed(&end, self.kind, self.timer.new.has_queue);
+        self.shared.note_committed(&end, self.kind, &self.timer.new);
     }
 
     /// Completes the attempt, with `detail` in its record, cut as in [`fail`](Self::fail).
@@ -322,6 +327,7 @@ impl Fire {
             since: self.shared.now(),
             reply,
             is_awaited: self.timer.new.has_queue,
+            lane: self.timer.new.lane.clone(),
             kind: Some(self.kind),
         });
     }

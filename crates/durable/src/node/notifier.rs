@@ -28,6 +28,13 @@ impl Notifier {
         }
     }
 
+    /// Returns whether a wait would end at once, and forgets that.
+    #[cfg(test)]
+    pub(crate) fn take(&self) -> bool {
+        // ORDERING: Acquire; pairs with `notify`.
+        self.is_notified.swap(false, Ordering::Acquire)
+    }
+
     /// Waits for a notification, or for `deadline` by the clock of `timer`.
     pub(crate) fn wait(&self, timer: &tourbillon::Timer, deadline: Option<Instant>) {
         let sleep = match deadline {

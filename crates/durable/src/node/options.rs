@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) batch: usize,
     /// Time for which an end waits to share a transaction with a claim.
     pub(crate) finish_linger: Duration,
+    /// Longest time for which a timer that is due waits to share a claim with others.
+    pub(crate) claim_linger: Duration,
     /// Time from one run of the planner to the next.
     pub(crate) schedule_interval: Duration,
     /// Time from one run of the rescuer to the next, on the node that runs it most often.
@@ -57,8 +59,9 @@ impl Default for Options {
             grace: Duration::from_secs(1),
             full_every: 10,
             cache_capacity: 50_000,
-            batch: 1_000,
+            batch: 500,
             finish_linger: Duration::from_millis(5),
+            claim_linger: Duration::from_millis(2),
             schedule_interval: Duration::from_secs(1),
             maintenance_interval: Duration::from_secs(2),
             pause: Duration::from_millis(100),
@@ -83,12 +86,21 @@ impl Options {
         if let Some((name, _)) = periods.iter().find(|(_, span)| span.is_zero()) {
             return Err(format!("`{name}` is zero"));
         }
-        let spans = [("look_ahead", self.look_ahead), ("finish_linger", self.finish_linger)];
+        let spans = [
+            ("look_ahead", self.look_ahead),
+            ("finish_linger", self.finish_linger),
+            ("claim_linger", self.claim_linger),
+        ];
         if let Some((name, _)) = periods.iter().chain(&spans).find(|(_, span)| *span > DAY) {
             return Err(format!("`{name}` is longer than a day"));
         }
         if lease < heartbeat * 3 {
             return Err(format!("`lease` ({lease:?}) is shorter than three of {heartbeat:?}"));
+        }
+        // Others claim what is late by the grace.
+        let (linger, most) = (self.claim_linger, self.grace / 2);
+        if linger > most {
+            return Err(format!("`claim_linger` ({linger:?}) is longer than {most:?}"));
         }
         Ok(())
     }
@@ -108,6 +120,12 @@ impl Options {
     pub(crate) fn horizon(&self) -> Duration {
         self.schedule_interval * 2 + self.look_ahead
     }
+
+    /// Returns the time ahead of now within which the node that has a schedule's shard has advanced
+    /// the schedule, unless it is late by half a period.
+    pub(crate) fn near(&self) -> Duration {
+        self.schedule_interval / 2 + self.look_ahead
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +143,10 @@ mod tests {
         assert_eq!(check(|_| {}), Ok(()));
         assert_eq!(check(|options| options.lease = options.heartbeat * 3), Ok(()));
         assert_eq!(check(|options| options.finish_linger = Duration::ZERO), Ok(()));
+        assert_eq!(check(|options| options.claim_linger = Duration::ZERO), Ok(()));
+        assert_eq!(check(|options| options.claim_linger = DAY * 2), wrong("claim_linger"));
+        assert_eq!(check(|options| options.claim_linger = options.grace), wrong("claim_linger"));
+        assert_eq!(check(|options| options.claim_linger = options.grace / 2), Ok(()));
         assert_eq!(check(|options| options.heartbeat = options.lease / 2), wrong("lease"));
         assert_eq!(check(|options| options.scan = Duration::ZERO), wrong("scan"));
         assert_eq!(check(|options| options.heartbeat = Duration::ZERO), wrong("heartbeat"));

@@ -1,6 +1,6 @@
 //! [`Planner`]: turns what schedules have next into timers and records.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::shared::Shared;
 use crate::id::Shards;
@@ -43,14 +43,36 @@ impl Planner {
         self.next
     }
 
-    /// Advances the schedules of the node's shards; now and then those of all shards, as the node
-    /// that has a shard may be slow.
+    /// Advances the schedules of the node's shards; now and then those of all shards which are next
+    /// so soon that the node that has the shard seems to be slow.
     fn advance_all(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
-        let sent = node.now();
-        let is_full = self.runs % node.options.full_every == 0;
+        let own = node.lock().shards;
+        self.advance_of(node, store, own, node.options.horizon(), until)?;
+        if self.runs % node.options.full_every == 0 {
+            if node.now() >= until {
+                return Ok(());
+            }
+            let others = Shards::from_mask(!own.mask());
+            self.advance_of(node, store, others, node.options.near(), until)?;
+        }
         self.runs = self.runs.wrapping_add(1);
-        let shards = if is_full { Shards::ALL } else { node.lock().shards };
-        let upcoming = store.upcoming(node.options.horizon(), shards, SCHEDULES)?;
+        Ok(())
+    }
+
+    /// Advances those schedules of `shards` which are next within `ahead`.
+    fn advance_of(
+        &mut self,
+        node: &Shared,
+        store: &mut dyn Store,
+        shards: Shards,
+        ahead: Duration,
+        until: Instant,
+    ) -> Result<()> {
+        if shards == Shards::NONE {
+            return Ok(());
+        }
+        let sent = node.now();
+        let upcoming = store.upcoming(ahead, shards, SCHEDULES)?;
         node.lock().clock.sample(sent, node.now(), upcoming.now);
         let has_more = upcoming.schedules.len() == SCHEDULES as usize;
         let mut has_advanced = false;
@@ -118,16 +140,18 @@ impl Planner {
     }
 }
 
-/// Counts the timers that were inserted, and caches those of the node's shards.
+/// Counts the timers that were inserted, and caches those of the node's shards. Those of a lane are
+/// cached once they are its front.
 fn note_timers(node: &Shared, rows: &Rows, occupied: &mut Unfinished) {
     let shards = node.lock().shards;
+    node.continue_lanes(rows.timers().first().and_then(|timer| timer.lane.clone()));
     for timer in rows.timers() {
         if timer.due == Time::NEVER {
             occupied.queued += 1;
         } else {
             occupied.unfinished += 1;
         }
-        if shards.contains(timer.id.shard()) {
+        if timer.lane.is_none() && shards.contains(timer.id.shard()) {
             node.expect(timer.id, &timer.kind, timer.due);
         }
     }

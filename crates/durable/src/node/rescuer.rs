@@ -1,10 +1,15 @@
-//! [`Rescuer`]: rescues timers of dead nodes, and advances queues.
+//! [`Rescuer`]: rescues timers of dead nodes, and advances queues and lanes.
 
 use std::time::Instant;
 
+use super::scanner::SOON;
 use super::shared::Shared;
+use crate::id::Shards;
 use crate::store::{Result, Store};
 use crate::trace;
+
+/// Most lanes that are promoted in one call.
+const LANES: usize = 1_000;
 
 /// Periods between two runs of a node that is not the first of those that live.
 const OTHERS: u32 = 3;
@@ -26,15 +31,25 @@ impl Rescuer {
         let now = node.now();
         let mut state = node.lock();
         let is_requested = std::mem::take(&mut state.requests.maintain);
+        let mut lanes = std::mem::take(&mut state.lanes);
         let periods = if state.is_first { 1 } else { OTHERS };
         drop(state);
+        let promoted = promote(node, store, &mut lanes, until);
+        let mut again = None;
+        if !lanes.is_empty() {
+            node.lock().lanes.append(&mut lanes);
+            again = Some(if promoted.is_ok() { until } else { now + node.options.pause });
+        }
+        if let Err(error) = promoted {
+            node.report("promote", &error);
+        }
         if is_requested || self.next <= now {
             self.next = now + node.options.maintenance_interval * periods;
             if let Err(error) = self.maintain(node, store, until) {
                 node.report("maintain", &error);
             }
         }
-        self.next
+        again.map_or(self.next, |again| self.next.min(again))
     }
 
     fn maintain(&mut self, node: &Shared, store: &mut dyn Store, until: Instant) -> Result<()> {
@@ -54,4 +69,42 @@ impl Rescuer {
             }
         }
     }
+}
+
+/// Promotes lanes whose timers have ended or were made here, until `until` at most, and takes those
+/// that are done out of `lanes`. This node claims the fronts, also those of other nodes' shards. If
+/// it has no worker or no room for one that is due soon, others are notified.
+fn promote(
+    node: &Shared,
+    store: &mut dyn Store,
+    lanes: &mut Vec<String>,
+    until: Instant,
+) -> Result<()> {
+    lanes.sort_unstable();
+    lanes.dedup();
+    let (mut others, mut result) = (0, Ok(()));
+    while !lanes.is_empty() && result.is_ok() {
+        let rest = lanes.len().saturating_sub(LANES);
+        match store.promote(&lanes[rest..]) {
+            Ok(fronts) => {
+                lanes.truncate(rest);
+                let now = node.lock().clock.at(node.now());
+                for front in fronts {
+                    let is_soon = now.is_none_or(|now| front.due <= now + SOON);
+                    if !node.expect(front.id, &front.kind, front.due) && is_soon {
+                        others |= 1 << front.id.shard();
+                    }
+                }
+            }
+            Err(error) => result = Err(error),
+        }
+        if node.now() >= until {
+            break;
+        }
+    }
+    if others != 0 {
+        let notified = store.notify(Shards::from_mask(others));
+        result = result.and(notified.map(|_| ()));
+    }
+    result
 }

@@ -10,6 +10,9 @@ use crate::store::{Result, Scan, Store, Waiting};
 /// the shortest period at which a node reads because of notices.
 pub(crate) const NOTICE: Duration = Duration::from_millis(50);
 
+/// A timer that is due sooner than this is announced. A scan finds a later one in time.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+
 /// Part of a node that keeps the caches filled.
 ///
 /// Reads in each period, after notices, and whenever the caches have room for a backlog that an

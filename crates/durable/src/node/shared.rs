@@ -16,7 +16,7 @@ use super::options::Options;
 use super::stats::Counters;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
-use crate::store::{End, Finished, Notice};
+use crate::store::{End, Finished, NewTimer, Notice};
 use crate::time::Time;
 use crate::trace;
 
@@ -75,7 +75,11 @@ pub(crate) struct NodeState {
     pub(crate) outbox: VecDeque<Ending>,
     /// Ends that a claimer has taken and the store has not answered.
     pub(crate) ending: usize,
+    /// Start of the last claim.
+    pub(crate) last_claim: Option<Instant>,
     pub(crate) requests: Requests,
+    /// Lanes that may need another front, for the rescuer.
+    pub(crate) lanes: Vec<String>,
     pub(crate) stopping: Stopping,
     /// Claimers that run.
     pub(crate) claiming: usize,
@@ -138,6 +142,8 @@ pub(crate) struct Ending {
     pub(crate) reply: Option<Sender<Result<(), EndError>>>,
     /// True if an occurrence of its schedule may wait for it.
     pub(crate) is_awaited: bool,
+    /// Lane whose next timer waits for it.
+    pub(crate) lane: Option<String>,
     /// The number of its kind.
     pub(crate) kind: Option<u32>,
 }
@@ -156,7 +162,9 @@ impl Shared {
             held: HashMap::new(),
             outbox: VecDeque::new(),
             ending: 0,
+            last_claim: None,
             requests: Requests::default(),
+            lanes: Vec::new(),
             stopping: Stopping::No,
             claiming: options.connections,
             failure: None,
@@ -188,8 +196,11 @@ impl Shared {
     /// Sends an attempt's end on its way, which makes room for another of its kind.
     pub(crate) fn end(&self, ending: Ending) {
         let mut state = self.lock();
+        // Others do not change when a claimer has something to do.
+        let mut is_first = state.outbox.is_empty() || state.stopping != Stopping::No;
         let kind = ending.kind;
         if let Some(kind) = kind.and_then(|kind| state.kinds.get_mut(&kind)) {
+            is_first |= kind.room == 0;
             kind.room += 1;
         }
         if state.claiming == 0 {
@@ -199,11 +210,13 @@ impl Shared {
         }
         state.outbox.push_back(ending);
         drop(state);
-        self.notify_claimers();
+        if is_first {
+            self.notify_claimers();
+        }
     }
 
     /// Takes note of an end that a transaction of the caller's has brought about.
-    pub(crate) fn note_committed(&self, end: &End, kind: u32, is_awaited: bool) {
+    pub(crate) fn note_committed(&self, end: &End, kind: u32, of: &NewTimer) {
         let mut state = self.lock();
         if let Some(kind) = state.kinds.get_mut(&kind) {
             kind.room += 1;
@@ -211,9 +224,10 @@ impl Shared {
         state.forget(end);
         drop(state);
         self.counters.count_end(&end.how, Finished::Accepted);
-        if is_awaited {
+        if of.has_queue {
             self.request(Requests::after_end);
         }
+        self.continue_lanes(of.lane.clone());
         self.notify_claimers();
     }
 
@@ -234,9 +248,12 @@ impl Shared {
         let share = state.share(&self.options);
         let mut kinds = state.kinds.values_mut().filter(|kind| kind.cache.len() < share);
         if let Some(kind) = kinds.find(|known| known.name == kind) {
+            let is_first = kind.cache.first().is_none_or(|first| due < first);
             kind.cache.put(id, due);
             drop(state);
-            self.notify_claimers();
+            if is_first {
+                self.notify_claimers();
+            }
             return true;
         }
         false
@@ -260,6 +277,17 @@ impl Shared {
         if error.kind() == StoreErrorKind::Gone {
             self.lock().failure.get_or_insert(error.copy());
             self.stop(Stopping::Now);
+        }
+    }
+
+    /// Has the rescuer promote these lanes.
+    pub(crate) fn continue_lanes(&self, lanes: impl IntoIterator<Item = String>) {
+        let mut state = self.lock();
+        let known = state.lanes.len();
+        state.lanes.extend(lanes);
+        if state.lanes.len() > known {
+            drop(state);
+            self.main.notify();
         }
     }
 
@@ -332,16 +360,26 @@ impl NodeState {
 
     /// When the claimers have something to do: the first timer that is due and has room, and the
     /// first end that has waited long enough for one.
-    pub(crate) fn next_claim(&self, patience: Duration, now: Instant) -> Option<Instant> {
-        let ends = self.outbox.front().map(|ending| ending.since + patience);
+    pub(crate) fn next_claim(&self, options: &Options, now: Instant) -> Option<Instant> {
+        let ends = self.outbox.front().map(|ending| ending.since + options.finish_linger);
         let has_lease = self.lease.is_some() && now < self.trusted_until;
         let can_claim = has_lease && self.stopping == Stopping::No;
         let kinds = self.kinds.values().filter(|kind| can_claim && kind.room > 0);
         let due = kinds.filter_map(|kind| kind.cache.first()).min();
+        let due = due.map(|due| self.claim_from(due, options.claim_linger));
         let due = due.and_then(|due| self.clock.when(due));
         match (ends, due) {
             (Some(ends), Some(due)) => Some(ends.min(due)),
             (one, other) => one.or(other),
+        }
+    }
+
+    /// When a claim begins whose first timer is due at `due`: then, or `linger` after the start of
+    /// the last claim, but no later than `linger` after `due`.
+    fn claim_from(&self, due: Time, linger: Duration) -> Time {
+        match self.last_claim.and_then(|last| self.clock.at(last)) {
+            Some(last) => due.max(last.min(due) + linger),
+            None => due,
         }
     }
 }

@@ -14,14 +14,14 @@ use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
 use super::{
-    EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stopping, Worker, begin, call,
+    EndError, Fire, MainLoop, NOTICE, Next, Options, Shared, Stats, Stopping, Worker, begin, call,
 };
 use crate::client::{self, RunNow, Wanted};
 use crate::error::StoreErrorKind;
 use crate::id::{NodeId, Shards, TimerId};
 use crate::policy::{Policies, Retry};
 use crate::schedule::Schedule;
-use crate::store::{Memory, NewTimer, Notice, Store as _, TimerQuery};
+use crate::store::{Memory, NewTimer, Notice, ScheduleQuery, Store as _, TimerQuery};
 use picky::Picky;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -40,7 +40,14 @@ impl Node {
     fn with(options: Options, timer: &Timer, store: &Memory) -> Self {
         let shared = Shared::new(options, timer.clone());
         let memory = store.clone();
-        let store = Picky { memory, refused: None, maintaining: None, lost: 0, panics: false };
+        let store = Picky {
+            memory,
+            refused: None,
+            maintaining: None,
+            lost: 0,
+            panics: false,
+            is_down: false,
+        };
         Self { main_loop: MainLoop::new(&shared), shared, store }
     }
 
@@ -216,6 +223,141 @@ fn shards_that_no_node_has_are_served_by_all() {
         }
     }
     assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
+}
+
+/// A node that knows of timers which are due one after the other, so far apart, from the next
+/// moment on. Returns what it did once all are over.
+fn claim_one_after_the_other(count: u32, apart: Duration) -> Stats {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    let mut left = insert_over(&mut store, count, apart * count);
+    let moment = Duration::from_micros(100);
+    while !left.is_empty() {
+        node.step();
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+        clock.advance(moment);
+    }
+    node.shared.stop(Stopping::Now);
+    let stats = node.shared.counters.snapshot();
+    let Options { claim_linger, .. } = Options::default();
+    assert!(stats.lateness_max <= claim_linger + moment, "{stats:?}");
+    stats
+}
+
+#[test]
+fn timers_that_are_due_one_after_the_other_share_claims() {
+    let stats = claim_one_after_the_other(1_000, Duration::from_micros(100));
+    // One each two milliseconds, rather than one each tenth of one.
+    assert!((45..60).contains(&stats.calls), "{stats:?}");
+}
+
+#[test]
+fn a_timer_that_is_due_a_while_after_the_last_claim_waits_for_no_other() {
+    let stats = claim_one_after_the_other(100, Duration::from_millis(3));
+    assert!(stats.lateness_max <= Duration::from_micros(100), "{stats:?}");
+}
+
+#[test]
+fn a_timer_that_is_late_waits_for_no_other() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1);
+    let mut left = insert(&mut store, "mail", 100);
+    clock.advance(Options::default().claim_linger);
+    for _ in 0..100 {
+        node.step();
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+    }
+    assert!(left.is_empty(), "{} timers were not attempted", left.len());
+    node.shared.stop(Stopping::Now);
+}
+
+/// Makes so many schedules that have an occurrence each second.
+fn schedules(store: &mut Memory, count: u32) {
+    for number in 0..count {
+        let wanted = Wanted {
+            name: number.to_string(),
+            place: None,
+            kind: "tick".to_owned(),
+            schedule: Schedule::every(Duration::from_secs(1)),
+            policies: Policies::default(),
+            lane: None,
+            payload: Vec::new(),
+            enabled: None,
+            expect: None,
+        };
+        client::upsert(store, &wanted).unwrap();
+    }
+}
+
+#[test]
+fn a_lane_is_promoted_once_the_store_answers_again() {
+    let (_clock, timer, store) = world();
+    let mut node = Node::new(&timer, &store);
+    node.step();
+    let mut db = store.clone();
+    let now = db.now().unwrap();
+    let lane = Some("north".to_owned());
+    let waiting = NewTimer { lane, ..NewTimer::new(TimerId::new(now), "t", now) };
+    db.insert(std::slice::from_ref(&waiting)).unwrap();
+    let mut due = || db.timers(&TimerQuery::new()).unwrap()[0].new.due;
+    node.store.is_down = true;
+    node.shared.continue_lanes(waiting.lane);
+    let next = node.main_loop.step(&mut node.store);
+    assert_eq!((due(), next <= timer.now() + Options::default().pause), (crate::Time::NEVER, true));
+    node.store.is_down = false;
+    node.step();
+    assert_eq!(due(), now);
+}
+
+#[test]
+fn a_node_leaves_the_schedules_of_others_to_them() {
+    let (clock, timer, mut store) = world();
+    let mut nodes = group(2, &Options::default(), &timer, &store);
+    settle(&clock, &mut nodes);
+    schedules(&mut store, 40);
+    let mut known = BTreeSet::new();
+    // Longer than it takes until each has looked at all schedules.
+    for step in 0..250 {
+        nodes.rotate_left(step % 2);
+        for node in &mut nodes {
+            node.step();
+            let own = node.shared.lock().shards;
+            for planned in store.timers(&TimerQuery::new().limit(u32::MAX)).unwrap() {
+                let shard = planned.new.schedule.unwrap().shard();
+                let is_known = !known.insert(planned.new.id);
+                assert!(is_known || own.contains(shard), "{own:?} and shard {shard}");
+            }
+        }
+        clock.advance(TICK);
+    }
+    assert!(known.len() >= 40 * 25, "{} occurrences", known.len());
+    nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
+}
+
+#[test]
+fn the_schedules_of_a_node_that_stands_still_are_advanced_by_others() {
+    let (clock, timer, mut store) = world();
+    // It is not suspected for longer than this takes.
+    let seldom = Duration::from_secs(60);
+    let options = Options { heartbeat: seldom, lease: seldom * 10, ..Options::default() };
+    let mut nodes = group(2, &options, &timer, &store);
+    nodes.iter_mut().for_each(Node::step);
+    clock.advance(seldom);
+    nodes.iter_mut().for_each(Node::step);
+    assert_ne!(nodes[0].shared.lock().shards, Shards::ALL);
+    schedules(&mut store, 40);
+    let Options { full_every, schedule_interval, .. } = options;
+    for _ in 0..(schedule_interval * full_every).div_duration_f64(TICK) as u32 + 1 {
+        clock.advance(TICK);
+        nodes[0].step();
+    }
+    let (now, query) = (store.now().unwrap(), ScheduleQuery::new());
+    let all = store.schedules(&query).unwrap();
+    assert_eq!(all.len(), 40);
+    assert!(all.iter().all(|row| row.next.is_some_and(|next| next > now)), "{all:?}");
     nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
 }
 
@@ -544,6 +686,53 @@ fn a_node_expects_no_more_than_it_may_know_of() {
     assert_eq!(state.kinds.values().map(|kind| kind.cache.len()).sum::<usize>(), known);
 }
 
+/// Another claimer may be in a long call then, and sleeps else until a scan or a beat.
+#[test]
+fn claimers_are_notified_of_what_they_have_to_do_sooner() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let shared = node.shared.clone();
+    let mut mails = Worker::new(&shared, "mail", 3);
+    let is_notified = || shared.claimers[0].take();
+    let expect = |store: &mut Memory, after| {
+        let due = store.now().unwrap() + after;
+        assert!(shared.expect(TimerId::new(due), "mail", due));
+    };
+    insert(&mut store, "mail", 3);
+    node.step();
+    is_notified();
+
+    // The third makes the first room, and the first is the first end.
+    let fires: Vec<Fire> = std::iter::from_fn(|| next(&mut mails)).collect();
+    assert_eq!(fires.len(), 3);
+    let mut fires = fires.into_iter();
+    let mut end = || drop(fires.next().unwrap().postpone(TICK));
+    end();
+    assert!(is_notified(), "an end");
+    end();
+    assert!(!is_notified(), "nothing that the first was not");
+
+    // A retry that is expected again.
+    clock.advance(TICK / 2);
+    node.step();
+    assert!(is_notified(), "two are pending again");
+
+    expect(&mut store, TICK * 3);
+    assert!(!is_notified(), "others are due before it");
+    expect(&mut store, TICK / 10);
+    assert!(is_notified(), "it is the first");
+
+    // What a claimer that pauses had taken.
+    end();
+    is_notified();
+    clock.advance(Options::default().finish_linger);
+    let Next::Call(job) = begin(&shared) else { panic!("an end is there to be sent") };
+    node.store.is_down = true;
+    assert!(!call(&shared, job, &mut node.store));
+    assert!(is_notified(), "it is there again");
+    shared.stop(Stopping::Now);
+}
+
 /// A node that reads seldom, has done so, and has a worker for mails.
 fn notified() -> (VirtualClock, Memory, Node, Worker) {
     let (clock, timer, store) = world();
@@ -622,6 +811,7 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
         kind: "t".to_owned(),
         schedule: Schedule::every(TICK * 1_000_000),
         policies: Policies::default(),
+        lane: None,
         payload: Vec::new(),
         enabled: None,
         expect: None,

@@ -11,8 +11,8 @@ use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Inserted,
     Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past,
-    RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
-    Upcoming, Window,
+    Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery,
+    TimerUpdate, Upcoming, Window,
 };
 use crate::time::Time;
 
@@ -132,6 +132,11 @@ impl Store for Faulty {
 
     fn maintain(&mut self) -> Result<Maintained> {
         self.call(|db| db.maintain())
+    }
+
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
+        let lanes = lanes.to_vec();
+        self.call(move |db| db.promote(&lanes))
     }
 
     fn insert(&mut self, timers: &[NewTimer]) -> Result<Vec<Inserted>> {

@@ -21,6 +21,9 @@ const CLIENT: usize = 63;
 
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 
+/// Lanes of timers without a schedule; the first is that of a schedule too.
+const LANES: [&str; 2] = ["north", "south"];
+
 const RETRY: Retry =
     Retry { attempts: 3, first: Duration::from_millis(500), longest: Duration::from_secs(2) };
 
@@ -77,7 +80,7 @@ impl Every {
 impl Model {
     /// One call of a client.
     pub(super) fn act(world: &World) {
-        match world.below(22) {
+        match world.below(24) {
             0..8 => Self::insert(world),
             8..12 => Self::cancel(world),
             12..14 => Self::reschedule(world),
@@ -85,6 +88,7 @@ impl Model {
             18 => Self::stop(world, world.chance(300)),
             19 => Self::revive(world),
             20 => Self::backfill(world),
+            21 => Self::pause(world),
             _ => Self::enable(world),
         }
     }
@@ -92,8 +96,10 @@ impl Model {
     fn insert(world: &World) {
         let now = world.db().now().unwrap();
         let at = now + Duration::from_micros(world.below(4_000_000)) - Duration::from_millis(500);
+        let lane = world.chance(300).then(|| LANES[world.below(2) as usize].to_owned());
         let timer = NewTimer {
             retry: RETRY,
+            lane,
             ..NewTimer::new(TimerId::new(now), KINDS[world.below(2) as usize], at)
         };
         let once = Once { at, ..Once::default() };
@@ -101,6 +107,9 @@ impl Model {
         let mut store = Faulty { number: CLIENT };
         if client::insert_all(&mut store, std::slice::from_ref(&timer)).is_ok() {
             world.model.borrow_mut().once(timer.id).is_made = true;
+            if let Some(lane) = timer.lane.filter(|_| world.chance(500)) {
+                let _ = store.promote(&[lane]);
+            }
             world.tell();
         }
     }
@@ -172,19 +181,26 @@ impl Model {
             jitter: Duration::from_millis(world.below(2) * 400),
             retry: RETRY,
         };
+        let mut db = world.db();
+        let now = db.now().unwrap();
+        let old = db.schedule(name).unwrap().1;
+        // It keeps its lane, as one that runs in another may be overlapped. What is skipped while
+        // another waits does not fill the lane.
+        let lane = match &old {
+            Some(old) => old.lane.clone(),
+            None => (name == "one" && world.chance(500)).then(|| LANES[0].to_owned()),
+        };
         let wanted = Wanted {
             name: name.to_owned(),
             place: None,
             kind: KINDS[world.below(2) as usize].to_owned(),
             schedule: limited(world, Schedule::every(Duration::from_millis(period))),
             policies,
+            lane,
             payload: Vec::new(),
             enabled: None,
             expect: None,
         };
-        let mut db = world.db();
-        let now = db.now().unwrap();
-        let old = db.schedule(name).unwrap().1;
         let running = running(world, name);
         let upserted = client::upsert(&mut db, &wanted).unwrap();
         let mut model = world.model.borrow_mut();
@@ -244,9 +260,34 @@ impl Model {
         if let (ScheduleUpdate::Done { .. }, Some(every)) = (enabled, model.schedules.get_mut(name))
         {
             if let Some((schedule, _, enabled)) = &mut every.now {
-                assert!(!*enabled);
-                *enabled = true;
+                if std::mem::replace(enabled, true) {
+                    // It was paused: what it has from then on, it has from now on.
+                    every.periods.pop();
+                }
                 every.periods.push((schedule.clone(), now, None));
+            }
+        }
+    }
+
+    fn pause(world: &World) {
+        let name = NAMES[world.below(4) as usize];
+        let now = world.db().now().unwrap();
+        let until = now + Duration::from_millis(world.below(6_000)) - Duration::from_secs(1);
+        let old = world.db().schedule(name).unwrap().1;
+        let paused = client::pause(&mut world.db(), name, None, until).unwrap();
+        let mut model = world.model.borrow_mut();
+        let every = model.schedules.entry(name.to_owned()).or_default();
+        match (paused, old) {
+            (ScheduleUpdate::Done { running }, Some(old)) => {
+                let after = until - Duration::from_micros(1);
+                every.close(now);
+                every.periods.push((old.rule().unwrap().schedule.clone(), after, None));
+                model.take_back(old.id, now, running);
+            }
+            (ScheduleUpdate::Gone, None) => assert!(every.now.is_none()),
+            (other, _) => {
+                assert_eq!(other, ScheduleUpdate::Unchanged);
+                assert!(until <= now || matches!(every.now, Some((_, _, false))));
             }
         }
     }
@@ -288,7 +329,8 @@ impl Model {
             Backfilled::Done { made, existed, rest } => {
                 assert_eq!((made, made <= limit.into()), (new.len() as u64, true));
                 let end = rest.unwrap_or(end);
-                let again = client::backfill(&mut world.db(), name, None, &(from..end), limit).unwrap();
+                let again =
+                    client::backfill(&mut world.db(), name, None, &(from..end), limit).unwrap();
                 let (made, existed) = (0, made + existed);
                 assert_eq!(again, Backfilled::Done { made, existed, rest: None });
             }

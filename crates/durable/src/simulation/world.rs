@@ -1,7 +1,7 @@
 //! [`World`]: nodes, their handlers, clients and a database, on one thread and one clock.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -304,8 +304,8 @@ impl World {
     fn count_stray(&self, node: &Shared, fire: &Fire) {
         let is_own = node.lock().shards.contains(fire.id().shard());
         let is_late = fire.claimed().since(fire.due()) >= node.options.grace;
-        // What a node makes due itself it may claim again.
-        if !is_own && !is_late && fire.attempt() == 1 {
+        // What a node makes due itself it may claim again, and what follows in a lane.
+        if !is_own && !is_late && fire.attempt() == 1 && fire.lane().is_none() {
             self.strays.set(self.strays.get() + 1);
         }
     }
@@ -321,6 +321,8 @@ impl World {
         for other in self.handlers.borrow().iter() {
             let is_same = other.fire.id() == fire.id();
             assert!(!(is_same && other.fire.is_current()), "{fire:?} has two owners");
+            let is_beside = fire.lane().is_some() && fire.lane() == other.fire.lane();
+            assert!(!(is_beside && other.fire.is_current()), "{fire:?} is beside another");
         }
         self.model.borrow_mut().check_start(fire);
     }
@@ -356,11 +358,14 @@ impl World {
         self.model.borrow_mut().ends.push((fence, ended));
     }
 
-    /// Of a schedule that lets nothing overlap, one timer is unfinished at a time.
+    /// Of a schedule that lets nothing overlap, one timer is unfinished at a time; and of a lane.
     fn check_overlaps(&self) {
-        let mut unfinished = BTreeMap::<_, u32>::new();
+        let (mut unfinished, mut fronts) = (BTreeMap::<_, u32>::new(), BTreeSet::new());
         for timer in self.db().timers(&TimerQuery::new().limit(u32::MAX)).unwrap() {
             let is_queued = timer.running.is_none() && timer.new.due == crate::Time::NEVER;
+            if let Some(lane) = timer.new.lane.filter(|_| !is_queued) {
+                assert!(fronts.insert(lane.clone()), "two are unfinished in the lane {lane}");
+            }
             if let (Some(schedule), Some(name), false) =
                 (timer.new.schedule, timer.new.name, is_queued)
             {

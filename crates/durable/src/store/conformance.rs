@@ -4,6 +4,7 @@
 //! each case. The rig that it is given makes an empty database for each.
 
 mod history;
+mod lanes;
 mod lists;
 mod nodes;
 mod rivals;
@@ -134,6 +135,7 @@ cases! {
         a_backfill_makes_what_is_missing_once
         a_backfill_needs_the_schedule_as_it_was_read
         a_backfilled_occurrence_waits_for_those_before_it
+        a_schedule_keeps_until_when_it_is_paused
         upcoming_keeps_to_time_shards_and_limit
         upcoming_counts_what_occupies_a_schedule
         a_queued_timer_is_claimed_after_those_before_it
@@ -141,6 +143,19 @@ cases! {
         a_removed_schedule_is_gone
         a_schedule_keeps_its_rule
         a_rule_that_cannot_be_read_stops_no_other;
+    lanes:
+        a_lane_runs_its_timers_one_after_another
+        a_front_that_was_claimed_keeps_its_place
+        a_front_with_an_endless_pause_keeps_its_place
+        maintenance_sees_all_lanes_in_one_round
+        a_front_that_was_not_claimed_lets_an_earlier_timer_pass
+        a_lane_continues_after_a_cancel
+        a_held_timer_lets_its_lane_pass
+        a_front_of_a_dead_node_keeps_its_place
+        schedules_share_a_lane
+        a_schedule_is_busy_while_one_of_it_waits_in_a_lane
+        many_that_wait_in_a_lane_hide_nothing
+        a_lane_is_kept;
     history:
         records_come_in_pages
         records_are_found_by_what_they_are_of
@@ -152,6 +167,7 @@ cases! {
         a_cancel_and_a_claim_do_not_both_win
         rivals_insert_a_name_once
         rivals_reschedule_a_version_once
+        rivals_promote_one_front
         a_listener_hears_what_another_connection_tells;
 }
 

@@ -40,7 +40,7 @@
 ///     tourbillon_durable::forward! { self.pass;
 ///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
 ///         confirm find timers schedule schedules upcoming change advance backfill
-///         insert_occurrence records overview
+///         insert_occurrence records overview promote
 ///     }
 /// }
 ///
@@ -75,6 +75,10 @@ macro_rules! forward {
     };
     (@ maintain $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass maintain() -> $crate::store::Maintained);
+    };
+    (@ promote $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass promote(lanes: &[::std::string::String])
+            -> ::std::vec::Vec<$crate::store::Promoted>);
     };
     (@ nodes $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass nodes() -> ::std::vec::Vec<$crate::store::NodeInfo>);

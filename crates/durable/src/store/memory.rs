@@ -12,8 +12,8 @@ use self::tables::{Life, Node, Tables};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
     Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
-    Overview, OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
-    Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
+    Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
+    Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, Shards, TimerId};
 use crate::record::{Reason, Record};
@@ -143,7 +143,8 @@ impl Store for Memory {
         }
         maintained.stopped = stopped.len() as u64;
         let queued = tables.by_due.range((Time::NEVER, TimerId::from_bits(0))..);
-        let queued = queued.filter_map(|(_, id)| tables.timers[id].new.schedule);
+        let queued = queued.map(|(_, id)| &tables.timers[id].new);
+        let queued = queued.filter(|new| new.lane.is_none()).filter_map(|new| new.schedule);
         for schedule in queued.collect::<BTreeSet<_>>() {
             if tables.occupied(schedule).unfinished == 0 {
                 let first = tables.of_schedule(schedule).next().map(|timer| timer.new.id);
@@ -153,7 +154,15 @@ impl Store for Memory {
                 }
             }
         }
+        let lanes: Vec<_> = tables.lanes.keys().cloned().collect();
+        let promoted = lanes.iter().filter_map(|lane| tables.promote(lane, now));
+        maintained.promoted += promoted.count() as u64;
         Ok(maintained)
+    }
+
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
+        let (now, mut tables) = self.begin();
+        Ok(lanes.iter().filter_map(|lane| tables.promote(lane, now)).collect())
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {
@@ -267,11 +276,14 @@ impl Store for Memory {
             }
             Some(row) if row.new.schedule.is_none() => {
                 row.version += 1;
-                row.new.scheduled_for = to;
+                let old = std::mem::replace(&mut row.new.scheduled_for, to);
                 if let Some(payload) = payload {
                     row.new.payload = payload.to_vec();
                 }
-                tables.free(timer, Some(to.max(now)));
+                let waits = row.new.lane.is_some() && row.new.due == Time::NEVER;
+                let due = if waits { Time::NEVER } else { to.max(now) };
+                tables.move_in_lane(timer, old);
+                tables.free(timer, Some(due));
                 Ok(TimerUpdate::Done)
             }
             _ => Ok(TimerUpdate::Gone),
@@ -329,39 +341,7 @@ impl Store for Memory {
 
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
         let (now, mut tables) = self.begin();
-        let old = tables.schedules.get(change.name).cloned();
-        if old.as_ref().map(|row| row.version) != change.expect {
-            return Ok(Changed::Stale);
-        }
-        let version = change.expect.unwrap_or(0) + 1;
-        match change.row {
-            Some(row) => {
-                let row = ScheduleRow { version, ..row.clone() };
-                tables.schedules.insert(change.name.to_owned(), row);
-            }
-            None => {
-                tables.schedules.remove(change.name);
-            }
-        }
-        let Some(row) = old.as_ref().or(change.row) else {
-            return Ok(Changed::Done { version, running: Vec::new() });
-        };
-        let timers: Vec<_> = tables.of_schedule(row.id).cloned().collect();
-        if let Some(reason) = change.withdraw {
-            for timer in timers.iter().filter(|timer| timer.running.is_none()) {
-                if timer.new.scheduled_for > now && timer.attempt == 0 {
-                    tables.take(timer.new.id);
-                } else {
-                    tables.withdraw(timer.new.id, reason, now);
-                }
-            }
-            let running = timers.iter().filter(|timer| timer.running.is_some());
-            tables.stopped.extend(running.map(|timer| (timer.new.id, reason)));
-        }
-        tables.skip(change.skipped, row, now);
-        let running = timers.iter().filter(|timer| timer.running.is_some());
-        let running = running.map(|timer| (timer.new.id, timer.attempt)).collect();
-        Ok(Changed::Done { version, running })
+        Ok(tables.change(change, now))
     }
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {

@@ -21,6 +21,7 @@
 
 mod address;
 mod attempts;
+mod lanes;
 mod link;
 mod listen;
 mod lists;
@@ -55,8 +56,8 @@ use self::values::Span;
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
     Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
-    OverviewOf, Past, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer,
-    TimerQuery, TimerUpdate, Upcoming, Window,
+    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
+    Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, Shards, TimerId};
@@ -289,6 +290,14 @@ impl Store for Postgres {
         let maintained = self.call(async |session, _| nodes::maintain(session, &mut search).await);
         self.search = search;
         maintained
+    }
+
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
+        let mut promoted = Vec::new();
+        for part in lanes.chunks(lanes::LOCKED) {
+            promoted.extend(self.call(async |session, _| lanes::promote(session, part).await)?);
+        }
+        Ok(promoted)
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {

@@ -9,6 +9,7 @@
 mod failure;
 mod gate;
 mod identity;
+mod lanes;
 mod link;
 mod lists;
 mod nodes;
@@ -30,8 +31,8 @@ pub use self::within::{finish, insert};
 use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Inserted,
     Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past,
-    RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
-    Upcoming, Window,
+    Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery,
+    TimerUpdate, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -72,6 +73,8 @@ const PRUNED: u32 = 2_000;
 /// `cp`, is not noticed on any: stop what has it open before a backup is restored.
 pub struct Sqlite {
     link: Link,
+    /// Lane after which the next call of `maintain` looks for lanes without a front.
+    lane: String,
 }
 
 impl Sqlite {
@@ -120,7 +123,7 @@ impl Sqlite {
         // What is opened later is the same, wherever the process has gone.
         let path = std::path::absolute(path)
             .map_err(|error| StoreError::new(StoreErrorKind::Unavailable, error))?;
-        Ok(Self { link: Link::open(path, clock)? })
+        Ok(Self { link: Link::open(path, clock)?, lane: String::new() })
     }
 }
 
@@ -132,7 +135,7 @@ impl fmt::Debug for Sqlite {
 
 impl Store for Sqlite {
     fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self { link: self.link.connect()? }))
+        Ok(Box::new(Self { link: self.link.connect()?, lane: String::new() }))
     }
 
     fn now(&mut self) -> Result<Time> {
@@ -157,7 +160,12 @@ impl Store for Sqlite {
     }
 
     fn maintain(&mut self) -> Result<Maintained> {
-        self.link.write(nodes::maintain)
+        let lane = &mut self.lane;
+        self.link.write(|file, now| nodes::maintain(file, now, lane))
+    }
+
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
+        self.link.write(|file, now| lanes::promote(file, now, lanes))
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {

@@ -105,6 +105,8 @@ pub struct NewTimer {
     pub retry: Retry,
     /// True if others of its schedule may wait for its end, in a queue.
     pub has_queue: bool,
+    /// Lane in which it runs, one timer after another; `None` if it waits for no other.
+    pub lane: Option<String>,
 }
 
 impl NewTimer {
@@ -121,6 +123,7 @@ impl NewTimer {
             payload: Vec::new(),
             retry: Retry::default(),
             has_queue: false,
+            lane: None,
         }
     }
 
@@ -137,6 +140,7 @@ impl NewTimer {
             payload: row.payload.clone(),
             retry: policies.retry,
             has_queue: policies.overlap.has_queue(),
+            lane: row.lane.clone(),
         }
     }
 }
@@ -173,7 +177,7 @@ impl Record {
     /// Makes the record of a timer that ends at `recorded`, with this outcome.
     ///
     /// It has no reason, the timer's own detail, and no node. Of a [dead](Outcome::Dead) one it
-    /// keeps the payload and the retries.
+    /// keeps the payload, the retries and the lane.
     pub fn new(timer: Timer, outcome: Outcome, recorded: Time) -> Self {
         let Timer { new, attempt, failures, detail, .. } = timer;
         let is_dead = outcome == Outcome::Dead;
@@ -190,6 +194,7 @@ impl Record {
             detail,
             payload: is_dead.then_some(new.payload),
             retry: is_dead.then_some(new.retry),
+            lane: new.lane.filter(|_| is_dead),
             node: None,
             recorded,
         }
@@ -248,6 +253,17 @@ pub struct Waiting {
     pub id: TimerId,
     /// Its kind's place in [`Scan::kinds`].
     pub kind: u32,
+}
+
+/// A timer that is its lane's [front](super#lanes) since [`Store::promote`](super::Store::promote).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promoted {
+    /// The timer.
+    pub id: TimerId,
+    /// Kind of handler that it is for.
+    pub kind: String,
+    /// When it is due.
+    pub due: Time,
 }
 
 /// The answer to [`Store::claim`](super::Store::claim).
@@ -341,6 +357,10 @@ pub struct ScheduleRow {
     pub version: u64,
     /// The first occurrence that is neither a timer nor recorded; `None` if there is none.
     pub next: Option<Time>,
+    /// Time until which it is paused, if that is to come.
+    pub paused: Option<Time>,
+    /// Lane of its occurrences; `None` if they are in none.
+    pub lane: Option<String>,
 }
 
 impl ScheduleRow {
@@ -361,6 +381,8 @@ impl ScheduleRow {
             enabled: true,
             version: 1,
             next,
+            paused: None,
+            lane: None,
         }
     }
 
@@ -405,7 +427,7 @@ impl Upcoming {
 /// Timers that a schedule has in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Number of its timers that are unfinished.
+    /// Number of its timers that are unfinished, those that wait in a lane included.
     pub unfinished: u32,
     /// Number of them that wait in its queue.
     pub queued: u32,
@@ -540,6 +562,7 @@ impl NewOccurrence<'_> {
             Some(most) if occupied != Unfinished::default() => {
                 (occupied.queued < most).then_some(Time::NEVER)
             }
+            _ if self.timer.lane.is_some() => Some(Time::NEVER),
             _ => Some(now),
         }
     }
@@ -550,7 +573,7 @@ impl NewOccurrence<'_> {
 pub enum ManualRun {
     /// The timer is there.
     Done {
-        /// When it is due: now, or [`Time::NEVER`] if it waits in the queue.
+        /// When it is due: now, or [`Time::NEVER`] if it waits in the queue or in its lane.
         due: Time,
     },
     /// One with its id is there, or was.

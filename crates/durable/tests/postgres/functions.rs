@@ -16,7 +16,7 @@ const ONCE: &str = "
         $1, 'epoch'::timestamptz + $2::float8 * interval '1 microsecond', name => $3, payload => $4,
         id => $5::text::uuid, retry_attempts => $6,
         retry_first => $7::float8 * interval '1 microsecond',
-        retry_longest => $8::float8 * interval '1 microsecond'
+        retry_longest => $8::float8 * interval '1 microsecond', lane => $9
     )";
 
 fn micros(span: Duration) -> f64 {
@@ -35,6 +35,7 @@ fn once(transaction: &mut Transaction<'_>, timer: &NewTimer) -> Result<Inserted,
             &i32::try_from(timer.retry.attempts).unwrap(),
             &micros(timer.retry.first),
             &micros(timer.retry.longest),
+            &timer.lane,
         ],
     )?;
     let id = row.get::<_, String>(0).parse().unwrap();
@@ -73,7 +74,10 @@ fn a_timer_by_the_function_is_the_row_that_the_crate_inserts() {
     named.name = Some("inv-42".to_owned());
     let mut odd = timer(ahead(2));
     odd.retry = Retry::new(0, Duration::from_micros(1), Duration::from_secs(40 * 86_400));
-    for timer in [plain(ahead(1)), plain(now - Duration::from_secs(60)), named.clone(), odd] {
+    let mut waiting = plain(now);
+    waiting.lane = Some("customer-7".to_owned());
+    let all = [plain(ahead(1)), plain(now - Duration::from_secs(60)), named.clone(), odd, waiting];
+    for timer in all {
         assert_eq!(both(&mut client, &timer), Inserted::Created);
     }
     // The shard of each id, over all shards.
@@ -344,6 +348,7 @@ fn what_no_row_can_have_is_refused_as_invalid() {
     for (call, code) in [
         ("once('mail', NULL)", "22023"),
         ("once('mail', 'infinity', payload => NULL)", "22023"),
+        ("once('mail', 'infinity', lane => '')", "22023"),
         ("once('mail', 'infinity', retry_attempts => -1)", "22023"),
         ("once('mail', 'infinity', retry_attempts => NULL)", "22023"),
         ("once('mail', 'infinity', retry_first => '-1 s')", "22023"),

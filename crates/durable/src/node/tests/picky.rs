@@ -1,5 +1,5 @@
 //! [`Picky`]: a store that refuses one timer's end, whose queues and orphans take a while, that
-//! loses answers, or that panics.
+//! loses answers, that takes no ends, or that panics.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tourbillon::virtual_time::VirtualClock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::store::{
-    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Result, Store,
+    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Promoted, Result, Store,
 };
 
 pub(super) struct Picky {
@@ -20,6 +20,8 @@ pub(super) struct Picky {
     pub(super) lost: u32,
     /// True if a claim panics.
     pub(super) panics: bool,
+    /// True if no end is taken, and no lane promoted.
+    pub(super) is_down: bool,
 }
 
 impl Picky {
@@ -44,7 +46,17 @@ impl Store for Picky {
         Ok(Maintained { more: true, ..maintained })
     }
 
+    fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
+        if self.is_down {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
+        }
+        self.memory.promote(lanes)
+    }
+
     fn finish(&mut self, lease: Lease, ends: &[End]) -> Result<Vec<Finished>> {
+        if self.is_down {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "it is down"));
+        }
         if ends.iter().any(|end| Some(end.timer) == self.refused) {
             return Err(StoreError::new(StoreErrorKind::Invalid, "refused"));
         }

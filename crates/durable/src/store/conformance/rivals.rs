@@ -189,3 +189,32 @@ pub(super) fn a_listener_hears_what_another_connection_tells(rig: &dyn Rig) {
     while heard.recv_timeout(LONG).is_ok() {}
     bench.insert(Duration::ZERO);
 }
+
+pub(super) fn rivals_promote_one_front(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    for n in 0..10 {
+        let lanes = vec![format!("lane {n}"), format!("other {n}")];
+        let now = bench.now();
+        let timer = |bench: &mut Bench<'_>, lane: &str, ago: u32| {
+            let at = now - Duration::from_secs(ago.into());
+            let lane = Some(lane.to_owned());
+            NewTimer { scheduled_for: at, due: at, lane, ..bench.timer(LONG) }
+        };
+        let timers: Vec<Vec<_>> = (1..=RIVALS as u32)
+            .map(|ago| lanes.iter().map(|lane| timer(&mut bench, lane, ago)).collect())
+            .collect();
+        let claimed = race(&bench, |rival, store| {
+            let lease = join(store, LONG).lease;
+            insist(|| store.insert(&timers[rival]));
+            let fronts = insist(|| store.promote(&lanes));
+            let mut fronts: Vec<_> = fronts.iter().map(|front| front.id).collect();
+            fronts.sort();
+            insist(|| store.claim(lease, &fronts)).timers
+        });
+        for lane in &lanes {
+            let claimed = claimed.iter().flatten();
+            let running = claimed.filter(|timer| timer.new.lane.as_ref() == Some(lane));
+            assert_eq!(running.count(), 1, "{lane}");
+        }
+    }
+}

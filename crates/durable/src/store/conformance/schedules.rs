@@ -431,6 +431,23 @@ pub(super) fn a_backfilled_occurrence_waits_for_those_before_it(rig: &dyn Rig) {
     }
 }
 
+pub(super) fn a_schedule_keeps_until_when_it_is_paused(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let now = bench.now();
+    for (n, paused) in [None, Some(now + LONG)].into_iter().enumerate() {
+        let name = format!("schedule {n}");
+        let row = ScheduleRow { paused, ..bench.schedule(&name, LONG) };
+        bench.store.change(&Change { expect: None, ..change(&row) }).unwrap();
+        assert_eq!(bench.store.schedule(&name).unwrap().1, Some(row.clone()));
+        let other = ScheduleRow { paused: Some(now), ..row };
+        bench.store.change(&change(&other)).unwrap();
+        let other = ScheduleRow { version: 2, ..other };
+        assert_eq!(bench.store.schedule(&name).unwrap().1, Some(other.clone()));
+        let listed = bench.store.schedules(&ScheduleQuery::new().name(&name)).unwrap();
+        assert_eq!(listed, [other]);
+    }
+}
+
 pub(super) fn upcoming_keeps_to_time_shards_and_limit(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let rows = [3, 1, 2].map(|n| bench.scheduled(&n.to_string(), LONG * n));

@@ -7,7 +7,8 @@ use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record};
 use crate::store::overview::HOUR;
 use crate::store::{
-    End, Finished, How, NewTimer, Notice, Overview, ScheduleRow, Skip, Timer, Unfinished,
+    Change, Changed, End, Finished, How, NewTimer, Notice, Overview, Promoted, ScheduleRow, Skip,
+    Timer, Unfinished,
 };
 use crate::time::Time;
 
@@ -21,6 +22,8 @@ pub(super) struct Tables {
     pub(super) stopped: BTreeMap<TimerId, Reason>,
     /// Timers with a name and no schedule.
     pub(super) by_name: BTreeMap<String, TimerId>,
+    /// The timers of each lane, in their order.
+    pub(super) lanes: BTreeMap<String, BTreeSet<(Time, TimerId)>>,
     /// The timers of each schedule, in their order.
     pub(super) by_schedule: BTreeMap<ScheduleId, BTreeMap<Time, TimerId>>,
     pub(super) schedules: BTreeMap<String, ScheduleRow>,
@@ -54,7 +57,12 @@ impl Tables {
         self.nodes.iter().filter_map(beat).collect()
     }
 
-    pub(super) fn add(&mut self, new: NewTimer) {
+    pub(super) fn add(&mut self, mut new: NewTimer) {
+        if let Some(lane) = &new.lane {
+            new.due = Time::NEVER;
+            let place = (new.scheduled_for, new.id);
+            self.lanes.entry(lane.clone()).or_default().insert(place);
+        }
         self.by_due.insert((new.due, new.id));
         match (new.schedule, &new.name) {
             (Some(schedule), _) => {
@@ -71,6 +79,9 @@ impl Tables {
     pub(super) fn take(&mut self, id: TimerId) -> Option<Timer> {
         let timer = self.timers.remove(&id)?;
         self.stopped.remove(&id);
+        if let Some(lane) = &timer.new.lane {
+            self.leave_lane(lane, (timer.new.scheduled_for, id));
+        }
         self.by_due.remove(&(timer.new.due, id));
         match (timer.new.schedule, &timer.new.name) {
             (Some(schedule), _) => {
@@ -83,6 +94,45 @@ impl Tables {
             (None, None) => {}
         }
         Some(timer)
+    }
+
+    fn leave_lane(&mut self, lane: &str, place: (Time, TimerId)) {
+        if let Some(timers) = self.lanes.get_mut(lane) {
+            timers.remove(&place);
+            if timers.is_empty() {
+                self.lanes.remove(lane);
+            }
+        }
+    }
+
+    /// Puts a timer that was scheduled for `old` where its lane has it now.
+    pub(super) fn move_in_lane(&mut self, id: TimerId, old: Time) {
+        let timer = self.timers.get(&id);
+        let place =
+            timer.and_then(|timer| Some((timer.new.lane.clone()?, timer.new.scheduled_for)));
+        if let Some((lane, new)) = place {
+            self.leave_lane(&lane, (old, id));
+            self.lanes.entry(lane).or_default().insert((new, id));
+        }
+    }
+
+    /// Chooses the front of a lane, if that is another than now.
+    pub(super) fn promote(&mut self, lane: &str, now: Time) -> Option<Promoted> {
+        let timers = self.lanes.get(lane)?;
+        let is_front = |(_, id): &&(Time, TimerId)| self.timers[id].new.due < Time::NEVER;
+        let front = timers.iter().find(is_front).copied();
+        let is_waiting = |place: &&(Time, TimerId)| !is_front(place) && place.0 < Time::NEVER;
+        let first = *timers.iter().find(is_waiting)?;
+        if let Some(front) = front {
+            let timer = &self.timers[&front.1];
+            if front < first || timer.attempt > 0 || timer.running.is_some() {
+                return None;
+            }
+            self.free(front.1, Some(Time::NEVER));
+        }
+        let (id, due) = (first.1, first.0.max(now));
+        self.free(id, Some(due));
+        Some(Promoted { id, kind: self.timers[&id].new.kind.clone(), due })
     }
 
     /// Makes a timer pending.
@@ -166,7 +216,8 @@ impl Tables {
     pub(super) fn occupied(&self, schedule: ScheduleId) -> Unfinished {
         let mut occupied = Unfinished::default();
         for timer in self.of_schedule(schedule) {
-            if timer.running.is_none() && timer.new.due == Time::NEVER {
+            let waits = timer.running.is_none() && timer.new.due == Time::NEVER;
+            if waits && timer.new.lane.is_none() {
                 occupied.queued += 1;
             } else {
                 occupied.unfinished += 1;
@@ -185,6 +236,42 @@ impl Tables {
                 self.record(Record { reason, ..Record::new(timer, skip.outcome, now) });
             }
         }
+    }
+
+    pub(super) fn change(&mut self, change: &Change<'_>, now: Time) -> Changed {
+        let old = self.schedules.get(change.name).cloned();
+        if old.as_ref().map(|row| row.version) != change.expect {
+            return Changed::Stale;
+        }
+        let version = change.expect.unwrap_or(0) + 1;
+        match change.row {
+            Some(row) => {
+                let row = ScheduleRow { version, ..row.clone() };
+                self.schedules.insert(change.name.to_owned(), row);
+            }
+            None => {
+                self.schedules.remove(change.name);
+            }
+        }
+        let Some(row) = old.as_ref().or(change.row) else {
+            return Changed::Done { version, running: Vec::new() };
+        };
+        let timers: Vec<_> = self.of_schedule(row.id).cloned().collect();
+        if let Some(reason) = change.withdraw {
+            for timer in timers.iter().filter(|timer| timer.running.is_none()) {
+                if timer.new.scheduled_for > now && timer.attempt == 0 {
+                    self.take(timer.new.id);
+                } else {
+                    self.withdraw(timer.new.id, reason, now);
+                }
+            }
+            let running = timers.iter().filter(|timer| timer.running.is_some());
+            self.stopped.extend(running.map(|timer| (timer.new.id, reason)));
+        }
+        self.skip(change.skipped, row, now);
+        let running = timers.iter().filter(|timer| timer.running.is_some());
+        let running = running.map(|timer| (timer.new.id, timer.attempt)).collect();
+        Changed::Done { version, running }
     }
 
     /// Counts what there is of a kind, of `part` rows at most for each count.
@@ -240,9 +327,9 @@ impl Tables {
             How::Retry(pause, detail) => {
                 timer.failures += 1;
                 timer.detail.clone_from(detail);
-                self.free(end.timer, Some(now + *pause));
+                self.free(end.timer, Some(now.after_pause(*pause)));
             }
-            How::Postpone(pause) => self.free(end.timer, Some(now + *pause)),
+            How::Postpone(pause) => self.free(end.timer, Some(now.after_pause(*pause))),
             How::HandBack => self.free(end.timer, None),
         }
         Finished::Accepted

@@ -20,6 +20,8 @@ CREATE TABLE tourbillon.timer (
     retry_first interval NOT NULL DEFAULT '1 second' CHECK (retry_first >= '0'),
     retry_longest interval NOT NULL DEFAULT '5 minutes' CHECK (retry_longest >= '0'),
     has_queue boolean NOT NULL DEFAULT false,
+    -- Its timers run one after another: all but one of them are due at 'infinity'.
+    lane text COLLATE "C" CHECK (lane <> ''),
     payload bytea NOT NULL DEFAULT '',
     due timestamptz NOT NULL,
     failures integer NOT NULL DEFAULT 0,
@@ -46,7 +48,13 @@ CREATE INDEX timer_stopped ON tourbillon.timer (id) WHERE stopped IS NOT NULL;
 CREATE INDEX timer_kind ON tourbillon.timer (kind, due, id);
 -- The queues of schedules, without timers that are held.
 CREATE INDEX timer_queue ON tourbillon.timer (schedule, scheduled_for)
-    WHERE schedule IS NOT NULL AND due = 'infinity';
+    WHERE schedule IS NOT NULL AND due = 'infinity' AND lane IS NULL;
+-- The front of each lane, one by constraint, and what waits behind it. No timer without a lane is in
+-- either, and nothing that a claim writes.
+CREATE UNIQUE INDEX timer_front ON tourbillon.timer (lane)
+    WHERE lane IS NOT NULL AND due < 'infinity';
+CREATE INDEX timer_lane ON tourbillon.timer (lane, scheduled_for, id)
+    WHERE lane IS NOT NULL AND due = 'infinity';
 
 CREATE TABLE tourbillon.schedule (
     id uuid PRIMARY KEY,
@@ -58,7 +66,10 @@ CREATE TABLE tourbillon.schedule (
     shard smallint NOT NULL,
     enabled boolean NOT NULL,
     version bigint NOT NULL,
-    next timestamptz
+    next timestamptz,
+    -- Time until which it is paused, if that is to come.
+    paused timestamptz,
+    lane text COLLATE "C"
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX schedule_next ON tourbillon.schedule (shard, next, id) WHERE enabled;
@@ -81,8 +92,8 @@ CREATE TABLE tourbillon.identity (
     seen timestamptz NOT NULL
 );
 
--- One record a timer, and one an occurrence, by constraint. Of a dead timer `payload` and
--- `retry_...` are kept: it takes them to run it again.
+-- One record a timer, and one an occurrence, by constraint. Of a dead timer `payload`, `retry_...`
+-- and `lane` are kept: it takes them to run it again.
 CREATE TABLE tourbillon.history (
     timer uuid PRIMARY KEY,
     schedule uuid,
@@ -99,7 +110,8 @@ CREATE TABLE tourbillon.history (
     payload bytea,
     retry_attempts integer,
     retry_first interval,
-    retry_longest interval
+    retry_longest interval,
+    lane text COLLATE "C"
 ) WITH (
     fillfactor = 100,
     autovacuum_vacuum_scale_factor = 0.02,
@@ -131,7 +143,8 @@ BEGIN
     RETURN (hash # (hash >> 10) # (hash >> 20)) & 1023;
 END $$;
 
--- Makes a timer that fires once. `created` is false if `timer` was there before: one of the name, or
+-- Makes a timer that fires once; one of a lane when its turn comes, with the next round of maintenance.
+-- `created` is false if `timer` was there before: one of the name, or
 -- one with the id, which may be over.
 CREATE FUNCTION tourbillon.once(
     kind text,
@@ -143,6 +156,7 @@ CREATE FUNCTION tourbillon.once(
     retry_first interval DEFAULT '1 second',
     retry_longest interval DEFAULT '5 minutes',
     key text DEFAULT NULL,
+    lane text DEFAULT NULL,
     OUT timer uuid,
     OUT created boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -154,6 +168,8 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = 'a kind is empty or too long';
     ELSIF octet_length(name) NOT BETWEEN 1 AND 200 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'a name is empty or too long';
+    ELSIF octet_length(lane) NOT BETWEEN 1 AND 200 THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'a lane is empty or too long';
     ELSIF payload IS NULL OR octet_length(payload) > 65536 THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'a payload is missing or has more than 64 KiB';
@@ -182,16 +198,17 @@ BEGIN
     FOR round IN 1..5 LOOP
         WITH new AS (
             SELECT drawn AS id, once.name AS name, once.kind AS kind, at AS scheduled_for,
-                   greatest(at, now()) AS due, (get_byte(uuid_send(drawn), 15) & 63)::int2 AS shard,
-                   once.payload AS payload, once.retry_attempts AS retry_attempts,
+                   CASE WHEN once.lane IS NULL THEN greatest(at, now()) ELSE 'infinity' END AS due,
+                   (get_byte(uuid_send(drawn), 15) & 63)::int2 AS shard,
+                   once.lane AS lane, once.payload AS payload, once.retry_attempts AS retry_attempts,
                    once.retry_first AS retry_first, once.retry_longest AS retry_longest
             WHERE NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = drawn)
         )
         INSERT INTO tourbillon.timer
-            (id, name, kind, scheduled_for, due, shard, payload, retry_attempts, retry_first,
+            (id, name, kind, scheduled_for, due, shard, lane, payload, retry_attempts, retry_first,
              retry_longest)
-        SELECT new.id, new.name, new.kind, new.scheduled_for, new.due, new.shard, new.payload,
-               new.retry_attempts, new.retry_first, new.retry_longest
+        SELECT new.id, new.name, new.kind, new.scheduled_for, new.due, new.shard, new.lane,
+               new.payload, new.retry_attempts, new.retry_first, new.retry_longest
         FROM new ON CONFLICT DO NOTHING;
         created := FOUND;
         -- The insert may have waited for the end of a timer with the id, whose record only a later

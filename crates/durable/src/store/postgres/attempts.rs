@@ -49,15 +49,16 @@ macro_rules! ended {
                        CASE WHEN e.outcome = 2 THEN t.payload END AS payload,
                        CASE WHEN e.outcome = 2 THEN t.retry_attempts END AS retry_attempts,
                        CASE WHEN e.outcome = 2 THEN t.retry_first END AS retry_first,
-                       CASE WHEN e.outcome = 2 THEN t.retry_longest END AS retry_longest
+                       CASE WHEN e.outcome = 2 THEN t.retry_longest END AS retry_longest,
+                       CASE WHEN e.outcome = 2 THEN t.lane END AS lane
          ),
          recorded AS (
              INSERT INTO tourbillon.history
                  (timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason,
-                  detail, node, recorded, payload, retry_attempts, retry_first, retry_longest)
+                  detail, node, recorded, payload, retry_attempts, retry_first, retry_longest, lane)
              SELECT id, schedule, name, kind, scheduled_for, attempt,
                     failures + (outcome = 2)::int4, outcome, reason, detail, $1, now(), payload,
-                    retry_attempts, retry_first, retry_longest
+                    retry_attempts, retry_first, retry_longest, lane
              FROM ended
              ON CONFLICT DO NOTHING
              RETURNING timer
@@ -73,7 +74,7 @@ macro_rules! and_rows {
             $ended,
             ", NULL::uuid, NULL::uuid, NULL, NULL, NULL::timestamptz, NULL::timestamptz,
                  NULL::bytea, NULL::int4, NULL::interval, NULL::interval, NULL::bool, NULL::int4,
-                 NULL::int4, NULL::uuid, NULL::int8, NULL, NULL::int4
+                 NULL::int4, NULL::uuid, NULL::int8, NULL, NULL::int4, NULL
              UNION ALL SELECT NULL, NULL, ",
             columns!(),
             " FROM claimed"

@@ -254,7 +254,7 @@ pub(super) async fn records(session: &mut Session, query: &RecordQuery) -> Answe
 macro_rules! record_columns {
     () => {
         "timer, schedule, name, h.kind, scheduled_for, attempts, failures, outcome, reason, \
-         detail, node, recorded, payload, retry_attempts, retry_first, retry_longest"
+         detail, node, recorded, payload, retry_attempts, retry_first, retry_longest, lane"
     };
 }
 use record_columns;
@@ -287,8 +287,8 @@ const NAMED: &str = concat!(
 
 /// Places of the first columns of a schedule, a timer and a record in [`NAMED`].
 const SCHEDULE_AT: usize = 2;
-const TIMER_AT: usize = SCHEDULE_AT + 9;
-const RECORD_AT: usize = TIMER_AT + 17;
+const TIMER_AT: usize = SCHEDULE_AT + 11;
+const RECORD_AT: usize = TIMER_AT + 18;
 
 pub(super) async fn named(session: &mut Session, names: &[&str]) -> Answer<(Time, Vec<Named>)> {
     let rows = session.read(NAMED, &[&names]).await?;
@@ -341,6 +341,7 @@ fn record(row: &Row, at: usize) -> Answer<Record> {
             None => None,
             Some(attempts) => Some(retry(attempts, row.try_get(at + 14)?, row.try_get(at + 15)?)),
         },
+        lane: row.try_get(at + 16)?,
         node: node.map(Into::into),
         recorded,
     })

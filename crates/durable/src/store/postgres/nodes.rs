@@ -2,6 +2,7 @@
 
 use tokio_postgres::Row;
 
+use super::lanes;
 use super::link::{Answer, Params, Query, Session};
 use super::timers::{columns, record_cancelled};
 use super::values::{Id, Span, Stamp, big};
@@ -197,12 +198,14 @@ const STUCK: &str = "
     WITH RECURSIVE q (schedule) AS (
         (
             SELECT schedule FROM tourbillon.timer
-            WHERE due = 'infinity' AND schedule IS NOT NULL ORDER BY schedule LIMIT 1
+            WHERE due = 'infinity' AND schedule IS NOT NULL AND lane IS NULL
+            ORDER BY schedule LIMIT 1
         )
         UNION ALL
         SELECT (
             SELECT t.schedule FROM tourbillon.timer AS t
-            WHERE t.due = 'infinity' AND t.schedule IS NOT NULL AND t.schedule > q.schedule
+            WHERE t.due = 'infinity' AND t.schedule IS NOT NULL AND t.lane IS NULL
+                AND t.schedule > q.schedule
             ORDER BY t.schedule LIMIT 1
         )
         FROM q WHERE q.schedule IS NOT NULL
@@ -210,7 +213,7 @@ const STUCK: &str = "
     SELECT q.schedule FROM q
     WHERE q.schedule IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM tourbillon.timer AS t
-        WHERE t.schedule = q.schedule AND (t.due < 'infinity') IS TRUE
+        WHERE t.schedule = q.schedule AND (t.due < 'infinity' OR t.lane IS NOT NULL) IS TRUE
     )
     LIMIT $1";
 
@@ -220,7 +223,7 @@ const LOCK_SCHEDULES: &str = "
 
 const PROMOTE: &str = "
     UPDATE tourbillon.timer SET due = now()
-    WHERE due = 'infinity' AND node IS NULL AND id = ANY(ARRAY(
+    WHERE (due = 'infinity' AND node IS NULL) IS TRUE AND id = ANY(ARRAY(
         SELECT (
             SELECT t.id FROM tourbillon.timer AS t
             WHERE t.schedule = q.schedule ORDER BY t.scheduled_for LIMIT 1
@@ -228,7 +231,7 @@ const PROMOTE: &str = "
         FROM unnest($1::uuid[]) AS q (schedule)
         WHERE NOT EXISTS (
             SELECT 1 FROM tourbillon.timer AS t
-            WHERE t.schedule = q.schedule AND (t.due < 'infinity') IS TRUE
+            WHERE t.schedule = q.schedule AND (t.due < 'infinity' OR t.lane IS NOT NULL) IS TRUE
         )
     ))
     RETURNING id";
@@ -239,13 +242,15 @@ const PART: i64 = 20_000;
 /// Most timers that are changed at a time.
 const MOST: i64 = 4_000;
 
-/// Place at which the search for orphans continues: each call searches a part of what is due, as
-/// that may be millions of timers that wait. Only once a node has died, it is searched whole at
+/// Places at which searches continue. That for orphans: each call searches a part of what is due,
+/// as that may be millions of timers that wait. Only once a node has died, it is searched whole at
 /// once.
 #[derive(Debug)]
 pub(super) struct Search {
     after: (Time, TimerId),
     is_urgent: bool,
+    /// Lane after which the search for lanes without a front continues.
+    lane: String,
 }
 
 impl Search {
@@ -254,7 +259,7 @@ impl Search {
 
 impl Default for Search {
     fn default() -> Self {
-        Self { after: Self::START, is_urgent: false }
+        Self { after: Self::START, is_urgent: false, lane: String::new() }
     }
 }
 
@@ -262,7 +267,7 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
     let buried = session.write(BURY, &[]).await?;
     let nodes = buried[0].try_get::<_, i64>(0)?.unsigned_abs();
     if nodes > 0 {
-        *search = Search { is_urgent: true, ..Search::default() };
+        (search.after, search.is_urgent) = (Search::START, true);
     }
     session.settle();
     let orphans = free(session, search).await?;
@@ -270,7 +275,10 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
     let stopped = session.write(END_STOPPED, &[&MOST]).await?.len() as u64;
     session.settle();
     let promoted = promote(session).await?;
-    let more = search.is_urgent || stopped.max(promoted) >= MOST as u64;
+    session.settle();
+    let promoted = promoted + lanes::maintain(session, &mut search.lane).await?;
+    let is_round = search.lane.is_empty();
+    let more = search.is_urgent || stopped.max(promoted) >= MOST as u64 || !is_round;
     Ok(Maintained { nodes, orphans, stopped, promoted, more })
 }
 
@@ -279,7 +287,7 @@ async fn free(session: &mut Session, search: &mut Search) -> Answer<u64> {
     let (from, from_id) = (Stamp(search.after.0), Id::from(search.after.1));
     let rows = session.read(ORPHANED, &[&from, &from_id, &PART]).await?;
     let Some(row) = rows.first() else {
-        *search = Search::default();
+        (search.after, search.is_urgent) = (Search::START, false);
         return Ok(0);
     };
     let (until, until_id): (Stamp, Id) = (row.try_get(1)?, row.try_get(2)?);
@@ -293,7 +301,7 @@ async fn free(session: &mut Session, search: &mut Search) -> Answer<u64> {
     if freed >= MOST as u64 {
         // There may be more in this part.
     } else if row.try_get::<_, i64>(0)? < PART {
-        *search = Search::default();
+        (search.after, search.is_urgent) = (Search::START, false);
     } else {
         search.after = (until.0, until_id.into());
     }

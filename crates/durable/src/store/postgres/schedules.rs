@@ -20,13 +20,15 @@ use crate::time::Time;
 
 macro_rules! schedule_columns {
     () => {
-        "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next"
+        "s.id, s.name, s.kind, s.spec, s.policies, s.payload, s.enabled, s.version, s.next, \
+         s.paused, s.lane"
     };
 }
 pub(super) use schedule_columns;
 
 pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
     let next: Option<Stamp> = row.try_get(at + 8)?;
+    let paused: Option<Stamp> = row.try_get(at + 9)?;
     Ok(ScheduleRow {
         id: row.try_get::<_, Id>(at)?.into(),
         name: row.try_get(at + 1)?,
@@ -36,6 +38,8 @@ pub(super) fn schedule_row(row: &Row, at: usize) -> Answer<ScheduleRow> {
         enabled: row.try_get(at + 6)?,
         version: row.try_get::<_, i64>(at + 7)?.unsigned_abs(),
         next: next.map(|Stamp(next)| next),
+        paused: paused.map(|Stamp(paused)| paused),
+        lane: row.try_get(at + 10)?,
     })
 }
 
@@ -75,8 +79,8 @@ static UPCOMING: LazyLock<String> = LazyLock::new(|| {
              SELECT * FROM ({merged}) AS merged ORDER BY next, id LIMIT $3
          ) AS s ON true
          LEFT JOIN LATERAL (
-             SELECT count(*) FILTER (WHERE t.due < 'infinity') AS unfinished,
-                    count(*) FILTER (WHERE t.due = 'infinity') AS queued
+             SELECT count(*) FILTER (WHERE t.due < 'infinity' OR t.lane IS NOT NULL) AS unfinished,
+                    count(*) FILTER (WHERE t.due = 'infinity' AND t.lane IS NULL) AS queued
              FROM tourbillon.timer AS t WHERE t.schedule = s.id
          ) AS o ON true",
         schedule_columns!()
@@ -108,15 +112,15 @@ const LOCK: &str = "
 
 const CREATE: &str = "
     INSERT INTO tourbillon.schedule
-        (id, name, kind, spec, policies, payload, enabled, version, next, shard)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT DO NOTHING
     RETURNING id";
 
 const REPLACE: &str = "
     UPDATE tourbillon.schedule
     SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
-        next = $9, shard = $10
+        next = $9, shard = $10, paused = $11, lane = $12
     WHERE name = $2
     RETURNING id";
 
@@ -166,7 +170,7 @@ const SKIP: &str = "
     FROM new ON CONFLICT DO NOTHING";
 
 async fn skip(
-    session: &mut Session,
+    session: &mut impl Query,
     (schedule, name, kind): (Id, &str, &str),
     skipped: &[Skip],
 ) -> Answer<()> {
@@ -185,7 +189,7 @@ async fn skip(
 
 /// Writes `row` with `version`; whether it was written.
 async fn put(
-    session: &mut Session,
+    session: &mut impl Query,
     row: &ScheduleRow,
     version: i64,
     sql: &'static str,
@@ -206,6 +210,8 @@ async fn put(
                 &version,
                 &row.next.map(Stamp),
                 &shard,
+                &row.paused.map(Stamp),
+                &row.lane,
             ],
         )
         .await?;
@@ -222,7 +228,7 @@ pub(super) async fn change(session: &mut Session, change: &Change<'_>) -> Answer
     Ok(changed)
 }
 
-async fn change_within(session: &mut Session, change: &Change<'_>) -> Answer<Changed> {
+async fn change_within(session: &mut impl Query, change: &Change<'_>) -> Answer<Changed> {
     let rows = session.write(LOCK, &[&change.name]).await?;
     let old = match rows.first() {
         None => None,
@@ -260,7 +266,7 @@ async fn change_within(session: &mut Session, change: &Change<'_>) -> Answer<Cha
 
 /// Takes back what is pending, if it is to be; returns what runs.
 async fn withdraw(
-    session: &mut Session,
+    session: &mut impl Query,
     schedule: Id,
     change: &Change<'_>,
 ) -> Answer<Vec<(TimerId, u32)>> {
@@ -288,7 +294,8 @@ const MOVE_ON: &str = "
 /// Condition that a timer is busy. Like in a claim, the time is no condition for an index.
 const IS_BUSY: &str = "
     SELECT EXISTS (
-        SELECT 1 FROM tourbillon.timer WHERE schedule = $1 AND (due < 'infinity') IS TRUE
+        SELECT 1 FROM tourbillon.timer
+        WHERE schedule = $1 AND (due < 'infinity' OR lane IS NOT NULL) IS TRUE
     )";
 
 /// Occurrences that are there already stay where they are: no record of them is on its way.
@@ -307,7 +314,7 @@ const INSERT: &str = insert_timers!(
 
 /// If the server loses the last half second as it dies, then all of an advance: the schedule is
 /// where it was. What an attempt builds on is flushed by the claim.
-const UNHURRIED: &str = "SET LOCAL synchronous_commit = off";
+pub(super) const UNHURRIED: &str = "SET LOCAL synchronous_commit = off";
 
 pub(super) async fn advance(session: &mut Session, advance: &Advance<'_>) -> Answer<Advanced> {
     session.begin().await?;
@@ -354,7 +361,8 @@ const IS_KNOWN: &str = "
         OR EXISTS (SELECT 1 FROM tourbillon.history WHERE timer = $1)";
 
 const OCCUPIED: &str = "
-    SELECT now(), count(*) FILTER (WHERE due < 'infinity'), count(*) FILTER (WHERE due = 'infinity')
+    SELECT now(), count(*) FILTER (WHERE due < 'infinity' OR lane IS NOT NULL),
+           count(*) FILTER (WHERE due = 'infinity' AND lane IS NULL)
     FROM tourbillon.timer WHERE schedule = $1";
 
 const IS_TAKEN: &str = "

@@ -20,7 +20,7 @@ use crate::store::{Inserted, NewTimer, Result};
 const ONCE: &str = "
     SELECT timer::text, created FROM tourbillon.once(
         $1, $2, name => $3, payload => $4, id => $5, retry_attempts => $6, retry_first => $7,
-        retry_longest => $8
+        retry_longest => $8, lane => $9
     )";
 
 const COMPLETE: &str = "SELECT tourbillon.complete($1, $2, $3, $4)";
@@ -55,6 +55,7 @@ pub(crate) async fn insert(
         .bind(int(timer.retry.attempts))
         .bind(Span(timer.retry.first))
         .bind(Span(timer.retry.longest))
+        .bind(&timer.lane)
         .fetch_one(&mut **transaction)
         .await
         .map_err(failure)?;

@@ -19,7 +19,7 @@ macro_rules! columns {
     () => {
         "id, schedule, name, kind, scheduled_for, due, payload, retry_attempts, retry_first, \
          retry_longest, has_queue, attempt, failures, node, epoch, \
-         coalesce(detail, '') AS detail, coalesce(version, 1) AS version"
+         coalesce(detail, '') AS detail, coalesce(version, 1) AS version, lane"
     };
 }
 pub(super) use columns;
@@ -42,6 +42,7 @@ pub(super) fn timer(row: &Row, at: usize) -> Answer<Timer> {
             payload: row.try_get(at + 6)?,
             retry: retry(row.try_get(at + 7)?, row.try_get(at + 8)?, row.try_get(at + 9)?),
             has_queue: row.try_get(at + 10)?,
+            lane: row.try_get(at + 17)?,
         },
         attempt: row.try_get::<_, i32>(at + 11)?.unsigned_abs(),
         failures: row.try_get::<_, i32>(at + 12)?.unsigned_abs(),
@@ -57,26 +58,29 @@ pub(super) fn retry(attempts: i32, Span(first): Span, Span(longest): Span) -> Re
     Retry::new(attempts.unsigned_abs(), first, longest)
 }
 
-/// Rows `n` of the parameters `$1` to `$12`.
+/// Rows `n` of the parameters `$1` to `$13`.
 macro_rules! new_timers {
     () => {
         "unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[],
              $6::timestamptz[], $7::int2[], $8::bytea[], $9::int4[], $10::interval[],
-             $11::interval[], $12::bool[])
+             $11::interval[], $12::bool[], $13::text[])
              AS n (id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
-                   retry_first, retry_longest, has_queue)"
+                   retry_first, retry_longest, has_queue, lane)"
     };
 }
 
-/// Inserts those of [`new_timers`] for which `$condition` holds. They are put together before:
-/// Citus makes no statement of an insert that selects from anything but that.
+/// Inserts those of [`new_timers`] for which `$condition` holds. Those of a lane wait until they
+/// are [promoted](super::lanes). They are put together before: Citus makes no statement of an
+/// insert that selects from anything but that.
 macro_rules! insert_timers {
     ($condition:literal) => {
         concat!(
             "WITH new AS (
                  SELECT n.id, n.schedule, n.name, n.kind, n.scheduled_for,
-                        greatest(n.due, now()) AS due, n.shard, n.payload, n.retry_attempts,
-                        n.retry_first, n.retry_longest, n.has_queue
+                        CASE WHEN n.lane IS NULL THEN greatest(n.due, now()) ELSE 'infinity' END
+                            AS due,
+                        n.shard, n.payload, n.retry_attempts, n.retry_first, n.retry_longest,
+                        n.has_queue, n.lane
                  FROM ",
             $crate::store::postgres::timers::new_timers!(),
             " WHERE ",
@@ -84,9 +88,9 @@ macro_rules! insert_timers {
             ")
              INSERT INTO tourbillon.timer
                  (id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
-                  retry_first, retry_longest, has_queue)
+                  retry_first, retry_longest, has_queue, lane)
              SELECT id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
-                    retry_first, retry_longest, has_queue
+                    retry_first, retry_longest, has_queue, lane
              FROM new ON CONFLICT DO NOTHING RETURNING id"
         )
     };
@@ -108,11 +112,12 @@ pub(super) struct NewTimers<'a> {
     pub(super) first: Vec<Span>,
     pub(super) longest: Vec<Span>,
     pub(super) queues: Vec<bool>,
+    pub(super) lanes: Vec<Option<&'a str>>,
 }
 
 impl NewTimers<'_> {
     /// In the order of [`INSERT`].
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 12] {
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 13] {
         [
             &self.ids,
             &self.schedules,
@@ -126,6 +131,7 @@ impl NewTimers<'_> {
             &self.first,
             &self.longest,
             &self.queues,
+            &self.lanes,
         ]
     }
 }
@@ -146,6 +152,7 @@ impl<'a> FromIterator<&'a NewTimer> for NewTimers<'a> {
             columns.first.push(Span(new.retry.first));
             columns.longest.push(Span(new.retry.longest));
             columns.queues.push(new.has_queue);
+            columns.lanes.push(new.lane.as_deref());
         }
         columns
     }
@@ -332,8 +339,8 @@ const CANCEL: &str = concat!(
 
 const RESCHEDULE: &str = "
     UPDATE tourbillon.timer
-    SET scheduled_for = $2, due = greatest($2, now()), payload = coalesce($3, payload),
-        version = coalesce(version, 1) + 1
+    SET scheduled_for = $2, payload = coalesce($3, payload), version = coalesce(version, 1) + 1,
+        due = CASE WHEN lane IS NOT NULL AND due = 'infinity' THEN due ELSE greatest($2, now()) END
     WHERE id = $1 AND node IS NULL AND schedule IS NULL
         AND ($4::int8 IS NULL OR coalesce(version, 1) = $4)
     RETURNING id";

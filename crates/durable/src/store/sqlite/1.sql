@@ -19,6 +19,8 @@ CREATE TABLE tourbillon_timer (
     retry_first INTEGER NOT NULL DEFAULT 1000000 CHECK (retry_first >= 0),
     retry_longest INTEGER NOT NULL DEFAULT 300000000 CHECK (retry_longest >= 0),
     has_queue INTEGER NOT NULL DEFAULT 0 CHECK (has_queue IN (0, 1)),
+    -- Its timers run one after another: all but one of them are due at the end of time.
+    lane TEXT CHECK (lane <> ''),
     payload BLOB NOT NULL DEFAULT x'',
     detail TEXT NOT NULL DEFAULT '',
     stopped INTEGER,
@@ -36,7 +38,12 @@ CREATE INDEX tourbillon_timer_stopped ON tourbillon_timer (stopped) WHERE stoppe
 CREATE INDEX tourbillon_timer_kind ON tourbillon_timer (kind, due, id);
 -- The queues of schedules, without timers that are held.
 CREATE INDEX tourbillon_timer_queue ON tourbillon_timer (schedule, scheduled_for)
-    WHERE schedule IS NOT NULL AND due = 9223372036854775807;
+    WHERE schedule IS NOT NULL AND due = 9223372036854775807 AND lane IS NULL;
+-- The front of each lane, one by constraint, and what waits behind it.
+CREATE UNIQUE INDEX tourbillon_timer_front ON tourbillon_timer (lane)
+    WHERE lane IS NOT NULL AND due < 9223372036854775807;
+CREATE INDEX tourbillon_timer_lane ON tourbillon_timer (lane, scheduled_for, id)
+    WHERE lane IS NOT NULL AND due = 9223372036854775807;
 
 CREATE TABLE tourbillon_schedule (
     id BLOB PRIMARY KEY NOT NULL,
@@ -48,7 +55,10 @@ CREATE TABLE tourbillon_schedule (
     enabled INTEGER NOT NULL,
     version INTEGER NOT NULL,
     next INTEGER,
-    shard INTEGER NOT NULL
+    shard INTEGER NOT NULL,
+    -- Time until which it is paused, if that is to come.
+    paused INTEGER,
+    lane TEXT
 ) STRICT, WITHOUT ROWID;
 -- A node reads the first of each of its shards, in one order.
 CREATE INDEX tourbillon_schedule_next ON tourbillon_schedule (shard, next, id) WHERE enabled;
@@ -66,7 +76,7 @@ CREATE TABLE tourbillon_node (
 ) STRICT, WITHOUT ROWID;
 
 -- In the order of its lists, so that what is new comes at the end and what is old goes in one piece.
--- Of a dead timer `payload` and `retry_...` are kept: it takes them to run it again.
+-- Of a dead timer `payload`, `retry_...` and `lane` are kept: it takes them to run it again.
 CREATE TABLE tourbillon_history (
     recorded INTEGER NOT NULL,
     timer BLOB NOT NULL,
@@ -84,6 +94,7 @@ CREATE TABLE tourbillon_history (
     retry_attempts INTEGER,
     retry_first INTEGER,
     retry_longest INTEGER,
+    lane TEXT,
     PRIMARY KEY (recorded, timer)
 ) STRICT, WITHOUT ROWID;
 -- One record a timer, and one an occurrence, by constraint.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Answer;
+use super::lanes;
 use super::timers::withdraw;
 use super::values::{Id, Stamp, big};
 use crate::id::Lease;
@@ -68,11 +69,12 @@ pub(super) const PROMOTE: &str = "
         )
         FROM (
             SELECT DISTINCT schedule FROM tourbillon_timer INDEXED BY tourbillon_timer_queue
-            WHERE due = 9223372036854775807 AND schedule IS NOT NULL
+            WHERE due = 9223372036854775807 AND schedule IS NOT NULL AND lane IS NULL
         ) AS queue
         WHERE NOT EXISTS (
             SELECT 1 FROM tourbillon_timer AS other
-            WHERE other.schedule = queue.schedule AND (other.due < ?2 OR other.node IS NOT NULL)
+            WHERE other.schedule = queue.schedule
+                AND (other.due < ?2 OR other.node IS NOT NULL OR other.lane IS NOT NULL)
         )
         LIMIT ?3
     )";
@@ -124,7 +126,13 @@ pub(super) fn leave(connection: &Connection, now: Time, lease: Lease) -> Answer<
     Ok(())
 }
 
-pub(super) fn maintain(connection: &Connection, now: Time) -> Answer<Maintained> {
+/// Maintains the tables. Of the lanes it looks at those after `lane`, which it sets to where the
+/// next call begins.
+pub(super) fn maintain(
+    connection: &Connection,
+    now: Time,
+    lane: &mut String,
+) -> Answer<Maintained> {
     let count = |sql: &str, values: &[&dyn rusqlite::ToSql]| -> Answer<u64> {
         Ok(connection.prepare_cached(sql)?.execute(values)? as u64)
     };
@@ -133,7 +141,9 @@ pub(super) fn maintain(connection: &Connection, now: Time) -> Answer<Maintained>
     let orphans = count(ORPHANS, &[&BATCH])?;
     let stopped = end_stopped(connection, now)?;
     let promoted = count(PROMOTE, &[&Stamp(now), &Stamp(Time::NEVER), &BATCH])?;
-    let more = orphans.max(stopped).max(promoted) == BATCH.unsigned_abs();
+    let promoted = promoted + lanes::maintain(connection, now, lane)?;
+    let is_round = lane.is_empty();
+    let more = orphans.max(stopped).max(promoted) >= BATCH.unsigned_abs() || !is_round;
     Ok(Maintained { nodes, orphans, stopped, promoted, more })
 }
 

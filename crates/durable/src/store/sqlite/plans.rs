@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{lists, nodes, overview, schedules, schema, timers};
+use super::{lanes, lists, nodes, overview, schedules, schema, timers};
 use crate::id::{SHARDS, TimerId};
 use crate::record::Outcome;
 use crate::store::{RecordQuery, ScheduleQuery, State, TimerQuery};
@@ -33,6 +33,10 @@ fn no_statement_walks_a_table() {
         nodes::ORPHANS,
         nodes::PROMOTE,
         nodes::STOPPED,
+        lanes::NEXT,
+        lanes::FRONT,
+        lanes::FIRST,
+        lanes::MOVE,
         timers::INSERT,
         timers::ENDED,
         timers::SCAN,

@@ -38,24 +38,24 @@ pub(super) static UPCOMING: LazyLock<String> = LazyLock::new(|| {
 
 /// Counts of what is unfinished, and of what waits in the queue.
 pub(super) const OCCUPIED: &str = "
-    SELECT count(*) FILTER (WHERE due < ?2 OR node IS NOT NULL),
-        count(*) FILTER (WHERE due = ?2 AND node IS NULL)
+    SELECT count(*) FILTER (WHERE due < ?2 OR node IS NOT NULL OR lane IS NOT NULL),
+        count(*) FILTER (WHERE due = ?2 AND node IS NULL AND lane IS NULL)
     FROM tourbillon_timer WHERE schedule = ?1";
 
 pub(super) const IS_BUSY: &str = "
     SELECT EXISTS (
         SELECT 1 FROM tourbillon_timer
-        WHERE schedule = ?1 AND (due < ?2 OR node IS NOT NULL)
+        WHERE schedule = ?1 AND (due < ?2 OR node IS NOT NULL OR lane IS NOT NULL)
     )";
 
 const CREATE: &str = "
     INSERT INTO tourbillon_schedule
-        (name, id, kind, spec, policies, payload, enabled, version, next, shard)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 pub(super) const REPLACE: &str = "
     UPDATE tourbillon_schedule SET id = ?2, kind = ?3, spec = ?4, policies = ?5, payload = ?6,
-        enabled = ?7, version = ?8, next = ?9, shard = ?10
+        enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, lane = ?12
     WHERE name = ?1";
 
 pub(super) const REMOVE: &str = "DELETE FROM tourbillon_schedule WHERE name = ?";
@@ -140,6 +140,8 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
                 big(version),
                 row.next.map(Stamp),
                 row.id.shard(),
+                row.paused.map(Stamp),
+                row.lane,
             ])?;
         }
         None => {

@@ -19,8 +19,8 @@ use crate::time::Time;
 pub(super) const INSERT: &str = "
     INSERT INTO tourbillon_timer
         (id, schedule, name, kind, scheduled_for, due, payload, retry_attempts, retry_first,
-         retry_longest, has_queue)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         retry_longest, has_queue, lane)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO NOTHING
     ON CONFLICT (name) WHERE schedule IS NULL AND name IS NOT NULL DO NOTHING";
 
@@ -56,10 +56,11 @@ pub(super) const RECORD: &str = concat!(
     fenced!(
         "INSERT INTO tourbillon_history (recorded, timer, schedule, name, kind, scheduled_for,
             attempts, failures, outcome, reason, detail, node, payload, retry_attempts,
-            retry_first, retry_longest)
+            retry_first, retry_longest, lane)
         SELECT ?5, id, schedule, name, kind, scheduled_for, attempt, failures + ?9, ?6, ?7, ?8,
             node, CASE WHEN ?9 THEN payload END, CASE WHEN ?9 THEN retry_attempts END,
-            CASE WHEN ?9 THEN retry_first END, CASE WHEN ?9 THEN retry_longest END
+            CASE WHEN ?9 THEN retry_first END, CASE WHEN ?9 THEN retry_longest END,
+            CASE WHEN ?9 THEN lane END
         FROM tourbillon_timer"
     ),
     " ON CONFLICT DO NOTHING"
@@ -131,20 +132,22 @@ pub(super) fn insert(
     Ok(inserted)
 }
 
-/// Inserts a timer by [`INSERT`]. Returns whether it was not there.
+/// Inserts a timer by [`INSERT`]. Returns whether it was not there. One of a lane waits.
 pub(super) fn add(statement: &mut CachedStatement<'_>, new: &NewTimer, now: Time) -> Answer<bool> {
+    let due = if new.lane.is_some() { Time::NEVER } else { new.due.max(now) };
     let count = statement.execute(params![
         Id::from(new.id),
         new.schedule.map(Id::from),
         new.name,
         new.kind,
         Stamp(new.scheduled_for),
-        Stamp(new.due.max(now)),
+        Stamp(due),
         new.payload,
         new.retry.attempts.min(i32::MAX as u32),
         micros(new.retry.first),
         micros(new.retry.longest),
         new.has_queue,
+        new.lane,
     ])?;
     Ok(count > 0)
 }
@@ -263,11 +266,12 @@ fn end_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answe
             count
         }
         How::Retry(pause, detail) => {
-            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause), detail];
+            let values =
+                params![id, node, epoch, end.attempt, Stamp(now.after_pause(*pause)), detail];
             connection.prepare_cached(RETRY)?.execute(values)?
         }
         How::Postpone(pause) => {
-            let values = params![id, node, epoch, end.attempt, Stamp(now + *pause)];
+            let values = params![id, node, epoch, end.attempt, Stamp(now.after_pause(*pause))];
             connection.prepare_cached(POSTPONE)?.execute(values)?
         }
         How::HandBack => {
@@ -312,7 +316,9 @@ pub(super) fn reschedule(
         Some(timer) if expect.is_some_and(|expect| expect != timer.version) => TimerUpdate::Stale,
         Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
         Some(timer) if timer.new.schedule.is_none() => {
-            let values = params![Id::from(id), Stamp(to), Stamp(to.max(now)), payload];
+            let waits = timer.new.lane.is_some() && timer.new.due == Time::NEVER;
+            let due = if waits { Time::NEVER } else { to.max(now) };
+            let values = params![Id::from(id), Stamp(to), Stamp(due), payload];
             connection.prepare_cached(RESCHEDULE)?.execute(values)?;
             TimerUpdate::Done
         }

@@ -89,7 +89,7 @@ fn span(row: &Row<'_>, column: usize) -> Result<Duration> {
 macro_rules! timer_columns {
     () => {
         "id, schedule, name, kind, scheduled_for, due, payload, retry_attempts, retry_first, \
-         retry_longest, has_queue, attempt, failures, node, epoch, detail, version"
+         retry_longest, has_queue, attempt, failures, node, epoch, detail, version, lane"
     };
 }
 pub(super) use timer_columns;
@@ -110,6 +110,7 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
         payload: row.get(6)?,
         retry: Retry::new(row.get(7)?, span(row, 8)?, span(row, 9)?),
         has_queue: row.get(10)?,
+        lane: row.get(17)?,
     };
     let (attempt, failures, detail) = (row.get(11)?, row.get(12)?, row.get(15)?);
     Ok(Timer { new, attempt, failures, detail, running, version: count(row, 16)? })
@@ -118,7 +119,7 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Timer> {
 /// The columns of a schedule, as [`schedule`] reads them.
 macro_rules! schedule_columns {
     () => {
-        "id, name, kind, spec, policies, payload, enabled, version, next"
+        "id, name, kind, spec, policies, payload, enabled, version, next, paused, lane"
     };
 }
 pub(super) use schedule_columns;
@@ -134,6 +135,8 @@ pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
         enabled: row.get(6)?,
         version: count(row, 7)?,
         next: row.get::<_, Option<Stamp>>(8)?.map(|stamp| stamp.0),
+        paused: row.get::<_, Option<Stamp>>(9)?.map(|stamp| stamp.0),
+        lane: row.get(10)?,
     })
 }
 
@@ -141,7 +144,7 @@ pub(super) fn schedule(row: &Row<'_>) -> Result<ScheduleRow> {
 macro_rules! record_columns {
     () => {
         "timer, schedule, name, kind, scheduled_for, attempts, failures, outcome, reason, detail, \
-         node, recorded, payload, retry_attempts, retry_first, retry_longest"
+         node, recorded, payload, retry_attempts, retry_first, retry_longest, lane"
     };
 }
 pub(super) use record_columns;
@@ -165,6 +168,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record> {
             Some(attempts) => Some(Retry::new(attempts, span(row, 14)?, span(row, 15)?)),
             None => None,
         },
+        lane: row.get(16)?,
         node: row.get::<_, Option<Id>>(10)?.map(NodeId::from),
         recorded: row.get::<_, Stamp>(11)?.0,
     })

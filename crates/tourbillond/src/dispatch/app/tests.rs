@@ -406,7 +406,7 @@ impl Store for Unread {
     tourbillon_durable::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
         confirm find timers schedule schedules upcoming change advance insert_occurrence records
-        backfill overview prune named
+        backfill overview prune named promote
     }
 }
 
