@@ -60,6 +60,8 @@ run() {
             "${std[@]}" --target "$target" --bin "$program"
     done
     [ -z "$flash_max" ] || weigh "$flash_max"
+    [ "$target" != thumbv7em-none-eabihf ] ||
+        docs_of "$target" time/struct.Instant.html from_ticks -A rustdoc::broken-intra-doc-links
 }
 
 semihosting="-semihosting-config enable=on,target=native"
