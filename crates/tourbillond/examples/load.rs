@@ -117,23 +117,15 @@ async fn measure(options: &Options, folder: &Path) -> Result<()> {
 }
 
 fn definition(receiver: SocketAddr, at: &str) -> Definition {
-    Definition {
-        when: When::At(AtWhen { at: at.to_owned() }),
-        callback: Callback {
-            method: "POST".to_owned(),
-            url: format!("http://{receiver}/"),
-            headers: Default::default(),
-            body: r#"{"key":"{{key}}"}"#.to_owned(),
-            body_bytes: None,
-            timeout: None,
-        },
-        missed: None,
-        on_time_within: None,
-        overlap: None,
-        jitter: None,
-        retry: None,
-        enabled: true,
-    }
+    let callback = Callback {
+        method: "POST".to_owned(),
+        url: format!("http://{receiver}/"),
+        headers: Default::default(),
+        body: r#"{"key":"{{key}}"}"#.to_owned(),
+        body_bytes: None,
+        timeout: None,
+    };
+    Definition::new(When::At(AtWhen { at: at.to_owned() }), callback)
 }
 
 /// Inserts what is due, evenly spread, and says from when on.

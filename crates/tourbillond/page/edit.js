@@ -37,6 +37,21 @@ function linesOf(pairs) {
   return pairs.map(([name, value]) => `${name}: ${value}`).join('\n');
 }
 
+/** Windows as lines, as `tourbillonctl` takes them. */
+function windowLines(windows) {
+  return windows.map(({ from, until, then }) =>
+    `${from}..${until}${then === 'run_at_end' ? '=run-at-end' : ''}`).join('\n');
+}
+
+/** The windows of such lines. */
+function windowsOf(text) {
+  return text.split('\n').map((line) => line.trim()).filter(Boolean).map((line) => {
+    const [range, then = 'skip'] = line.split('=');
+    const [from, until = ''] = range.split('..');
+    return { from: from.trim(), until: until.trim(), then: then.trim().replaceAll('-', '_') };
+  });
+}
+
 /** What an input is to show of a policy that may carry a number. */
 function policyOf(policy) {
   if (policy && typeof policy === 'object') return Object.entries(policy)[0];
@@ -77,6 +92,10 @@ function form(holder, frame, old) {
     cron: input({ value: when.cron ?? '', class: 'code' }),
     zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
     every: input({ value: when.every ?? '5m' }),
+    start: input({ value: when.start ?? '', placeholder: 'now' }),
+    end: input({ value: when.end ?? '', placeholder: 'never' }),
+    excluded: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
+      windowLines(when.excluded ?? [])),
     at: input({ value: when.at ?? '', placeholder: '2027-03-01T09:00:00Z' }),
     after: input({ value: when.after ?? '10m' }),
     method: select(METHODS, callback.method ?? 'POST'),
@@ -98,6 +117,7 @@ function form(holder, frame, old) {
     within: input({ value: was.on_time_within ?? '', placeholder: defaults.on_time_within }),
     overlap: select(OVERLAP, overlap),
     overlapMany: input({ value: overlapMany, inputmode: 'numeric', placeholder: '10' }),
+    lane: input({ value: was.lane ?? '' }),
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
     enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
   };
@@ -119,6 +139,15 @@ function form(holder, frame, old) {
     after: field('How long from now', control.after,
       { name: 'when.after', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
   };
+  const bounds = h('details', { open: Boolean(when.start || when.end || when.excluded?.length) },
+    h('summary', {}, 'Start, end and excluded windows'),
+    h('div', { class: 'pair' },
+      field('Start', control.start, { name: 'when.start', hint: 'RFC 3339: the earliest time.' }),
+      field('End', control.end, { name: 'when.end', hint: 'RFC 3339: the latest time.' })),
+    field('Excluded windows', control.excluded, {
+      name: 'when.excluded',
+      hint: 'One a line: FROM..UNTIL. With =run-at-end, it runs once at the end of the window.',
+    }));
   const repeating = h('div', {},
     h('div', { class: 'pair' },
       field('Occurrences that no node was there for', control.missed, { name: 'missed' }),
@@ -142,7 +171,7 @@ function form(holder, frame, old) {
             name: 'key', hint: old ? undefined : 'Its name in the app. Drawn if it is empty.',
           })),
         h('fieldset', {}, h('legend', {}, 'When'),
-          h('div', { class: 'choices' }, kinds), Object.values(fields)),
+          h('div', { class: 'choices' }, kinds), Object.values(fields), bounds),
         h('fieldset', {}, h('legend', {}, 'Callback'),
           h('div', { class: 'pair short-first' },
             field('Method', control.method, { name: 'callback.method' }),
@@ -160,8 +189,12 @@ function form(holder, frame, old) {
             hint: 'Replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
           }),
           field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' })),
-        h('details', { open: Boolean(was.missed || was.overlap || was.jitter || was.retry) },
+        h('details',
+          { open: Boolean(was.missed || was.overlap || was.jitter || was.retry || was.lane) },
           h('summary', {}, 'Retries, misses and overlaps'),
+          field('Lane', control.lane, {
+            name: 'lane', hint: 'Of all runs in a lane, one runs at a time, in the order of times.',
+          }),
           h('div', { class: 'pair' },
             field('Attempts', control.attempts, { name: 'retry.attempts' }),
             field('First pause', control.first, { name: 'retry.first' }),
@@ -177,8 +210,15 @@ function form(holder, frame, old) {
 
   function whenOf() {
     const kind = chosen();
-    if (kind === 'cron') return { cron: value('cron'), zone: value('zone') || 'UTC' };
-    return { [kind]: value(kind) };
+    if (kind === 'at' || kind === 'after') return { [kind]: value(kind) };
+    const windows = windowsOf(control.excluded.value);
+    return {
+      [kind]: value(kind),
+      zone: kind === 'cron' ? value('zone') || 'UTC' : undefined,
+      start: value('start') || undefined,
+      end: value('end') || undefined,
+      excluded: windows.length ? windows : undefined,
+    };
   }
 
   /** What the form says. Fields of their own are left out if they are empty. */
@@ -201,6 +241,7 @@ function form(holder, frame, old) {
       on_time_within: repeats ? text('within') : undefined,
       overlap: repeats ? policy('overlap', 'queue') : undefined,
       jitter: repeats ? text('jitter') : undefined,
+      lane: text('lane'),
       retry: retries
         ? { attempts: number('attempts'), first: text('first'), longest: text('longest') }
         : undefined,
@@ -220,7 +261,7 @@ function form(holder, frame, old) {
     const others = [];
     for (const { field: name, detail } of errors) {
       const found = [...element.querySelectorAll('[data-field]')]
-        .filter((each) => `${name}.`.startsWith(`${each.dataset.field}.`))
+        .filter((each) => `${name.replaceAll('[', '.')}.`.startsWith(`${each.dataset.field}.`))
         .sort((a, b) => b.dataset.field.length - a.dataset.field.length)
         .find((each) => !each.closest('[hidden]'));
       if (!found) {
@@ -240,6 +281,7 @@ function form(holder, frame, old) {
   function typed() {
     for (const [name, part] of Object.entries(fields)) part.hidden = name !== chosen();
     repeating.hidden = !['cron', 'every'].includes(chosen());
+    bounds.hidden = repeating.hidden;
     control.missedMany.parentElement.hidden = value('missed') !== 'catch_up';
     const names = frame.secretsOf(value('app'));
     control.secrets.parentElement.hidden = !names.length && !value('secrets');
@@ -255,7 +297,7 @@ function form(holder, frame, old) {
     latest += 1;
     const mine = latest;
     const asked = whenOf();
-    if (Object.values(asked).some((part) => !part)) {
+    if (!asked[chosen()]) {
       preview.element.hidden = true;
       setText(about, 'Say when, and the next times show here.');
       return;

@@ -93,6 +93,13 @@ export function show(holder, frame, { app, key }) {
       ['App', app],
       schedule.xtimer && ['XTimer', xtimerOf(schedule)],
       ['When', when(schedule)],
+      schedule.paused_until && ['Paused until', dated(schedule.paused_until)],
+      schedule.when.start && ['Start', dated(schedule.when.start)],
+      schedule.when.end && ['End', dated(schedule.when.end)],
+      schedule.when.excluded?.length && ['Excluded', schedule.when.excluded.map((window) =>
+        h('div', {}, `${dated(window.from)} to ${dated(window.until)}`,
+          window.then === 'run_at_end' && ', then one run'))],
+      schedule.lane && ['Lane', schedule.lane],
       ['Calls', h('span', { class: 'url' }, target(schedule))],
       headers.length && ['Headers', headers.map(([name, value]) =>
         h('div', {}, h('code', {}, `${name}: `),

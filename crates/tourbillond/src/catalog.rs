@@ -14,6 +14,7 @@ mod preview;
 mod quota;
 mod runs;
 mod switch;
+mod times;
 mod write;
 
 use tourbillon::Timer;

@@ -132,7 +132,8 @@ fn after_a_write(has_written: bool, error: StoreError) -> StoreError {
     }
 }
 
-fn stopped(running: &[(TimerId, u32)]) -> Stopped {
+/// Returns the answer that names these attempts.
+pub(super) fn stopped(running: &[(TimerId, u32)]) -> Stopped {
     let attempt = |(run, attempt): &(TimerId, u32)| RunningAttempt {
         run: run.to_string(),
         attempt: *attempt,

@@ -140,10 +140,21 @@ fn is_live(item: &Value) -> bool {
     !matches!(state, "succeeded" | "dead" | "skipped" | "cancelled")
 }
 
+/// Fields of a definition, which an answer has beside its own.
+pub(super) const FIELDS: [&str; 9] = [
+    "when",
+    "callback",
+    "missed",
+    "on_time_within",
+    "overlap",
+    "jitter",
+    "lane",
+    "retry",
+    "enabled",
+];
+
 /// The part of an answer that a client has said.
 fn definition(item: &Value) -> Result<Definition, Failure> {
-    const FIELDS: [&str; 8] =
-        ["when", "callback", "missed", "on_time_within", "overlap", "jitter", "retry", "enabled"];
     let fields = item.as_object().into_iter().flatten();
     let fields = fields.filter(|(name, value)| FIELDS.contains(&&***name) && !value.is_null());
     let fields: serde_json::Map<_, _> =

@@ -185,15 +185,12 @@ impl Notice<'_> {
         let stored = Stored {
             key: format!("notice:{}", self.key),
             definition: Definition {
-                when: When::At(AtWhen { at: model::rfc3339(now) }),
-                // A body is a template.
-                callback: callback(notify, body.replace("{{", "{{{{")),
-                missed: None,
-                on_time_within: None,
-                overlap: None,
-                jitter: None,
                 retry: Some(policy()),
-                enabled: true,
+                ..Definition::new(
+                    When::At(AtWhen { at: model::rfc3339(now) }),
+                    // A body is a template.
+                    callback(notify, body.replace("{{", "{{{{")),
+                )
             },
             created: model::rfc3339(now),
             at_us: Some(now.as_micros()),

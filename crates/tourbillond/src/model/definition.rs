@@ -26,6 +26,10 @@ pub struct Definition {
     /// Maximum random delay of a run. Repeating schedules only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
+    /// Lane of the runs: of all runs of an app in one lane, whatever their schedules, one runs at a
+    /// time, in the order of their times. It has 1 to 120 characters, as a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<String>,
     /// Policy for attempts that fail; each field of it has a default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
@@ -39,6 +43,21 @@ fn yes() -> bool {
 }
 
 impl Definition {
+    /// Makes an enabled definition with the default policies.
+    pub fn new(when: When, callback: Callback) -> Self {
+        Self {
+            when,
+            callback,
+            missed: None,
+            on_time_within: None,
+            overlap: None,
+            jitter: None,
+            lane: None,
+            retry: None,
+            enabled: true,
+        }
+    }
+
     /// Returns 32 hexadecimal digits that no other definition has.
     pub fn digest(&self) -> String {
         let text = serde_json::to_vec(self).expect("a definition is JSON");

@@ -11,6 +11,7 @@ mod promises;
 mod schedules;
 mod secrets;
 mod site;
+mod times;
 mod xtimer;
 
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+mod times;
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -113,21 +115,18 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
     let stored = Stored {
         key: String::new(),
         definition: Definition {
-            when: When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
-            callback: Callback {
-                method: "POST".to_owned(),
-                url: url.to_owned(),
-                headers: BTreeMap::new(),
-                body: "{{key}} {{attempt}}".to_owned(),
-                body_bytes: None,
-                timeout: Some("100s".to_owned()),
-            },
-            missed: None,
-            on_time_within: None,
-            overlap: None,
-            jitter: None,
             retry: Some(policy),
-            enabled: true,
+            ..Definition::new(
+                When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
+                Callback {
+                    method: "POST".to_owned(),
+                    url: url.to_owned(),
+                    headers: BTreeMap::new(),
+                    body: "{{key}} {{attempt}}".to_owned(),
+                    body_bytes: None,
+                    timeout: Some("100s".to_owned()),
+                },
+            )
         },
         created: "2026-01-01T00:00:00Z".to_owned(),
         at_us: None,
