@@ -145,6 +145,7 @@ async fn insert(options: &Options, receiver: SocketAddr, count: u64) -> Result<S
             at_us: Some(due.as_micros()),
             traceparent: None,
             xtimer: None,
+            disabled_by: None,
             is_notice: false,
         };
         let once = client.once(&kind(APP), due).name(name(APP, &format!("due-{number}")));
@@ -316,6 +317,7 @@ async fn list(options: &Options, api: SocketAddr, receiver: SocketAddr) -> Resul
             at_us: Some(due.as_micros()),
             traceparent: None,
             xtimer: None,
+            disabled_by: None,
             is_notice: false,
         };
         let once = client.once(&kind(APP), if is_held { Time::NEVER } else { due });

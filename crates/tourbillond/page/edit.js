@@ -118,6 +118,9 @@ function form(holder, frame, old) {
     overlap: select(OVERLAP, overlap),
     overlapMany: input({ value: overlapMany, inputmode: 'numeric', placeholder: '10' }),
     lane: input({ value: was.lane ?? '' }),
+    notify: input({ value: was.notify?.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
+    successWithin: input({ value: was.success_within ?? '', placeholder: '25h' }),
+    disableAfter: input({ value: was.disable_after, inputmode: 'numeric' }),
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
     enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
   };
@@ -157,6 +160,11 @@ function form(holder, frame, old) {
       field('Due while an earlier one is not finished', control.overlap, { name: 'overlap' }),
       field('How many wait', control.overlapMany, { name: 'overlap.queue' }),
       field('Later by up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
+  const watched = h('div', { class: 'pair' },
+    field('Has to succeed within', control.successWithin,
+      { name: 'success_within', hint: 'A span, such as 25h. Otherwise a notice says so.' }),
+    field('Disable after', control.disableAfter,
+      { name: 'disable_after', hint: 'So many dead runs in a row.' }));
   const preview = makePreview();
   const about = h('p', { class: 'hint', role: 'status' });
   const general = h('p', { class: 'error', role: 'alert' });
@@ -199,7 +207,13 @@ function form(holder, frame, old) {
             field('Attempts', control.attempts, { name: 'retry.attempts' }),
             field('First pause', control.first, { name: 'retry.first' }),
             field('Longest pause', control.longest, { name: 'retry.longest' })),
-          repeating)),
+          repeating),
+        h('details', { open: Boolean(was.notify || was.success_within || was.disable_after) },
+          h('summary', {}, 'Alerts'),
+          field('Notices go to', control.notify, {
+            name: 'notify', hint: 'A URL in place of the app’s. Its headers stay as they are.',
+          }),
+          watched)),
       h('div', {}, section('preview', 'What that does', about, preview.element))),
     h('datalist', { id: 'zones' }, zones.map((name) => h('option', { value: name }))),
     h('label', { class: 'choice', for: 'enabled' }, control.enabled, 'Enabled'),
@@ -242,6 +256,9 @@ function form(holder, frame, old) {
       overlap: repeats ? policy('overlap', 'queue') : undefined,
       jitter: repeats ? text('jitter') : undefined,
       lane: text('lane'),
+      notify: value('notify') ? { ...was.notify, url: value('notify') } : undefined,
+      success_within: repeats ? text('successWithin') : undefined,
+      disable_after: repeats ? number('disableAfter') : undefined,
       retry: retries
         ? { attempts: number('attempts'), first: text('first'), longest: text('longest') }
         : undefined,
@@ -282,6 +299,7 @@ function form(holder, frame, old) {
     for (const [name, part] of Object.entries(fields)) part.hidden = name !== chosen();
     repeating.hidden = !['cron', 'every'].includes(chosen());
     bounds.hidden = repeating.hidden;
+    watched.hidden = repeating.hidden;
     control.missedMany.parentElement.hidden = value('missed') !== 'catch_up';
     const names = frame.secretsOf(value('app'));
     control.secrets.parentElement.hidden = !names.length && !value('secrets');

@@ -100,6 +100,12 @@ export function show(holder, frame, { app, key }) {
         h('div', {}, `${dated(window.from)} to ${dated(window.until)}`,
           window.then === 'run_at_end' && ', then one run'))],
       schedule.lane && ['Lane', schedule.lane],
+      schedule.notify && ['Notices go to', h('span', { class: 'url' }, schedule.notify.url)],
+      schedule.success_within && ['Has to succeed within', schedule.success_within],
+      schedule.disable_after &&
+        ['Disable after', `${counted(schedule.disable_after, 'dead run')} in a row`],
+      schedule.disabled_by && ['Disabled by',
+        `${counted(schedule.disabled_by.dead_runs, 'dead run')}, ${dated(schedule.disabled_by.at)}`],
       ['Calls', h('span', { class: 'url' }, target(schedule))],
       headers.length && ['Headers', headers.map(([name, value]) =>
         h('div', {}, h('code', {}, `${name}: `),

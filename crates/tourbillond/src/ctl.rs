@@ -1,5 +1,6 @@
 //! The API from a terminal: `tourbillonctl`.
 
+mod alerts;
 mod apply;
 mod cli;
 mod crontab;

@@ -6,6 +6,7 @@
 //! after it ran makes no second one. Once a key is free again, by a DELETE, the next timer's id
 //! is worked out from that of the last.
 
+mod alerts;
 mod app;
 mod bounds;
 mod callback;
@@ -23,6 +24,7 @@ use sha2::{Digest as _, Sha256};
 use tourbillon_durable::TimerId;
 use utoipa::ToSchema;
 
+pub use alerts::{DisabledBy, Notify};
 pub use app::{AppLimits, AppView, Defaults};
 pub use bounds::{Bounds, Excluded, Window};
 pub use callback::Callback;

@@ -12,6 +12,9 @@ use crate::model::{self, Bounds, Definition, MissedPolicy, OverlapPolicy, Stored
 /// The largest definition, with all that is kept beside it, in bytes.
 pub(super) const STORED_MAX: usize = 48 * 1024;
 
+/// Most dead runs in a row before a schedule is disabled.
+const DEAD_MAX: u32 = 100;
+
 /// Most excluded windows of a schedule.
 const WINDOWS_MAX: usize = 100;
 
@@ -94,6 +97,8 @@ impl Plan {
                 ("on_time_within", definition.on_time_within.is_some()),
                 ("overlap", definition.overlap.is_some()),
                 ("jitter", definition.jitter.is_some()),
+                ("success_within", definition.success_within.is_some()),
+                ("disable_after", definition.disable_after.is_some()),
             ] {
                 if is_there {
                     faults.add(field, "it is for what repeats, and this happens once");
@@ -119,6 +124,7 @@ impl Plan {
         let within = definition.on_time_within.as_ref();
         let on_time_within = faults.span("on_time_within", within, model::ON_TIME_WITHIN);
         let jitter = faults.span("jitter", definition.jitter.as_ref(), "0s");
+        check_alerts(&mut faults, app, definition);
         if let Some(lane) = &definition.lane {
             check_lane(&mut faults, lane, overlap, jitter);
         }
@@ -148,6 +154,30 @@ impl Plan {
             .overlap(self.overlap)
             .jitter(self.jitter)
             .retry(self.retry)
+    }
+}
+
+/// Checks the alerts of a schedule.
+fn check_alerts(faults: &mut Faults, app: &App, definition: &Definition) {
+    if let Some(notify) = &definition.notify {
+        let wrong = callback::check(app, &notify.callback(String::new())).err();
+        faults.0.extend(wrong.into_iter().flatten().map(|(field, why)| {
+            (format!("notify.{}", field.trim_start_matches("callback.")), why)
+        }));
+    }
+    if let Some(within) = &definition.success_within {
+        let within = faults.span("success_within", Some(within), "");
+        if within < PERIOD_MIN && faults.0.is_empty() {
+            faults.add("success_within", "it is shorter than a second");
+        }
+        if definition.notify.is_none() && app.notify.is_none() {
+            let why =
+                "nobody would get the notice: the app has no `notify`, so give the schedule one";
+            faults.add("success_within", why);
+        }
+    }
+    if let Some(count) = definition.disable_after {
+        faults.count("disable_after", count, DEAD_MAX);
     }
 }
 

@@ -217,11 +217,11 @@ impl Found {
             state,
             ScheduleState::Enabled | ScheduleState::Pending | ScheduleState::Running
         );
-        let (when, rest, xtimer) = match stored {
-            Some(Stored { definition, xtimer, .. }) => {
-                (definition.when.clone(), Some(definition), xtimer)
+        let (when, rest, xtimer, disabled_by) = match stored {
+            Some(Stored { definition, xtimer, disabled_by, .. }) => {
+                (definition.when.clone(), Some(definition.masked()), xtimer, disabled_by)
             }
-            None => (When::At(AtWhen { at: model::rfc3339(at?) }), None, None),
+            None => (When::At(AtWhen { at: model::rfc3339(at?) }), None, None, None),
         };
         let rest = rest.as_ref();
         let xtimer = xtimer.and_then(|kept| kept.view(key));
@@ -235,14 +235,18 @@ impl Found {
             paused_until: self.paused(now).map(model::rfc3339),
             created,
             when,
-            callback: rest.map(|rest| rest.callback.masked()),
+            callback: rest.map(|rest| rest.callback.clone()),
             missed: rest.and_then(|rest| rest.missed),
             on_time_within: rest.and_then(|rest| rest.on_time_within.clone()),
             overlap: rest.and_then(|rest| rest.overlap),
             jitter: rest.and_then(|rest| rest.jitter.clone()),
             lane: rest.and_then(|rest| rest.lane.clone()),
             retry: rest.and_then(|rest| rest.retry.clone()),
+            notify: rest.and_then(|rest| rest.notify.clone()),
+            success_within: rest.and_then(|rest| rest.success_within.clone()),
+            disable_after: rest.and_then(|rest| rest.disable_after),
             enabled,
+            disabled_by: disabled_by.filter(|_| !enabled),
             xtimer,
         })
     }

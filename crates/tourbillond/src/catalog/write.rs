@@ -82,10 +82,11 @@ impl<'a> Draft<'a> {
             at_us: at.map(Time::as_micros),
             traceparent: self.traceparent.map(str::to_owned),
             xtimer: self.xtimer.clone(),
+            disabled_by: None,
             is_notice: false,
         };
-        let callback = old.as_ref().map(|old| &old.definition.callback);
-        stored.definition.callback.keep(callback).map_err(Error::Invalid)?;
+        let definition = old.as_ref().map(|old| &old.definition);
+        stored.definition.keep(definition).map_err(Error::Invalid)?;
         let Some(old) = old else { return Ok(stored) };
         if (&stored.definition, stored.at_us) == (&old.definition, old.at_us) {
             stored.traceparent = old.traceparent;
@@ -172,6 +173,9 @@ impl<'a> Draft<'a> {
                 (_, Slot::Free(_)) => Err(Conflict::Contended.into()),
             };
         };
+        if stored.definition.enabled {
+            catalog.see_to_watch((self.app, self.key), &stored.definition, now, true).await?;
+        }
         match self.upsert(catalog, schedule, payload.clone(), None).await? {
             Upsert::Created => {}
             _ => return Ok(None),
@@ -265,8 +269,13 @@ impl<'a> Draft<'a> {
             }
             let stored = self.in_place_of(found.stored(), now)?;
             let changed = match (&found, &self.plan.times) {
-                (Found::Repeated(_), Times::Repeated(schedule)) => {
+                (Found::Repeated(row), Times::Repeated(schedule)) => {
                     let payload = payload(&stored)?;
+                    let definition = &stored.definition;
+                    if definition.enabled && (row.payload != payload || !row.enabled) {
+                        let of = (self.app, self.key);
+                        catalog.see_to_watch(of, definition, now, !row.enabled).await?;
+                    }
                     self.upsert(catalog, schedule, payload, Some(version)).await?
                 }
                 (Found::Once(timer), Times::At(_) | Times::After(_)) => {

@@ -109,7 +109,7 @@ pub(super) fn plan(
             steps.push(Step::Create(key.clone(), wanted.clone()));
             continue;
         };
-        let (old, shown) = (definition(item)?, masked(wanted));
+        let (old, shown) = (definition(item)?, wanted.masked());
         if old == *wanted {
             continue;
         }
@@ -129,11 +129,6 @@ pub(super) fn plan(
     Ok(steps)
 }
 
-/// The definition as the service shows it.
-fn masked(definition: &Definition) -> Definition {
-    Definition { callback: definition.callback.masked(), ..definition.clone() }
-}
-
 /// Returns whether it is not over.
 fn is_live(item: &Value) -> bool {
     let state = item["state"].as_str().unwrap_or_default();
@@ -141,7 +136,7 @@ fn is_live(item: &Value) -> bool {
 }
 
 /// Fields of a definition, which an answer has beside its own.
-pub(super) const FIELDS: [&str; 9] = [
+pub(super) const FIELDS: [&str; 12] = [
     "when",
     "callback",
     "missed",
@@ -150,6 +145,9 @@ pub(super) const FIELDS: [&str; 9] = [
     "jitter",
     "lane",
     "retry",
+    "notify",
+    "success_within",
+    "disable_after",
     "enabled",
 ];
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::{Failure, crontab, read, times};
+use super::{Failure, alerts, crontab, read, times};
 use crate::model::{
     AfterWhen, AtWhen, Bounds, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
     OverlapPolicy, RetryPolicy, When,
@@ -296,6 +296,8 @@ pub(super) struct Define {
     /// Lane of the runs: of all runs in one lane, one runs at a time, in the order of their times.
     #[arg(long)]
     pub(super) lane: Option<String>,
+    #[command(flatten)]
+    pub(super) alerts: alerts::Alerts,
     /// Create the schedule disabled.
     #[arg(long)]
     pub(super) disabled: bool,
@@ -359,6 +361,9 @@ impl Define {
             overlap: self.overlap,
             jitter: self.jitter.clone(),
             lane: self.lane.clone(),
+            notify: self.alerts.notify(),
+            success_within: self.alerts.success_within.clone(),
+            disable_after: self.alerts.disable_after,
             retry,
             enabled: !self.disabled,
             ..Definition::new(when, callback)

@@ -61,14 +61,18 @@ fn flags_make_a_definition() {
 }
 
 #[test]
-fn flags_make_bounds_and_a_lane() {
+fn flags_make_bounds_a_lane_and_alerts() {
     let line = "tourbillonctl put k --every 1h --to http://h/ --lane customer-7 \
+                --notify http://h/alert --success-within 2h --disable-after 3 \
                 --start 2030-01-01T00:00:00Z --end 2031-01-01T00:00:00Z --exclude a..b \
                 --exclude c..d=run-at-end";
     let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
     let Command::Put { define, .. } = cli.command else { panic!("another command") };
     let definition = serde_json::to_value(define.definition().unwrap()).unwrap();
     assert_eq!(definition["lane"], "customer-7");
+    assert_eq!(definition["notify"], json!({ "url": "http://h/alert" }));
+    assert_eq!(definition["success_within"], "2h");
+    assert_eq!(definition["disable_after"], 3);
     let windows = json!([
         { "from": "a", "until": "b", "then": "skip" },
         { "from": "c", "until": "d", "then": "run_at_end" },
@@ -95,6 +99,9 @@ const FULL: &str = r#"
     jitter = "1s"
     lane = "a"
     retry = { attempts = 3 }
+    notify = { url = "https://example.com/alert" }
+    success_within = "25h"
+    disable_after = 5
 "#;
 
 #[test]

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Callback, MissedPolicy, OverlapPolicy, RetryPolicy, When, XTimerView};
+use super::{
+    Callback, DisabledBy, MissedPolicy, Notify, OverlapPolicy, RetryPolicy, When, XTimerView,
+};
 
 /// Kind of schedule: repeating or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
@@ -81,8 +83,20 @@ pub struct Schedule {
     /// Policy for failed attempts, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// Receiver of the schedule's notices, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Notify>,
+    /// Time within which a run has to succeed, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_within: Option<String>,
+    /// Number of dead runs after which the schedule is disabled, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disable_after: Option<u32>,
     /// True if the schedule is enabled.
     pub enabled: bool,
+    /// Reason for which the service has disabled the schedule. Without one, a client has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_by: Option<DisabledBy>,
     /// Identity by XTimer's routes, if they made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtimer: Option<XTimerView>,

@@ -1,3 +1,4 @@
+mod alerts;
 mod times;
 
 use std::collections::BTreeMap;
@@ -132,6 +133,7 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
         at_us: None,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         xtimer: None,
+        disabled_by: None,
         is_notice: false,
     };
     let pause = Duration::from_secs(1);
@@ -296,7 +298,7 @@ async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
 
 /// An app whose notices go to the receiver.
 fn told(receiver: &Receiver) -> App {
-    let notify = crate::config::Notify { url: receiver.url(9, "notice"), headers: BTreeMap::new() };
+    let notify = crate::model::Notify { url: receiver.url(9, "notice"), headers: BTreeMap::new() };
     App { notify: Some(notify), secrets: vec![crate::config::Secret("s".to_owned())], ..app(8) }
 }
 
@@ -518,7 +520,7 @@ fn notices_that_no_payload_has_room_for_are_refused() {
         (0..count).map(header).collect::<BTreeMap<_, _>>()
     };
     let checked = |headers| {
-        let notify = crate::config::Notify { url: "http://127.0.0.1/".to_owned(), headers };
+        let notify = crate::model::Notify { url: "http://127.0.0.1/".to_owned(), headers };
         crate::dispatch::check_all(&config(&[("a", App { notify: Some(notify), ..app(1) })]))
     };
     assert_eq!(checked(headers(20)), Ok(()));
@@ -530,7 +532,7 @@ fn notices_that_no_payload_has_room_for_are_refused() {
 
 #[test]
 fn a_notice_that_could_not_be_sent_is_refused_with_its_app_and_field() {
-    let notify = crate::config::Notify { url: "ftp://h/".to_owned(), headers: BTreeMap::new() };
+    let notify = crate::model::Notify { url: "ftp://h/".to_owned(), headers: BTreeMap::new() };
     let app = App { notify: Some(notify), ..app(1) };
     let why = crate::dispatch::check_all(&config(&[("a", app)])).unwrap_err();
     assert_eq!(why, "app `a`: `notify.url` begins with neither http:// nor https://");

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 /// Puts a definition under a key.
-async fn put(service: &Service, key: &str, definition: serde_json::Value) {
+pub(super) async fn put(service: &Service, key: &str, definition: serde_json::Value) {
     let config = service.config();
     let app = &config.apps["a"];
     let definition = serde_json::from_value(definition).unwrap();

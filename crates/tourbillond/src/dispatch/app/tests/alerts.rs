@@ -1,0 +1,202 @@
+//! Notices of a schedule's own, dead-man's switches, and schedules that disable themselves.
+
+use serde_json::{Value, json};
+use tourbillon_durable::store::ScheduleQuery;
+
+use super::times::put;
+use super::*;
+use crate::model::{Schedule, ScheduleState};
+
+/// The next notice, with the path that it came to.
+async fn notice(receiver: &mut Receiver) -> (String, Value) {
+    loop {
+        let call = receiver.next().await;
+        if let Ok(body) = serde_json::from_str::<Value>(&call.body) {
+            if body["event"].is_string() {
+                return (call.path, body);
+            }
+        }
+    }
+}
+
+/// Runs `a/k` once, and waits until it and its notices are over.
+async fn run_once(service: &Service) {
+    service.catalog.run_now("a", "k").await.unwrap();
+    let unfinished = TimerQuery::new().kind("http.a");
+    while !service.reader.timers(unfinished.clone()).await.unwrap().is_empty() {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The events of the notices that came so far.
+fn events(receiver: &mut Receiver) -> Vec<String> {
+    let mut events = Vec::new();
+    while let Ok(call) = receiver.calls.try_recv() {
+        let body = serde_json::from_str::<Value>(&call.body).unwrap_or_default();
+        events.extend(body["event"].as_str().map(str::to_owned));
+    }
+    events.sort();
+    events
+}
+
+async fn shown(service: &Service) -> Schedule {
+    service.catalog.show("a", "k").await.unwrap()
+}
+
+/// A schedule that runs when the test asks for it.
+fn rare(receiver: &Receiver, path: &str) -> Value {
+    json!({
+        "when": { "every": "8640000s" },
+        "callback": { "url": receiver.url(1, path) },
+        "retry": { "attempts": 1 },
+    })
+}
+
+#[tokio::test]
+async fn a_schedule_with_a_receiver_of_its_own_tells_that_one_alone() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    for (path, event) in [("500", "dead"), ("200", "recovered")] {
+        let mut definition = rare(&receiver, path);
+        let headers = json!({ "X-Who": "me" });
+        definition["notify"] = json!({ "url": receiver.url(9, "own"), "headers": headers });
+        put(&service, "k", definition).await;
+        service.catalog.run_now("a", "k").await.unwrap();
+        assert_eq!(receiver.next().await.path, path);
+        let call = receiver.next().await;
+        assert_eq!((&*call.path, &*super::event(&call)), ("own", event));
+        assert_eq!(call.headers["x-who"], "me");
+        assert!(call.headers.contains_key("tourbillon-signature"));
+    }
+    service.stop().await;
+    assert!(receiver.calls.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_schedule_is_disabled_after_so_many_dead_runs_in_a_row_and_tells_it_once() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let bad = || {
+        let mut bad = rare(&receiver, "500");
+        bad["disable_after"] = json!(2);
+        bad
+    };
+    let (bad, mut good) = (bad(), rare(&receiver, "200"));
+    good["disable_after"] = json!(2);
+    // A success begins the count anew.
+    for (definition, event) in [(&bad, "dead"), (&good, "recovered"), (&bad, "dead")] {
+        put(&service, "k", definition.clone()).await;
+        run_once(&service).await;
+        assert_eq!(events(&mut receiver), [event]);
+        assert_eq!(shown(&service).await.state, ScheduleState::Enabled);
+    }
+    run_once(&service).await;
+    assert_eq!(events(&mut receiver), ["dead", "disabled"]);
+    let disabled = shown(&service).await;
+    assert_eq!((disabled.state, disabled.enabled), (ScheduleState::Disabled, false));
+    let why = disabled.disabled_by.unwrap();
+    let newest = RecordQuery::new().name("a/k").newest_first().limit(1);
+    let last = service.reader.records(newest).await.unwrap().remove(0);
+    assert_eq!((last.outcome, why.dead_runs), (Outcome::Dead, 2));
+    assert_eq!(why.run, last.timer.to_string());
+    assert!(service.catalog.run_now("a", "k").await.is_err());
+    // Once it is enabled, the count begins anew, too.
+    service.catalog.switch("a", "k", true).await.unwrap();
+    let enabled = shown(&service).await;
+    assert_eq!((enabled.state, enabled.disabled_by), (ScheduleState::Enabled, None));
+    run_once(&service).await;
+    assert_eq!(events(&mut receiver), ["dead"]);
+    assert!(shown(&service).await.enabled);
+    // One that a client disables has no such reason.
+    service.catalog.switch("a", "k", false).await.unwrap();
+    assert_eq!(shown(&service).await.disabled_by, None);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_noted_twice_counts_once() {
+    let service = service(&[("a", app(8))]);
+    let definition = Definition {
+        disable_after: Some(9),
+        ..serde_json::from_value(
+            json!({ "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" } }),
+        )
+        .unwrap()
+    };
+    let now = service.client.now().await.unwrap();
+    let ids = [1, 2].map(tourbillon_durable::TimerId::from_bits);
+    for (run, count) in [(ids[0], 1), (ids[0], 1), (ids[1], 2), (ids[0], 2)] {
+        let noted = service.catalog.note_death(("a", "k"), &definition, run, 9, now).await;
+        assert_eq!(noted.unwrap(), count);
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_that_does_not_succeed_in_time_tells_it_once_and_its_recovery() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let definition = |path: &str| {
+        json!({
+            "when": { "every": "1s" },
+            "callback": { "url": receiver.url(1, path) },
+            "retry": { "attempts": 1 },
+            "success_within": "2s",
+        })
+    };
+    let (bad, good) = (definition("500"), definition("200"));
+    let before = service.client.now().await.unwrap();
+    put(&service, "k", bad).await;
+    // Runs die meanwhile, and each has its notice.
+    let (mut silent, mut dead_since) = (Vec::new(), 0);
+    while dead_since < 4 {
+        let (path, body) = notice(&mut receiver).await;
+        assert_eq!(path, "notice");
+        match body["event"].as_str().unwrap() {
+            "dead" => dead_since += u32::from(!silent.is_empty()),
+            _ => silent.push(body),
+        }
+    }
+    assert_eq!(silent.len(), 1, "{silent:?}");
+    let silent = silent.remove(0);
+    assert_eq!((&silent["event"], &silent["key"]), (&json!("no_success"), &json!("k")));
+    let since = model::time(silent["since"].as_str().unwrap()).unwrap();
+    assert!(since >= before && silent.get("run").is_none(), "{silent}");
+    assert!(service.client.now().await.unwrap().since(since) >= Duration::from_secs(2));
+    put(&service, "k", good).await;
+    let recovered = loop {
+        let (_, body) = notice(&mut receiver).await;
+        if body["event"] != "dead" {
+            break body;
+        }
+    };
+    assert_eq!((&recovered["event"], &recovered["status"]), (&json!("recovered"), &json!(200)));
+    // From then on it is awaited anew.
+    let watch = service.catalog.watch("a", "k").await.unwrap().unwrap();
+    assert!(!watch.is_notified(service.client.now().await.unwrap()));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_that_is_removed_leaves_no_watch() {
+    let service = service(&[("a", told(&Receiver::start().await))]);
+    let definition = json!({
+        "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" },
+        "success_within": "2h",
+    });
+    let watches = async || service.reader.timers(TimerQuery::new().kind("watch")).await.unwrap();
+    put(&service, "k", definition.clone()).await;
+    let first = watches().await;
+    assert_eq!(first.len(), 1);
+    // The same again and a disable change nothing; to enable it begins anew.
+    put(&service, "k", definition).await;
+    service.catalog.switch("a", "k", false).await.unwrap();
+    assert_eq!(watches().await, first);
+    service.catalog.switch("a", "k", true).await.unwrap();
+    assert!(watches().await[0].new.due > first[0].new.due);
+    service.catalog.remove("a", "k").await.unwrap();
+    assert_eq!(watches().await, []);
+    let rows = service.reader.schedules(ScheduleQuery::new()).await.unwrap();
+    assert_eq!(rows, []);
+    service.stop().await;
+}
