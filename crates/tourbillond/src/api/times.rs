@@ -73,6 +73,7 @@ pub(crate) async fn pause(
 /// disabled or paused, and those that were skipped. Excluded times stay excluded. The runs are due
 /// at once, within the limits of the app, and one after another unless `overlap` is `allow`. A
 /// request can be repeated: no run is created twice, as long as the records of the runs are kept.
+/// A run that was cancelled, as its schedule was paused or disabled, is not created again.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules/{key}/backfill", tag = "schedules",
     operation_id = "backfill_schedule",

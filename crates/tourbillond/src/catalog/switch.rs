@@ -19,12 +19,15 @@ impl Catalog {
             let timer = match &found {
                 Found::Over(_) => return Err(Conflict::Over.into()),
                 Found::Repeated(row) => {
-                    let stored = found.stored().filter(|_| on && !row.enabled);
+                    let stored =
+                        found.stored().filter(|_| on && (!row.enabled || row.paused.is_some()));
                     if let Some(stored) = &stored {
                         let now = self.client.now().await?;
-                        self.see_to_watch((app, key), &stored.definition, now, true).await?;
+                        self.see_to_watch((app, key), &stored.definition, None, now).await?;
                     }
-                    if let Some(mut stored) = stored.filter(|old| old.disabled_by.is_some()) {
+                    if let Some(mut stored) =
+                        stored.filter(|old| !row.enabled && old.disabled_by.is_some())
+                    {
                         stored.disabled_by = None;
                         match self.rewrite(row, &stored, true).await? {
                             Upsert::Stale => continue,
@@ -70,7 +73,7 @@ impl Catalog {
                     if let ScheduleUpdate::Done { running } = client.remove(&row.name).await? {
                         self.quota.forget(app);
                         if found.stored().is_some_and(|old| old.definition.is_watched()) {
-                            self.end_watch(app, key).await?;
+                            self.end_watch(app, key).await;
                         }
                         return Ok(stopped(&running));
                     }

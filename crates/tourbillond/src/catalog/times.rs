@@ -45,6 +45,9 @@ impl Catalog {
         let Found::Repeated(row) = self.find(app, key).await?.ok_or(Missing::Schedule)? else {
             return Err(Conflict::Once.into());
         };
+        if range.end > self.client.now().await? {
+            return Err(Error::field("until", "it is to come, and a backfill is of the past"));
+        }
         match self.client.backfill(&row.name, range).limit(limit).create().await? {
             Backfilled::Done { made, existed, rest } => {
                 Ok(model::Backfilled { made, existed, rest: rest.map(model::rfc3339) })

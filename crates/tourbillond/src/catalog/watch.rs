@@ -2,28 +2,31 @@
 //!
 //! A watch is a timer of a kind of its own, so that it is durable and no run. It is due when the
 //! schedule has to have succeeded, and has the runs that were dead since it last did. While nothing
-//! is to come of it, it is held. It is made before the schedule, and moved later only by the node
-//! that finds it due, which then reads the schedule: a node that ends in between leaves one that is
-//! due too soon, or that belongs to no schedule and ends by itself.
+//! is to come of it, it is held. It is made before the schedule, and judged only by the node
+//! that finds it due, which then reads the schedule: a node that ends in between leaves one that
+//! belongs to no schedule, and ends by itself.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, Timer, TimerUpdate};
 use tourbillon_durable::{
-    Created, Replacement, Schedule, StoreError, StoreErrorKind, Time, TimerId, Upsert,
+    Created, Replacement, Schedule, ScheduleId, StoreError, StoreErrorKind, Time, TimerId, Upsert,
 };
 
 use super::error::{Conflict, Result};
 use super::found::Found;
 use super::{Catalog, TRIES};
-use crate::model::{self, Definition, DisabledBy, Stored};
+use crate::model::{self, Callback, Definition, DisabledBy, Stored};
 
 /// Kind of all watches.
 pub(crate) const WATCH: &str = "watch";
 
 /// Longest time for which a watch is postponed before it is judged anew.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// Time for which a watch waits for its schedule, which is written after it.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// Pause before a watch is changed that a node has just found due.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -60,10 +63,22 @@ impl Watch {
         Some(Self { timer, state })
     }
 
+    /// Returns when it is judged.
+    #[cfg(test)]
+    pub(crate) fn due(&self) -> Time {
+        self.timer.new.due
+    }
+
     /// Returns whether a notice says that its schedule has not succeeded.
     pub(crate) fn is_notified(&self, now: Time) -> bool {
         // A node that has made the notice postpones it for good.
         self.timer.new.due != Time::NEVER && self.timer.new.due > now + 2 * LONGEST
+    }
+
+    /// Returns whether a success at `now` changes nothing.
+    fn has_nothing_to_note(&self, within: Option<Duration>, now: Time) -> bool {
+        let is_noted = within.is_none() || self.state.since() >= now;
+        is_noted && self.state.dead.is_empty() && !self.is_notified(now)
     }
 
     /// Returns an identity that no other time without a success has.
@@ -140,7 +155,9 @@ impl Catalog {
 
     /// Judges the schedule of a watch that is due. Returns its definition, if it is silent.
     pub(crate) async fn judge(&self, state: &State) -> Result<(Judged, Option<Definition>)> {
-        let over = (Judged::Over, None);
+        let now = self.client.now().await?;
+        let waits = now.since(state.since()) < MARGIN;
+        let over = (if waits { Judged::Later(MARGIN) } else { Judged::Over }, None);
         let Some(found) = self.repeated(&state.app, &state.key).await? else { return Ok(over) };
         let definition = found.stored().map(|stored| stored.definition);
         let (Found::Repeated(row), Some(definition)) = (found, definition) else {
@@ -149,27 +166,31 @@ impl Catalog {
         if !row.enabled || !definition.is_watched() {
             return Ok(over);
         }
-        let (within, now) = (within_of(&definition), self.client.now().await?);
-        let schedule = &row.rule()?.schedule;
-        let judged = judge(schedule, row.paused, within, state.since(), now);
+        let rule = row.rule()?;
+        // The last of the occurrences may be that much later.
+        let within = within_of(&definition).map(|within| within + rule.policies.jitter);
+        let judged = judge(&rule.schedule, row.paused, within, state.since(), now);
         Ok((judged, Some(definition)))
     }
 
-    /// Sees to it that the schedule of a key is watched, from `now` on if it `begins` then.
+    /// Sees to it that the schedule of a key is watched, as this definition replaces `old`, if one
+    /// is enabled. It comes before the schedule is written.
     ///
-    /// It comes before the schedule is written. So it makes no watch due later, unless the schedule
-    /// begins.
+    /// A success is awaited from `now` on, if there is no such `old`, or its times differ or the
+    /// time within which to succeed does. Dead runs are counted anew from any change.
     pub(super) async fn see_to_watch(
         &self,
         (app, key): (&str, &str),
         definition: &Definition,
+        old: Option<&Definition>,
         now: Time,
-        begins: bool,
     ) -> Result<()> {
         if !definition.is_watched() {
             return Ok(());
         }
         let within = within_of(definition);
+        let timing = |of: &Definition| (of.when.clone(), of.lane.clone(), within_of(of));
+        let begins = old.is_none_or(|old| timing(old) != timing(definition));
         for _ in 0..TRIES {
             let Some(watch) = self.watch(app, key).await? else {
                 if within.is_none() {
@@ -182,17 +203,12 @@ impl Catalog {
                     Created::Exists(_) => continue,
                 }
             };
-            let old = watch.timer.new.due;
-            let (state, due) = if begins {
-                let state = State::new(app, key, now);
-                let due = due(&state, within);
-                (state, due)
-            } else {
-                let due = due(&watch.state, within).min(old);
-                (watch.state.clone(), due)
-            };
-            let stays = !begins && (due == old || watch.is_notified(now));
-            if stays || self.write_watch(&watch, &state, due).await? {
+            let mut state = State::new(app, key, now);
+            let mut at = due(&state, within);
+            if !begins {
+                (state.since_us, at) = (watch.state.since_us, watch.timer.new.due);
+            }
+            if self.write_watch(&watch, &state, at).await? {
                 return Ok(());
             }
             self.timer.sleep(PAUSE).await;
@@ -200,9 +216,25 @@ impl Catalog {
         Err(Conflict::Contended.into())
     }
 
-    /// Removes the watch of a key.
-    pub(super) async fn end_watch(&self, app: &str, key: &str) -> Result<()> {
-        if let Some(watch) = self.watch(app, key).await? {
+    /// Removes the watch of a key that has no schedule any more, or one that is not watched.
+    ///
+    /// The schedule is written already, so that an error is none of the request.
+    pub(super) async fn end_watch(&self, app: &str, key: &str) {
+        if let Err(error) = self.try_end_watch(app, key).await {
+            tracing::warn!(app, key, %error, "a watch was not removed");
+        }
+    }
+
+    async fn try_end_watch(&self, app: &str, key: &str) -> std::result::Result<(), StoreError> {
+        let watch = self.watch(app, key).await?;
+        let by_name = ScheduleQuery::new().name(model::name(app, key));
+        let row = self.client.schedules(by_name).await?.pop().map(Found::Repeated);
+        let stored = row.and_then(|row| row.stored());
+        if stored.is_some_and(|stored| stored.definition.is_watched()) {
+            // Another has made it meanwhile.
+            return Ok(());
+        }
+        if let Some(watch) = watch {
             // One that is being judged ends by itself.
             self.client.cancel(watch.timer.new.id).await?;
         }
@@ -221,12 +253,16 @@ impl Catalog {
         found: Option<&Watch>,
         now: Time,
     ) -> std::result::Result<(), StoreError> {
-        let (state, within) = (State::new(app, key, now), within_of(definition));
+        let (mut state, within) = (State::new(app, key, now), within_of(definition));
         let is_done = match found {
             None if within.is_none() => true,
             None => matches!(self.make_watch(&state, within).await?, Created::Created(_)),
-            Some(watch) if within.is_none() && watch.state.dead.is_empty() => true,
-            Some(watch) => self.write_watch(watch, &state, due(&state, within)).await?,
+            // A later success is noted already.
+            Some(watch) if watch.has_nothing_to_note(within, now) => true,
+            Some(watch) => {
+                state.since_us = state.since_us.max(watch.state.since_us);
+                self.write_watch(watch, &state, due(&state, within)).await?
+            }
         };
         if is_done { Ok(()) } else { Err(contended()) }
     }
@@ -260,15 +296,23 @@ impl Catalog {
         if is_done { Ok(counted(&state)) } else { Err(contended()) }
     }
 
-    /// Finds the row of a key's repeating schedule, if it is enabled.
-    pub(crate) async fn enabled_row(
+    /// Finds the schedule of this key and identity, if it is enabled, and has a definition that
+    /// disables it after dead runs of this callback. Returns its row, and their number.
+    pub(crate) async fn disabled_by_dead(
         &self,
-        app: &str,
-        key: &str,
-    ) -> std::result::Result<Option<ScheduleRow>, StoreError> {
+        (app, key): (&str, &str),
+        id: Option<ScheduleId>,
+        callback: &Callback,
+    ) -> std::result::Result<Option<(ScheduleRow, u32)>, StoreError> {
         let by_name = ScheduleQuery::new().name(model::name(app, key));
         let row = self.client.schedules(by_name).await?.pop();
-        Ok(row.filter(|row| row.enabled))
+        let Some(row) = row.filter(|row| row.enabled && Some(row.id) == id) else {
+            return Ok(None);
+        };
+        let stored = serde_json::from_slice::<Stored>(&row.payload).ok();
+        let definition = stored.map(|stored| stored.definition);
+        let of_it = definition.filter(|definition| definition.callback == *callback);
+        Ok(of_it.and_then(|definition| Some((row, definition.disable_after?))))
     }
 
     /// Disables the schedule of a key, if it is still the one of this row, and writes why.

@@ -174,7 +174,7 @@ impl<'a> Draft<'a> {
             };
         };
         if stored.definition.enabled {
-            catalog.see_to_watch((self.app, self.key), &stored.definition, now, true).await?;
+            catalog.see_to_watch((self.app, self.key), &stored.definition, None, now).await?;
         }
         match self.upsert(catalog, schedule, payload.clone(), None).await? {
             Upsert::Created => {}
@@ -271,12 +271,19 @@ impl<'a> Draft<'a> {
             let changed = match (&found, &self.plan.times) {
                 (Found::Repeated(row), Times::Repeated(schedule)) => {
                     let payload = payload(&stored)?;
-                    let definition = &stored.definition;
-                    if definition.enabled && (row.payload != payload || !row.enabled) {
-                        let of = (self.app, self.key);
-                        catalog.see_to_watch(of, definition, now, !row.enabled).await?;
+                    let (of, new) = ((self.app, self.key), &stored.definition);
+                    let old = found.stored().map(|old| old.definition);
+                    let old = old.filter(|_| row.enabled);
+                    if new.enabled && old.as_ref() != Some(new) {
+                        catalog.see_to_watch(of, new, old.as_ref(), now).await?;
                     }
-                    self.upsert(catalog, schedule, payload, Some(version)).await?
+                    let changed = self.upsert(catalog, schedule, payload, Some(version)).await?;
+                    if changed == Upsert::Changed
+                        && old.is_some_and(|old| old.is_watched() && !new.is_watched())
+                    {
+                        catalog.end_watch(self.app, self.key).await;
+                    }
+                    changed
                 }
                 (Found::Once(timer), Times::At(_) | Times::After(_)) => {
                     self.change(catalog, timer, &stored).await?

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tourbillon_durable::{Fire, StoreError, StoreErrorKind};
 
-use crate::callback::{Fault, check, cut, retry};
+use crate::callback::{Fault, check, cut, random, retry, share};
 use crate::catalog::{State, lapse};
 use crate::config::Config;
 use crate::model::{
@@ -22,6 +22,9 @@ use crate::service::Service;
 
 /// Pause before a notice is tried again that the database did not take.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Shortest pause after a conflict with another node or run; the longest is twice as long.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// Most bytes of a notice's callback without its body. With a body of the longest key and error it
 /// fits into a payload, which has 64 KiB at most.
@@ -121,41 +124,36 @@ impl Notice<'_> {
         self.make(Event::Dead, &self.fire.id().to_string(), ended).await
     }
 
-    /// Counts a run that is dead. Disables its schedule, and makes the notice, if so many in a row
-    /// are dead as `disable_after` says. Returns as [`dead`](Self::dead) does.
+    /// Counts a run that is dead, as the present definition of its schedule says. Disables the
+    /// schedule, and makes the notice, if so many in a row are dead. Returns as
+    /// [`dead`](Self::dead) does.
     pub(super) async fn counted(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
-        let Some(most) = definition.disable_after.filter(|_| self.fire.schedule().is_some()) else {
+        let schedule = self.fire.schedule();
+        if definition.disable_after.is_none() || schedule.is_none() {
             return true;
-        };
+        }
         let (catalog, run) = (&self.service.catalog, self.fire.id());
-        let of = (self.app, self.key);
-        let note = || catalog.note_death(of, definition, run, most, self.fire.claimed());
-        match self.repeat("a dead run was not counted", note).await {
-            Ok(Some(count)) if count >= most => {}
+        let (of, now) = ((self.app, self.key), self.fire.claimed());
+        let look = || catalog.disabled_by_dead(of, schedule, &definition.callback);
+        let count = || async {
+            let Some((_, most)) = look().await? else { return Ok(None) };
+            let count = catalog.note_death(of, definition, run, most, now).await?;
+            Ok(Some(count).filter(|count| *count >= most))
+        };
+        let dead_runs = match self.repeat("a dead run was not counted", count).await {
+            Ok(Some(Some(dead_runs))) => dead_runs,
             Ok(_) => return true,
             Err(Lost) => return false,
-        }
-        let find = || catalog.enabled_row(self.app, self.key);
-        match self.repeat("not known whether a schedule is enabled", find).await {
-            // Another of the same key is none of the run's.
-            Ok(Some(Some(row))) if Some(row.id) == self.fire.schedule() => {}
-            Ok(_) => return true,
-            Err(Lost) => return false,
-        }
+        };
         if !self.make(Event::Disabled, &run.to_string(), ended).await {
             return false;
         }
-        let why = DisabledBy {
-            run: run.to_string(),
-            dead_runs: most,
-            at: model::rfc3339(self.fire.claimed()),
-        };
+        let (run, at) = (run.to_string(), model::rfc3339(now));
+        let why = DisabledBy { run, dead_runs, at };
         let disable = || async {
-            match catalog.enabled_row(self.app, self.key).await? {
-                Some(row) if Some(row.id) == self.fire.schedule() => {
-                    catalog.give_up_on(&row, why.clone()).await
-                }
-                _ => Ok(()),
+            match look().await? {
+                Some((row, _)) => catalog.give_up_on(&row, why.clone()).await,
+                None => Ok(()),
             }
         };
         self.repeat("a schedule was not disabled", disable).await.is_ok()
@@ -196,15 +194,19 @@ impl Notice<'_> {
             let of = (self.app, self.key);
             match catalog.note_success(of, definition, watch.as_ref(), now).await {
                 Ok(()) => return true,
+                // Another run of the schedule has ended at the same time.
+                Err(error) if error.kind() == StoreErrorKind::Conflict => {
+                    self.service.timer.sleep(MOMENT + share(MOMENT, random())).await;
+                }
                 Err(error) => {
                     let (app, key) = of;
                     tracing::warn!(app, key, %error, "a success was not noted");
                     if error.kind() == StoreErrorKind::Invalid {
                         return true;
                     }
+                    self.service.timer.sleep(PAUSE).await;
                 }
             }
-            self.service.timer.sleep(PAUSE).await;
             if !self.fire.is_current() {
                 return false;
             }
@@ -293,7 +295,11 @@ where
         if error.kind() == StoreErrorKind::Invalid {
             return Ok(None);
         }
-        service.timer.sleep(PAUSE).await;
+        let pause = match error.kind() {
+            StoreErrorKind::Conflict => MOMENT + share(MOMENT, random()),
+            _ => PAUSE,
+        };
+        service.timer.sleep(pause).await;
         if !fire.is_current() {
             return Err(Lost);
         }

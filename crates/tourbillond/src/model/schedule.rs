@@ -153,10 +153,11 @@ pub struct Stopped {
 pub struct Backfilled {
     /// Number of runs that were created.
     pub made: u64,
-    /// Number of runs that existed already, or had ended.
+    /// Number of runs that existed already, or had ended: also those that were cancelled, which
+    /// are not created again.
     pub existed: u64,
     /// Time at which a further request begins, as `since`, because the limit was reached; RFC 3339.
-    /// Without one, no run of the range is missing.
+    /// Without one, the range is looked through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest: Option<String>,
 }

@@ -184,6 +184,10 @@ async fn a_range_is_backfilled_in_parts_and_once() {
     let runs = api.get("/v1/apps/default/runs?key=a&state=pending").await.expect(200);
     assert_eq!(runs["items"].as_array().unwrap().len(), 6);
 
+    let to_come = json!({ "since": "2020-01-01T00:00:00Z", "until": from_now(3_600) });
+    let to_come = api.post(&one("a/backfill"), to_come).await;
+    assert_eq!(to_come.fields(), ["until"]);
+    to_come.expect(422);
     let wrong = json!({ "since": from_now(5), "until": from_now(0), "limit": 1_001 });
     let wrong = api.post(&one("a/backfill"), wrong).await;
     assert_eq!(wrong.fields(), ["limit", "until"]);

@@ -113,22 +113,110 @@ async fn a_schedule_is_disabled_after_so_many_dead_runs_in_a_row_and_tells_it_on
     service.stop().await;
 }
 
+/// A definition of a schedule with a watch, which is not due before the test is over.
+fn hourly() -> Value {
+    json!({
+        "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" },
+        "success_within": "2h", "disable_after": 9,
+    })
+}
+
 #[tokio::test]
-async fn a_run_that_is_noted_twice_counts_once() {
+async fn a_run_that_is_noted_twice_counts_once_and_a_success_ends_the_count() {
     let service = service(&[("a", app(8))]);
-    let definition = Definition {
-        disable_after: Some(9),
-        ..serde_json::from_value(
-            json!({ "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" } }),
-        )
-        .unwrap()
-    };
+    let definition = serde_json::from_value(hourly()).unwrap();
+    let (catalog, of) = (&service.catalog, ("a", "k"));
     let now = service.client.now().await.unwrap();
     let ids = [1, 2].map(tourbillon_durable::TimerId::from_bits);
     for (run, count) in [(ids[0], 1), (ids[0], 1), (ids[1], 2), (ids[0], 2)] {
-        let noted = service.catalog.note_death(("a", "k"), &definition, run, 9, now).await;
+        let noted = catalog.note_death(of, &definition, run, 9, now).await;
         assert_eq!(noted.unwrap(), count);
     }
+    let watch = async || catalog.watch("a", "k").await.unwrap().unwrap();
+    let (old, later) = (watch().await, now + Duration::from_secs(60));
+    catalog.note_success(of, &definition, Some(&old), later).await.unwrap();
+    let noted = watch().await;
+    assert_eq!(noted.due(), later + Duration::from_secs(7_200));
+    // Of two at once, the second looks again; and an earlier one moves nothing back.
+    let conflict = catalog.note_success(of, &definition, Some(&old), now).await.unwrap_err();
+    assert_eq!(conflict.kind(), StoreErrorKind::Conflict);
+    catalog.note_success(of, &definition, Some(&noted), now).await.unwrap();
+    assert_eq!(watch().await.due(), noted.due());
+    assert_eq!(catalog.note_death(of, &definition, ids[0], 9, now).await.unwrap(), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn dead_runs_of_another_callback_or_schedule_disable_nothing() {
+    let service = service(&[("a", told(&Receiver::start().await))]);
+    put(&service, "k", hourly()).await;
+    let definition = serde_json::from_value::<Definition>(hourly()).unwrap();
+    let row = service.reader.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
+    let look = async |id, callback: &Callback| {
+        let found = service.catalog.disabled_by_dead(("a", "k"), id, callback).await;
+        found.unwrap().map(|(_, most)| most)
+    };
+    assert_eq!(look(Some(row.id), &definition.callback).await, Some(9));
+    let other = Callback { body: "other".to_owned(), ..definition.callback.clone() };
+    assert_eq!(look(Some(row.id), &other).await, None);
+    assert_eq!(look(None, &definition.callback).await, None);
+    service.catalog.switch("a", "k", false).await.unwrap();
+    assert_eq!(look(Some(row.id), &definition.callback).await, None);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_success_is_awaited_anew_from_other_times_and_from_the_end_of_a_pause() {
+    let service = service(&[("a", told(&Receiver::start().await))]);
+    let due = async || service.catalog.watch("a", "k").await.unwrap().map(|watch| watch.due());
+    let mut definition = hourly();
+    put(&service, "k", definition.clone()).await;
+    let first = due().await.unwrap();
+    definition["callback"]["body"] = json!("more");
+    put(&service, "k", definition.clone()).await;
+    assert_eq!(due().await.unwrap(), first, "another body delays nothing");
+    definition["when"]["every"] = json!("30m");
+    put(&service, "k", definition.clone()).await;
+    let moved = due().await.unwrap();
+    assert!(moved > first);
+    definition["success_within"] = json!("1h");
+    put(&service, "k", definition.clone()).await;
+    let sooner = due().await.unwrap();
+    assert!(sooner < moved);
+    let until = service.client.now().await.unwrap() + Duration::from_secs(1_000);
+    service.catalog.pause("a", "k", until).await.unwrap();
+    service.catalog.switch("a", "k", true).await.unwrap();
+    assert!(due().await.unwrap() > sooner);
+    // One that is not watched has none, and one that is watched again begins then.
+    let (within, count) = (definition["success_within"].take(), definition["disable_after"].take());
+    put(&service, "k", definition.clone()).await;
+    assert_eq!(due().await, None);
+    definition["disable_after"] = count;
+    put(&service, "k", definition.clone()).await;
+    assert_eq!(due().await, None, "the first dead run makes it");
+    definition["success_within"] = within;
+    let before = service.client.now().await.unwrap();
+    put(&service, "k", definition).await;
+    assert!(due().await.unwrap() >= before + Duration::from_secs(3_600));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_recovers_from_silence_in_which_nothing_was_dead() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let definition = json!({
+        "when": { "every": "1s" }, "overlap": "skip",
+        "callback": { "url": receiver.url(1, "hang"), "timeout": "300s" },
+        "success_within": "1s",
+    });
+    put(&service, "k", definition).await;
+    let events = [notice(&mut receiver).await.1, {
+        receiver.go.send_replace(true);
+        notice(&mut receiver).await.1
+    }];
+    let events = events.map(|body| body["event"].as_str().unwrap().to_owned());
+    assert_eq!(events, ["no_success", "recovered"]);
     service.stop().await;
 }
 
