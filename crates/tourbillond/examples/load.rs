@@ -124,6 +124,7 @@ fn definition(receiver: SocketAddr, at: &str) -> Definition {
         body: r#"{"key":"{{key}}"}"#.to_owned(),
         body_bytes: None,
         timeout: None,
+        success: Vec::new(),
     };
     Definition::new(When::At(AtWhen { at: at.to_owned() }), callback)
 }

@@ -111,6 +111,7 @@ export function show(holder, frame, { app, key }) {
         h('div', {}, h('code', {}, `${name}: `),
           typeof value === 'string' ? h('code', {}, value) : `the secret ${value.secret}`))],
       callback.body && ['Body', h('pre', { tabindex: 0, 'aria-label': 'Body' }, callback.body)],
+      callback.success && ['Statuses of success', callback.success.join(', ')],
       ['Timeout', callback.timeout ?? frame.defaults.timeout],
       ['Retry', `${counted(attempts, 'attempt')}, pauses from ${first} to ${longest}`],
       isRepeated(schedule) && ['Missed', words(schedule.missed, 'coalesce')],

@@ -281,6 +281,9 @@ pub(super) struct Define {
     /// Time limit of one attempt.
     #[arg(long)]
     pub(super) timeout: Option<String>,
+    /// Statuses that mean success, such as `200,404`, in place of all of 2xx.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub(super) success: Vec<u16>,
     /// Number of attempts, with the default pauses.
     #[arg(long)]
     pub(super) attempts: Option<u32>,
@@ -355,7 +358,8 @@ impl Define {
             self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
         let method = self.method.clone();
         let timeout = self.timeout.clone();
-        let callback = Callback { method, url, headers, body, body_bytes: None, timeout };
+        let success = self.success.clone();
+        let callback = Callback { method, url, headers, body, body_bytes: None, timeout, success };
         Ok(Definition {
             missed: self.missed,
             overlap: self.overlap,

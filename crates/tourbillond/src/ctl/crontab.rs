@@ -113,7 +113,8 @@ pub(super) fn read(
         let text = "text/plain; charset=utf-8".to_owned();
         let headers = BTreeMap::from([("Content-Type".to_owned(), text.into())]);
         let method = "POST".to_owned();
-        let callback = Callback { method, url, headers, body, body_bytes: None, timeout: None };
+        let (body_bytes, timeout, success) = (None, None, Vec::new());
+        let callback = Callback { method, url, headers, body, body_bytes, timeout, success };
         let when = When::Cron(CronWhen { cron, zone, bounds: Bounds::default() });
         // As cron does.
         let missed = Some(MissedPolicy::Skip);

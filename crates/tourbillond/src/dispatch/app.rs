@@ -266,7 +266,8 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
             return;
         }
     };
-    let verdict = judge(&answer, &retry, fire.failures(), random());
+    let success = &stored.definition.callback.success;
+    let verdict = judge(&answer, success, &retry, fire.failures(), random());
     let error = match &verdict {
         Verdict::Succeeded => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),

@@ -32,6 +32,7 @@ impl Notify {
             body,
             body_bytes: None,
             timeout: None,
+            success: Vec::new(),
         }
     }
 }

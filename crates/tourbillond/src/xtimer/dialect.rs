@@ -227,6 +227,7 @@ pub(super) fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Pro
         body: String::new(),
         body_bytes: None,
         timeout: None,
+        success: Vec::new(),
     };
     let mut definition =
         Definition { enabled: false, ..Definition::new(When::Cron(when), callback) };

@@ -53,6 +53,13 @@ async fn alerts_that_make_no_sense_are_refused_by_field() {
         assert_eq!(answer.fields(), [wrong], "{:#}", answer.body);
         answer.expect(422);
     }
+    for (list, is_good) in [(json!([200, 404]), true), (json!([200, 99]), false)] {
+        let mut definition = watched();
+        definition["callback"]["success"] = list.clone();
+        let answer = api.put(&one("b"), definition).await;
+        assert_eq!(answer.fields(), if is_good { &[][..] } else { &["callback.success"] });
+        assert_eq!(answer.body["callback"]["success"] == list, is_good);
+    }
     let mut once = watched();
     once["when"] = json!({ "at": "2190-01-01T00:00:00Z" });
     let answer = api.put(&one("a"), once.clone()).await;

@@ -126,6 +126,7 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
                     body: "{{key}} {{attempt}}".to_owned(),
                     body_bytes: None,
                     timeout: Some("100s".to_owned()),
+                    success: Vec::new(),
                 },
             )
         },

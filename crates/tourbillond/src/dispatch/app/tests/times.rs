@@ -38,6 +38,27 @@ async fn what_is_in_one_lane_is_called_one_at_a_time_in_the_order_of_its_times()
 }
 
 #[tokio::test]
+async fn an_answer_that_the_callback_lists_is_success() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    for (key, path) in [("listed", "404"), ("other", "204")] {
+        let url = receiver.url(1, path);
+        let once = json!({
+            "when": { "at": "2020-01-01T00:00:00Z" },
+            "callback": { "url": url, "success": [200, 404] }, "retry": { "attempts": 1 },
+        });
+        put(&service, key, once).await;
+        assert_eq!(receiver.next().await.path, path);
+    }
+    let ends = records(&service, 2).await;
+    let end = |name: &str| {
+        let found = ends.iter().find(|record| record.name.as_deref() == Some(name));
+        found.unwrap().outcome
+    };
+    assert_eq!((end("a/listed"), end("a/other")), (Outcome::Succeeded, Outcome::Dead));
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_backfill_calls_for_the_past_in_order_and_once() {
     let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
     let definition = json!({
