@@ -11,6 +11,7 @@ mod problem;
 mod request;
 pub(crate) mod runs;
 pub(crate) mod schedules;
+pub(crate) mod times;
 mod wording;
 
 pub(crate) use access::Access;

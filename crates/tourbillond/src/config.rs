@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use app::{App, HeaderSecret, Notify, Scope, Secret, Sha, Token, hash};
+pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, hash};
 pub use file::{ConfigError, load};
 pub use flags::{Flags, LogFormat, StoreAt};
 

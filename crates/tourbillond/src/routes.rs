@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 pub use site::Reached;
 
-use crate::api::{Problem, about, overview, preview, runs, schedules};
+use crate::api::{Problem, about, overview, preview, runs, schedules, times};
 use crate::model::Run;
 use crate::service::Service;
 use crate::{metrics, page, xtimer};
@@ -50,6 +50,8 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(schedules::enable))
         .routes(routes!(schedules::disable))
         .routes(routes!(schedules::run_now))
+        .routes(routes!(times::pause))
+        .routes(routes!(times::backfill))
         .routes(routes!(preview::kept))
         .routes(routes!(preview::free))
         .routes(routes!(runs::list))

@@ -109,7 +109,7 @@ pub(super) fn plan(
             steps.push(Step::Create(key.clone(), wanted.clone()));
             continue;
         };
-        let (old, shown) = (definition(item)?, masked(wanted));
+        let (old, shown) = (definition(item)?, wanted.masked());
         if old == *wanted {
             continue;
         }
@@ -129,21 +129,30 @@ pub(super) fn plan(
     Ok(steps)
 }
 
-/// The definition as the service shows it.
-fn masked(definition: &Definition) -> Definition {
-    Definition { callback: definition.callback.masked(), ..definition.clone() }
-}
-
 /// Returns whether it is not over.
 fn is_live(item: &Value) -> bool {
     let state = item["state"].as_str().unwrap_or_default();
     !matches!(state, "succeeded" | "dead" | "skipped" | "cancelled")
 }
 
+/// Fields of a definition, which an answer has beside its own.
+pub(super) const FIELDS: [&str; 12] = [
+    "when",
+    "callback",
+    "missed",
+    "on_time_within",
+    "overlap",
+    "jitter",
+    "lane",
+    "retry",
+    "notify",
+    "success_within",
+    "disable_after",
+    "enabled",
+];
+
 /// The part of an answer that a client has said.
 fn definition(item: &Value) -> Result<Definition, Failure> {
-    const FIELDS: [&str; 8] =
-        ["when", "callback", "missed", "on_time_within", "overlap", "jitter", "retry", "enabled"];
     let fields = item.as_object().into_iter().flatten();
     let fields = fields.filter(|(name, value)| FIELDS.contains(&&***name) && !value.is_null());
     let fields: serde_json::Map<_, _> =

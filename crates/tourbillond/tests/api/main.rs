@@ -1,6 +1,7 @@
 //! The API, in process, on the store in memory and on SQLite.
 
 mod access;
+mod alerts;
 mod document;
 mod errors;
 mod keys;
@@ -11,6 +12,7 @@ mod promises;
 mod schedules;
 mod secrets;
 mod site;
+mod times;
 mod xtimer;
 
 use std::collections::BTreeMap;
