@@ -11,6 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use app::{App, HeaderSecret, Notify, Scope, Secret, Sha, Token, hash};
@@ -41,6 +42,8 @@ pub struct Settings {
     pub log: String,
     /// Most open connections.
     pub connections: usize,
+    /// File of the audit log; none if it is `None`.
+    pub audit: Option<PathBuf>,
     /// Time for which ended runs are kept.
     pub keep: Duration,
     /// Warning for the log if the file holds tokens or secrets and everybody can read it.

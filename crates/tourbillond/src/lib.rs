@@ -19,6 +19,7 @@
 
 mod answers;
 pub mod api;
+mod audit;
 pub mod callback;
 mod catalog;
 pub mod config;

@@ -33,7 +33,7 @@ Examples:
       a node of a cluster: each is started the same way
   TOURBILLOND_LOG_FORMAT=json tourbillond --config apps.toml --log info,tourbillon_durable=debug
       each flag can be an environment variable
-  tourbillond token
+  tourbillond token --name ci --write
       a new token, and its line for the file
 
 A file:
@@ -46,7 +46,7 @@ A file:
   tokens = [{ sha256 = \"9f86d0...\", scope = \"read\" }]
 
   [apps.billing]
-  tokens = [{ sha256 = \"2c26b4...\", scope = \"write\" }]
+  tokens = [{ name = \"ci\", sha256 = \"2c26b4...\", scope = \"write\" }]
   limits = { schedules = 10000, due_per_second = 1000, concurrent = 256, per_host = 64 }
   destinations = [\"*.example.com\"]  # hosts that may be called; any if there is none
   networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
@@ -68,13 +68,16 @@ enum Command {
         /// Permit changes, too.
         #[arg(long)]
         write: bool,
+        /// Name of the token in the audit log.
+        #[arg(long)]
+        name: Option<String>,
     },
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
-        Some(Command::Token { write }) => token(write),
+        Some(Command::Token { write, name }) => token(write, name.as_deref()),
         None => run(&cli.flags),
     };
     match done {
@@ -86,14 +89,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn token(write: bool) -> Result<(), Box<dyn Error>> {
+fn token(write: bool, name: Option<&str>) -> Result<(), Box<dyn Error>> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes)?;
     let token = hex::encode(bytes);
     let sha256 = hex::encode(config::hash(&token));
     let scope = if write { "write" } else { "read" };
     println!("{token}");
-    println!("tokens = [{{ sha256 = \"{sha256}\", scope = \"{scope}\" }}]");
+    let name = name.map(|name| format!("name = \"{name}\", ")).unwrap_or_default();
+    println!("tokens = [{{ {name}sha256 = \"{sha256}\", scope = \"{scope}\" }}]");
     Ok(())
 }
 
@@ -147,6 +151,10 @@ async fn serve(
     let listener = TcpListener::bind(settings.listen).await?;
     let store = open(&settings.store)?;
     let service = Service::start(store, config, &timer)?;
+    if let Some(path) = &settings.audit {
+        let wrong = |error| format!("the audit log {}: {error}", path.display());
+        service.keep_audit(path).map_err(wrong)?;
+    }
     dispatch::start(&service);
     tokio::spawn(reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service)));
     let (keeper, keep) = (Arc::clone(&service), settings.keep);

@@ -7,6 +7,7 @@
 //! is worked out from that of the last.
 
 mod app;
+mod audit;
 mod callback;
 mod definition;
 mod header;
@@ -23,6 +24,7 @@ use tourbillon_durable::TimerId;
 use utoipa::ToSchema;
 
 pub use app::{AppLimits, AppView, Defaults};
+pub use audit::AuditEntry;
 pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};

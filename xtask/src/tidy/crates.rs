@@ -270,6 +270,7 @@ pub const CRATES: &[Crate] = &[
             "api",
             "dispatch",
             "service",
+            "audit",
             "catalog",
             "callback",
             "metrics",

@@ -43,6 +43,10 @@ pub struct Flags {
     /// Maximum number of open connections.
     #[arg(long, value_name = "COUNT", env = "TOURBILLOND_CONNECTIONS")]
     pub connections: Option<usize>,
+    /// File of the audit log, to which each change is appended: its time, the name of its token,
+    /// and its operation. By default there is none.
+    #[arg(long, value_name = "FILE", env = "TOURBILLOND_AUDIT")]
+    pub audit: Option<PathBuf>,
     /// Time for which ended runs are kept, such as `14d`.
     #[arg(long, value_name = "SPAN", env = "TOURBILLOND_KEEP", value_parser = model::span)]
     pub keep: Option<Duration>,

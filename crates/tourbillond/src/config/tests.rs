@@ -71,6 +71,34 @@ fn apps_have_tokens_limits_and_destinations() {
 }
 
 #[test]
+fn a_name_is_of_one_token() {
+    let other = SHA.replace('9', "8");
+    let one = |name: &str, sha: &str| format!("{{ name = '{name}', sha256 = '{sha}' }}");
+    let both = |first: &str, second: &str| {
+        format!("audit = 'a.log'\n[admin]\ntokens = [{first}]\n[apps.a]\ntokens = [{second}]")
+    };
+    let (_file, flags) = file(&both(&one("ann", SHA), &one("bob", &other)));
+    let (settings, config) = load(&flags).unwrap();
+    assert_eq!(settings.audit, Some("a.log".into()));
+    assert_eq!(
+        (config.admin[0].name(), config.apps["a"].tokens[0].name()),
+        ("ann".into(), "bob".into())
+    );
+    let (_file, flags) = file(&both(&one("ann", SHA), &one("ann", SHA)));
+    load(&flags).unwrap();
+    let refused_name = refused(&both(&one("ann", SHA), &one("ann", &other)));
+    assert!(refused_name.contains("apps.a.tokens") && refused_name.contains("`ann`"));
+    for wrong in ["", "a b", "ä", &"a".repeat(65)] {
+        assert!(
+            refused(&both(&one("ann", SHA), &one(wrong, &other))).contains("1 to 64"),
+            "{wrong}"
+        );
+    }
+    let (_file, flags) = file(&format!("[admin]\ntokens = [{{ sha256 = '{SHA}' }}]"));
+    assert_eq!(load(&flags).unwrap().1.admin[0].name(), "sha256:9f86d081884c");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_place() {
     let wrong = refused("listen = '127.0.0.1:1'\nlisten_to = 3");
     assert!(wrong.contains("line 2") && wrong.contains("listen_to"), "{wrong}");

@@ -1,6 +1,7 @@
 //! The API, in process, on the store in memory and on SQLite.
 
 mod access;
+mod audit;
 mod document;
 mod errors;
 mod keys;
