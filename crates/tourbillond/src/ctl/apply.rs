@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
+use utoipa::PartialSchema as _;
+use utoipa::openapi::{RefOr, Schema};
 
 use super::Failure;
 use super::remote::Remote;
@@ -135,17 +137,20 @@ fn masked(definition: &Definition) -> Definition {
 }
 
 /// Returns whether it is not over.
-fn is_live(item: &Value) -> bool {
+pub(super) fn is_live(item: &Value) -> bool {
     let state = item["state"].as_str().unwrap_or_default();
     !matches!(state, "succeeded" | "dead" | "skipped" | "cancelled")
 }
 
 /// The part of an answer that a client has said.
-fn definition(item: &Value) -> Result<Definition, Failure> {
-    const FIELDS: [&str; 8] =
-        ["when", "callback", "missed", "on_time_within", "overlap", "jitter", "retry", "enabled"];
+pub(super) fn definition(item: &Value) -> Result<Definition, Failure> {
+    // The fields by their description, so that one that is added is not forgotten.
+    let RefOr::T(Schema::Object(known)) = Definition::schema() else {
+        unreachable!("a definition is an object")
+    };
     let fields = item.as_object().into_iter().flatten();
-    let fields = fields.filter(|(name, value)| FIELDS.contains(&&***name) && !value.is_null());
+    let is_known = |name: &str| known.properties.contains_key(name);
+    let fields = fields.filter(|(name, value)| is_known(name) && !value.is_null());
     let fields: serde_json::Map<_, _> =
         fields.map(|(name, value)| (name.clone(), value.clone())).collect();
     Ok(serde_json::from_value(Value::Object(fields))?)

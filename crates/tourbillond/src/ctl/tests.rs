@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::apply::{Step, Wanted, plan, shown};
 use super::crontab::{self, Whose};
 use super::remote::{Remote, refusal};
-use super::{Cli, Command, show};
+use super::{Cli, Command, lines, show};
 use crate::model::{Definition, Header, MissedPolicy, OverlapPolicy, RetryPolicy, When};
 
 fn wanted(text: &str) -> Wanted {
@@ -135,6 +135,31 @@ fn a_file_is_refused_with_the_reason() {
     assert!(refused(&TWO.replace("every =", "after =")).contains("`at`"));
     assert!(Wanted::parse(b"\xff", true).is_err());
     assert!(Wanted::parse(TWO.as_bytes(), false).is_err(), "it is no JSON");
+}
+
+#[test]
+fn lines_are_refused_with_their_number() {
+    let line = r#"{"key":"k","when":{"every":"1h"},"callback":{"url":"https://h/"}}"#;
+    let refused = |text: String| lines::parse(text.as_bytes()).unwrap_err();
+    assert_eq!(lines::parse(format!("\n{line}\r\n\n").as_bytes()).unwrap().schedules.len(), 1);
+    assert!(refused(format!("{line}\n{line}")).starts_with("line 2: its key"));
+    assert!(refused(line.replace("every", "after")).contains("`at`, not `after`"));
+    assert!(refused(line.replace("\"key\"", "\"name\"")).starts_with("line 1: it has no `key`"));
+    assert!(refused(line.replace("url", "uri")).contains("uri"));
+    assert!(refused(format!("{line}{line}")).starts_with("line 1: "));
+}
+
+#[test]
+fn an_import_is_of_lines_or_of_another_scheduler() {
+    let parse = |line: &str| match Cli::try_parse_from(line.split_whitespace()) {
+        Ok(Cli { command: Command::Import(import), .. }) => Some(import),
+        _ => None,
+    };
+    assert!(parse("tourbillonctl import").is_none());
+    let lines = parse("tourbillonctl import --yes file").unwrap();
+    assert!(lines.from.is_none() && lines.file.is_some() && lines.consent.yes);
+    let crontab = parse("tourbillonctl import crontab file --to http://h/ --dry-run").unwrap();
+    assert!(crontab.from.is_some() && crontab.file.is_none());
 }
 
 /// Keys and definitions of a crontab, in the order of keys.
