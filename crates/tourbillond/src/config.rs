@@ -8,6 +8,7 @@ mod file;
 mod flags;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use std::time::Duration;
 pub use app::{App, HeaderSecret, Notify, Scope, Secret, Sha, Token, hash};
 pub use file::{ConfigError, load};
 pub use flags::{Flags, LogFormat, StoreAt};
+pub use tls::{TlsFiles, TlsFlags, TlsVersion};
 
 use crate::net::Destination;
 
@@ -34,6 +36,8 @@ pub const DEFAULT_APP: &str = "default";
 pub struct Settings {
     /// Address on which it listens.
     pub listen: SocketAddr,
+    /// TLS of the listener; none if it is `None`.
+    pub tls: Option<TlsFiles>,
     /// Database of the timers.
     pub store: StoreAt,
     /// Format of log lines.

@@ -67,7 +67,8 @@ fn run(cli: &Cli) -> Done {
         clap_complete::generate(shell, &mut Cli::command(), "tourbillonctl", &mut text);
         return print(&String::from_utf8_lossy(&text));
     }
-    let remote = Remote::new(&cli.common.url, cli.common.token.as_deref())?;
+    let remote =
+        Remote::new(&cli.common.url, cli.common.token.as_deref(), cli.common.ca.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(carry_out(cli, &remote))
 }

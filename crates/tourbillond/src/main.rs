@@ -41,6 +41,7 @@ A file:
   store = \"postgres://timers:secret@db/timers\"
   keep = \"14d\"
   hosts = [\"timers.example.com\"]  # what requests name as their host, beside the address
+  tls = { certificate = \"/etc/tourbillond/chain.pem\", key = \"/etc/tourbillond/key.pem\" }
 
   [admin]                         # tokens for all apps
   tokens = [{ sha256 = \"9f86d0...\", scope = \"read\" }]
@@ -58,7 +59,7 @@ A file:
   [apps.billing.header_secrets]   # values of headers, which callbacks name
   ledger = { value = \"Bearer 8f1c..\", hosts = [\"ledger.example.com\"] }
 
-SIGHUP reloads apps and tokens; if the file is wrong, the old ones stay in force.
+SIGHUP reloads apps, tokens and the certificate; if one is wrong, the old ones stay in force.
 SIGTERM and SIGINT shut down gracefully: no callback starts any more, and running ones finish.";
 
 #[derive(Subcommand)]
@@ -148,6 +149,7 @@ async fn serve(
 
     let timer = Timer::global();
     timer.start()?;
+    let tls = settings.tls.as_ref().map(http::Tls::open).transpose()?.map(Arc::new);
     let listener = TcpListener::bind(settings.listen).await?;
     let store = open(&settings.store)?;
     let service = Service::start(store, config, &timer)?;
@@ -156,12 +158,14 @@ async fn serve(
         service.keep_audit(path).map_err(wrong)?;
     }
     dispatch::start(&service);
-    tokio::spawn(reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service)));
+    let reloads =
+        reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service), tls.clone());
+    tokio::spawn(reloads);
     let (keeper, keep) = (Arc::clone(&service), settings.keep);
     tokio::spawn(async move { keeper.forget(keep).await });
     let address = listener.local_addr()?;
     tracing::info!(%address, store = %settings.store, node = %service.node(), "started");
-    println!("http://{address}");
+    println!("{}://{address}", if tls.is_some() { "https" } else { "http" });
 
     let failed = service.ended();
     let stop = async {
@@ -174,7 +178,7 @@ async fn serve(
         service.begin_stop();
     };
     let (router, answers) = (routes::router(Arc::clone(&service)), Arc::clone(&service.answers));
-    http::serve(listener, router, &timer, limits, answers, stop).await;
+    http::serve(listener, router, &timer, limits, answers, tls, stop).await;
     service.stop().await;
     if let Some(error) = failed.await {
         return Err(error.into());
@@ -183,14 +187,19 @@ async fn serve(
     Ok(())
 }
 
-/// Reads apps and tokens again at each SIGHUP. `warned` is what the log says of the file already.
+/// Reads apps, tokens and the certificate again at each SIGHUP. `warned` is what the log says of the
+/// file already.
 async fn reload(
     flags: Flags,
     mut warned: Option<String>,
     mut hangup: Signal,
     service: Arc<Service>,
+    tls: Option<Arc<http::Tls>>,
 ) {
     while hangup.recv().await.is_some() {
+        if let Some(Err(error)) = tls.as_ref().map(|tls| tls.reload()) {
+            tracing::error!(%error, "the old certificate stays in force");
+        }
         match load(&flags) {
             Ok((Settings { exposed, .. }, config)) => {
                 if let Some(warning) = exposed.filter(|exposed| warned.as_ref() != Some(exposed)) {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{App, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt, Token};
+use super::{
+    App, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt, TlsFlags, Token,
+};
 use crate::model;
 use crate::net::Destination;
 use crate::private::{self, OTHERS};
@@ -18,6 +20,7 @@ use crate::private::{self, OTHERS};
 #[serde(deny_unknown_fields, default)]
 struct File {
     listen: Option<SocketAddr>,
+    tls: TlsFlags,
     store: Option<String>,
     log_format: Option<LogFormat>,
     log: Option<String>,
@@ -78,7 +81,9 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let store = store.map_err(|why| wrong("store", why))?;
     let keep = file.keep.map(|text| model::span(&text)).transpose();
     let keep = keep.map_err(|why| wrong("keep", why))?;
+    let tls = flags.tls.clone().or(file.tls).map_err(|why| wrong("tls", why.to_owned()))?;
     let settings = Settings {
+        tls,
         exposed,
         listen: listen.unwrap_or_else(|| LISTEN.parse().expect("the default is an address")),
         store: flags.store.clone().or(store).unwrap_or_else(|| StoreAt::File(FILE.into())),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+use super::TlsFlags;
 use crate::model;
 use crate::net::Destination;
 
@@ -18,6 +19,9 @@ pub struct Flags {
     /// Address and port to listen on. Other than loopback only if tokens are configured.
     #[arg(long, value_name = "ADDRESS", env = "TOURBILLOND_LISTEN")]
     pub listen: Option<SocketAddr>,
+    /// TLS of the listener.
+    #[command(flatten)]
+    pub tls: TlsFlags,
     /// Database: a file for SQLite, or `postgres://user:password@host/database`. All nodes with one
     /// database are a cluster.
     #[arg(long, value_name = "FILE|URL", env = "TOURBILLOND_STORE")]

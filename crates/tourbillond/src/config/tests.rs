@@ -1,6 +1,6 @@
 use std::io::Write as _;
 
-use super::{Flags, LogFormat, Scope, StoreAt, load};
+use super::{Flags, LogFormat, Scope, StoreAt, TlsFiles, TlsVersion, load};
 
 const SHA: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -96,6 +96,25 @@ fn a_name_is_of_one_token() {
     }
     let (_file, flags) = file(&format!("[admin]\ntokens = [{{ sha256 = '{SHA}' }}]"));
     assert_eq!(load(&flags).unwrap().1.admin[0].name(), "sha256:9f86d081884c");
+}
+
+#[test]
+fn tls_is_of_the_flags_or_else_of_the_file_and_needs_both_files() {
+    let (_file, flags) = file("tls = { certificate = 'c', key = 'k', minimum = '1.3' }");
+    let tls = load(&flags).unwrap().0.tls.unwrap();
+    let files = TlsFiles { certificate: "c".into(), key: "k".into(), minimum: TlsVersion::V13 };
+    assert_eq!(tls, files);
+    assert_eq!(load(&Flags::default()).unwrap().0.tls, None);
+    for (wrong, why) in [
+        ("{ certificate = 'c' }", "needs a `key`"),
+        ("{ key = 'k' }", "needs a `certificate`"),
+        ("{ minimum = '1.2' }", "needs a `certificate`"),
+        ("{ certificate = 'c', key = 'k', minimum = '1.1' }", "1.1"),
+        ("{ certificate = 'c', key = 'k', ca = 'a' }", "unknown field"),
+    ] {
+        let refused = refused(&format!("tls = {wrong}"));
+        assert!(refused.contains(why), "{wrong}: {refused}");
+    }
 }
 
 #[test]

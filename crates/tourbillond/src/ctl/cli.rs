@@ -54,6 +54,9 @@ pub(super) struct Common {
     /// API token.
     #[arg(long, global = true, env = "TOURBILLON_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
+    /// PEM file of further authorities that the service's certificate may be of.
+    #[arg(long, global = true, value_name = "FILE", env = "TOURBILLON_CA")]
+    pub(super) ca: Option<PathBuf>,
     /// App to operate on.
     #[arg(long, global = true, env = "TOURBILLON_APP", default_value = "default")]
     pub(super) app: String,

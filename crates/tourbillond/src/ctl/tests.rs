@@ -242,11 +242,11 @@ fn a_problem_names_its_fields_and_moves_no_cursor() {
 
 #[test]
 fn a_key_is_one_segment_of_an_address() {
-    let remote = Remote::new("https://example.com/base/", None).unwrap();
+    let remote = Remote::new("https://example.com/base/", None, None).unwrap();
     let url = remote.url(["v1", "a/b ?#", "enable"], &[("state", Some("a&b")), ("key", None)]);
     assert_eq!(url.as_str(), "https://example.com/base/v1/a%2Fb%20%3F%23/enable?state=a%26b");
-    assert!(Remote::new("ftp://example.com", None).is_err());
-    assert!(Remote::new("example", None).is_err());
+    assert!(Remote::new("ftp://example.com", None, None).is_err());
+    assert!(Remote::new("example", None, None).is_err());
 }
 
 #[test]
