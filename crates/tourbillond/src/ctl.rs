@@ -62,10 +62,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Done {
-    if let Command::Completions { shell } = cli.command {
-        let mut text = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "tourbillonctl", &mut text);
-        return print(&String::from_utf8_lossy(&text));
+    if let Command::Manual(manual) = &cli.command {
+        return print(&String::from_utf8_lossy(&manual.of(Cli::command())?));
     }
     let remote =
         Remote::new(&cli.common.url, cli.common.token.as_deref(), cli.common.ca.as_deref())?;
@@ -183,7 +181,7 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
                 .map_err(|faults| Failure::Usage(format!("{}:\n{faults}", file.display())))?;
             make_so(remote, app, &wanted, Some(prefix), consent).await
         }
-        Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Manual(_) => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -27,6 +27,7 @@ pub mod ctl;
 pub mod descriptors;
 pub mod dispatch;
 pub mod http;
+pub mod manual;
 pub mod metrics;
 pub mod model;
 pub mod net;

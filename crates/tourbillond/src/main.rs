@@ -1,14 +1,16 @@
 //! `tourbillond`: the service.
 
 use std::error::Error;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tourbillon::Timer;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
+use tourbillond::manual::Manual;
 use tourbillond::{Service, descriptors, dispatch, http, open, routes};
 
 /// Call back over HTTP, at a time or by cron, from one node or many.
@@ -73,12 +75,15 @@ enum Command {
         #[arg(long)]
         name: Option<String>,
     },
+    #[command(flatten)]
+    Manual(Manual),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Some(Command::Token { write, name }) => token(write, name.as_deref()),
+        Some(Command::Manual(manual)) => print(&manual),
         None => run(&cli.flags),
     };
     match done {
@@ -87,6 +92,13 @@ fn main() -> ExitCode {
             eprintln!("tourbillond: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn print(manual: &Manual) -> Result<(), Box<dyn Error>> {
+    match std::io::stdout().write_all(&manual.of(Cli::command())?) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
@@ -187,8 +199,8 @@ async fn serve(
     Ok(())
 }
 
-/// Reads apps, tokens and the certificate again at each SIGHUP. `warned` is what the log says of the
-/// file already.
+/// Reads apps, tokens and the certificate again at each SIGHUP. `warned` is what the log says of
+/// the file already.
 async fn reload(
     flags: Flags,
     mut warned: Option<String>,

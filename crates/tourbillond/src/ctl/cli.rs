@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use clap_complete::Shell;
 
 use super::{Failure, crontab, read};
+use crate::manual::Manual;
 use crate::model::{
     AfterWhen, AtWhen, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
     OverlapPolicy, RetryPolicy, When,
@@ -207,11 +207,8 @@ pub(super) enum Command {
     },
     /// Import schedules: the lines of an export, or those of another scheduler.
     Import(Import),
-    /// Print completions for a shell.
-    Completions {
-        /// Shell to complete in.
-        shell: Shell,
-    },
+    #[command(flatten)]
+    Manual(Manual),
 }
 
 /// An import: of lines, or from another scheduler.
