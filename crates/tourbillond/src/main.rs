@@ -12,6 +12,10 @@ use tourbillon::Timer;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
 use tourbillond::manual::Manual;
 use tourbillond::{Service, descriptors, dispatch, http, open, routes};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Call back over HTTP, at a time or by cron, from one node or many.
 ///
@@ -139,11 +143,14 @@ fn load(flags: &Flags) -> Result<(Settings, Config), Box<dyn Error>> {
 }
 
 fn log(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter: Targets = settings.log.parse()?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry();
     match settings.log_format {
-        LogFormat::Text => lines.with_ansi(false).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Text => registry.with(lines.with_ansi(false).with_filter(filter)).init(),
+        LogFormat::Json => {
+            registry.with(lines.json().flatten_event(true).with_filter(filter)).init();
+        }
     }
     Ok(())
 }
