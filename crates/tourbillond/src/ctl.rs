@@ -224,7 +224,7 @@ async fn make_so(
             *item = remote.get(remote.url(path.into_iter().chain([key]), &[])).await?;
         }
     }
-    let unknown = lines::unknown(wanted, &there);
+    let unknown = lines::unknown(wanted, &there)?;
     if !unknown.is_empty() {
         return Err(Failure::Usage(format!(
             "these values are masked, and the service does not have them; write them into the \

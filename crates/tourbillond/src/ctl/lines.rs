@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::Failure;
 use super::apply::{self, Wanted};
 use super::show::visible;
-use crate::model::{AtWhen, Definition, Header, MASK, When};
+use crate::model::{AtWhen, Definition, MASK, When};
 
 /// Schedules of an app, and notes on what cannot be exported.
 #[derive(Debug, Default)]
@@ -36,15 +36,13 @@ impl Export {
             })?;
             definition.when = When::At(AtWhen { at: at.to_owned() });
         }
-        for (name, value) in &definition.callback.headers {
-            match value {
-                Header::Secret { secret } => {
-                    self.secrets.insert(secret.clone());
-                }
-                Header::Value(value) if value == MASK => {
-                    self.missing.push(format!("{}: the value of {}", visible(key), visible(name)));
-                }
-                Header::Value(_) => {}
+        let shown = serde_json::to_value(&definition)?;
+        for (part, name, value) in headers(&shown) {
+            if let Some(secret) = value["secret"].as_str() {
+                self.secrets.insert(secret.to_owned());
+            } else if value == MASK {
+                let header = format!("{part}.headers.{}", visible(name));
+                self.missing.push(format!("{}: {header}", visible(key)));
             }
         }
         if item["xtimer"].is_object() {
@@ -66,6 +64,15 @@ impl Export {
         }
         text
     }
+}
+
+/// The headers of all requests of a definition: the request's field, the header's name and value.
+fn headers(definition: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+    let parts = definition.as_object().into_iter().flatten();
+    parts.flat_map(|(part, request)| {
+        let headers = request["headers"].as_object().into_iter().flatten();
+        headers.map(|(name, value)| (part.as_str(), name.as_str(), value))
+    })
 }
 
 /// A schedule as a line: its key first, then the definition in its order.
@@ -109,18 +116,20 @@ fn read(line: &str) -> Result<(String, Definition), String> {
 
 /// Returns the header values that are masked in the lines and have nothing in `there`, a list of
 /// the service's, that they could stand for.
-pub(super) fn unknown(wanted: &Wanted, there: &Value) -> Vec<String> {
+pub(super) fn unknown(wanted: &Wanted, there: &Value) -> Result<Vec<String>, Failure> {
     let items = there.as_array().into_iter().flatten();
-    let shown: BTreeMap<_, _> = items
-        .filter_map(|item| Some((item["key"].as_str()?, &item["callback"]["headers"])))
-        .collect();
+    let shown: BTreeMap<_, _> =
+        items.filter_map(|item| Some((item["key"].as_str()?, item))).collect();
     let mut unknown = Vec::new();
     for (key, definition) in &wanted.schedules {
-        let has = |name: &str| shown.get(&**key).is_some_and(|headers| headers[name] == MASK);
-        let headers = definition.callback.headers.iter();
-        let masked = headers.filter(|(_, value)| **value == Header::from(MASK));
-        let masked = masked.filter(|(name, _)| !has(name));
-        unknown.extend(masked.map(|(name, _)| format!("{}: {}", visible(key), visible(name))));
+        let has = |part: &str, name: &str| {
+            shown.get(&**key).is_some_and(|item| item[part]["headers"][name] == MASK)
+        };
+        for (part, name, value) in headers(&serde_json::to_value(definition)?) {
+            if value == MASK && !has(part, name) {
+                unknown.push(format!("{}: {part}.headers.{}", visible(key), visible(name)));
+            }
+        }
     }
-    unknown
+    Ok(unknown)
 }
