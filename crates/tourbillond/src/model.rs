@@ -8,6 +8,7 @@
 
 mod alerts;
 mod app;
+mod audit;
 mod bounds;
 mod callback;
 mod definition;
@@ -26,6 +27,7 @@ use utoipa::ToSchema;
 
 pub use alerts::{DisabledBy, Notify};
 pub use app::{AppLimits, AppView, Defaults};
+pub use audit::AuditEntry;
 pub use bounds::{Bounds, Excluded, Window};
 pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};

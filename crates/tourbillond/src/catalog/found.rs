@@ -211,6 +211,7 @@ impl Found {
             Self::Once(timer) => (timer.new.id.to_string(), Some(timer.new.scheduled_for)),
             Self::Over(record) => (record.timer.to_string(), Some(record.scheduled_for)),
         };
+        let given = stored.as_ref().and_then(|stored| stored.at_us).map(Time::from_micros);
         let created = stored.as_ref().map(|stored| stored.created.clone());
         let state = self.state();
         let enabled = matches!(
@@ -235,6 +236,7 @@ impl Found {
             paused_until: self.paused(now).map(model::rfc3339),
             created,
             when,
+            at: given.or(at).map(model::rfc3339),
             callback: rest.map(|rest| rest.callback.clone()),
             missed: rest.and_then(|rest| rest.missed),
             on_time_within: rest.and_then(|rest| rest.on_time_within.clone()),

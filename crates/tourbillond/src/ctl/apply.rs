@@ -1,10 +1,12 @@
 //! Schedules kept in a file: what differs, and how it is made so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
+use utoipa::PartialSchema as _;
+use utoipa::openapi::{RefOr, Schema};
 
 use super::Failure;
 use super::remote::Remote;
@@ -130,31 +132,24 @@ pub(super) fn plan(
 }
 
 /// Returns whether it is not over.
-fn is_live(item: &Value) -> bool {
+pub(super) fn is_live(item: &Value) -> bool {
     let state = item["state"].as_str().unwrap_or_default();
     !matches!(state, "succeeded" | "dead" | "skipped" | "cancelled")
 }
 
-/// Fields of a definition, which an answer has beside its own.
-pub(super) const FIELDS: [&str; 12] = [
-    "when",
-    "callback",
-    "missed",
-    "on_time_within",
-    "overlap",
-    "jitter",
-    "lane",
-    "retry",
-    "notify",
-    "success_within",
-    "disable_after",
-    "enabled",
-];
+/// Names of the fields of a definition, by their description, so that none is forgotten.
+pub(super) fn fields() -> BTreeSet<String> {
+    let RefOr::T(Schema::Object(known)) = Definition::schema() else {
+        unreachable!("a definition is an object")
+    };
+    known.properties.into_keys().collect()
+}
 
 /// The part of an answer that a client has said.
-fn definition(item: &Value) -> Result<Definition, Failure> {
+pub(super) fn definition(item: &Value) -> Result<Definition, Failure> {
+    let known = fields();
     let fields = item.as_object().into_iter().flatten();
-    let fields = fields.filter(|(name, value)| FIELDS.contains(&&***name) && !value.is_null());
+    let fields = fields.filter(|(name, value)| known.contains(*name) && !value.is_null());
     let fields: serde_json::Map<_, _> =
         fields.map(|(name, value)| (name.clone(), value.clone())).collect();
     Ok(serde_json::from_value(Value::Object(fields))?)
@@ -169,7 +164,7 @@ fn differences(
         flatten("", &serde_json::to_value(definition)?, lines);
     }
     let [old, new] = sides.map(|lines| lines.into_iter().collect::<BTreeMap<_, _>>());
-    let names: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     let of = |side: &BTreeMap<String, String>, name: &String| {
         side.get(name).cloned().unwrap_or_else(|| "-".to_owned())
     };

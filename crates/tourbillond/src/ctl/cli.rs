@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use clap_complete::Shell;
 
 use super::{Failure, alerts, crontab, read, times};
+use crate::manual::Manual;
 use crate::model::{
     AfterWhen, AtWhen, Bounds, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
     OverlapPolicy, RetryPolicy, When,
@@ -30,6 +30,7 @@ Examples:
   tourbillonctl preview --cron '30 2 * * *' --zone Europe/Berlin --count 3
   tourbillonctl runs --state dead
   tourbillonctl apply -f schedules.toml --dry-run
+  tourbillonctl --url http://old:8321 export | tourbillonctl --url http://new:8321 import --yes -
   tourbillonctl import crontab /etc/crontab --format system --to 'https://example.com/run/{key}'
 
 A file for `apply`, as TOML or as JSON:
@@ -41,7 +42,8 @@ Exit codes:
   0  success
   1  the service refused the request, or could not be reached
   2  the command line or a file is wrong; nothing was sent
-  3  `apply --dry-run` or `import --dry-run` found a difference";
+  3  `apply --dry-run` or `import --dry-run` found a difference
+  4  `export` wrote the lines, and some value of them is missing";
 
 /// Options of every command.
 #[derive(Args, Debug)]
@@ -52,6 +54,9 @@ pub(super) struct Common {
     /// API token.
     #[arg(long, global = true, env = "TOURBILLON_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
+    /// PEM file of further authorities that the service's certificate may be of.
+    #[arg(long, global = true, value_name = "FILE", env = "TOURBILLON_CA")]
+    pub(super) ca: Option<PathBuf>,
     /// App to operate on.
     #[arg(long, global = true, env = "TOURBILLON_APP", default_value = "default")]
     pub(super) app: String,
@@ -171,6 +176,17 @@ pub(super) enum Command {
     },
     /// Show counts of runs and schedules, recent failures, and the nodes.
     Overview,
+    /// List changes of schedules, newest first: who made them, and when.
+    Audit {
+        /// Only changes of this schedule.
+        #[arg(long)]
+        key: Option<String>,
+        /// Only changes by the token with this name.
+        #[arg(long)]
+        by: Option<String>,
+        #[command(flatten)]
+        page: Page,
+    },
     /// Apply a file of schedules: show the difference, ask for confirmation, and change them.
     Apply {
         /// File to apply, TOML or JSON; `-` reads JSON from standard input.
@@ -182,18 +198,38 @@ pub(super) enum Command {
         #[command(flatten)]
         consent: Consent,
     },
-    /// Import schedules from another scheduler.
-    #[command(subcommand)]
-    Import(Import),
-    /// Print completions for a shell.
-    Completions {
-        /// Shell to complete in.
-        shell: Shell,
+    /// Write the schedules of the app, and its one-shots that are not over, as JSON lines.
+    ///
+    /// A line has the key and the definition of a schedule. Lines have neither the values of
+    /// headers that the service masks, nor those of header secrets, which are exported by their
+    /// names. The command says on standard error what is missing. It reads key by key, so a change
+    /// that is made meanwhile may be in it or not.
+    Export {
+        /// Only keys with this prefix.
+        #[arg(long)]
+        prefix: Option<String>,
     },
+    /// Import schedules: the lines of an export, or those of another scheduler.
+    Import(Import),
+    #[command(flatten)]
+    Manual(Manual),
+}
+
+/// An import: of lines, or from another scheduler.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(super) struct Import {
+    #[command(subcommand)]
+    pub(super) from: Option<Foreign>,
+    /// Lines of `export`; `-` reads standard input.
+    #[arg(required = true)]
+    pub(super) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) consent: Consent,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Import {
+pub(super) enum Foreign {
     /// Import a crontab(5): each line becomes a schedule that calls back with the command as body.
     ///
     /// If a line is wrong, the command says so and imports nothing. The key of a line is the first

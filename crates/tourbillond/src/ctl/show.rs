@@ -100,6 +100,11 @@ pub(super) fn switched(answer: &Value) -> String {
     }
 }
 
+pub(super) fn changes(items: &Value) -> String {
+    let titles = ["AT", "TOKEN", "CHANGE", "KEY", "RUN", "ANSWER"];
+    columns(items, &["at", "token", "action", "key", "run", "status"], &titles)
+}
+
 pub(super) fn preview(answer: &Value) -> String {
     let items = if answer.is_array() { answer } else { &answer["items"] };
     columns(items, &["at", "local", "note"], &["AT", "LOCAL", "NOTE"])

@@ -1,10 +1,10 @@
 use clap::{Args as _, CommandFactory as _, Parser as _};
 use serde_json::{Value, json};
 
-use super::apply::{FIELDS, Step, Wanted, plan, shown};
+use super::apply::{self, Step, Wanted, plan, shown};
 use super::crontab::{self, Whose};
 use super::remote::{Remote, refusal};
-use super::{Cli, Command, show};
+use super::{Cli, Command, lines, show};
 use crate::model::{Definition, Header, MissedPolicy, OverlapPolicy, RetryPolicy, When};
 
 fn wanted(text: &str) -> Wanted {
@@ -109,10 +109,7 @@ fn every_field_of_a_definition_is_compared() {
     let full = wanted(FULL);
     let fields = serde_json::to_value(&full.schedules["full"]).unwrap();
     let Value::Object(fields) = fields else { panic!("no object") };
-    let names: Vec<_> = fields.keys().map(String::as_str).collect();
-    let mut known = FIELDS.to_vec();
-    known.sort_unstable();
-    assert_eq!(names, known);
+    assert!(fields.keys().eq(&apply::fields()), "a field is not in `FULL`");
     let there = answered(&full);
     assert_eq!(plan(&full, &there, None).unwrap(), []);
     for (old, new, shown_as) in [
@@ -206,6 +203,31 @@ fn a_file_is_refused_with_the_reason() {
     assert!(Wanted::parse(TWO.as_bytes(), false).is_err(), "it is no JSON");
 }
 
+#[test]
+fn lines_are_refused_with_their_number() {
+    let line = r#"{"key":"k","when":{"every":"1h"},"callback":{"url":"https://h/"}}"#;
+    let refused = |text: String| lines::parse(text.as_bytes()).unwrap_err();
+    assert_eq!(lines::parse(format!("\n{line}\r\n\n").as_bytes()).unwrap().schedules.len(), 1);
+    assert!(refused(format!("{line}\n{line}")).starts_with("line 2: its key"));
+    assert!(refused(line.replace("every", "after")).contains("`at`, not `after`"));
+    assert!(refused(line.replace("\"key\"", "\"name\"")).starts_with("line 1: it has no `key`"));
+    assert!(refused(line.replace("url", "uri")).contains("uri"));
+    assert!(refused(format!("{line}{line}")).starts_with("line 1: "));
+}
+
+#[test]
+fn an_import_is_of_lines_or_of_another_scheduler() {
+    let parse = |line: &str| match Cli::try_parse_from(line.split_whitespace()) {
+        Ok(Cli { command: Command::Import(import), .. }) => Some(import),
+        _ => None,
+    };
+    assert!(parse("tourbillonctl import").is_none());
+    let lines = parse("tourbillonctl import --yes file").unwrap();
+    assert!(lines.from.is_none() && lines.file.is_some() && lines.consent.yes);
+    let crontab = parse("tourbillonctl import crontab file --to http://h/ --dry-run").unwrap();
+    assert!(crontab.from.is_some() && crontab.file.is_none());
+}
+
 /// Keys and definitions of a crontab, in the order of keys.
 fn imported(text: &str) -> Vec<(String, Definition)> {
     let read = crontab::read(text.as_bytes(), Whose::User, "UTC", "tab-", "http://h/{key}");
@@ -286,11 +308,11 @@ fn a_problem_names_its_fields_and_moves_no_cursor() {
 
 #[test]
 fn a_key_is_one_segment_of_an_address() {
-    let remote = Remote::new("https://example.com/base/", None).unwrap();
+    let remote = Remote::new("https://example.com/base/", None, None).unwrap();
     let url = remote.url(["v1", "a/b ?#", "enable"], &[("state", Some("a&b")), ("key", None)]);
     assert_eq!(url.as_str(), "https://example.com/base/v1/a%2Fb%20%3F%23/enable?state=a%26b");
-    assert!(Remote::new("ftp://example.com", None).is_err());
-    assert!(Remote::new("example", None).is_err());
+    assert!(Remote::new("ftp://example.com", None, None).is_err());
+    assert!(Remote::new("example", None, None).is_err());
 }
 
 #[test]

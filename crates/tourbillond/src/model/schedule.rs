@@ -62,6 +62,9 @@ pub struct Schedule {
     pub created: Option<String>,
     /// Times at which the schedule calls back.
     pub when: When,
+    /// Time of a one-shot, RFC 3339, also where `when` has a delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// Request of the callback; not kept for a one-shot that is over, unless it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<Callback>,

@@ -2,6 +2,7 @@
 
 mod access;
 mod alerts;
+mod audit;
 mod document;
 mod errors;
 mod keys;
