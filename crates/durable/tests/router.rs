@@ -236,6 +236,37 @@ fn a_name_that_another_key_has_on_the_store_is_refused() {
 }
 
 #[test]
+fn a_schedule_of_another_key_is_not_switched_removed_or_run() {
+    let clients = [("only", Client::new(Box::new(memory())).unwrap())];
+    let router = Router::new(Places::evenly(["only"]).unwrap(), clients).unwrap();
+    let (one, other) = (router.at("tenant-42"), router.at("tenant-43"));
+    fn refused<T: std::fmt::Debug>(answer: Result<T>) {
+        assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::Invalid);
+    }
+    pollster::block_on(async {
+        one.every("nightly", Schedule::every(LATER)).upsert().await.unwrap();
+        let now = one.now().await.unwrap();
+        for is_enabled in [true, false] {
+            let made = one.schedules(ScheduleQuery::new()).await.unwrap();
+            assert_eq!(made[0].enabled, is_enabled);
+            refused(other.enable("nightly").await);
+            refused(other.disable("nightly").await);
+            refused(other.pause("nightly", now + 2 * LATER).await);
+            refused(other.remove("nightly").await);
+            refused(other.run_now("nightly").await);
+            refused(other.backfill("nightly", now - 3 * LATER..now).create().await);
+            refused(other.upcoming("nightly", 1).await);
+            assert_eq!(one.schedules(ScheduleQuery::new()).await.unwrap(), made);
+            assert_eq!(one.timers(TimerQuery::new()).await.unwrap(), []);
+            one.disable("nightly").await.unwrap();
+        }
+        let done = ScheduleUpdate::Done { running: Vec::new() };
+        assert_eq!(one.remove("nightly").await.unwrap(), done);
+        assert_eq!(other.remove("nightly").await.unwrap(), ScheduleUpdate::Gone);
+    });
+}
+
+#[test]
 fn a_page_by_names_does_not_end_between_two_of_one_name() {
     let router = router();
     pollster::block_on(async {

@@ -5,14 +5,18 @@
 
 pub(crate) mod about;
 mod access;
+pub(crate) mod audit;
 pub(crate) mod overview;
 pub(crate) mod preview;
 mod problem;
 mod request;
 pub(crate) mod runs;
 pub(crate) mod schedules;
+pub(crate) mod times;
+mod trail;
 mod wording;
 
 pub(crate) use access::Access;
 pub use problem::{FieldError, Problem};
 pub(crate) use request::{BODY_MAX, convert, is_json, traceparent};
+pub(crate) use trail::{Refused, Trail};

@@ -8,14 +8,17 @@ mod file;
 mod flags;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-pub use app::{App, HeaderSecret, Notify, Scope, Secret, Sha, Token, hash};
+pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, hash};
 pub use file::{ConfigError, load};
 pub use flags::{Flags, LogFormat, StoreAt};
+pub use tls::{TlsFiles, TlsFlags, TlsVersion};
 
 use crate::net::Destination;
 
@@ -33,6 +36,8 @@ pub const DEFAULT_APP: &str = "default";
 pub struct Settings {
     /// Address on which it listens.
     pub listen: SocketAddr,
+    /// TLS of the listener; none if it is `None`.
+    pub tls: Option<TlsFiles>,
     /// Database of the timers.
     pub store: StoreAt,
     /// Format of log lines.
@@ -41,6 +46,8 @@ pub struct Settings {
     pub log: String,
     /// Most open connections.
     pub connections: usize,
+    /// File of the audit log; none if it is `None`.
+    pub audit: Option<PathBuf>,
     /// Time for which ended runs are kept.
     pub keep: Duration,
     /// Warning for the log if the file holds tokens or secrets and everybody can read it.

@@ -1,12 +1,15 @@
 //! The API from a terminal: `tourbillonctl`.
 
+mod alerts;
 mod apply;
 mod cli;
 mod crontab;
+mod lines;
 mod remote;
 mod show;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
@@ -17,7 +20,7 @@ use clap::{CommandFactory as _, Parser as _};
 use serde_json::{Value, json};
 
 use apply::Wanted;
-use cli::{Cli, Command, Consent, Import, when};
+use cli::{Cli, Command, Consent, Foreign, Import, when};
 use remote::Remote;
 
 /// Result of a command.
@@ -41,6 +44,9 @@ impl<E: Error> From<E> for Failure {
 /// Something is to be done that was not.
 const DIFFERS: u8 = 3;
 
+/// Something could not be exported.
+const INCOMPLETE: u8 = 4;
+
 /// Runs the command of the process's arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -58,12 +64,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Done {
-    if let Command::Completions { shell } = cli.command {
-        let mut text = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "tourbillonctl", &mut text);
-        return print(&String::from_utf8_lossy(&text));
+    if let Command::Manual(manual) = &cli.command {
+        return print(&String::from_utf8_lossy(&manual.of(Cli::command())?));
     }
-    let remote = Remote::new(&cli.common.url, cli.common.token.as_deref())?;
+    let remote =
+        Remote::new(&cli.common.url, cli.common.token.as_deref(), cli.common.ca.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(carry_out(cli, &remote))
 }
@@ -129,12 +134,13 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let url = remote.url(path, &[("count", Some(&count.to_string()))]);
             out(&remote.get(url).await?, show::preview)
         }
-        Command::Preview { cron, zone, every, count, .. } => {
-            let when = when(cron.as_deref(), zone, every.as_deref(), None, None)?;
+        Command::Preview { cron, zone, every, limits, count, .. } => {
+            let when = when(cron.as_deref(), zone, every.as_deref(), None, None, limits.bounds())?;
             let body = json!({ "when": when, "count": count });
             let url = remote.url(["v1", "preview"], &[]);
             out(&remote.send("POST", url, Some(&body)).await?, show::preview)
         }
+        Command::Times(command) => command.carry_out(remote, schedule, cli.common.json).await,
         Command::Runs { key, state, since, until, page } => {
             let asked = [
                 ("key", key.as_deref()),
@@ -154,18 +160,52 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let url = remote.url(["v1", "overview"], &[("app", Some(app))]);
             out(&remote.get(url).await?, show::overview)
         }
+        Command::Audit { key, by, page } => {
+            let asked = [("app", Some(app)), ("key", key.as_deref()), ("token", by.as_deref())];
+            out(&remote.list(&["v1", "audit"], &asked, page.limit).await?, show::changes)
+        }
         Command::Apply { file, prune, consent } => {
             let wanted = Wanted::parse(&read(file)?, is_toml(file)).map_err(Failure::Usage)?;
             make_so(remote, app, &wanted, if *prune { Some("") } else { None }, consent).await
         }
-        Command::Import(Import::Crontab { file, to, format, zone, prefix, consent }) => {
+        Command::Export { prefix } => export(remote, app, prefix.as_deref()).await,
+        Command::Import(Import { from: None, file, consent }) => {
+            let file = file.as_deref().unwrap_or(Path::new("-"));
+            let wanted = lines::parse(&read(file)?)
+                .map_err(|why| Failure::Usage(format!("{}: {why}", file.display())))?;
+            make_so(remote, app, &wanted, None, consent).await
+        }
+        Command::Import(Import {
+            from: Some(Foreign::Crontab { file, to, format, zone, prefix, consent }),
+            ..
+        }) => {
             let zone = zone.clone().unwrap_or_else(crontab::local_zone);
             let wanted = crontab::read(&read(file)?, *format, &zone, prefix, to)
                 .map_err(|faults| Failure::Usage(format!("{}:\n{faults}", file.display())))?;
             make_so(remote, app, &wanted, Some(prefix), consent).await
         }
-        Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Manual(_) => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Writes the schedules of an app as lines.
+async fn export(remote: &Remote, app: &str, prefix: Option<&str>) -> Done {
+    let path = ["v1", "apps", app, "schedules"];
+    let listed = remote.list(&path, &[("prefix", prefix)], usize::MAX).await?;
+    let mut export = lines::Export::default();
+    for item in listed.as_array().into_iter().flatten() {
+        // A list leaves bodies out.
+        match item["key"].as_str().filter(|_| item["callback"]["body_bytes"].is_number()) {
+            Some(key) => {
+                export.add(&remote.get(remote.url(path.into_iter().chain([key]), &[])).await?)?;
+            }
+            None => export.add(item)?,
+        }
+    }
+    print(&export.text)?;
+    eprint!("{}", export.notes());
+    let is_whole = export.missing.is_empty();
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
 /// Shows what has to be done, asks whether to do it, and does it. What begins with `prune` and is
@@ -186,6 +226,14 @@ async fn make_so(
         if let Some(key) = key.filter(|_| item["callback"]["body_bytes"].is_number()) {
             *item = remote.get(remote.url(path.into_iter().chain([key]), &[])).await?;
         }
+    }
+    let unknown = lines::unknown(wanted, &there)?;
+    if !unknown.is_empty() {
+        return Err(Failure::Usage(format!(
+            "these values are masked, and the service does not have them; write them into the \
+             file, or name a header secret:\n  {}",
+            unknown.join("\n  ")
+        )));
     }
     let mut steps = Vec::new();
     for step in apply::plan(wanted, &there, prune)? {

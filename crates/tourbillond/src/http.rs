@@ -7,6 +7,7 @@
 mod room;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -34,6 +35,7 @@ use tourbillon_http_limits::{Socket, Watch};
 use tower::ServiceExt as _;
 
 use room::{Room, Seat};
+pub use tls::{Tls, TlsError};
 
 use crate::answers::{Answers, Counted};
 use crate::api::Problem;
@@ -81,13 +83,14 @@ struct Server {
     answers: Arc<Answers>,
 }
 
-/// Serves until `stop` is ready, and then what is being answered.
+/// Serves until `stop` is ready, and then what is being answered; by TLS if there is `tls`.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     timer: &Timer,
     limits: ServerLimits,
     answers: Arc<Answers>,
+    tls: Option<Arc<Tls>>,
     stop: impl Future<Output = ()>,
 ) {
     let (stops, stopped) = watch::channel(false);
@@ -101,11 +104,17 @@ pub async fn serve(
                 let connections = limits.connections;
                 tracing::warn!(connections, "no room for further clients: idle ones are cut");
             }
-            let seat = room.seat().await;
-            let (server, stopped) = (server.clone(), stopped.clone());
+            let mut seat = room.seat().await;
+            let (server, stopped, tls) = (server.clone(), stopped.clone(), tls.clone());
             tokio::spawn(async move {
                 let _ = stream.set_nodelay(true);
                 let reached = stream.local_addr().ok().map(|address| Reached(address.ip()));
+                let Some(tls) = tls else {
+                    return connection(stream, server, seat, reached, stopped).await;
+                };
+                let mut stops = stopped.clone();
+                let stream = tls.accept(stream, &server.timer, &mut seat, &mut stops).await;
+                let Some(stream) = stream else { return };
                 connection(stream, server, seat, reached, stopped).await;
             });
         }

@@ -19,6 +19,7 @@
 
 mod answers;
 pub mod api;
+mod audit;
 pub mod callback;
 mod catalog;
 pub mod config;
@@ -26,6 +27,7 @@ pub mod ctl;
 pub mod descriptors;
 pub mod dispatch;
 pub mod http;
+pub mod manual;
 pub mod metrics;
 pub mod model;
 pub mod net;

@@ -1,15 +1,21 @@
 //! `tourbillond`: the service.
 
 use std::error::Error;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tourbillon::Timer;
 use tourbillond::config::{self, Config, Flags, LogFormat, Settings};
+use tourbillond::manual::Manual;
 use tourbillond::{Service, descriptors, dispatch, http, open, routes};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Call back over HTTP, at a time or by cron, from one node or many.
 ///
@@ -33,7 +39,7 @@ Examples:
       a node of a cluster: each is started the same way
   TOURBILLOND_LOG_FORMAT=json tourbillond --config apps.toml --log info,tourbillon_durable=debug
       each flag can be an environment variable
-  tourbillond token
+  tourbillond token --name ci --write
       a new token, and its line for the file
 
 A file:
@@ -41,24 +47,25 @@ A file:
   store = \"postgres://timers:secret@db/timers\"
   keep = \"14d\"
   hosts = [\"timers.example.com\"]  # what requests name as their host, beside the address
+  tls = { certificate = \"/etc/tourbillond/chain.pem\", key = \"/etc/tourbillond/key.pem\" }
 
   [admin]                         # tokens for all apps
   tokens = [{ sha256 = \"9f86d0...\", scope = \"read\" }]
 
   [apps.billing]
-  tokens = [{ sha256 = \"2c26b4...\", scope = \"write\" }]
+  tokens = [{ name = \"ci\", sha256 = \"2c26b4...\", scope = \"write\" }]
   limits = { schedules = 10000, due_per_second = 1000, concurrent = 256, per_host = 64 }
   destinations = [\"*.example.com\"]  # hosts that may be called; any if there is none
   networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
   secrets = [\"signs callbacks\"]
 
-  [apps.billing.notify]           # called when a run is dead, and when its schedule recovers
+  [apps.billing.notify]           # gets notices: a run is dead, a schedule recovers
   url = \"https://hooks.example.com/timers\"
 
   [apps.billing.header_secrets]   # values of headers, which callbacks name
   ledger = { value = \"Bearer 8f1c..\", hosts = [\"ledger.example.com\"] }
 
-SIGHUP reloads apps and tokens; if the file is wrong, the old ones stay in force.
+SIGHUP reloads apps, tokens and the certificate; if one is wrong, the old ones stay in force.
 SIGTERM and SIGINT shut down gracefully: no callback starts any more, and running ones finish.";
 
 #[derive(Subcommand)]
@@ -68,13 +75,19 @@ enum Command {
         /// Permit changes, too.
         #[arg(long)]
         write: bool,
+        /// Name of the token in the audit log.
+        #[arg(long)]
+        name: Option<String>,
     },
+    #[command(flatten)]
+    Manual(Manual),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
-        Some(Command::Token { write }) => token(write),
+        Some(Command::Token { write, name }) => token(write, name.as_deref()),
+        Some(Command::Manual(manual)) => print(&manual),
         None => run(&cli.flags),
     };
     match done {
@@ -86,14 +99,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn token(write: bool) -> Result<(), Box<dyn Error>> {
+fn print(manual: &Manual) -> Result<(), Box<dyn Error>> {
+    match std::io::stdout().write_all(&manual.of(Cli::command())?) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn token(write: bool, name: Option<&str>) -> Result<(), Box<dyn Error>> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes)?;
     let token = hex::encode(bytes);
     let sha256 = hex::encode(config::hash(&token));
     let scope = if write { "write" } else { "read" };
     println!("{token}");
-    println!("tokens = [{{ sha256 = \"{sha256}\", scope = \"{scope}\" }}]");
+    let name = name.map(|name| format!("name = \"{name}\", ")).unwrap_or_default();
+    println!("tokens = [{{ {name}sha256 = \"{sha256}\", scope = \"{scope}\" }}]");
     Ok(())
 }
 
@@ -122,11 +143,14 @@ fn load(flags: &Flags) -> Result<(Settings, Config), Box<dyn Error>> {
 }
 
 fn log(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter: Targets = settings.log.parse()?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry();
     match settings.log_format {
-        LogFormat::Text => lines.with_ansi(false).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Text => registry.with(lines.with_ansi(false).with_filter(filter)).init(),
+        LogFormat::Json => {
+            registry.with(lines.json().flatten_event(true).with_filter(filter)).init();
+        }
     }
     Ok(())
 }
@@ -144,16 +168,23 @@ async fn serve(
 
     let timer = Timer::global();
     timer.start()?;
+    let tls = settings.tls.as_ref().map(http::Tls::open).transpose()?.map(Arc::new);
     let listener = TcpListener::bind(settings.listen).await?;
     let store = open(&settings.store)?;
     let service = Service::start(store, config, &timer)?;
+    if let Some(path) = &settings.audit {
+        let wrong = |error| format!("the audit log {}: {error}", path.display());
+        service.keep_audit(path).map_err(wrong)?;
+    }
     dispatch::start(&service);
-    tokio::spawn(reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service)));
+    let reloads =
+        reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service), tls.clone());
+    tokio::spawn(reloads);
     let (keeper, keep) = (Arc::clone(&service), settings.keep);
     tokio::spawn(async move { keeper.forget(keep).await });
     let address = listener.local_addr()?;
     tracing::info!(%address, store = %settings.store, node = %service.node(), "started");
-    println!("http://{address}");
+    println!("{}://{address}", if tls.is_some() { "https" } else { "http" });
 
     let failed = service.ended();
     let stop = async {
@@ -166,7 +197,7 @@ async fn serve(
         service.begin_stop();
     };
     let (router, answers) = (routes::router(Arc::clone(&service)), Arc::clone(&service.answers));
-    http::serve(listener, router, &timer, limits, answers, stop).await;
+    http::serve(listener, router, &timer, limits, answers, tls, stop).await;
     service.stop().await;
     if let Some(error) = failed.await {
         return Err(error.into());
@@ -175,14 +206,19 @@ async fn serve(
     Ok(())
 }
 
-/// Reads apps and tokens again at each SIGHUP. `warned` is what the log says of the file already.
+/// Reads apps, tokens and the certificate again at each SIGHUP. `warned` is what the log says of
+/// the file already.
 async fn reload(
     flags: Flags,
     mut warned: Option<String>,
     mut hangup: Signal,
     service: Arc<Service>,
+    tls: Option<Arc<http::Tls>>,
 ) {
     while hangup.recv().await.is_some() {
+        if let Some(Err(error)) = tls.as_ref().map(|tls| tls.reload()) {
+            tracing::error!(%error, "the old certificate stays in force");
+        }
         match load(&flags) {
             Ok((Settings { exposed, .. }, config)) => {
                 if let Some(warning) = exposed.filter(|exposed| warned.as_ref() != Some(exposed)) {

@@ -2,6 +2,7 @@
 //!
 //! [`document`] describes them, and a test holds it against them.
 
+mod audited;
 mod site;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use utoipa_axum::routes;
 
 pub use site::Reached;
 
-use crate::api::{Problem, about, overview, preview, runs, schedules};
+use crate::api::{Problem, about, audit, overview, preview, runs, schedules, times};
 use crate::model::Run;
 use crate::service::Service;
 use crate::{metrics, page, xtimer};
@@ -50,6 +51,8 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(schedules::enable))
         .routes(routes!(schedules::disable))
         .routes(routes!(schedules::run_now))
+        .routes(routes!(times::pause))
+        .routes(routes!(times::backfill))
         .routes(routes!(preview::kept))
         .routes(routes!(preview::free))
         .routes(routes!(runs::list))
@@ -57,6 +60,7 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::retry))
         .routes(routes!(overview::get))
         .routes(routes!(overview::live))
+        .routes(routes!(audit::list))
         .routes(routes!(described))
         .routes(routes!(about::read_metrics))
         .routes(routes!(about::healthz))
@@ -70,13 +74,15 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
 
 /// Everything that is served, to requests that name this service and come from no foreign page.
 pub fn router(service: Arc<Service>) -> Router {
-    let (router, _) = routed().split_for_parts();
+    let (router, document) = routed().split_for_parts();
+    let audited = audited::Audited::new(&service, &document);
     router
         .merge(page::routes())
         .fallback(async |uri: Uri| Problem::not_found(&format!("route: {}", uri.path())))
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the route has no such method")
         })
+        .layer(from_fn_with_state(audited, audited::audit))
         .layer(from_fn_with_state(Arc::clone(&service), site::admit))
         // Outermost: what is refused is counted too.
         .layer(from_fn_with_state(service.timer.clone(), metrics::count))

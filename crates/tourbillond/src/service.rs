@@ -1,8 +1,9 @@
 //! [`Service`]: what all parts share.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -11,6 +12,7 @@ use tourbillon_durable::store::{Postgres, Sqlite};
 use tourbillon_durable::{Client, Engine, NodeId, Stats, Store, StoreError, Worker};
 
 use crate::answers::{ANSWERS_MAX, Answers};
+use crate::audit::Audit;
 use crate::catalog::Catalog;
 use crate::config::{Config, StoreAt};
 use crate::metrics::Timed;
@@ -75,6 +77,8 @@ pub struct Service {
     config: watch::Sender<Arc<Config>>,
     stopping: watch::Sender<bool>,
     node: NodeId,
+    /// Log of changes, if there is one.
+    audit: OnceLock<Audit>,
     /// Answer of the last look at whether the node is ready, and when that was.
     looked: tokio::sync::Mutex<Option<(Instant, Result<(), Unready>)>>,
     /// `None` once the service is stopped.
@@ -106,6 +110,7 @@ impl Service {
             config: watch::Sender::new(Arc::new(config)),
             stopping: watch::Sender::new(false),
             node: engine.node(),
+            audit: OnceLock::new(),
             looked: tokio::sync::Mutex::new(None),
             engine: Mutex::new(Some(engine)),
         }))
@@ -124,6 +129,22 @@ impl Service {
     /// Puts another configuration in force.
     pub fn reload(&self, config: Config) {
         self.config.send_replace(Arc::new(config));
+    }
+
+    /// Keeps an audit log in a file from now on. If there is one already, it stays.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn keep_audit(&self, path: &Path) -> io::Result<()> {
+        let audit = Audit::open(path)?;
+        self.audit.get_or_init(|| audit);
+        Ok(())
+    }
+
+    /// The audit log, if there is one.
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.audit.get()
     }
 
     /// This node.
@@ -223,6 +244,10 @@ impl Service {
     ///
     /// Dropped, it waits no longer: what handlers have is another node's.
     pub async fn stop(&self) {
+        if let Some(audit) = self.audit() {
+            // Its thread logs an error.
+            let _ = audit.flush().await;
+        }
         let engine = self.engine().take();
         if let Some(engine) = engine {
             engine.stop().await;

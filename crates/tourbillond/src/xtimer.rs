@@ -56,6 +56,7 @@ pub(crate) async fn create(
     loop {
         let id = draw(home);
         let key = key(id);
+        access.concern(&key);
         let trace = traceparent(&headers);
         let draft = service.catalog.draft((home, limits), &key, definition.clone(), trace)?;
         let draft = draft.xtimer(xtimer.clone());

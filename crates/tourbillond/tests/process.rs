@@ -1,5 +1,9 @@
 //! The binary as a process: it starts, calls back, stops in good order, and finds everything again.
 
+#[path = "process/manual.rs"]
+mod manual;
+#[path = "process/tls.rs"]
+mod tls;
 #[path = "support/tourbillond.rs"]
 mod tourbillond_process;
 
@@ -331,4 +335,55 @@ fn a_file_is_applied_once_also_with_values_that_are_not_shown() {
     assert_eq!(apply("Bearer two", "--yes").0, 0);
     assert_eq!(apply("Bearer two", "--dry-run").0, 0);
     assert!(service.stop());
+}
+
+#[test]
+fn the_log_of_a_node_with_nothing_wrong_has_its_start_and_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
+    command.args(["--listen", "127.0.0.1:0"]).current_dir(folder.path());
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let service = Tourbillond::spawn(command);
+    let get = |path: &str| service.call("", "GET", path, &Value::Null);
+    while get("/readyz").0 != 200 {
+        std::thread::yield_now();
+    }
+    // Some beats, in which all that is periodic has had its turn: scans, plans, maintenance.
+    let beat = || get("/v1/overview").1["nodes"][0]["beat"].clone();
+    for _ in 0..4 {
+        let last = beat();
+        while beat() == last {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    // What succeeds is no news either.
+    let url = format!("http://{}/tick", listener.local_addr().unwrap());
+    let tick = json!({ "key": "tick", "when": { "every": "1s" }, "callback": { "url": url } });
+    assert_eq!(service.call("", "POST", SCHEDULES, &tick).0, 201);
+    // Each is answered until the test ends, so that none fails.
+    let (calls, called) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        loop {
+            receive(&listener);
+            if calls.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    for _ in 0..2 {
+        called.recv().unwrap();
+    }
+    for path in ["/", "/healthz", "/readyz", "/metrics", "/nothing", "/v1/apps/default/runs/7"] {
+        get(path);
+    }
+    let delete = service.call("", "DELETE", &format!("{SCHEDULES}/tick"), &Value::Null);
+    assert_eq!(delete.0, 200);
+    assert!(service.stop());
+    let log = std::fs::read_to_string(&log).unwrap();
+    let (_, after) = log.split_once("started").unwrap();
+    let lines: Vec<_> = after.lines().skip(1).filter_map(|line| line.split(": ").nth(1)).collect();
+    assert_eq!(lines, ["stopping", "stopped"], "{log}");
+    drop(called);
 }

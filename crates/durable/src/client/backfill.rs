@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::Client;
-use super::schedules::{Tried, attempt, seen};
+use super::schedules::{Tried, attempt, of_key, seen};
+use crate::id::Place;
 use crate::policy::Overlap;
 use crate::store::{Filled, NewTimer, Past, Result, Store};
 use crate::time::Time;
@@ -118,7 +119,8 @@ impl Backfill {
     /// ```
     pub async fn create(self) -> Result<Backfilled> {
         let Self { client, name, range, limit } = self;
-        client.call(move |store| backfill(store, &name, &range, limit)).await
+        let key = client.place;
+        client.call(move |store| backfill(store, &name, key, &range, limit)).await
     }
 }
 
@@ -126,13 +128,14 @@ impl Backfill {
 pub(crate) fn backfill(
     store: &mut dyn Store,
     name: &str,
+    key: Option<Place>,
     range: &Range<Time>,
     limit: u32,
 ) -> Result<Backfilled> {
     let (mut from, mut made, mut existed) = (range.start, 0_u64, 0_u64);
     let mut begun = None;
     attempt(|| {
-        let (now, row) = store.schedule(name)?;
+        let (now, row) = of_key(store, name, key)?;
         // Another of the same name may have taken its place since the last part.
         let row = row.filter(|row| begun.is_none_or(|id| id == row.id));
         let stopped = match row {

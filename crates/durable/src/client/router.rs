@@ -135,6 +135,11 @@ impl Router {
         self.at(name).disable(name).await
     }
 
+    /// [`Client::pause`] for a schedule whose key is its name.
+    pub async fn pause(&self, name: &str, until: impl Into<Time>) -> Result<ScheduleUpdate> {
+        self.at(name).pause(name, until).await
+    }
+
     /// [`Client::remove`] for a schedule whose key is its name.
     pub async fn remove(&self, name: &str) -> Result<ScheduleUpdate> {
         self.at(name).remove(name).await

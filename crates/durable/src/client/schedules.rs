@@ -219,17 +219,24 @@ impl Every {
 
 impl Client {
     /// Enables a schedule, from now. One that is paused until a later time is paused no longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid) if the schedule of this name is not of the
+    /// [key](super::Router::at)'s place; it stays as it is then. So it is with
+    /// [`disable`](Self::disable), [`pause`](Self::pause), [`remove`](Self::remove),
+    /// [`upcoming`](Self::upcoming), [`run_now`](Self::run_now) and [`backfill`](Self::backfill).
     pub async fn enable(&self, name: &str) -> Result<ScheduleUpdate> {
-        let name = name.to_owned();
-        self.call(move |store| enable(store, &name)).await
+        let (name, key) = (name.to_owned(), self.place);
+        self.call(move |store| enable(store, &name, key)).await
     }
 
     /// Disables a schedule. Pending occurrences are taken back: once this returns
     /// [`ScheduleUpdate::Done`], no attempt starts, except those that are named as running.
     /// Occurrences that were due and did not run are recorded as [disabled](Reason::Disabled).
     pub async fn disable(&self, name: &str) -> Result<ScheduleUpdate> {
-        let name = name.to_owned();
-        self.call(move |store| stop(store, &name, Reason::Disabled)).await
+        let (name, key) = (name.to_owned(), self.place);
+        self.call(move |store| stop(store, &name, key, Reason::Disabled)).await
     }
 
     /// Pauses an enabled schedule until an instant: pending occurrences are taken back as
@@ -258,22 +265,22 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub async fn pause(&self, name: &str, until: impl Into<Time>) -> Result<ScheduleUpdate> {
-        let (name, until) = (name.to_owned(), until.into());
-        self.call(move |store| pause(store, &name, until)).await
+        let (name, key, until) = (name.to_owned(), self.place, until.into());
+        self.call(move |store| pause(store, &name, key, until)).await
     }
 
     /// Removes a schedule, as [`disable`](Self::disable) stops it. Its records stay.
     pub async fn remove(&self, name: &str) -> Result<ScheduleUpdate> {
-        let name = name.to_owned();
-        self.call(move |store| stop(store, &name, Reason::Removed)).await
+        let (name, key) = (name.to_owned(), self.place);
+        self.call(move |store| stop(store, &name, key, Reason::Removed)).await
     }
 
     /// The next occurrences of an enabled schedule, `count` of them at most, that are not timers
     /// yet. Those that lie in an excluded window are left out.
     pub async fn upcoming(&self, name: &str, count: usize) -> Result<Vec<Time>> {
-        let name = name.to_owned();
+        let (name, key) = (name.to_owned(), self.place);
         self.read(move |store| {
-            let row = store.schedule(&name)?.1.filter(|row| row.enabled);
+            let row = of_key(store, &name, key)?.1.filter(|row| row.enabled);
             let Some((row, next)) = row.and_then(|row| row.next.map(|next| (row, next))) else {
                 return Ok(Vec::new());
             };
@@ -316,13 +323,24 @@ pub(super) fn seen<T>(store: &mut dyn Store, answer: T) -> Result<Tried<T>> {
     Ok(Tried::Done(answer))
 }
 
+/// Reads the time and the schedule of this name. Refuses one that is not of the place of the key
+/// that was given.
+pub(super) fn of_key(
+    store: &mut dyn Store,
+    name: &str,
+    key: Option<Place>,
+) -> Result<(Time, Option<ScheduleRow>)> {
+    let (now, row) = store.schedule(name)?;
+    if let Some(row) = &row {
+        check_place(key, row.id.place())?;
+    }
+    Ok((now, row))
+}
+
 pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     let mut expect = wanted.expect;
     attempt(|| {
-        let (now, old) = store.schedule(&wanted.name)?;
-        if let Some(old) = &old {
-            check_place(wanted.place, old.id.place())?;
-        }
+        let (now, old) = of_key(store, &wanted.name, wanted.place)?;
         if expect.is_some_and(|expect| expect != old.as_ref().map(|old| old.version)) {
             return seen(store, Upsert::Stale);
         }
@@ -367,9 +385,13 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
     })
 }
 
-pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate> {
+pub(crate) fn enable(
+    store: &mut dyn Store,
+    name: &str,
+    key: Option<Place>,
+) -> Result<ScheduleUpdate> {
     attempt(|| {
-        let (now, old) = store.schedule(name)?;
+        let (now, old) = of_key(store, name, key)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         if old.enabled && old.paused.is_none_or(|until| until <= now) {
             return seen(store, ScheduleUpdate::Unchanged);
@@ -381,9 +403,14 @@ pub(crate) fn enable(store: &mut dyn Store, name: &str) -> Result<ScheduleUpdate
     })
 }
 
-pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<ScheduleUpdate> {
+pub(crate) fn stop(
+    store: &mut dyn Store,
+    name: &str,
+    key: Option<Place>,
+    reason: Reason,
+) -> Result<ScheduleUpdate> {
     attempt(|| {
-        let (now, old) = store.schedule(name)?;
+        let (now, old) = of_key(store, name, key)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         let is_removal = reason == Reason::Removed;
         if !old.enabled && !is_removal {
@@ -395,9 +422,14 @@ pub(crate) fn stop(store: &mut dyn Store, name: &str, reason: Reason) -> Result<
     })
 }
 
-pub(crate) fn pause(store: &mut dyn Store, name: &str, until: Time) -> Result<ScheduleUpdate> {
+pub(crate) fn pause(
+    store: &mut dyn Store,
+    name: &str,
+    key: Option<Place>,
+    until: Time,
+) -> Result<ScheduleUpdate> {
     attempt(|| {
-        let (now, old) = store.schedule(name)?;
+        let (now, old) = of_key(store, name, key)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
         if !old.enabled || until <= now || old.paused == Some(until) {
             return seen(store, ScheduleUpdate::Unchanged);

@@ -927,12 +927,12 @@ fn an_occurrence_of_now_is_made_once_though_answers_are_lost() {
     };
     client::upsert(&mut store, &wanted).unwrap();
     store.lost = 2;
-    let (ran, _) = client::run_now(&mut store, "t").unwrap();
+    let (ran, _) = client::run_now(&mut store, "t", None).unwrap();
     let timers = store.timers(&TimerQuery::new()).unwrap();
     assert_eq!((timers.len(), ran), (1, RunNow::Done(timers[0].new.id)));
     // One may be made when all are lost.
     store.lost = u32::MAX;
-    let error = client::run_now(&mut store, "t").unwrap_err();
+    let error = client::run_now(&mut store, "t", None).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Uncertain);
     assert_eq!(store.timers(&TimerQuery::new()).unwrap().len(), 2);
 }

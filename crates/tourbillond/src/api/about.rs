@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::access::Access;
 use super::problem::{Failure, Problem, RETRY_S};
-use crate::config::{App, Scope};
+use crate::config::App;
 use crate::metrics;
 use crate::model::{AppView, Defaults};
 use crate::service::Service;
@@ -24,7 +24,7 @@ pub(crate) async fn apps(access: Access) -> axum::Json<Vec<AppView>> {
         limits: app.limits,
         defaults: Defaults::default(),
         header_secrets: app.header_secrets.keys().cloned().collect(),
-        write: access.to(name, Scope::Write).is_ok(),
+        write: access.may_change(name),
     };
     axum::Json(access.seen().map(view).collect())
 }

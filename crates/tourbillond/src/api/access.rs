@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 
 use super::problem::Problem;
+use super::trail::Trail;
 use crate::config::{App, Config, Scope, Token, hash};
 use crate::service::Service;
 
@@ -15,9 +16,19 @@ use crate::service::Service;
 pub(crate) struct Access {
     config: Arc<Config>,
     /// In all apps.
-    admin: Option<Scope>,
+    admin: Option<Grant>,
     /// In some apps.
-    apps: Vec<(String, Scope)>,
+    apps: Vec<(String, Grant)>,
+    /// Where changes that it permits are noted, if there is an audit log.
+    trail: Option<Trail>,
+}
+
+/// Permission by one of the configured tokens. Of two, the greater is that with the wider scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Grant {
+    scope: Scope,
+    /// Name of the token; `None` in a service without tokens.
+    name: Option<String>,
 }
 
 impl Access {
@@ -25,7 +36,8 @@ impl Access {
     /// is.
     fn of(config: Arc<Config>, headers: &HeaderMap) -> Result<Self, Problem> {
         if config.is_open() {
-            return Ok(Self { config, admin: Some(Scope::Write), apps: Vec::new() });
+            let admin = Some(Grant { scope: Scope::Write, name: None });
+            return Ok(Self { config, admin, apps: Vec::new(), trail: None });
         }
         let unauthorized = |why: &str| Problem::new(StatusCode::UNAUTHORIZED, why);
         let sent = headers.get(header::AUTHORIZATION);
@@ -41,40 +53,57 @@ impl Access {
             })?;
         let hash = hash(token.trim());
         let best = |tokens: &[Token]| {
-            let fit = |token: &Token| token.is(&hash).then_some(token.scope);
+            let grant = |token: &Token| Grant { scope: token.scope, name: Some(token.name()) };
+            let fit = |token: &Token| token.is(&hash).then(|| grant(token));
             tokens.iter().map(fit).fold(None, Option::max)
         };
         let admin = best(&config.admin);
         let apps = config.apps.iter().map(|(name, app)| (name.clone(), best(&app.tokens)));
         let apps: Vec<_> = apps.collect();
         let apps: Vec<_> =
-            apps.into_iter().filter_map(|(name, scope)| Some((name, scope?))).collect();
+            apps.into_iter().filter_map(|(name, grant)| Some((name, grant?))).collect();
         if admin.is_none() && apps.is_empty() {
             return Err(unauthorized("the token is not valid; ask the operator for one"));
         }
-        Ok(Self { config, admin, apps })
+        Ok(Self { config, admin, apps, trail: None })
     }
 
-    fn scope(&self, app: &str) -> Option<Scope> {
+    fn grant(&self, app: &str) -> Option<&Grant> {
         let own = self.apps.iter().find(|(name, _)| name == app);
-        self.admin.max(own.map(|(_, scope)| *scope))
+        self.admin.as_ref().max(own.map(|(_, grant)| grant))
     }
 
     /// The app, if the token lets do this in it.
     pub(crate) fn to(&self, app: &str, scope: Scope) -> Result<&App, Problem> {
         let forbidden = |why: &str| Err(Problem::new(StatusCode::FORBIDDEN, why));
-        match self.scope(app) {
-            None => forbidden("the token does not permit access to this app"),
-            Some(own) if own < scope => {
-                forbidden("the token permits reads only; use one with scope `write`")
-            }
-            Some(_) => self.config.apps.get(app).ok_or_else(|| Problem::not_found("app")),
+        let Some(grant) = self.grant(app) else {
+            return forbidden("the token does not permit access to this app");
+        };
+        if grant.scope < scope {
+            return forbidden("the token permits reads only; use one with scope `write`");
         }
+        let limits = self.config.apps.get(app).ok_or_else(|| Problem::not_found("app"))?;
+        if let Some(trail) = self.trail.as_ref().filter(|_| scope == Scope::Write) {
+            trail.permit(app, grant.name.as_deref());
+        }
+        Ok(limits)
+    }
+
+    /// Notes the key of what the request changes, where its path does not have it.
+    pub(crate) fn concern(&self, key: &str) {
+        if let Some(trail) = &self.trail {
+            trail.concern(key);
+        }
+    }
+
+    /// Returns whether the token lets change the app.
+    pub(super) fn may_change(&self, app: &str) -> bool {
+        self.grant(app).is_some_and(|grant| grant.scope == Scope::Write)
     }
 
     /// Fails unless the token lets see all apps.
     pub(crate) fn to_all(&self) -> Result<(), Problem> {
-        match self.admin {
+        match &self.admin {
             Some(_) => Ok(()),
             None => Err(Problem::new(
                 StatusCode::FORBIDDEN,
@@ -85,7 +114,7 @@ impl Access {
 
     /// The apps that the token lets see.
     pub(crate) fn seen(&self) -> impl Iterator<Item = (&String, &App)> {
-        self.config.apps.iter().filter(|(name, _)| self.scope(name).is_some())
+        self.config.apps.iter().filter(|(name, _)| self.grant(name).is_some())
     }
 
     /// The configuration that the token was judged by.
@@ -101,6 +130,7 @@ impl FromRequestParts<Arc<Service>> for Access {
         parts: &mut Parts,
         service: &Arc<Service>,
     ) -> Result<Self, Self::Rejection> {
-        Self::of(service.config(), &parts.headers)
+        let access = Self::of(service.config(), &parts.headers)?;
+        Ok(Self { trail: parts.extensions.get().cloned(), ..access })
     }
 }

@@ -71,6 +71,7 @@ pub(crate) async fn create(
             return Err(Problem::field("key", "it is not a string; send a string, or no key"));
         }
     };
+    access.concern(&key);
     let definition = convert(serde_json::Value::Object(body))?;
     let trace = traceparent(&headers);
     let draft = service.catalog.draft((&app, limits), &key, definition, trace)?;

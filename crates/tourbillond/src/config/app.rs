@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::model::{AppLimits, Header};
+use crate::model::{AppLimits, Notify};
 use crate::net::{Destination, Network};
 
 /// The longest name of an app.
@@ -17,6 +17,9 @@ const APP_MAX: usize = 40;
 
 /// The longest name of a secret for headers.
 const SECRET_NAME_MAX: usize = 64;
+
+/// The longest name of a token.
+const TOKEN_NAME_MAX: usize = 64;
 
 /// Lengths that the value of such a secret may have. A shorter one could not be
 /// distinguished from other text that a receiver answers.
@@ -37,27 +40,19 @@ pub struct App {
     pub networks: Vec<Network>,
     /// Secrets that callbacks are signed with, by each of them; unsigned if there is none.
     pub secrets: Vec<Secret>,
-    /// Callback that is made when a run is dead, and when its schedule succeeds again.
+    /// Receiver of the notices of schedules that have none of their own.
     pub notify: Option<Notify>,
     /// Values of headers, by the names that callbacks of this app have for them.
     pub header_secrets: BTreeMap<String, HeaderSecret>,
-}
-
-/// Callback of an app's notices.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Notify {
-    /// URL that is called, by the rules for the app's other callbacks.
-    pub(crate) url: String,
-    /// Headers to send, beside those of the service.
-    #[serde(default)]
-    pub(crate) headers: BTreeMap<String, Header>,
 }
 
 /// A token, as it is configured: by its hash.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
+    /// Name of the token in the audit log; by default the first digits of its hash.
+    #[serde(default)]
+    name: Option<String>,
     /// SHA-256 of the token, in hexadecimal digits; `tourbillond token` prints one.
     pub sha256: Sha,
     /// Permissions of the token.
@@ -69,6 +64,32 @@ impl Token {
     /// Returns whether it is the token with this hash. The time it takes depends on neither.
     pub fn is(&self, hash: &[u8; 32]) -> bool {
         self.sha256.0.ct_eq(hash).into()
+    }
+
+    /// Returns the name of the token; that of one without a name is made of its hash.
+    pub(crate) fn name(&self) -> String {
+        let digits = || format!("sha256:{}", hex::encode(&self.sha256.0[..6]));
+        self.name.clone().unwrap_or_else(digits)
+    }
+
+    /// Fails unless the name is one, and is of no other token of `names`.
+    pub(super) fn check<'a>(
+        &'a self,
+        names: &mut BTreeMap<&'a str, &'a Sha>,
+    ) -> Result<(), String> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
+        if name.is_empty() || name.len() > TOKEN_NAME_MAX || !name.bytes().all(is_name) {
+            return Err(format!(
+                "the name of a token has 1 to {TOKEN_NAME_MAX} characters of `A-Z a-z 0-9 - _ . @`"
+            ));
+        }
+        match names.insert(name, &self.sha256) {
+            Some(other) if other.0 != self.sha256.0 => Err(format!(
+                "two tokens have the name `{name}`: the audit log could not tell which"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{App, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt, Token};
+use super::{
+    App, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt, TlsFlags, Token,
+};
 use crate::model;
 use crate::net::Destination;
 use crate::private::{self, OTHERS};
@@ -18,10 +20,12 @@ use crate::private::{self, OTHERS};
 #[serde(deny_unknown_fields, default)]
 struct File {
     listen: Option<SocketAddr>,
+    tls: TlsFlags,
     store: Option<String>,
     log_format: Option<LogFormat>,
     log: Option<String>,
     connections: Option<usize>,
+    audit: Option<PathBuf>,
     keep: Option<String>,
     xtimer_zone: Option<String>,
     xtimer_app: Option<String>,
@@ -77,13 +81,16 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let store = store.map_err(|why| wrong("store", why))?;
     let keep = file.keep.map(|text| model::span(&text)).transpose();
     let keep = keep.map_err(|why| wrong("keep", why))?;
+    let tls = flags.tls.clone().or(file.tls).map_err(|why| wrong("tls", why.to_owned()))?;
     let settings = Settings {
+        tls,
         exposed,
         listen: listen.unwrap_or_else(|| LISTEN.parse().expect("the default is an address")),
         store: flags.store.clone().or(store).unwrap_or_else(|| StoreAt::File(FILE.into())),
         log_format: flags.log_format.or(file.log_format).unwrap_or_default(),
         log: flags.log.clone().or(file.log).unwrap_or_else(|| "info".to_owned()),
         connections: flags.connections.or(file.connections).unwrap_or(20_000).max(1),
+        audit: flags.audit.clone().or(file.audit),
         keep: flags.keep.or(keep).unwrap_or(Duration::from_secs(14 * 86_400)),
     };
     let zone = flags.xtimer_zone.clone().or(file.xtimer_zone);
@@ -114,7 +121,15 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     if let Some(name) = config.xtimer_app.as_ref().filter(|name| !config.apps.contains_key(*name)) {
         return Err(wrong("xtimer_app", format!("there is no app `{name}`: add it to the file")));
     }
+    let mut names = BTreeMap::new();
+    for token in &config.admin {
+        token.check(&mut names).map_err(|why| wrong("admin.tokens", why))?;
+    }
     for (name, app) in &config.apps {
+        for token in &app.tokens {
+            let field = format!("apps.{name}.tokens");
+            token.check(&mut names).map_err(|why| wrong(&field, why))?;
+        }
         app.check(name).map_err(|why| wrong(&format!("apps.{name}"), why))?;
     }
     Ok((settings, config))

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+use super::TlsFlags;
 use crate::model;
 use crate::net::Destination;
 
@@ -18,6 +19,9 @@ pub struct Flags {
     /// Address and port to listen on. Other than loopback only if tokens are configured.
     #[arg(long, value_name = "ADDRESS", env = "TOURBILLOND_LISTEN")]
     pub listen: Option<SocketAddr>,
+    /// TLS of the listener.
+    #[command(flatten)]
+    pub tls: TlsFlags,
     /// Database: a file for SQLite, or `postgres://user:password@host/database`. All nodes with one
     /// database are a cluster.
     #[arg(long, value_name = "FILE|URL", env = "TOURBILLOND_STORE")]
@@ -43,6 +47,10 @@ pub struct Flags {
     /// Maximum number of open connections.
     #[arg(long, value_name = "COUNT", env = "TOURBILLOND_CONNECTIONS")]
     pub connections: Option<usize>,
+    /// File of the audit log, to which each change is appended: its time, the name of its token,
+    /// and its operation. By default there is none.
+    #[arg(long, value_name = "FILE", env = "TOURBILLOND_AUDIT")]
+    pub audit: Option<PathBuf>,
     /// Time for which ended runs are kept, such as `14d`.
     #[arg(long, value_name = "SPAN", env = "TOURBILLOND_KEEP", value_parser = model::span)]
     pub keep: Option<Duration>,

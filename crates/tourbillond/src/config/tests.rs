@@ -1,6 +1,6 @@
 use std::io::Write as _;
 
-use super::{Flags, LogFormat, Scope, StoreAt, load};
+use super::{Flags, LogFormat, Scope, StoreAt, TlsFiles, TlsVersion, load};
 
 const SHA: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -68,6 +68,53 @@ fn apps_have_tokens_limits_and_destinations() {
     assert!(!mail.tokens[0].is(&super::hash("tesu")));
     assert_eq!((mail.limits.schedules, mail.limits.concurrent), (5, 256));
     assert!(!format!("{mail:?}").contains("\"s\""));
+}
+
+#[test]
+fn a_name_is_of_one_token() {
+    let other = SHA.replace('9', "8");
+    let one = |name: &str, sha: &str| format!("{{ name = '{name}', sha256 = '{sha}' }}");
+    let both = |first: &str, second: &str| {
+        format!("audit = 'a.log'\n[admin]\ntokens = [{first}]\n[apps.a]\ntokens = [{second}]")
+    };
+    let (_file, flags) = file(&both(&one("ann", SHA), &one("bob", &other)));
+    let (settings, config) = load(&flags).unwrap();
+    assert_eq!(settings.audit, Some("a.log".into()));
+    assert_eq!(
+        (config.admin[0].name(), config.apps["a"].tokens[0].name()),
+        ("ann".into(), "bob".into())
+    );
+    let (_file, flags) = file(&both(&one("ann", SHA), &one("ann", SHA)));
+    load(&flags).unwrap();
+    let refused_name = refused(&both(&one("ann", SHA), &one("ann", &other)));
+    assert!(refused_name.contains("apps.a.tokens") && refused_name.contains("`ann`"));
+    for wrong in ["", "a b", "ä", &"a".repeat(65)] {
+        assert!(
+            refused(&both(&one("ann", SHA), &one(wrong, &other))).contains("1 to 64"),
+            "{wrong}"
+        );
+    }
+    let (_file, flags) = file(&format!("[admin]\ntokens = [{{ sha256 = '{SHA}' }}]"));
+    assert_eq!(load(&flags).unwrap().1.admin[0].name(), "sha256:9f86d081884c");
+}
+
+#[test]
+fn tls_is_of_the_flags_or_else_of_the_file_and_needs_both_files() {
+    let (_file, flags) = file("tls = { certificate = 'c', key = 'k', minimum = '1.3' }");
+    let tls = load(&flags).unwrap().0.tls.unwrap();
+    let files = TlsFiles { certificate: "c".into(), key: "k".into(), minimum: TlsVersion::V13 };
+    assert_eq!(tls, files);
+    assert_eq!(load(&Flags::default()).unwrap().0.tls, None);
+    for (wrong, why) in [
+        ("{ certificate = 'c' }", "needs a `key`"),
+        ("{ key = 'k' }", "needs a `certificate`"),
+        ("{ minimum = '1.2' }", "needs a `certificate`"),
+        ("{ certificate = 'c', key = 'k', minimum = '1.1' }", "1.1"),
+        ("{ certificate = 'c', key = 'k', ca = 'a' }", "unknown field"),
+    ] {
+        let refused = refused(&format!("tls = {wrong}"));
+        assert!(refused.contains(why), "{wrong}: {refused}");
+    }
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use clap_complete::Shell;
 
-use super::{Failure, crontab, read};
+use super::{Failure, alerts, crontab, read, times};
+use crate::manual::Manual;
 use crate::model::{
-    AfterWhen, AtWhen, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
+    AfterWhen, AtWhen, Bounds, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
     OverlapPolicy, RetryPolicy, When,
 };
 
@@ -30,6 +30,7 @@ Examples:
   tourbillonctl preview --cron '30 2 * * *' --zone Europe/Berlin --count 3
   tourbillonctl runs --state dead
   tourbillonctl apply -f schedules.toml --dry-run
+  tourbillonctl --url http://old:8321 export | tourbillonctl --url http://new:8321 import --yes -
   tourbillonctl import crontab /etc/crontab --format system --to 'https://example.com/run/{key}'
 
 A file for `apply`, as TOML or as JSON:
@@ -41,7 +42,8 @@ Exit codes:
   0  success
   1  the service refused the request, or could not be reached
   2  the command line or a file is wrong; nothing was sent
-  3  `apply --dry-run` or `import --dry-run` found a difference";
+  3  `apply --dry-run` or `import --dry-run` found a difference
+  4  `export` wrote the lines, and some value of them is missing";
 
 /// Options of every command.
 #[derive(Args, Debug)]
@@ -52,6 +54,9 @@ pub(super) struct Common {
     /// API token.
     #[arg(long, global = true, env = "TOURBILLON_TOKEN", hide_env_values = true)]
     pub(super) token: Option<String>,
+    /// PEM file of further authorities that the service's certificate may be of.
+    #[arg(long, global = true, value_name = "FILE", env = "TOURBILLON_CA")]
+    pub(super) ca: Option<PathBuf>,
     /// App to operate on.
     #[arg(long, global = true, env = "TOURBILLON_APP", default_value = "default")]
     pub(super) app: String,
@@ -117,11 +122,13 @@ pub(super) enum Command {
         /// Key of the schedule.
         key: String,
     },
+    #[command(flatten)]
+    Times(times::Command),
     /// Show the next times of a schedule, or of an expression.
     Preview {
         /// Key of the schedule.
         #[arg(
-            conflicts_with_all = ["cron", "every"],
+            conflicts_with_all = ["cron", "every", "start", "end", "exclude"],
             required_unless_present_any = ["cron", "every"],
         )]
         key: Option<String>,
@@ -134,6 +141,8 @@ pub(super) enum Command {
         /// Preview a period, such as `90s`.
         #[arg(long)]
         every: Option<String>,
+        #[command(flatten)]
+        limits: times::Limits,
         /// Number of occurrences.
         #[arg(long, default_value_t = 10)]
         count: u32,
@@ -167,6 +176,17 @@ pub(super) enum Command {
     },
     /// Show counts of runs and schedules, recent failures, and the nodes.
     Overview,
+    /// List changes of schedules, newest first: who made them, and when.
+    Audit {
+        /// Only changes of this schedule.
+        #[arg(long)]
+        key: Option<String>,
+        /// Only changes by the token with this name.
+        #[arg(long)]
+        by: Option<String>,
+        #[command(flatten)]
+        page: Page,
+    },
     /// Apply a file of schedules: show the difference, ask for confirmation, and change them.
     Apply {
         /// File to apply, TOML or JSON; `-` reads JSON from standard input.
@@ -178,18 +198,38 @@ pub(super) enum Command {
         #[command(flatten)]
         consent: Consent,
     },
-    /// Import schedules from another scheduler.
-    #[command(subcommand)]
-    Import(Import),
-    /// Print completions for a shell.
-    Completions {
-        /// Shell to complete in.
-        shell: Shell,
+    /// Write the schedules of the app, and its one-shots that are not over, as JSON lines.
+    ///
+    /// A line has the key and the definition of a schedule. Lines have neither the values of
+    /// headers that the service masks, nor those of header secrets, which are exported by their
+    /// names. The command says on standard error what is missing. It reads key by key, so a change
+    /// that is made meanwhile may be in it or not.
+    Export {
+        /// Only keys with this prefix.
+        #[arg(long)]
+        prefix: Option<String>,
     },
+    /// Import schedules: the lines of an export, or those of another scheduler.
+    Import(Import),
+    #[command(flatten)]
+    Manual(Manual),
+}
+
+/// An import: of lines, or from another scheduler.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(super) struct Import {
+    #[command(subcommand)]
+    pub(super) from: Option<Foreign>,
+    /// Lines of `export`; `-` reads standard input.
+    #[arg(required = true)]
+    pub(super) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) consent: Consent,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Import {
+pub(super) enum Foreign {
     /// Import a crontab(5): each line becomes a schedule that calls back with the command as body.
     ///
     /// If a line is wrong, the command says so and imports nothing. The key of a line is the first
@@ -256,6 +296,8 @@ pub(super) struct Define {
     /// Call back once, after a delay such as `30m`.
     #[arg(long)]
     pub(super) after: Option<String>,
+    #[command(flatten)]
+    pub(super) limits: times::Limits,
     /// URL to call.
     #[arg(long)]
     pub(super) to: Option<String>,
@@ -275,6 +317,9 @@ pub(super) struct Define {
     /// Time limit of one attempt.
     #[arg(long)]
     pub(super) timeout: Option<String>,
+    /// Statuses that mean success, such as `200,404`, in place of all of 2xx.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub(super) success: Vec<u16>,
     /// Number of attempts, with the default pauses.
     #[arg(long)]
     pub(super) attempts: Option<u32>,
@@ -287,6 +332,11 @@ pub(super) struct Define {
     /// Maximum random delay of a run.
     #[arg(long)]
     pub(super) jitter: Option<String>,
+    /// Lane of the runs: of all runs in one lane, one runs at a time, in the order of their times.
+    #[arg(long)]
+    pub(super) lane: Option<String>,
+    #[command(flatten)]
+    pub(super) alerts: alerts::Alerts,
     /// Create the schedule disabled.
     #[arg(long)]
     pub(super) disabled: bool,
@@ -328,7 +378,7 @@ impl Define {
         }
         let [cron, every, at, after] =
             [&self.cron, &self.every, &self.at, &self.after].map(Option::as_deref);
-        let when = when(cron, &self.zone, every, at, after)?;
+        let when = when(cron, &self.zone, every, at, after, self.limits.bounds())?;
         let url = self.to.clone();
         let url =
             url.ok_or_else(|| Failure::Usage("no URL is given: use `--to URL`".to_owned()))?;
@@ -344,16 +394,19 @@ impl Define {
             self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
         let method = self.method.clone();
         let timeout = self.timeout.clone();
-        let callback = Callback { method, url, headers, body, body_bytes: None, timeout };
+        let success = self.success.clone();
+        let callback = Callback { method, url, headers, body, body_bytes: None, timeout, success };
         Ok(Definition {
-            when,
-            callback,
             missed: self.missed,
-            on_time_within: None,
             overlap: self.overlap,
             jitter: self.jitter.clone(),
+            lane: self.lane.clone(),
+            notify: self.alerts.notify(),
+            success_within: self.alerts.success_within.clone(),
+            disable_after: self.alerts.disable_after,
             retry,
             enabled: !self.disabled,
+            ..Definition::new(when, callback)
         })
     }
 }
@@ -364,11 +417,16 @@ pub(super) fn when(
     every: Option<&str>,
     at: Option<&str>,
     after: Option<&str>,
+    bounds: Bounds,
 ) -> Result<When, Failure> {
     let own = str::to_owned;
+    if cron.or(every).is_none() && bounds != Bounds::default() {
+        let why = "`--start`, `--end` and `--exclude` go with `--cron` or `--every`";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     match (cron, every, at, after) {
-        (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone) })),
-        (_, Some(every), ..) => Ok(When::Every(EveryWhen { every: own(every) })),
+        (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone), bounds })),
+        (_, Some(every), ..) => Ok(When::Every(EveryWhen { every: own(every), bounds })),
         (_, _, Some(at), _) => Ok(When::At(AtWhen { at: own(at) })),
         (_, _, _, Some(after)) => Ok(When::After(AfterWhen { after: own(after) })),
         _ => Err(Failure::Usage(

@@ -1,5 +1,8 @@
 //! Requests, and what is wrong with their answers.
 
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -10,6 +13,9 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -34,12 +40,17 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(url: &str, token: Option<&str>) -> Result<Self, Failure> {
+    /// Makes a client. It trusts Mozilla's authorities, and those of the file `ca`.
+    pub(super) fn new(url: &str, token: Option<&str>, ca: Option<&Path>) -> Result<Self, Failure> {
         let base = Url::parse(url).map_err(|error| Failure::Usage(format!("`{url}`: {error}")))?;
         if !matches!(base.scheme(), "http" | "https") || base.cannot_be_a_base() {
             return Err(Failure::Usage(format!("`{url}` is neither http:// nor https://")));
         }
-        let builder = HttpsConnectorBuilder::new().with_webpki_roots();
+        let builder = HttpsConnectorBuilder::new();
+        let builder = match ca {
+            None => builder.with_webpki_roots(),
+            Some(file) => builder.with_tls_config(trusting(file)?),
+        };
         let connector = builder.https_or_http().enable_http1().build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { client, base, token: token.map(str::to_owned) })
@@ -137,6 +148,27 @@ impl Remote {
         }
         Ok(items.into())
     }
+}
+
+/// The configuration of a client that trusts the authorities of a file, too.
+fn trusting(file: &Path) -> Result<ClientConfig, Failure> {
+    let wrong = |why: &dyn fmt::Display| Failure::Usage(format!("{}: {why}", file.display()));
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let authorities = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
+    let mut count = 0;
+    for authority in authorities {
+        let authority = authority.map_err(|error| wrong(&error))?;
+        roots.add(authority).map_err(|error| wrong(&error))?;
+        count += 1;
+    }
+    if count == 0 {
+        return Err(wrong(&"it has no certificate"));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| wrong(&error))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// An error and what caused it.

@@ -1,10 +1,10 @@
 use clap::{Args as _, CommandFactory as _, Parser as _};
 use serde_json::{Value, json};
 
-use super::apply::{Step, Wanted, plan, shown};
+use super::apply::{self, Step, Wanted, plan, shown};
 use super::crontab::{self, Whose};
 use super::remote::{Remote, refusal};
-use super::{Cli, Command, show};
+use super::{Cli, Command, lines, show};
 use crate::model::{Definition, Header, MissedPolicy, OverlapPolicy, RetryPolicy, When};
 
 fn wanted(text: &str) -> Wanted {
@@ -61,6 +61,67 @@ fn flags_make_a_definition() {
 }
 
 #[test]
+fn flags_make_bounds_a_lane_and_alerts() {
+    let line = "tourbillonctl put k --every 1h --to http://h/ --lane customer-7 \
+                --notify http://h/alert --success-within 2h --disable-after 3 \
+                --start 2030-01-01T00:00:00Z --end 2031-01-01T00:00:00Z --exclude a..b \
+                --exclude c..d=run-at-end";
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let Command::Put { define, .. } = cli.command else { panic!("another command") };
+    let definition = serde_json::to_value(define.definition().unwrap()).unwrap();
+    assert_eq!(definition["lane"], "customer-7");
+    assert_eq!(definition["notify"], json!({ "url": "http://h/alert" }));
+    assert_eq!(definition["success_within"], "2h");
+    assert_eq!(definition["disable_after"], 3);
+    let windows = json!([
+        { "from": "a", "until": "b", "then": "skip" },
+        { "from": "c", "until": "d", "then": "run_at_end" },
+    ]);
+    let (start, end) = ("2030-01-01T00:00:00Z", "2031-01-01T00:00:00Z");
+    assert_eq!(
+        definition["when"],
+        json!({ "every": "1h", "start": start, "end": end, "excluded": windows })
+    );
+    let line = "tourbillonctl put k --at 2030-01-01T00:00:00Z --to http://h/ --end x";
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let Command::Put { define, .. } = cli.command else { panic!("another command") };
+    assert!(define.definition().is_err());
+}
+
+/// A definition with a value in every field.
+const FULL: &str = r#"
+    [schedules.full]
+    when = { every = "1h", excluded = [{ from = "a", until = "b" }] }
+    callback = { url = "https://example.com/" }
+    missed = "skip"
+    on_time_within = "2m"
+    overlap = "skip"
+    jitter = "1s"
+    lane = "a"
+    retry = { attempts = 3 }
+    notify = { url = "https://example.com/alert" }
+    success_within = "25h"
+    disable_after = 5
+"#;
+
+#[test]
+fn every_field_of_a_definition_is_compared() {
+    let full = wanted(FULL);
+    let fields = serde_json::to_value(&full.schedules["full"]).unwrap();
+    let Value::Object(fields) = fields else { panic!("no object") };
+    assert!(fields.keys().eq(&apply::fields()), "a field is not in `FULL`");
+    let there = answered(&full);
+    assert_eq!(plan(&full, &there, None).unwrap(), []);
+    for (old, new, shown_as) in [
+        ("\"a\", until", "\"0\", until", "when.excluded[0].from: a -> 0"),
+        ("lane = \"a\"", "", "lane: a -> -"),
+    ] {
+        let text = shown(&plan(&wanted(&FULL.replace(old, new)), &there, None).unwrap());
+        assert_eq!(text, format!("~ full\n    {shown_as}\n"));
+    }
+}
+
+#[test]
 fn flags_that_contradict_are_refused() {
     for line in [
         "tourbillonctl put k --cron @daily --every 5s --to http://h/",
@@ -70,6 +131,11 @@ fn flags_that_contradict_are_refused() {
         "tourbillonctl put k --every 5s --to http://h/ --header nothing",
         "tourbillonctl preview",
         "tourbillonctl preview k --every 5s",
+        "tourbillonctl preview k --end 2030-01-01T00:00:00Z",
+        "tourbillonctl put k --every 5s --to http://h/ --exclude a",
+        "tourbillonctl put k --every 5s --to http://h/ --exclude a..b=sometimes",
+        "tourbillonctl pause k",
+        "tourbillonctl backfill k --since 2030-01-01T00:00:00Z",
         "tourbillonctl delete",
     ] {
         assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
@@ -135,6 +201,31 @@ fn a_file_is_refused_with_the_reason() {
     assert!(refused(&TWO.replace("every =", "after =")).contains("`at`"));
     assert!(Wanted::parse(b"\xff", true).is_err());
     assert!(Wanted::parse(TWO.as_bytes(), false).is_err(), "it is no JSON");
+}
+
+#[test]
+fn lines_are_refused_with_their_number() {
+    let line = r#"{"key":"k","when":{"every":"1h"},"callback":{"url":"https://h/"}}"#;
+    let refused = |text: String| lines::parse(text.as_bytes()).unwrap_err();
+    assert_eq!(lines::parse(format!("\n{line}\r\n\n").as_bytes()).unwrap().schedules.len(), 1);
+    assert!(refused(format!("{line}\n{line}")).starts_with("line 2: its key"));
+    assert!(refused(line.replace("every", "after")).contains("`at`, not `after`"));
+    assert!(refused(line.replace("\"key\"", "\"name\"")).starts_with("line 1: it has no `key`"));
+    assert!(refused(line.replace("url", "uri")).contains("uri"));
+    assert!(refused(format!("{line}{line}")).starts_with("line 1: "));
+}
+
+#[test]
+fn an_import_is_of_lines_or_of_another_scheduler() {
+    let parse = |line: &str| match Cli::try_parse_from(line.split_whitespace()) {
+        Ok(Cli { command: Command::Import(import), .. }) => Some(import),
+        _ => None,
+    };
+    assert!(parse("tourbillonctl import").is_none());
+    let lines = parse("tourbillonctl import --yes file").unwrap();
+    assert!(lines.from.is_none() && lines.file.is_some() && lines.consent.yes);
+    let crontab = parse("tourbillonctl import crontab file --to http://h/ --dry-run").unwrap();
+    assert!(crontab.from.is_some() && crontab.file.is_none());
 }
 
 /// Keys and definitions of a crontab, in the order of keys.
@@ -217,11 +308,11 @@ fn a_problem_names_its_fields_and_moves_no_cursor() {
 
 #[test]
 fn a_key_is_one_segment_of_an_address() {
-    let remote = Remote::new("https://example.com/base/", None).unwrap();
+    let remote = Remote::new("https://example.com/base/", None, None).unwrap();
     let url = remote.url(["v1", "a/b ?#", "enable"], &[("state", Some("a&b")), ("key", None)]);
     assert_eq!(url.as_str(), "https://example.com/base/v1/a%2Fb%20%3F%23/enable?state=a%26b");
-    assert!(Remote::new("ftp://example.com", None).is_err());
-    assert!(Remote::new("example", None).is_err());
+    assert!(Remote::new("ftp://example.com", None, None).is_err());
+    assert!(Remote::new("example", None, None).is_err());
 }
 
 #[test]

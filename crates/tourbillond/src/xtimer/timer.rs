@@ -66,6 +66,7 @@ pub(super) async fn of(
             service.catalog.find(app, &key(id)).await?.and_then(|found| Its::new(app, found))
         {
             access.to(app, scope)?;
+            access.concern(&key(id));
             return Ok(its);
         }
     }

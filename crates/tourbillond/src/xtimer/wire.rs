@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tourbillon_durable::TimerId;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::api::Problem;
+use crate::api::{Problem, Refused};
 use crate::catalog::Error;
 use crate::model::{Run, RunState};
 
@@ -192,7 +192,11 @@ impl IntoResponse for Failure {
         let answer =
             Answer::<u64> { code: -1, msg, err: Some(BTreeMap::new()), ..Answer::default() };
         let status = match StatusCode::from_u16(problem.status) {
-            Ok(StatusCode::NOT_FOUND | StatusCode::CONFLICT) => StatusCode::OK,
+            Ok(StatusCode::NOT_FOUND | StatusCode::CONFLICT) => {
+                let mut response = axum::Json(answer).into_response();
+                response.extensions_mut().insert(Refused);
+                return response;
+            }
             Ok(StatusCode::UNPROCESSABLE_ENTITY) => StatusCode::BAD_REQUEST,
             _ => {
                 let (parts, _) = problem.into_response().into_parts();

@@ -1,6 +1,8 @@
 //! The API, in process, on the store in memory and on SQLite.
 
 mod access;
+mod alerts;
+mod audit;
 mod document;
 mod errors;
 mod keys;
@@ -11,6 +13,7 @@ mod promises;
 mod schedules;
 mod secrets;
 mod site;
+mod times;
 mod xtimer;
 
 use std::collections::BTreeMap;

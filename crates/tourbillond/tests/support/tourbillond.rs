@@ -33,7 +33,8 @@ impl Tourbillond {
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("http://").expect("it prints its URL").to_owned();
+        let (_, address) = line.trim().split_once("://").expect("it prints its URL");
+        let address = address.to_owned();
         Self { process, address }
     }
 

@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Builds the service's package for Debian, installs it in a clean root, and has it call back there.
+# The package is left in target/deb.
+#
+#   ci/deb.sh                     with the programs of the release profile
+#   PROFILE=debug ci/deb.sh       with those of the debug profile, which are large
+#   ci/deb.sh --package           the package alone
+. "$(dirname "$0")/lib.sh"
+. ci/debian.sh
+
+if ! command -v dpkg-deb >/dev/null; then
+    not_checked "the package for Debian" "there is no dpkg-deb"
+    exit
+fi
+profile=${PROFILE:-release} flags=()
+[ "$profile" = debug ] || flags=(--release)
+cargo build --quiet --locked "${flags[@]}" --package tourbillond --bins
+programs=$(realpath "${CARGO_TARGET_DIR:-target}/$profile")
+sources=$PWD/crates/tourbillond
+
+# --- the package
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/package
+version=$("$programs/tourbillond" --version | cut -d' ' -f2)
+architecture=$(dpkg --print-architecture)
+for program in tourbillond tourbillonctl; do
+    install -D -m 755 -s "$programs/$program" "$root/usr/bin/$program"
+    "$programs/$program" man "$root/usr/share/man/man1"
+    share=$root/usr/share
+    mkdir -p "$share/bash-completion/completions" "$share/zsh/vendor-completions" \
+        "$share/fish/vendor_completions.d"
+    "$programs/$program" completions bash >"$share/bash-completion/completions/$program"
+    "$programs/$program" completions zsh >"$share/zsh/vendor-completions/_$program"
+    "$programs/$program" completions fish >"$share/fish/vendor_completions.d/$program.fish"
+done
+gzip -9n "$root"/usr/share/man/man1/*
+doc=$root/usr/share/doc/tourbillond
+install -D -m 644 -t "$doc" "$sources/README.md" "$sources/docs/OPERATIONS.md" \
+    "$sources/deploy/alerts.yaml" "$sources/deploy/dashboard.json"
+gzip -9nc "$sources/CHANGELOG.md" >"$doc/changelog.gz"
+cat "$sources/LICENSE-MIT" "$sources/LICENSE-APACHE" >"$doc/copyright"
+unit=$root/usr/lib/systemd/system/tourbillond.service
+mkdir -p "${unit%/*}"
+# What its first lines say is done by the package.
+sed -e '1,/^\[Unit\]/ { /^#/d }' -e 's|/usr/local/bin/|/usr/bin/|' \
+    "$sources/deploy/tourbillond.service" >"$unit"
+install -D -m 640 "$sources/deploy/deb/config.toml" "$root/etc/tourbillond/config.toml"
+
+mkdir "$root/DEBIAN"
+for script in postinst prerm postrm; do
+    install -m 755 "$sources/deploy/deb/$script" "$root/DEBIAN"
+done
+echo /etc/tourbillond/config.toml >"$root/DEBIAN/conffiles"
+# The newest version of a symbol of the C library that the programs need.
+glibc=$(readelf --version-info --wide "$root"/usr/bin/* | grep -o 'GLIBC_2\.[0-9]*' |
+    sort -uV | tail -n 1 | cut -d_ -f2)
+sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@GLIBC@/$glibc/" \
+    -e "s/@SIZE@/$(du -ks "$root" | cut -f1)/" "$sources/deploy/deb/control" >"$root/DEBIAN/control"
+chmod -R u=rwX,go=rX "$root"
+chmod 750 "$root/etc/tourbillond"
+chmod 640 "$root/etc/tourbillond/config.toml"
+mkdir -p target/deb
+package=target/deb/tourbillond_${version}_$architecture.deb
+dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
+echo "$package: $(stat -c %s "$package") bytes"
+[ "${1:-}" != --package ] || exit 0
+
+# --- a clean root
+
+what="the package for Debian in a clean root"
+if [ "$(id -u)" != 0 ] || ! chroot / true 2>/dev/null; then
+    not_checked "$what" "this is not root, or may not chroot"
+    exit
+fi
+clean=$debian/clean-root
+if [ ! -e "$clean/complete" ]; then
+    rm -rf "$clean"
+    if ! unpack debootstrap debootstrap ||
+        ! DEBOOTSTRAP_DIR=$debian/debootstrap/usr/share/debootstrap \
+            "$debian/debootstrap/usr/sbin/debootstrap" --variant=minbase bookworm "$clean" \
+            "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >"$work/debootstrap" 2>&1; then
+        tail -n 5 "$work/debootstrap" || true
+        not_checked "$what" "Debian's base system cannot be had here"
+        exit
+    fi
+    touch "$clean/complete"
+fi
+cp -a "$clean" "$work/root"
+cp "$package" "$work/root/tmp/tourbillond.deb"
+
+# inside COMMAND...: runs a command in the root, with nothing of this environment.
+inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$work/root" "$@"; }
+
+inside dpkg --install /tmp/tourbillond.deb
+[ "$(inside tourbillond --version)" = "tourbillond $version" ]
+[ "$(inside tourbillonctl --version)" = "tourbillonctl $version" ]
+[ "$(inside stat -c '%a %U:%G' /etc/tourbillond/config.toml)" = "640 root:tourbillond" ]
+inside dpkg --verify tourbillond
+inside sh -c 'for page in /usr/share/man/man1/tourbillon*; do zcat "$page" | grep -q "^.TH "; done'
+if command -v systemd-analyze >/dev/null; then
+    # An exposure of 1.5, as docs/OPERATIONS.md says.
+    systemd-analyze security --offline=true --threshold=15 --root="$work/root" tourbillond.service |
+        tail -n 1
+fi
+
+# --- a first callback, by a user that may do no more than the unit lets it
+
+python3 - "$work/address" >"$work/called" <<'PYTHON' &
+import http.server, os, sys
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.end_headers()
+        print(self.path, body.decode(), flush=True)
+    def log_message(self, *_):
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+with open(sys.argv[1] + ".part", "w") as file:
+    file.write("127.0.0.1:%d" % server.server_port)
+os.rename(sys.argv[1] + ".part", sys.argv[1])
+server.handle_request()
+PYTHON
+receiver=$!
+state=$work/root/var/lib/tourbillond
+install -d -m 700 -o 65534 -g 65534 "$state"
+group=$(inside getent group tourbillond | cut -d: -f3)
+env -i PATH=/usr/sbin:/usr/bin chroot --userspec=65534:65534 --groups="$group" "$work/root" \
+    sh -c 'cd /var/lib/tourbillond &&
+        exec tourbillond --config /etc/tourbillond/config.toml --listen 127.0.0.1:0' \
+    >"$work/started" 2>"$work/log" &
+service=$!
+trap 'kill "$service" "$receiver" 2>/dev/null || true; rm -rf "$work"' EXIT
+until [ -s "$work/started" ] && [ -e "$work/address" ]; do
+    kill -0 "$service" || { cat "$work/log"; exit 1; }
+    sleep 0.1
+done
+url=$(head -n 1 "$work/started")
+inside tourbillonctl --url "$url" put first --after 0s \
+    --to "http://$(cat "$work/address")/first" --body '{{app}}' >/dev/null
+wait "$receiver"
+[ "$(cat "$work/called")" = "/first default" ]
+inside tourbillonctl --url "$url" audit | grep -q ' put_schedule  *first '
+kill -TERM "$service"
+wait "$service"
+ls "$state"
+
+# --- and away again
+
+inside dpkg --purge tourbillond
+[ -z "$(find "$work/root/usr" "$work/root/etc" -name '*tourbillon*')" ]
+[ -e "$state/tourbillon.db" ]
+echo "installed, called back, and removed"

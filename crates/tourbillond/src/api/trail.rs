@@ -1,0 +1,45 @@
+//! [`Trail`]: what a request changes, for the audit log.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Parts of an audit entry that a request's route fills in; an extension of the request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trail(Arc<Mutex<Change>>);
+
+/// Change that a request was permitted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Change {
+    /// App that is changed; `None` until the token is found to permit that.
+    pub(crate) app: Option<String>,
+    /// Name of the token.
+    pub(crate) token: Option<String>,
+    /// Key of the schedule, where the path does not have it.
+    pub(crate) key: Option<String>,
+}
+
+/// Mark of an answer that is a refusal, whatever its status; an extension of the answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused;
+
+impl Trail {
+    /// Notes that a token permits a change of an app.
+    pub(super) fn permit(&self, app: &str, token: Option<&str>) {
+        let mut change = self.lock();
+        change.app = Some(app.to_owned());
+        change.token = token.map(str::to_owned);
+    }
+
+    /// Notes the key of what is changed.
+    pub(super) fn concern(&self, key: &str) {
+        self.lock().key = Some(key.to_owned());
+    }
+
+    /// The change so far.
+    pub(crate) fn change(&self) -> Change {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Change> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

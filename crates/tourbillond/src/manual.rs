@@ -1,0 +1,65 @@
+//! Completions and manual pages of the programs, made from their command lines.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Command, Subcommand};
+use clap_complete::Shell;
+
+/// Commands that make them.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Manual {
+    /// Print completions for a shell.
+    Completions {
+        /// Shell to complete in.
+        shell: Shell,
+    },
+    /// Write manual pages: one for the program, and one for each command.
+    Man {
+        /// Folder to write them to, such as `/usr/local/share/man/man1`.
+        folder: PathBuf,
+    },
+}
+
+/// Error of a manual that cannot be written.
+#[derive(Debug)]
+pub struct ManualError(String);
+
+impl fmt::Display for ManualError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ManualError {}
+
+impl Manual {
+    /// Makes what is asked for of a program. Returns what is to be printed.
+    ///
+    /// # Errors
+    ///
+    /// If a page cannot be written.
+    pub fn of(&self, program: Command) -> Result<Vec<u8>, ManualError> {
+        match self {
+            Self::Completions { shell } => Ok(completions(program, *shell)),
+            Self::Man { folder } => {
+                let wrong = |error| ManualError(format!("{}: {error}", folder.display()));
+                write(program, folder).map_err(wrong)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+fn completions(mut program: Command, shell: Shell) -> Vec<u8> {
+    let name = program.get_name().to_owned();
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut program, name, &mut text);
+    text
+}
+
+fn write(program: Command, folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    clap_mangen::generate_to(program, folder)
+}

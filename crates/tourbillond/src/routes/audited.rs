@@ -1,0 +1,149 @@
+//! Changes, and their entries in the audit log.
+//!
+//! A request leaves an entry if its token permits the change, and the answer is no refusal: 2xx, or
+//! an error of the service, after which the change may have been made. The entry is on the disk
+//! before the answer is sent. A request that is dropped leaves one without a status.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::RequestExt as _;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use tourbillon_durable::Time;
+use utoipa::openapi::OpenApi;
+
+use crate::api::{Problem, Refused, Trail};
+use crate::model::{AuditEntry, rfc3339};
+use crate::service::Service;
+
+/// The operations of the API, by route and method.
+type Operations = BTreeMap<(String, &'static str), String>;
+
+/// State of [`audit`].
+#[derive(Clone)]
+pub(super) struct Audited {
+    service: Arc<Service>,
+    operations: Arc<Operations>,
+}
+
+impl Audited {
+    pub(super) fn new(service: &Arc<Service>, document: &OpenApi) -> Self {
+        let mut operations = Operations::new();
+        for (path, item) in &document.paths.paths {
+            let methods = [
+                ("POST", &item.post),
+                ("PUT", &item.put),
+                ("PATCH", &item.patch),
+                ("DELETE", &item.delete),
+            ];
+            for (method, operation) in methods {
+                let id = operation.as_ref().and_then(|operation| operation.operation_id.clone());
+                operations.extend(id.map(|id| ((path.clone(), method), id)));
+            }
+        }
+        Self { service: Arc::clone(service), operations: Arc::new(operations) }
+    }
+
+    /// Returns the name of what a request asks for.
+    fn action(&self, request: &Request) -> Option<&str> {
+        let path = request.extensions().get::<MatchedPath>()?.as_str();
+        let method = match *request.method() {
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::PATCH => "PATCH",
+            Method::DELETE => "DELETE",
+            _ => return None,
+        };
+        self.operations.get(&(path.to_owned(), method)).map(String::as_str)
+    }
+}
+
+/// Answers a request, and appends what it changes to the audit log, if there is one.
+pub(super) async fn audit(
+    State(audited): State<Audited>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(audit) = audited.service.audit() else { return next.run(request).await };
+    let Some(action) = audited.action(&request) else { return next.run(request).await };
+    if let Err(error) = audit.check().await {
+        let why = format!("{error}; nothing was changed");
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    }
+    let mut entry = Entry {
+        service: &audited.service,
+        trail: Trail::default(),
+        action: action.to_owned(),
+        key: None,
+        run: None,
+        is_answered: false,
+    };
+    if let Ok(parameters) = request.extract_parts::<RawPathParams>().await {
+        for (name, value) in &parameters {
+            match name {
+                "key" => entry.key = Some(value.to_owned()),
+                "id" => entry.run = Some(value.to_owned()),
+                _ => {}
+            }
+        }
+    }
+    request.extensions_mut().insert(entry.trail.clone());
+    let answer = next.run(request).await;
+    entry.is_answered = true;
+    let is_refused = answer.extensions().get::<Refused>().is_some();
+    if is_refused || answer.status().is_client_error() {
+        return answer;
+    }
+    let Some(entry) = entry.with(Some(answer.status())) else { return answer };
+    match audit.append(&entry).await {
+        Ok(()) => answer,
+        Err(error) => {
+            let why = format!(
+                "{error}; the change may have been made (the answer was {}): read before you \
+                 repeat it",
+                answer.status()
+            );
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+        }
+    }
+}
+
+/// An entry to be. Dropped before there is an answer, it is appended without a status.
+struct Entry<'a> {
+    service: &'a Service,
+    trail: Trail,
+    action: String,
+    key: Option<String>,
+    run: Option<String>,
+    is_answered: bool,
+}
+
+impl Entry<'_> {
+    /// The entry; `None` if the token did not permit a change.
+    fn with(&self, status: Option<StatusCode>) -> Option<AuditEntry> {
+        let change = self.trail.change();
+        Some(AuditEntry {
+            at: rfc3339(Time::from(SystemTime::now())),
+            node: self.service.node().to_string(),
+            token: change.token,
+            app: change.app?,
+            key: self.key.clone().or(change.key),
+            run: self.run.clone(),
+            action: self.action.clone(),
+            status: status.map(|status| status.as_u16()),
+        })
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let entry = if self.is_answered { None } else { self.with(None) };
+        if let (Some(audit), Some(entry)) = (self.service.audit(), entry) {
+            drop(audit.append_later(&entry));
+        }
+    }
+}

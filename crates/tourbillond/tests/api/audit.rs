@@ -1,0 +1,182 @@
+//! The audit log: who changed what, by the name of the token.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use serde_json::{Value, json};
+use tourbillon::Timer;
+use tourbillon_durable::store::Memory;
+use tourbillond::config::{App, Config, Token, hash};
+
+use super::{Answer, Api, SCHEDULES, definition, keyed, nightly, one};
+
+fn token(name: Option<&str>, word: &str, scope: &str) -> Token {
+    let sha256 = hex::encode(hash(word));
+    let mut token = json!({ "sha256": sha256, "scope": scope });
+    if let Some(name) = name {
+        token["name"] = name.into();
+    }
+    serde_json::from_value(token).unwrap()
+}
+
+/// A service with an audit log, and two tokens for one app, so that one can take the other's place.
+fn audited() -> (tempfile::TempDir, Api) {
+    let tokens = vec![
+        token(Some("deploy-2029"), "old word", "write"),
+        token(Some("deploy-2030"), "new word", "write"),
+        token(None, "nameless", "write"),
+        token(Some("viewer"), "see", "read"),
+    ];
+    let app = App { tokens, ..App::default() };
+    let other = App { tokens: vec![token(Some("other"), "other", "write")], ..App::default() };
+    let apps = BTreeMap::from([("default".to_owned(), app), ("other".to_owned(), other)]);
+    let admin = vec![token(Some("operator"), "all", "write")];
+    let config = Config { apps, admin, ..Config::default() };
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config);
+    let folder = tempfile::tempdir().unwrap();
+    api.service.keep_audit(&folder.path().join("audit.jsonl")).unwrap();
+    (folder, api)
+}
+
+async fn send(api: &Api, token: &str, method: Method, path: &str, body: Value) -> Answer {
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("content-type", "application/json");
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    api.send(request.body(Body::from(body)).unwrap()).await
+}
+
+/// Entries by token, action, key and status, the oldest first.
+async fn entries(api: &Api, token: &str, query: &str) -> Vec<[String; 4]> {
+    let path = format!("/v1/audit{query}");
+    let page = send(api, token, Method::GET, &path, Value::Null).await.expect(200);
+    let field = |entry: &Value, name: &str| match &entry[name] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let entry = |entry: &Value| ["token", "action", "key", "status"].map(|name| field(entry, name));
+    page["items"].as_array().unwrap().iter().rev().map(entry).collect()
+}
+
+#[tokio::test]
+async fn each_change_is_logged_with_the_name_of_its_token() {
+    let (folder, api) = audited();
+    let call = async |token: &str, method: Method, path: &str, body: Value| {
+        send(&api, token, method, path, body).await.status.as_u16()
+    };
+    let (post, put) = (Method::POST, Method::PUT);
+    assert_eq!(call("old word", post.clone(), SCHEDULES, keyed("a b", nightly())).await, 422);
+    assert_eq!(call("old word", post.clone(), SCHEDULES, keyed("a", nightly())).await, 201);
+    assert_eq!(call("new word", put, &one("a"), definition(json!({ "every": "1h" }))).await, 200);
+    assert_eq!(call("see", post.clone(), &format!("{}/disable", one("a")), Value::Null).await, 403);
+    assert_eq!(
+        call("wrong", post.clone(), &format!("{}/disable", one("a")), Value::Null).await,
+        401
+    );
+    for verb in ["disable", "enable", "run-now"] {
+        let path = format!("{}/{verb}", one("%61"));
+        assert_eq!(call("nameless", post.clone(), &path, Value::Null).await, 200);
+    }
+    assert_eq!(call("all", post.clone(), &format!("{}/enable", one("b")), Value::Null).await, 404);
+    assert_eq!(call("all", Method::DELETE, &one("a"), Value::Null).await, 200);
+    assert_eq!(call("all", post, "/v1/preview", json!({ "when": nightly() })).await, 200);
+    let nameless = format!("sha256:{}", &hex::encode(hash("nameless"))[..12]);
+    let all = [
+        ["deploy-2029", "create_schedule", "a", "201"],
+        ["deploy-2030", "put_schedule", "a", "200"],
+        [&nameless, "disable_schedule", "a", "200"],
+        [&nameless, "enable_schedule", "a", "200"],
+        [&nameless, "run_schedule_now", "a", "200"],
+        ["operator", "delete_schedule", "a", "200"],
+    ];
+    let all: Vec<_> = all.iter().map(|entry| entry.map(str::to_owned)).collect();
+    assert_eq!(entries(&api, "see", "").await, all);
+    assert_eq!(entries(&api, "all", "?app=default&key=a&token=operator").await, all[5..]);
+    assert_eq!(entries(&api, "other", "").await, [[""; 4]; 0]);
+    send(&api, "other", Method::GET, "/v1/audit?app=default", Value::Null).await.expect(403);
+    let wrong = send(&api, "all", Method::GET, "/v1/audit?cursor=7", Value::Null).await;
+    assert_eq!(wrong.fields(), ["cursor"]);
+    // The file has the same, and no token.
+    let file = std::fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+    assert_eq!(file.lines().count(), all.len());
+    for word in ["old word", "new word", "hooks.example.com"] {
+        assert!(!file.contains(word), "{file}");
+    }
+}
+
+#[tokio::test]
+async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
+    let (_folder, api) = audited();
+    let timer = json!({
+        "app": "default", "name": "nightly", "creator": "ann", "status": 1, "cron": "30 2 * * *",
+        "notifyHTTPParam": {
+            "method": "POST", "url": "https://hooks.example.com/x", "header": {}, "body": "{}"
+        }
+    });
+    let def = "/api/timer/v1/def";
+    let made = send(&api, "old word", Method::POST, def, timer).await.expect(200);
+    let id = json!({ "id": made["id"] });
+    let post = async |verb: &str| {
+        let path = format!("/api/timer/v1/{verb}");
+        send(&api, "old word", Method::POST, &path, id.clone()).await.expect(200)["code"].clone()
+    };
+    assert_eq!(post("enable").await, 0);
+    assert_eq!(post("enable").await, -1, "refused, with status 200");
+    send(&api, "old word", Method::DELETE, def, id.clone()).await.expect(200);
+    send(&api, "old word", Method::DELETE, def, id.clone()).await.expect(200);
+    let key = format!("xtimer.{}", made["id"]);
+    let entry = |action: &str| ["deploy-2029", action, &key, "200"].map(str::to_owned);
+    let all = ["xtimer_create", "xtimer_enable", "xtimer_delete"].map(entry);
+    assert_eq!(entries(&api, "all", "").await, all);
+}
+
+#[tokio::test]
+async fn without_a_log_that_can_be_written_nothing_is_changed() {
+    let (folder, api) = audited();
+    let file = folder.path().join("audit.jsonl");
+    std::fs::remove_file(&file).unwrap();
+    // A folder in the place of the file.
+    std::fs::create_dir(&file).unwrap();
+    let post =
+        async |key: &str| send(&api, "all", Method::POST, SCHEDULES, keyed(key, nightly())).await;
+    let first = post("first").await.expect(500);
+    assert!(first["detail"].as_str().unwrap().contains("the answer was 201"), "{first}");
+    let second = post("second").await;
+    assert!(second.headers.contains_key("retry-after"));
+    second.expect(503);
+    send(&api, "all", Method::GET, &one("second"), Value::Null).await.expect(404);
+    std::fs::remove_dir(&file).unwrap();
+    post("third").await.expect(201);
+    let keys = entries(&api, "all", "").await.into_iter().map(|[_, _, key, _]| key);
+    assert_eq!(keys.collect::<Vec<_>>(), ["first", "third"]);
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_awaited_is_logged_without_a_status() {
+    let (_folder, api) = audited();
+    let body = keyed("a", nightly()).to_string();
+    let request = Request::post(SCHEDULES).header("content-type", "application/json");
+    let request = request.header("authorization", "Bearer all").body(Body::from(body)).unwrap();
+    let router = api.router.clone();
+    let answer = tower::ServiceExt::oneshot(router, request);
+    let mut answer = Box::pin(answer);
+    // Up to where it waits for the database.
+    tokio::select! {
+        biased;
+        answer = &mut answer => panic!("it is answered at once: {answer:?}"),
+        () = std::future::ready(()) => {}
+    }
+    drop(answer);
+    let wanted = ["operator", "create_schedule", "a", "null"].map(str::to_owned);
+    // The line is written by another thread, in its order.
+    send(&api, "all", Method::DELETE, &one("a"), Value::Null).await;
+    assert_eq!(entries(&api, "all", "").await[0], wanted);
+}
+
+#[tokio::test]
+async fn a_service_without_a_log_says_so() {
+    let api = Api::new();
+    let answer = api.get("/v1/audit").await.expect(404);
+    assert!(answer["detail"].as_str().unwrap().contains("`audit`"), "{answer}");
+}

@@ -1,0 +1,88 @@
+//! Completions and manual pages of both programs.
+
+use std::process::{Command, Stdio};
+
+const PROGRAMS: [(&str, &str); 2] = [
+    ("tourbillond", env!("CARGO_BIN_EXE_tourbillond")),
+    ("tourbillonctl", env!("CARGO_BIN_EXE_tourbillonctl")),
+];
+
+/// What a program prints.
+fn printed(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Options of a program or a command, as its help has them.
+fn options(help: &str) -> Vec<&str> {
+    let words = help.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let option = line.split([' ', ',']).find(|word| word.starts_with("--"))?;
+        line.starts_with('-').then_some(option)
+    });
+    words.collect()
+}
+
+#[test]
+fn every_command_has_a_page_with_all_of_its_options() {
+    for (name, program) in PROGRAMS {
+        let folder = tempfile::tempdir().unwrap();
+        let man = folder.path().join("man1");
+        assert_eq!(printed(program, &["man", man.to_str().unwrap()]), "");
+        let help = printed(program, &["--help"]);
+        let (_, commands) = help.split_once("\nCommands:\n").unwrap();
+        let (commands, _) = commands.split_once("\n\n").unwrap();
+        let commands = commands.lines().filter_map(|line| line.split_whitespace().next());
+        let mut pages = 0;
+        for command in [""].into_iter().chain(commands.filter(|command| *command != "help")) {
+            let page =
+                if command.is_empty() { name.to_owned() } else { format!("{name}-{command}") };
+            let page = std::fs::read_to_string(man.join(page + ".1")).unwrap();
+            // A hyphen is escaped in a page.
+            let page = page.replace("\\-", "-");
+            let arguments = [command, "--help"];
+            let arguments = if command.is_empty() { &arguments[1..] } else { &arguments[..] };
+            let help = printed(program, arguments);
+            let options = options(&help);
+            assert!(!options.is_empty(), "{help}");
+            for option in options {
+                assert!(page.contains(option), "{name} {command} {option}: {page}");
+            }
+            pages += 1;
+        }
+        assert!(pages >= 4, "{name}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_an_error() {
+    for (_, program) in PROGRAMS {
+        let output = Command::new(program).args(["man", "/dev/null/man1"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("/dev/null/man1: "), "{output:?}");
+    }
+}
+
+#[test]
+fn bash_completes_commands_and_options() {
+    for (name, program) in PROGRAMS {
+        for shell in ["zsh", "fish", "elvish", "powershell"] {
+            assert!(printed(program, &["completions", shell]).contains(name), "{shell}");
+        }
+        let script = printed(program, &["completions", "bash"]);
+        let complete = |word: &str| {
+            let ask = format!(
+                "{script}\nCOMP_WORDS=({name} {word}) COMP_CWORD=1\n\
+                 _{name} {name} {word} {name}\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+            );
+            let mut bash = Command::new("bash");
+            bash.args(["--norc", "-c", &ask]).stdin(Stdio::null());
+            let output = bash.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert_eq!(complete("comp"), "completions\n");
+        assert_eq!(complete("--versi"), "--version\n");
+    }
+}
