@@ -22,6 +22,10 @@ pub(crate) struct Scanner {
     next: Instant,
     /// Time from which on a scan reads from the beginning.
     full_from: Instant,
+    /// True if the last such scan failed: a recent one comes before it is repeated.
+    has_failed: bool,
+    /// Time of the last scan that was answered.
+    answered: Instant,
     notified: Notified,
     /// Time from which on backlogs are read; after a call that failed they wait.
     backlog_from: Instant,
@@ -40,7 +44,14 @@ struct Notified {
 
 impl Scanner {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now, full_from: now, notified: Notified::default(), backlog_from: now }
+        Self {
+            next: now,
+            full_from: now,
+            has_failed: false,
+            answered: now,
+            notified: Notified::default(),
+            backlog_from: now,
+        }
     }
 
     /// Makes the scans that are due. Returns when one is due next.
@@ -52,16 +63,17 @@ impl Scanner {
         drop(state);
         if is_requested || self.next <= now {
             self.next = now + node.options.scan;
-            let is_full = self.full_from <= now;
+            if is_requested {
+                self.full_from = now;
+            }
+            let is_full = self.full_from <= now && !self.has_failed;
             node.lock().allow_backlogs(&node.options);
-            let reach = if is_full || is_requested { Reach::All } else { Reach::Recent };
+            let reach = if is_full { Reach::All } else { Reach::Recent };
             let is_made = self.scan(node, store, reach);
             if is_full && is_made {
                 self.full_from = now + node.options.scan * node.options.full_every;
             }
-            if is_requested && !is_made {
-                node.lock().requests.scan_all = true;
-            }
+            self.has_failed = is_full && !is_made;
         }
         if notices != 0 {
             self.notified.renew(now);
@@ -87,7 +99,13 @@ impl Scanner {
 
     /// Scans. Returns whether the store answered.
     fn scan(&mut self, node: &Shared, store: &mut dyn Store, reach: Reach) -> bool {
-        let scanned = fill(node, store, reach);
+        let sent = node.now();
+        // What was ahead of the last answer may have passed since.
+        let longer = sent.saturating_duration_since(self.answered + node.options.scan);
+        let scanned = fill(node, store, reach, node.options.back + longer);
+        if scanned.is_ok() {
+            self.answered = sent;
+        }
         if let Err(error) = &scanned {
             node.report("scan", error);
             self.backlog_from = node.now() + node.options.pause;
@@ -132,8 +150,8 @@ struct Begun {
 /// The caches remember what does not fit: it is read from the beginning as soon as there is room,
 /// first of the node's own shards. The node that has a shard may be slow, or not serve the kind of
 /// what is in it. So what is late is read of all shards: then two nodes may ask for the same timer,
-/// and one is refused.
-fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
+/// and one is refused. What is recent is due since `back` before now.
+fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> Result<()> {
     let options = &node.options;
     let mut state = node.lock();
     let (share, own) = (state.share(options), state.shards);
@@ -153,7 +171,7 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach) -> Result<()> {
     let most = share.div_ceil(2).min(options.cache_capacity / 2 / names.len()).max(1);
     let scan = Scan {
         ahead: options.look_ahead,
-        back: (reach == Reach::Recent).then_some(options.back),
+        back: (reach == Reach::Recent).then_some(back),
         shards: own,
         grace: (reach != Reach::Own).then_some(options.grace),
         kinds: &names,

@@ -44,6 +44,7 @@ impl Node {
             memory,
             refused: None,
             maintaining: None,
+            failing: None,
             lost: 0,
             panics: false,
             is_down: false,
@@ -423,6 +424,25 @@ fn a_slow_node_reads_from_the_beginning_as_often() {
     };
     let time = time_of_a_slow_node(&clock, &mut node, is_done);
     assert!(time <= scan * full_every + Duration::from_secs(2), "{time:?}");
+    node.shared.stop(Stopping::Now);
+}
+
+#[test]
+fn where_scans_from_the_beginning_fail_what_is_due_soon_is_found() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut mails = Worker::new(&node.shared, "mail", 1_000);
+    settle(&clock, std::slice::from_mut(&mut node));
+    // As long as a call of a store may take.
+    node.store.failing = Some((clock.clone(), Duration::from_secs(5)));
+    node.shared.request(|requests| requests.scan_all = true);
+    let mut left = insert_over(&mut store, 300, Duration::from_secs(60));
+    for _ in 0..60 {
+        clock.advance(Options::default().scan);
+        node.step();
+        complete_all(&mut mails).iter().for_each(|id| _ = left.remove(id));
+    }
+    assert!(left.is_empty(), "{} are not found", left.len());
     node.shared.stop(Stopping::Now);
 }
 

@@ -21,6 +21,10 @@
 
 mod address;
 mod attempts;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of the store use all of it")]
+#[path = "../../tests/postgres/cluster.rs"]
+mod cluster;
 mod floor;
 mod lanes;
 mod link;

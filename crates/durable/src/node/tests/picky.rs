@@ -1,5 +1,5 @@
 //! [`Picky`]: a store that refuses one timer's end, whose queues and orphans take a while, that
-//! loses answers, that takes no ends, or that panics.
+//! loses answers, that takes no ends, whose scans from the beginning fail, or that panics.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use tourbillon::virtual_time::VirtualClock;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::store::{
-    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Promoted, Result, Store,
+    Claimed, End, Finished, Maintained, ManualRun, Memory, NewOccurrence, Promoted, Result, Scan,
+    Store, Window,
 };
 
 pub(super) struct Picky {
@@ -20,6 +21,8 @@ pub(super) struct Picky {
     pub(super) lost: u32,
     /// True if a claim panics.
     pub(super) panics: bool,
+    /// Duration after which a scan from the beginning fails.
+    pub(super) failing: Option<(VirtualClock, Duration)>,
     /// True if no end is taken, and no lane promoted.
     pub(super) is_down: bool,
 }
@@ -44,6 +47,16 @@ impl Store for Picky {
         let Some((clock, span)) = &self.maintaining else { return Ok(maintained) };
         clock.advance(*span);
         Ok(Maintained { more: true, ..maintained })
+    }
+
+    fn scan(&mut self, scan: &Scan<'_>) -> Result<Window> {
+        match &self.failing {
+            Some((clock, span)) if scan.back.is_none() => {
+                clock.advance(*span);
+                Err(StoreError::new(StoreErrorKind::Unavailable, "it takes too long"))
+            }
+            _ => self.memory.scan(scan),
+        }
     }
 
     fn promote(&mut self, lanes: &[String]) -> Result<Vec<Promoted>> {
@@ -78,7 +91,7 @@ impl Store for Picky {
     }
 
     crate::forward! { self.pass;
-        now join beat leave nodes insert scan held cancel reschedule confirm find timers
+        now join beat leave nodes insert held cancel reschedule confirm find timers
         schedule schedules upcoming change advance backfill records overview prune
     }
 }

@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::super::cluster;
 use super::super::link::Link;
 use super::super::server::Server;
 use super::{Answer, MIGRATIONS, Migration, SCHEMA, Session, check, migrate, migrate_by};
 use crate::error::{StoreError, StoreErrorKind};
-
-#[expect(dead_code, reason = "the tests of the store use all of it")]
-#[path = "../../../../tests/postgres/cluster.rs"]
-mod cluster;
 
 const OTHER: &str = "ALTER TABLE tourbillon.timer ADD COLUMN weight integer DEFAULT 7;
     CREATE TABLE tourbillon.other (x integer)";
