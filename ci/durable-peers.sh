@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Durable timers beside job queues of others, on one server of PostgreSQL: three rounds, in each of
-# them one system after the other. Prints the table that crates/durable/docs/BENCHES.md has.
+# Durable timers beside job queues of others, on one server of PostgreSQL, and the service beside
+# libraries whose handlers call back. Three rounds, in each of them one system after the other.
+# Prints the tables that crates/durable/docs/BENCHES.md has.
 #
 #   ci/durable-peers.sh                                    half an hour
 #   ROUNDS=1 ROWS="insert late" ci/durable-peers.sh        one round of some rows
@@ -32,28 +33,73 @@ export PEERS_NODE
 
 cargo build --quiet --locked --release --manifest-path integration/peers/Cargo.toml \
     --target-dir target/peers
-program=target/peers/release/peers
-results=$(mktemp "${TMPDIR:-/tmp}/tourbillon-peers.XXXXXX")
-trap 'rm -f "$results"' EXIT
+cargo build --quiet --locked --release --package tourbillond --bin tourbillond
+program=$PWD/target/peers/release/peers
+TOURBILLOND=$(realpath "${CARGO_TARGET_DIR:-target}/release/tourbillond")
+export TOURBILLOND
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/tourbillon-peers.XXXXXX")
+redis=
+trap '[ -z "$redis" ] || kill "$redis"; rm -rf "$folder"' EXIT
+
+# Redis, whose log is on the disk before it answers, as PostgreSQL's is. Sets `redis_at`.
+start_redis() {
+    local server port
+    server=$(command -v redis-server || true)
+    if [ -z "$server" ]; then
+        unpack redis redis-server redis-tools libjemalloc2 liblzf1 libatomic1 || return 0
+        server=$debian/redis/usr/bin/redis-server
+        LD_LIBRARY_PATH=$(echo "$debian"/redis/usr/lib/*-linux-gnu)
+    fi
+    port=$((20000 + RANDOM % 12000))
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-} "$server" --port "$port" --bind 127.0.0.1 --save '' \
+        --dir "$folder" --appendonly yes --appendfsync always >"$folder/redis.log" &
+    redis=$!
+    until grep -q 'Ready to accept' "$folder/redis.log"; do
+        kill -0 "$redis" || return 0
+        sleep 0.1
+    done
+    redis_at=redis://127.0.0.1:$port
+    versions+=("Redis $(sed -nE 's/.*Redis version=([^,]*),.*/\1/p' "$folder/redis.log")")
+}
 
 versions=("PostgreSQL $(psql -tA "$TOURBILLON_POSTGRES" -c 'SHOW server_version')")
 versions+=("Node.js $("$PEERS_NODE" --version)")
-boss=$(sed -nE 's/^  "version": "(.*)",?$/\1/p' "$node/node_modules/pg-boss/package.json")
-versions+=("pg-boss $boss")
+for package in pg-boss bullmq ioredis; do
+    versions+=("$package $(sed -nE 's/^  "version": "(.*)",?$/\1/p' \
+        "$node/node_modules/$package/package.json")")
+done
 
+# each SYSTEM COMMAND...: one measurement, whose lines go to `results`.
+each() {
+    # shellcheck disable=SC2086 # a command and its arguments
+    ${EACH:-} "$program" "$@" | tee -a "$results" >&2
+}
+
+rows=${ROWS:-insert drain late idle takeover service}
+results=$folder/durable
+touch "$results" "$folder/service"
 for ((round = 1; round <= ${ROUNDS:-3}; round++)); do
-    for row in ${ROWS:-insert drain late idle takeover}; do
+    for row in ${rows//service/}; do
         for system in tourbillon-durable riverqueue graphile_worker pg-boss; do
-            # shellcheck disable=SC2086 # a command and its arguments
-            ${EACH:-} "$program" measure "$system" "$TOURBILLON_POSTGRES" "$row" |
-                tee -a "$results" >&2
+            each measure "$system" "$TOURBILLON_POSTGRES" "$row"
         done
     done
 done
+if [[ $rows = *service* ]]; then
+    results=$folder/service redis_at=
+    start_redis
+    for ((round = 1; round <= ${ROUNDS:-3}; round++)); do
+        each service tourbillond "$TOURBILLON_POSTGRES"
+        each service pg-boss "$TOURBILLON_POSTGRES"
+        [ -z "$redis_at" ] || each service bullmq "$redis_at"
+    done
+fi
 
 printf '%s\n' "${versions[@]}"
 cargo tree --quiet --locked --depth 1 --prefix none --manifest-path integration/peers/Cargo.toml |
     grep -E '^(graphile_worker|riverqueue) '
 psql -tA "$TOURBILLON_POSTGRES" -c "SELECT name || ' ' || setting FROM pg_settings
     WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes')"
-"$program" table "$results"
+"$program" table "$folder/durable"
+"$program" table "$folder/service"

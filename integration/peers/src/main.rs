@@ -4,12 +4,14 @@
 //! peer.rs                           what a system is asked to do: one process for each call
 //! durable.rs river.rs graphile.rs   the systems in Rust; node/pg-boss.mjs answers the same calls
 //! measure.rs server.rs table.rs     starts them, reads what the server counts, prints the table
+//! service.rs http.rs                tourbillond beside libraries whose handlers call back by HTTP
 //! ```
 //!
 //! `ci/durable-peers.sh` runs it. By hand:
 //!
 //! ```text
 //! peers measure SYSTEM ADDRESS ROW...   prints `SYSTEM ROW VALUE` lines
+//! peers service SYSTEM ADDRESS          the same of a service, or of what is used in its place
 //! peers table FILE                      the medians of such lines, as a table
 //! peers SYSTEM prepare ADDRESS
 //! peers SYSTEM single ADDRESS SECONDS CALLERS
@@ -19,10 +21,12 @@
 
 mod durable;
 mod graphile;
+mod http;
 mod measure;
 mod peer;
 mod river;
 mod server;
+mod service;
 mod table;
 
 use std::error::Error;
@@ -37,6 +41,7 @@ fn main() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["measure", system, address, ref rows @ ..] => measure::measure(system, address, rows),
+        ["service", system, address] => on_tokio(service::measure(system, address)),
         ["table", file] => table::print(file),
         [system, ref call @ ..] => {
             let call = Call::parse(call)?;

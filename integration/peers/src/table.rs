@@ -43,6 +43,14 @@ const ROWS: &[(&str, &str, Better)] = &[
     ("takeover", "killed worker's jobs started anew, s", Neither),
     ("idle-default", "statements a second of an idle worker, first example", Less),
     ("idle-fast", "the same, fast settings", Less),
+    ("make", "made a second, by 64 callers", More),
+    ("read", "read a second, by 64 callers", More),
+    ("burst-rate", "10,000 due at once: callbacks a second", More),
+    ("burst-own-us", "processor of what calls back, us a callback", Less),
+    ("paced-p50", "1,000 a second: p50 late at the receiver, ms", Less),
+    ("paced-p99", "p99 late, ms", Less),
+    ("paced-early", "of 10,000 early", Less),
+    ("paced-own-us", "processor of what calls back, us a callback", Less),
 ];
 
 /// Prints the table of a file of `SYSTEM ROW VALUE` lines.
