@@ -132,7 +132,14 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     let limits = http::ServerLimits { connections, ..http::ServerLimits::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
-    runtime.block_on(serve(flags, &settings, config, limits))
+    let mut started = None;
+    let done = runtime.block_on(serve(flags, &settings, config, limits, &mut started));
+    // Requests that are not answered yet end here, and each leaves its line in the audit log.
+    drop(runtime);
+    if let Some(service) = started {
+        service.close_audit();
+    }
+    done
 }
 
 /// Reads the configuration, and checks what it calls.
@@ -160,6 +167,7 @@ async fn serve(
     settings: &Settings,
     config: Config,
     limits: http::ServerLimits,
+    started: &mut Option<Arc<Service>>,
 ) -> Result<(), Box<dyn Error>> {
     let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [terminate, interrupt] = ends;
@@ -171,7 +179,7 @@ async fn serve(
     let tls = settings.tls.as_ref().map(http::Tls::open).transpose()?.map(Arc::new);
     let listener = TcpListener::bind(settings.listen).await?;
     let store = open(&settings.store)?;
-    let service = Service::start(store, config, &timer)?;
+    let service = Arc::clone(started.insert(Service::start(store, config, &timer)?));
     if let Some(path) = &settings.audit {
         let wrong = |error| format!("the audit log {}: {error}", path.display());
         service.keep_audit(path).map_err(wrong)?;

@@ -105,17 +105,22 @@ async fn each_change_is_logged_with_the_name_of_its_token() {
     }
 }
 
-#[tokio::test]
-async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
-    let (_folder, api) = audited();
-    let timer = json!({
+const DEF: &str = "/api/timer/v1/def";
+
+/// A timer by XTimer's routes.
+fn timer() -> Value {
+    json!({
         "app": "default", "name": "nightly", "creator": "ann", "status": 1, "cron": "30 2 * * *",
         "notifyHTTPParam": {
             "method": "POST", "url": "https://hooks.example.com/x", "header": {}, "body": "{}"
         }
-    });
-    let def = "/api/timer/v1/def";
-    let made = send(&api, "old word", Method::POST, def, timer).await.expect(200);
+    })
+}
+
+#[tokio::test]
+async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
+    let (_folder, api) = audited();
+    let made = send(&api, "old word", Method::POST, DEF, timer()).await.expect(200);
     let id = json!({ "id": made["id"] });
     let post = async |verb: &str| {
         let path = format!("/api/timer/v1/{verb}");
@@ -123,8 +128,8 @@ async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
     };
     assert_eq!(post("enable").await, 0);
     assert_eq!(post("enable").await, -1, "refused, with status 200");
-    send(&api, "old word", Method::DELETE, def, id.clone()).await.expect(200);
-    send(&api, "old word", Method::DELETE, def, id.clone()).await.expect(200);
+    send(&api, "old word", Method::DELETE, DEF, id.clone()).await.expect(200);
+    send(&api, "old word", Method::DELETE, DEF, id.clone()).await.expect(200);
     let key = format!("xtimer.{}", made["id"]);
     let entry = |action: &str| ["deploy-2029", action, &key, "200"].map(str::to_owned);
     let all = ["xtimer_create", "xtimer_enable", "xtimer_delete"].map(entry);
@@ -138,18 +143,44 @@ async fn without_a_log_that_can_be_written_nothing_is_changed() {
     std::fs::remove_file(&file).unwrap();
     // A folder in the place of the file.
     std::fs::create_dir(&file).unwrap();
-    let post =
-        async |key: &str| send(&api, "all", Method::POST, SCHEDULES, keyed(key, nightly())).await;
+    let by = async |token: &str, key: &str| {
+        send(&api, token, Method::POST, SCHEDULES, keyed(key, nightly())).await
+    };
+    let post = async |key: &str| by("all", key).await;
     let first = post("first").await.expect(500);
     assert!(first["detail"].as_str().unwrap().contains("the answer was 201"), "{first}");
     let second = post("second").await;
     assert!(second.headers.contains_key("retry-after"));
-    second.expect(503);
+    let second = second.expect(503);
+    assert_eq!(
+        second["detail"],
+        "the audit log cannot be written; the log of the node says why; nothing was changed"
+    );
+    // Others learn nothing of it.
+    by("wrong", "second").await.expect(401);
+    by("see", "second").await.expect(403);
+    by("other", "second").await.expect(403);
+    let timer = send(&api, "all", Method::POST, DEF, timer()).await.expect(503);
+    assert_eq!(timer["code"], -1, "XTimer's JSON: {timer}");
     send(&api, "all", Method::GET, &one("second"), Value::Null).await.expect(404);
     std::fs::remove_dir(&file).unwrap();
-    post("third").await.expect(201);
+    // Its thread tries again by itself.
+    while post("third").await.status.as_u16() == 503 {
+        tokio::task::yield_now().await;
+    }
     let keys = entries(&api, "all", "").await.into_iter().map(|[_, _, key, _]| key);
     assert_eq!(keys.collect::<Vec<_>>(), ["first", "third"]);
+}
+
+#[tokio::test]
+async fn a_timer_of_xtimers_whose_line_is_not_written_is_answered_in_its_json() {
+    let (folder, api) = audited();
+    let file = folder.path().join("audit.jsonl");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let answer = send(&api, "all", Method::POST, DEF, timer()).await.expect(500);
+    assert_eq!(answer["code"], -1, "{answer}");
+    assert!(answer["msg"].as_str().unwrap().contains("the answer was 200"), "{answer}");
 }
 
 #[tokio::test]
