@@ -22,6 +22,7 @@ use common::wakers::{Count, poll};
 use common::work::Towards::{Earlier, Later};
 use common::work::{self, FAR, timed};
 use tourbillon::queue::DelayQueue;
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Sleep, Timer};
 
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.txt");
@@ -68,6 +69,7 @@ const PATHS: &[Path] = &[
     path!("timeout, pending once", timeout_pending_once()),
     Path { name: "turn, each of 1,000 fired", times: 1_000, run: turn },
     Path { name: "drop of a fired sleep", times: 1_000, run: drop_fired },
+    Path { name: "VirtualClock, 8 shards, each deadline", times: 1_000, run: move_clock },
     Path { name: "DelayQueue, insert + remove", times: 10_000, run: insert_remove },
     Path { name: "DelayQueue, peek + remove the first", times: 1_000, run: peek_remove },
 ];
@@ -118,6 +120,20 @@ fn drop_fired(times: u64) {
     let mut due = Due::new(times);
     assert_eq!(due.driver.turn().fired as u64, times);
     timed(|| due.sleeps.clear());
+}
+
+/// From deadline to deadline, a microsecond apart.
+fn move_clock(times: u64) {
+    let clock = VirtualClock::new();
+    let builder = Timer::builder().virtual_clock(&clock).shards(8);
+    let timer = builder.build().expect("the options are valid");
+    let waker = Count::new().waker();
+    let mut sleeps: Vec<_> = (1..=times).map(|n| timer.sleep(Duration::from_micros(n))).collect();
+    for sleep in &mut sleeps {
+        assert!(poll(Pin::new(sleep), &waker).is_pending());
+    }
+    timed(|| while clock.advance_to_next().is_some() {});
+    assert_eq!(timer.stats().fired, times);
 }
 
 fn reset_callback(times: u64) {
@@ -225,16 +241,16 @@ impl Baseline {
 
 /// Prints how each count compares. Whether none has got dearer.
 fn compare(counts: &[(&str, f64)], mut baseline: Baseline) -> bool {
-    println!("{:36} {:>9} {:>9}", "", "now", "baseline");
+    println!("{:37} {:>9} {:>9}", "", "now", "baseline");
     let (mut dearer, mut cheaper, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for &(name, now) in counts {
         let Some(kept) = baseline.counts.remove(name) else {
-            println!("{name:36} {now:9.1} {:>9}", "none");
+            println!("{name:37} {now:9.1} {:>9}", "none");
             new.push(name);
             continue;
         };
         let ratio = now / kept;
-        println!("{name:36} {now:9.1} {kept:9.1} {:+6.1} %", (ratio - 1.0) * 100.0);
+        println!("{name:37} {now:9.1} {kept:9.1} {:+6.1} %", (ratio - 1.0) * 100.0);
         if ratio > DEARER {
             dearer.push(name);
         } else if ratio < CHEAPER {

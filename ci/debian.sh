@@ -48,7 +48,7 @@ unpack_rust() {
         unpack "$1" "$llvm" "${more[@]/%/=$full}" || return
     fi
     llvm=$(find "$dir" -name 'libLLVM*.so*' | head -n 1)
-    rust=("RUSTC=$dir/usr/bin/rustc"
+    rust=("RUSTC=$dir/usr/bin/rustc" "RUSTDOC=$dir/usr/bin/rustdoc"
         "LD_LIBRARY_PATH=${llvm%/*}:$(echo "$dir"/usr/lib/*-linux-gnu)")
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Several servers of PostgreSQL beside each other, each with a node and timers of its own, as stores
-# behind a router are. Prints a row of the bench `hundred` for each; crates/durable/docs/GROWING.md has
-# them.
+# behind a router are. Prints a row of the bench `hundred` for each, as those that
+# crates/durable/docs/GROWING.md has.
 #
 #   ci/durable-stores.sh 4 30000 15          four servers, 30,000 timers in 15 s on each
 #   HALT=4 ci/durable-stores.sh 2 30000 15   the first server is stopped for 4 s in the middle

@@ -22,6 +22,16 @@ list_not_checked() {
     return 1
 }
 
+# docs_of TARGET PAGE TEXT [FLAGS]: builds the docs for one of docs.rs's targets as docs.rs does, by
+# the variables `toolchain` and `std`, and flags for rustdoc. Fails unless that page has the text.
+docs_of() {
+    sed -n '/metadata.docs.rs/,/^$/p' Cargo.toml | grep '^targets = ' | grep -qF "\"$1\""
+    env "${toolchain[@]}" RUSTC_BOOTSTRAP=1 \
+        RUSTDOCFLAGS="--cfg docsrs -D warnings ${*:4}" \
+        cargo rustdoc --quiet --locked --lib --all-features "${std[@]}" --target "$1"
+    grep -qF "$3" "$CARGO_TARGET_DIR/$1/doc/tourbillon/$2"
+}
+
 # need_cargo_tool NAME: a cargo subcommand that scripts by hand use. It is not installed unasked.
 need_cargo_tool() {
     cargo "${1#cargo-}" --version >/dev/null 2>&1 ||

@@ -24,7 +24,7 @@ test=
     aarch64-apple-darwin aarch64-apple-ios \
     x86_64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd \
     wasm32-wasip1 wasm32-wasip2 wasm32-unknown-unknown \
-    thumbv7em-none-eabihf x86_64-unknown-none
+    thumbv7em-none-eabihf riscv32imc-unknown-none-elf x86_64-unknown-none
 sysroot=$(rustc --print sysroot)
 
 # on_qemu PROCESSOR PREFIX ARCHITECTURE: the part of `runner_of` that is for Linux on
@@ -156,7 +156,7 @@ for target; do
     case $target in
     wasm32-unknown-unknown) tests="by ci/web.sh" ;;
     wasm32-wasip1) tests="by ci/wasi.sh" ;;
-    thumbv*) tests="by ci/bare.sh" ;;
+    thumbv* | riscv32imc*) tests="by ci/bare.sh" ;;
     esac
     table+="$target|$library|$tests"$'\n'
 done

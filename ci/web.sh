@@ -176,6 +176,9 @@ page
 tool
 weight
 
+say "docs"
+docs_of "$target" time/struct.Instant.html Performance
+
 say "planted faults"
 turns=src/driver/event_loop.rs
 planted $turns 's/turns\.turn\(0\)/turns.turn(u64::MAX)/' the_microtask_fires_nothing

@@ -547,19 +547,20 @@ impl Engine {
         pass
     }
 
-    /// The earliest deadline of all, on a virtual clock. Locks only the shards that may have it.
-    pub(crate) fn exact_earliest(&self) -> Option<Tick> {
+    /// The earliest deadline of all, on a virtual clock; `None` if there is none by `last`. Locks
+    /// only the shards that may have it.
+    pub(crate) fn exact_earliest(&self, last: Tick) -> Option<Tick> {
         self.board.begin_scan();
         let mut earliest = Tick::NEVER;
-        for (index, shard) in self.shards.iter().enumerate() {
-            if self.board.earliest(index) < earliest {
-                let mut shard = shard.lock();
+        self.board.for_each(|index, bound| {
+            if bound <= last && bound < earliest {
+                let mut shard = self.shards[index].lock();
                 let own = shard.exact_earliest();
                 self.board.raise(index, shard.earliest());
                 earliest = own.map_or(earliest, |own| own.min(earliest));
             }
-        }
-        (earliest != Tick::NEVER).then_some(earliest)
+        });
+        (earliest <= last).then_some(earliest)
     }
 
     /// Holds a shard's lock until the result is dropped.

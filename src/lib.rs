@@ -136,11 +136,13 @@
     allow(dead_code, reason = "an event loop does without what a driver thread uses")
 )]
 
+// docs.rs builds the docs of each target with all features.
 #[cfg(all(
     target_family = "wasm",
     target_os = "unknown",
     feature = "wasm-bindgen",
-    feature = "hyper"
+    feature = "hyper",
+    not(docsrs)
 ))]
 compile_error!(
     "hyper reads std's clock, which panics in a browser: leave out tourbillon's feature `hyper` \
@@ -173,7 +175,7 @@ pub mod callback;
 #[cfg_attr(target_os = "none", path = "clock/given.rs")]
 mod clock;
 pub mod compat;
-#[cfg(feature = "cron")]
+#[cfg(all(feature = "cron", not(target_os = "none")))]
 pub mod cron;
 pub mod deadline;
 pub mod driver;
@@ -187,7 +189,7 @@ mod future_ext;
 pub mod fuzz;
 mod handle;
 mod interval;
-#[cfg(feature = "metrics-0_24")]
+#[cfg(all(feature = "metrics-0_24", not(target_os = "none")))]
 pub mod metrics_0_24;
 #[cfg(all(test, tourbillon_model))]
 mod models;
@@ -249,9 +251,9 @@ pub use stream::StreamExt;
 pub use timeout::Timeout;
 pub use timer::functions::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use timer::shared::Timer;
-#[cfg(feature = "quinn-0_11")]
+#[cfg(all(feature = "quinn-0_11", not(target_os = "none")))]
 pub use traits::quinn_0_11;
-#[cfg(feature = "tower-service-0_3")]
+#[cfg(all(feature = "tower-service-0_3", not(target_os = "none")))]
 pub use traits::tower_service_0_3;
 
 /// The README's examples, tested.

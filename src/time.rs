@@ -33,7 +33,7 @@ pub use std::time::{Instant, SystemTime};
 pub use web_time::{Instant, SystemTime};
 
 /// Converts a time of day to the type that other crates take.
-#[cfg(any(feature = "aws-smithy-async", feature = "cron"))]
+#[cfg(all(any(feature = "aws-smithy-async", feature = "cron"), not(target_os = "none")))]
 pub(crate) fn to_std(time: SystemTime) -> std::time::SystemTime {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     let time = web_time::web::SystemTimeExt::to_std(time);
@@ -41,7 +41,7 @@ pub(crate) fn to_std(time: SystemTime) -> std::time::SystemTime {
 }
 
 /// Converts a time of day of another crate; `None` if it cannot be represented here.
-#[cfg(feature = "cron")]
+#[cfg(all(feature = "cron", not(target_os = "none")))]
 pub(crate) fn from_std(time: std::time::SystemTime) -> Option<SystemTime> {
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
     {

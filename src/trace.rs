@@ -6,7 +6,7 @@
 
 pub(crate) use imp::*;
 
-#[cfg(feature = "tracing")]
+#[cfg(all(feature = "tracing", not(target_os = "none")))]
 mod imp {
     use std::fmt;
     use std::time::Duration;
@@ -124,7 +124,7 @@ mod imp {
     }
 }
 
-#[cfg(not(feature = "tracing"))]
+#[cfg(not(all(feature = "tracing", not(target_os = "none"))))]
 mod imp {
     #[derive(Debug)]
     pub(crate) struct DriverLife(());

@@ -4,13 +4,18 @@
 //! its version in the names of its feature and of its module, so that the next version can be added
 //! beside it.
 
-#[cfg(feature = "aws-smithy-async")]
+#[cfg(all(feature = "aws-smithy-async", not(target_os = "none")))]
 mod aws_smithy_async;
 #[cfg(feature = "embedded-hal-async")]
 mod embedded_hal_async;
-#[cfg(feature = "hyper")]
+// Not in a browser, where the crate's root refuses the feature but for its docs.
+#[cfg(all(
+    feature = "hyper",
+    not(target_os = "none"),
+    not(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))
+))]
 mod hyper;
-#[cfg(feature = "quinn-0_11")]
+#[cfg(all(feature = "quinn-0_11", not(target_os = "none")))]
 pub mod quinn_0_11;
-#[cfg(feature = "tower-service-0_3")]
+#[cfg(all(feature = "tower-service-0_3", not(target_os = "none")))]
 pub mod tower_service_0_3;

@@ -454,6 +454,15 @@ impl<T: Timed> Wheel<T> {
         (deadline != Tick::NEVER).then_some(key)
     }
 
+    /// Returns whether [`first`](Self::first) walks past no more than `most` entries.
+    pub(crate) fn finds_first_within(&self, most: usize) -> bool {
+        let is_left = |key| !self.is_discarded(self.entries.value(key).place().filed());
+        let slot = core::iter::successors(self.first_slot(), |head| self.slot_after(*head))
+            .find(|head| self.keys_in(*head).any(is_left));
+        let lists = slot.into_iter().chain([DRAINING]);
+        lists.flat_map(|head| self.keys_in(head)).nth(most).is_none()
+    }
+
     /// The entries to be handed out first, in reverse order: at most `most`, which is not 0, and
     /// none that is handed out after one that is not among them. Found by walking the first slot
     /// that has any; empty if [`first`](Self::first) is `None`. Only if none is postponed.

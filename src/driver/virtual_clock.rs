@@ -257,7 +257,7 @@ impl VirtualClock {
     }
 
     fn next(&self) -> Option<Tick> {
-        self.engine()?.exact_earliest()
+        self.engine()?.exact_earliest(Tick::LAST)
     }
 
     /// The number of armed sleeps.
@@ -489,7 +489,7 @@ impl VirtualClock {
         // Asked for anew each time: a waker may have forked, and this be the child.
         let next = || {
             let engine = self.engine()?;
-            Some((engine, engine.exact_earliest().filter(|next| *next <= goal)?))
+            Some((engine, engine.exact_earliest(goal)?))
         };
         loop {
             while let Some((engine, next)) = next() {

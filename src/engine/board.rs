@@ -123,19 +123,29 @@ impl Board {
     pub(crate) fn scan(&self, now: Tick) -> Scan {
         self.begin_scan();
         let (mut due, mut next) = (Shards::NONE, Tick::NEVER);
-        for (index, line) in self.lines.iter().enumerate() {
-            for (row, element) in line.0[..self.rows].iter().enumerate() {
-                // ORDERING: Relaxed; the fence orders it.
-                let earliest = Tick::from_raw(element.load(Ordering::Relaxed));
-                if earliest <= now {
-                    due.insert(row * self.lines.len() + index);
-                } else {
-                    next = next.min(earliest);
-                }
+        self.for_each(|shard, earliest| {
+            if earliest <= now {
+                due.insert(shard);
+            } else {
+                next = next.min(earliest);
             }
-        }
+        });
         let has_windows = self.add_open(&mut due, &mut next, now);
         Scan { due, next, has_windows }
+    }
+
+    /// Calls `visit` with each shard in order, and a tick no later than any deadline in it.
+    /// [`begin_scan`](Self::begin_scan) comes before.
+    #[inline(always)]
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, Tick)) {
+        let mut shard = 0;
+        for row in 0..self.rows {
+            for line in &self.lines {
+                // ORDERING: Relaxed; that fence orders it.
+                visit(shard, Tick::from_raw(line.0[row].load(Ordering::Relaxed)));
+                shard += 1;
+            }
+        }
     }
 
     /// No later than any deadline in the shard. [`begin_scan`](Self::begin_scan) comes before.
@@ -235,6 +245,10 @@ mod tests {
             assert_eq!(scan(0), (vec![], Tick::NEVER));
             // The last is the earliest.
             (0..shards).for_each(|shard| board.lower(shard, at((shards - shard) as u64)));
+            let mut posted = Vec::new();
+            board.for_each(|shard, earliest| posted.push((shard, earliest)));
+            posted.sort_unstable();
+            assert!(posted.into_iter().eq((0..shards).map(|shard| (shard, board.earliest(shard)))));
             assert_eq!(scan(0), (vec![], at(1)), "{shards} shards");
             for due in 1..=shards {
                 let next = if due < shards { at(due as u64 + 1) } else { Tick::NEVER };

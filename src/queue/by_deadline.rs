@@ -68,7 +68,8 @@ impl Timed for Entry {
 /// The entry of the wheel; `None` of one that never expires.
 type Position = Option<wheel::NodeKey>;
 
-/// With no more entries than these, their slots are walked each time that the first is asked for.
+/// Entries that are walked each time that the first is asked for. If there are more in the first
+/// slot, a walk finds the next ones too.
 const FEW: usize = 8;
 
 /// Entries that are known to be the first after a walk, at most. With those that are inserted ahead
@@ -114,17 +115,21 @@ impl ByDeadline {
 
     /// Notes an entry that was filed, behind equal ones, if it is now one of the first.
     #[cold]
-    fn note_filed(&mut self, deadline: Tick, key: wheel::NodeKey) {
-        let firsts = self.firsts.get_mut().expect("the first ones are known");
+    fn note_filed(
+        firsts: &mut Vec<(Tick, wheel::NodeKey)>,
+        wheel: &Wheel<Entry>,
+        deadline: Tick,
+        key: wheel::NodeKey,
+    ) {
         if firsts.first().is_none_or(|(last, _)| deadline >= *last) {
             return;
         }
         let place = firsts.partition_point(|(other, _)| *other > deadline);
         firsts.insert(place, (deadline, key));
-        self.wheel.value(key).list(true);
+        wheel.value(key).list(true);
         if firsts.len() == 2 * FIRSTS_MAX {
             for (_, key) in firsts.drain(..FIRSTS_MAX) {
-                self.wheel.value(key).list(false);
+                wheel.value(key).list(false);
             }
         }
     }
@@ -155,8 +160,8 @@ impl Order for ByDeadline {
         let filed = self.wheel.insert(key, entry.deadline, entry.deadline);
         self.wheel.value(key).set(entry.deadline, filed, index);
         entry.position = Some(key);
-        if self.firsts.get().is_some() {
-            self.note_filed(entry.deadline, key);
+        if let Some(firsts) = self.firsts.get_mut() {
+            Self::note_filed(firsts, &self.wheel, entry.deadline, key);
         }
     }
 
@@ -218,7 +223,7 @@ impl Order for ByDeadline {
     }
 
     fn first<T>(&self, _slab: &Slab<T, Self::Position>) -> Option<u32> {
-        let first = if self.wheel.len() <= FEW {
+        let first = if self.firsts.get().is_none() && self.wheel.finds_first_within(FEW) {
             self.wheel.first()?
         } else {
             self.firsts.get_or_init(|| self.find_firsts()).last()?.1
@@ -327,6 +332,30 @@ mod tests {
             places.push(first);
         }
         assert_eq!(places, [0, 1, 2, 3, inserted, 4]);
+    }
+
+    #[test]
+    fn the_first_entry_is_not_kept_where_few_share_its_slot() {
+        for entries_of_slot in 1..=FEW as u64 {
+            let deadlines = (0..40).flat_map(|slot| vec![slot << 36; entries_of_slot as usize]);
+            let (mut order, mut slab) = filled(deadlines);
+            let mut places = Vec::new();
+            while let Some(first) = order.first(&slab) {
+                assert!(order.firsts.get().is_none(), "memory was allocated");
+                order.withdraw(&mut slab, first);
+                places.push(first);
+            }
+            assert!(places.iter().copied().eq(0..40 * entries_of_slot as u32));
+        }
+        // Nor where those that were removed share it.
+        let (mut order, mut slab) = filled((0..20).chain([1 << 36]));
+        for index in 0..19 {
+            order.withdraw(&mut slab, index);
+        }
+        assert_eq!(order.first(&slab), Some(19));
+        order.withdraw(&mut slab, 19);
+        assert_eq!(order.first(&slab), Some(20));
+        assert!(order.firsts.get().is_none());
     }
 
     #[test]

@@ -4,21 +4,20 @@ use core::fmt;
 use core::ops::Deref;
 
 /// A value with cache lines of its own. x86-64 fetches lines of 64 bytes in pairs, and some aarch64
-/// and powerpc64 have lines of 128 bytes. Lines of s390x have 256. A small arm has little memory,
-/// and often no cache.
+/// and powerpc64 have lines of 128 bytes. Lines of s390x have 256. A microcontroller has little
+/// memory, and mostly one processor without a cache, so nothing is padded there.
 #[cfg_attr(
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "powerpc64"),
     repr(align(128))
 )]
-#[cfg_attr(target_arch = "arm", repr(align(32)))]
 #[cfg_attr(target_arch = "s390x", repr(align(256)))]
 #[cfg_attr(
     not(any(
         target_arch = "x86_64",
         target_arch = "aarch64",
         target_arch = "powerpc64",
-        target_arch = "arm",
         target_arch = "s390x",
+        all(target_os = "none", target_pointer_width = "32"),
     )),
     repr(align(64))
 )]

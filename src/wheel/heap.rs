@@ -97,6 +97,11 @@ impl<T: Timed> Heap<T> {
         (self.next_start()? != Tick::NEVER).then(|| self.item(0).key)
     }
 
+    /// Returns whether [`first`](Self::first) walks past no more than so many entries: past none.
+    pub(crate) fn finds_first_within(&self, _most: usize) -> bool {
+        true
+    }
+
     /// The entry to be handed out first, by itself: no walk finds it.
     pub(crate) fn firsts(&self, _most: usize) -> Vec<(Tick, NodeKey)> {
         self.first().map(|key| (self.item(0).deadline, key)).into_iter().collect()
@@ -431,6 +436,7 @@ mod tests {
             assert!(self.heap.next_start() <= first.map(|(deadline, _)| deadline));
             if !self.filed.values().any(|key| self.heap.value(*key).is_postponed.get()) {
                 assert_eq!(bound, first_due);
+                assert!(self.heap.finds_first_within(0));
                 assert_eq!(self.heap.first(), first.map(|(_, key)| key));
                 let firsts: Vec<_> = self.heap.firsts(8).into_iter().map(|(_, key)| key).collect();
                 assert_eq!(firsts, Vec::from_iter(self.heap.first()));

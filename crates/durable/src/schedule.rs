@@ -56,6 +56,8 @@ use crate::time::Time;
 ///     .excluding(at(30)..at(40), Excluded::Skip);
 /// let runs: Vec<Time> = limited.occurrences(at(0)).collect();
 /// assert_eq!(runs, [at(10), at(27), at(40)]);
+/// assert_eq!(limited.next_of_all(at(10)), Some(at(15)));
+/// assert!(limited.excludes(at(15)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -165,8 +167,9 @@ impl Schedule {
         std::iter::successors(next, |last| self.next_of_all(*last))
     }
 
-    /// The first occurrence later than `after`, excluded or not.
-    pub(crate) fn next_of_all(&self, after: Time) -> Option<Time> {
+    /// The first occurrence later than `after`, excluded or not. [`excludes`](Self::excludes) says
+    /// which it is.
+    pub fn next_of_all(&self, after: Time) -> Option<Time> {
         self.limits.next_after(after, |after| self.times.next_after(after))
     }
 

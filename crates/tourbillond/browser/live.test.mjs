@@ -218,3 +218,56 @@ test('a fault is said by the field it is in', async () => {
   await page.getByText('It would run at:').waitFor();
   await close(page, [/422/]);
 });
+
+test('an edit keeps the bounds, the lane and the alerts that it does not change', async () => {
+  const app = `${url}/v1/apps/default/schedules`;
+  const kept = {
+    when: {
+      cron: '0 2 * * *', zone: 'Europe/Berlin',
+      start: '2190-01-01T00:00:00Z', end: '2191-01-01T00:00:00Z',
+      excluded: [
+        { from: '2190-01-01T00:00:00Z', until: '2190-01-02T12:00:00Z', then: 'run_at_end' },
+        { from: '2190-01-03T00:00:00Z', until: '2190-01-04T00:00:00Z', then: 'skip' },
+      ],
+    },
+    lane: 'customer-7',
+    notify: { url: to('/alert'), headers: { Authorization: 'Bearer hidden', 'X-Who': 'me' } },
+    success_within: '25h',
+    disable_after: 5,
+  };
+  const made = await fetch(`${app}/kept`, {
+    method: 'PUT', headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ ...kept, callback: { url: to('/kept') } }),
+  });
+  assert.equal(made.status, 201, await made.text());
+  const page = await open(browser, url);
+  await isLive(page);
+  await go(page, '/schedules/default/kept', 'kept');
+  const facts = page.locator('dl.facts');
+  for (const text of ['customer-7', '25h', '5 dead runs in a row', to('/alert')]) {
+    await facts.getByText(text).first().waitFor();
+  }
+  await page.getByText('It lies in an excluded window').first().waitFor();
+  await page.getByText('It runs for the times that the window excludes').waitFor();
+  await accessible(page, 'a schedule with bounds');
+  await page.getByRole('link', { name: 'Edit' }).click();
+  await page.getByLabel('Start').waitFor();
+  await page.getByLabel('Excluded windows').fill('2190-01-03T00:00:00Z..soon');
+  await page.locator('[data-field="when.excluded"][aria-invalid=true]').waitFor();
+  await page.getByLabel('Excluded windows').fill(
+    `${kept.when.excluded[0].from}..${kept.when.excluded[0].until}=run-at-end`);
+  await page.getByLabel('Disable after').fill('7');
+  await page.getByText('It would run at:').waitFor();
+  await accessible(page, 'the form with all of it open');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('status').getByText('kept is saved').waitFor();
+  const saved = await (await fetch(`${app}/kept`)).json();
+  const { when, lane, notify, success_within, disable_after } = saved;
+  assert.deepEqual({ when, lane, notify, success_within, disable_after }, {
+    ...kept,
+    when: { ...kept.when, excluded: kept.when.excluded.slice(0, 1) },
+    notify: { ...kept.notify, headers: { Authorization: '••••••••', 'X-Who': 'me' } },
+    disable_after: 7,
+  });
+  await close(page, [/422/]);
+});

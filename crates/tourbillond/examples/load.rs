@@ -117,23 +117,16 @@ async fn measure(options: &Options, folder: &Path) -> Result<()> {
 }
 
 fn definition(receiver: SocketAddr, at: &str) -> Definition {
-    Definition {
-        when: When::At(AtWhen { at: at.to_owned() }),
-        callback: Callback {
-            method: "POST".to_owned(),
-            url: format!("http://{receiver}/"),
-            headers: Default::default(),
-            body: r#"{"key":"{{key}}"}"#.to_owned(),
-            body_bytes: None,
-            timeout: None,
-        },
-        missed: None,
-        on_time_within: None,
-        overlap: None,
-        jitter: None,
-        retry: None,
-        enabled: true,
-    }
+    let callback = Callback {
+        method: "POST".to_owned(),
+        url: format!("http://{receiver}/"),
+        headers: Default::default(),
+        body: r#"{"key":"{{key}}"}"#.to_owned(),
+        body_bytes: None,
+        timeout: None,
+        success: Vec::new(),
+    };
+    Definition::new(When::At(AtWhen { at: at.to_owned() }), callback)
 }
 
 /// Inserts what is due, evenly spread, and says from when on.
@@ -153,6 +146,7 @@ async fn insert(options: &Options, receiver: SocketAddr, count: u64) -> Result<S
             at_us: Some(due.as_micros()),
             traceparent: None,
             xtimer: None,
+            disabled_by: None,
             is_notice: false,
         };
         let once = client.once(&kind(APP), due).name(name(APP, &format!("due-{number}")));
@@ -324,6 +318,7 @@ async fn list(options: &Options, api: SocketAddr, receiver: SocketAddr) -> Resul
             at_us: Some(due.as_micros()),
             traceparent: None,
             xtimer: None,
+            disabled_by: None,
             is_notice: false,
         };
         let once = client.once(&kind(APP), if is_held { Time::NEVER } else { due });

@@ -37,6 +37,21 @@ function linesOf(pairs) {
   return pairs.map(([name, value]) => `${name}: ${value}`).join('\n');
 }
 
+/** Windows as lines, as `tourbillonctl` takes them. */
+function windowLines(windows) {
+  return windows.map(({ from, until, then }) =>
+    `${from}..${until}${then === 'run_at_end' ? '=run-at-end' : ''}`).join('\n');
+}
+
+/** The windows of such lines. */
+function windowsOf(text) {
+  return text.split('\n').map((line) => line.trim()).filter(Boolean).map((line) => {
+    const [range, then = 'skip'] = line.split('=');
+    const [from, until = ''] = range.split('..');
+    return { from: from.trim(), until: until.trim(), then: then.trim().replaceAll('-', '_') };
+  });
+}
+
 /** What an input is to show of a policy that may carry a number. */
 function policyOf(policy) {
   if (policy && typeof policy === 'object') return Object.entries(policy)[0];
@@ -77,6 +92,10 @@ function form(holder, frame, old) {
     cron: input({ value: when.cron ?? '', class: 'code' }),
     zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
     every: input({ value: when.every ?? '5m' }),
+    start: input({ value: when.start ?? '', placeholder: 'now' }),
+    end: input({ value: when.end ?? '', placeholder: 'never' }),
+    excluded: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
+      windowLines(when.excluded ?? [])),
     at: input({ value: when.at ?? '', placeholder: '2027-03-01T09:00:00Z' }),
     after: input({ value: when.after ?? '10m' }),
     method: select(METHODS, callback.method ?? 'POST'),
@@ -88,6 +107,7 @@ function form(holder, frame, old) {
         .map(([name, { secret }]) => [name, secret]))),
     body: h('textarea', { rows: 5, spellcheck: 'false', class: 'code' }, callback.body ?? ''),
     timeout: input({ value: callback.timeout ?? '', placeholder: defaults.timeout }),
+    success: input({ value: (callback.success ?? []).join(', '), placeholder: '2xx' }),
     attempts: input({
       value: retry.attempts, inputmode: 'numeric', placeholder: `${defaults.retry.attempts}`,
     }),
@@ -98,6 +118,10 @@ function form(holder, frame, old) {
     within: input({ value: was.on_time_within ?? '', placeholder: defaults.on_time_within }),
     overlap: select(OVERLAP, overlap),
     overlapMany: input({ value: overlapMany, inputmode: 'numeric', placeholder: '10' }),
+    lane: input({ value: was.lane ?? '' }),
+    notify: input({ value: was.notify?.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
+    successWithin: input({ value: was.success_within ?? '', placeholder: '25h' }),
+    disableAfter: input({ value: was.disable_after, inputmode: 'numeric' }),
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
     enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
   };
@@ -119,6 +143,15 @@ function form(holder, frame, old) {
     after: field('How long from now', control.after,
       { name: 'when.after', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
   };
+  const bounds = h('details', { open: Boolean(when.start || when.end || when.excluded?.length) },
+    h('summary', {}, 'Start, end and excluded windows'),
+    h('div', { class: 'pair' },
+      field('Start', control.start, { name: 'when.start', hint: 'RFC 3339: the earliest time.' }),
+      field('End', control.end, { name: 'when.end', hint: 'RFC 3339: the latest time.' })),
+    field('Excluded windows', control.excluded, {
+      name: 'when.excluded',
+      hint: 'One a line: FROM..UNTIL. With =run-at-end, it runs once at the end of the window.',
+    }));
   const repeating = h('div', {},
     h('div', { class: 'pair' },
       field('Occurrences that no node was there for', control.missed, { name: 'missed' }),
@@ -128,6 +161,11 @@ function form(holder, frame, old) {
       field('Due while an earlier one is not finished', control.overlap, { name: 'overlap' }),
       field('How many wait', control.overlapMany, { name: 'overlap.queue' }),
       field('Later by up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
+  const watched = h('div', { class: 'pair' },
+    field('Has to succeed within', control.successWithin,
+      { name: 'success_within', hint: 'A span, such as 25h. Otherwise a notice says so.' }),
+    field('Disable after', control.disableAfter,
+      { name: 'disable_after', hint: 'So many dead runs in a row.' }));
   const preview = makePreview();
   const about = h('p', { class: 'hint', role: 'status' });
   const general = h('p', { class: 'error', role: 'alert' });
@@ -142,7 +180,7 @@ function form(holder, frame, old) {
             name: 'key', hint: old ? undefined : 'Its name in the app. Drawn if it is empty.',
           })),
         h('fieldset', {}, h('legend', {}, 'When'),
-          h('div', { class: 'choices' }, kinds), Object.values(fields)),
+          h('div', { class: 'choices' }, kinds), Object.values(fields), bounds),
         h('fieldset', {}, h('legend', {}, 'Callback'),
           h('div', { class: 'pair short-first' },
             field('Method', control.method, { name: 'callback.method' }),
@@ -159,14 +197,27 @@ function form(holder, frame, old) {
             name: 'callback.body',
             hint: 'Replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
           }),
-          field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' })),
-        h('details', { open: Boolean(was.missed || was.overlap || was.jitter || was.retry) },
+          h('div', { class: 'pair' },
+            field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' }),
+            field('Statuses of success', control.success,
+              { name: 'callback.success', hint: 'A list such as 200, 404.' }))),
+        h('details',
+          { open: Boolean(was.missed || was.overlap || was.jitter || was.retry || was.lane) },
           h('summary', {}, 'Retries, misses and overlaps'),
+          field('Lane', control.lane, {
+            name: 'lane', hint: 'Of all runs in a lane, one runs at a time, in the order of times.',
+          }),
           h('div', { class: 'pair' },
             field('Attempts', control.attempts, { name: 'retry.attempts' }),
             field('First pause', control.first, { name: 'retry.first' }),
             field('Longest pause', control.longest, { name: 'retry.longest' })),
-          repeating)),
+          repeating),
+        h('details', { open: Boolean(was.notify || was.success_within || was.disable_after) },
+          h('summary', {}, 'Alerts'),
+          field('Notices go to', control.notify, {
+            name: 'notify', hint: 'A URL in place of the app’s. Its headers stay as they are.',
+          }),
+          watched)),
       h('div', {}, section('preview', 'What that does', about, preview.element))),
     h('datalist', { id: 'zones' }, zones.map((name) => h('option', { value: name }))),
     h('label', { class: 'choice', for: 'enabled' }, control.enabled, 'Enabled'),
@@ -177,8 +228,15 @@ function form(holder, frame, old) {
 
   function whenOf() {
     const kind = chosen();
-    if (kind === 'cron') return { cron: value('cron'), zone: value('zone') || 'UTC' };
-    return { [kind]: value(kind) };
+    if (kind === 'at' || kind === 'after') return { [kind]: value(kind) };
+    const windows = windowsOf(control.excluded.value);
+    return {
+      [kind]: value(kind),
+      zone: kind === 'cron' ? value('zone') || 'UTC' : undefined,
+      start: value('start') || undefined,
+      end: value('end') || undefined,
+      excluded: windows.length ? windows : undefined,
+    };
   }
 
   /** What the form says. Fields of their own are left out if they are empty. */
@@ -196,11 +254,16 @@ function form(holder, frame, old) {
         method: value('method'), url: value('url'),
         headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
         body: control.body.value, timeout: text('timeout'),
+        success: value('success') ? value('success').split(/[\s,]+/).map(Number) : undefined,
       },
       missed: repeats ? policy('missed', 'catch_up') : undefined,
       on_time_within: repeats ? text('within') : undefined,
       overlap: repeats ? policy('overlap', 'queue') : undefined,
       jitter: repeats ? text('jitter') : undefined,
+      lane: text('lane'),
+      notify: value('notify') ? { ...was.notify, url: value('notify') } : undefined,
+      success_within: repeats ? text('successWithin') : undefined,
+      disable_after: repeats ? number('disableAfter') : undefined,
       retry: retries
         ? { attempts: number('attempts'), first: text('first'), longest: text('longest') }
         : undefined,
@@ -220,7 +283,7 @@ function form(holder, frame, old) {
     const others = [];
     for (const { field: name, detail } of errors) {
       const found = [...element.querySelectorAll('[data-field]')]
-        .filter((each) => `${name}.`.startsWith(`${each.dataset.field}.`))
+        .filter((each) => `${name.replaceAll('[', '.')}.`.startsWith(`${each.dataset.field}.`))
         .sort((a, b) => b.dataset.field.length - a.dataset.field.length)
         .find((each) => !each.closest('[hidden]'));
       if (!found) {
@@ -240,6 +303,8 @@ function form(holder, frame, old) {
   function typed() {
     for (const [name, part] of Object.entries(fields)) part.hidden = name !== chosen();
     repeating.hidden = !['cron', 'every'].includes(chosen());
+    bounds.hidden = repeating.hidden;
+    watched.hidden = repeating.hidden;
     control.missedMany.parentElement.hidden = value('missed') !== 'catch_up';
     const names = frame.secretsOf(value('app'));
     control.secrets.parentElement.hidden = !names.length && !value('secrets');
@@ -255,7 +320,7 @@ function form(holder, frame, old) {
     latest += 1;
     const mine = latest;
     const asked = whenOf();
-    if (Object.values(asked).some((part) => !part)) {
+    if (!asked[chosen()]) {
       preview.element.hidden = true;
       setText(about, 'Say when, and the next times show here.');
       return;

@@ -1,13 +1,22 @@
-/** @file Occurrences to come, in their own zone and the viewer's, with what daylight saving does. */
+/** @file Occurrences to come, in their own zone and the viewer's, with what becomes of each. */
 
 import { h, row, sync, table } from './dom.js';
 import { dated, HERE, timeElement } from './time.js';
 
-/** What becomes of a time that the zone's clock skips or shows twice. */
+/** What is said of a time, by its note: a title, and what becomes of it. */
 const NOTES = {
-  gap: 'The clock skips the time asked for: it runs as soon as that is skipped.',
-  fold: 'The clock shows this time twice: it runs at the first.',
+  gap: ['Daylight saving', 'The clock skips the time asked for: it runs as soon as that is skipped.'],
+  fold: ['Daylight saving', 'The clock shows this time twice: it runs at the first.'],
+  excluded: ['Excluded', 'It lies in an excluded window, and does not run.'],
+  run_at_end: ['End of a window', 'It runs for the times that the window excludes.'],
+  paused: ['Paused', 'The schedule is paused then, and does not run.'],
 };
+
+/** A note in words. */
+function noteOf(name) {
+  const [title, text] = NOTES[name] ?? ['Note', name];
+  return h('p', { class: 'note-dst' }, h('b', {}, title), ' ', text);
+}
 
 /** `Mon 23 Nov, 02:00:00 +01:00`, from what the server says the zone's clock shows. */
 function local({ local: wall, offset }) {
@@ -28,8 +37,7 @@ export function makePreview() {
       list.table.hidden = !occurrences.length;
       sync(list.body, occurrences, ({ at }) => at, (occurrence) => row([
         ['From now', timeElement(occurrence.at)],
-        ['In its zone', [local(occurrence), occurrence.note && h('p', { class: 'note-dst' },
-          h('b', {}, 'Daylight saving'), ' ', NOTES[occurrence.note] ?? occurrence.note)]],
+        ['In its zone', [local(occurrence), occurrence.note && noteOf(occurrence.note)]],
         ['Here', dated(occurrence.at)],
       ]));
     },

@@ -12,6 +12,7 @@ mod problem;
 mod request;
 pub(crate) mod runs;
 pub(crate) mod schedules;
+pub(crate) mod times;
 mod trail;
 mod wording;
 

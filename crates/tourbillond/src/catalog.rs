@@ -14,6 +14,8 @@ mod preview;
 mod quota;
 mod runs;
 mod switch;
+mod times;
+mod watch;
 mod write;
 
 use tourbillon::Timer;
@@ -26,6 +28,7 @@ pub(crate) use pages::{Left, PAGE, Query, ROWS};
 use preview::Previews;
 use quota::Quota;
 pub(crate) use runs::RunQuery;
+pub(crate) use watch::{Judged, State, WATCH, lapse};
 pub(crate) use write::Written;
 
 /// Tries of a change that another change came before.

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use app::{App, HeaderSecret, Notify, Scope, Secret, Sha, Token, hash};
+pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, hash};
 pub use file::{ConfigError, load};
 pub use flags::{Flags, LogFormat, StoreAt};
 pub use tls::{TlsFiles, TlsFlags, TlsVersion};

@@ -1,5 +1,6 @@
 //! The API from a terminal: `tourbillonctl`.
 
+mod alerts;
 mod apply;
 mod cli;
 mod crontab;
@@ -8,6 +9,7 @@ mod remote;
 mod show;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
@@ -132,12 +134,13 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let url = remote.url(path, &[("count", Some(&count.to_string()))]);
             out(&remote.get(url).await?, show::preview)
         }
-        Command::Preview { cron, zone, every, count, .. } => {
-            let when = when(cron.as_deref(), zone, every.as_deref(), None, None)?;
+        Command::Preview { cron, zone, every, limits, count, .. } => {
+            let when = when(cron.as_deref(), zone, every.as_deref(), None, None, limits.bounds())?;
             let body = json!({ "when": when, "count": count });
             let url = remote.url(["v1", "preview"], &[]);
             out(&remote.send("POST", url, Some(&body)).await?, show::preview)
         }
+        Command::Times(command) => command.carry_out(remote, schedule, cli.common.json).await,
         Command::Runs { key, state, since, until, page } => {
             let asked = [
                 ("key", key.as_deref()),

@@ -11,6 +11,7 @@ mod app;
 mod client;
 mod gate;
 mod notice;
+mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub fn start(service: &Arc<Service>) {
     metrics::collect();
     tokio::spawn(follow(service.clone()));
     tokio::spawn(tidy(service.clone()));
+    tokio::spawn(watch::run(service.clone()));
 }
 
 async fn follow(service: Arc<Service>) {

@@ -59,7 +59,7 @@ A file:
   networks = [\"10.1.0.0/16\"]        # private networks that may be called all the same
   secrets = [\"signs callbacks\"]
 
-  [apps.billing.notify]           # called when a run is dead, and when its schedule recovers
+  [apps.billing.notify]           # gets notices: a run is dead, a schedule recovers
   url = \"https://hooks.example.com/timers\"
 
   [apps.billing.header_secrets]   # values of headers, which callbacks name

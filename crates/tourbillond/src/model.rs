@@ -6,8 +6,10 @@
 //! after it ran makes no second one. Once a key is free again, by a DELETE, the next timer's id
 //! is worked out from that of the last.
 
+mod alerts;
 mod app;
 mod audit;
+mod bounds;
 mod callback;
 mod definition;
 mod header;
@@ -23,15 +25,18 @@ use sha2::{Digest as _, Sha256};
 use tourbillon_durable::TimerId;
 use utoipa::ToSchema;
 
+pub use alerts::{DisabledBy, Notify};
 pub use app::{AppLimits, AppView, Defaults};
 pub use audit::AuditEntry;
+pub use bounds::{Bounds, Excluded, Window};
 pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};
 pub use overview::{Bucket, Figure, Lateness, Node, Outcomes, Overview};
 pub use run::{EndedAttempt, Run, RunState};
 pub use schedule::{
-    Made, Note, Occurrence, RunningAttempt, Schedule, ScheduleKind, ScheduleState, Stopped,
+    Backfilled, Made, Note, Occurrence, RunningAttempt, Schedule, ScheduleKind, ScheduleState,
+    Stopped,
 };
 pub use stored::{Stored, XTimer, XTimerView};
 pub(crate) use text::shown;

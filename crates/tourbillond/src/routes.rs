@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 
 pub use site::Reached;
 
-use crate::api::{Problem, about, audit, overview, preview, runs, schedules};
+use crate::api::{Problem, about, audit, overview, preview, runs, schedules, times};
 use crate::model::Run;
 use crate::service::Service;
 use crate::{metrics, page, xtimer};
@@ -51,6 +51,8 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(schedules::enable))
         .routes(routes!(schedules::disable))
         .routes(routes!(schedules::run_now))
+        .routes(routes!(times::pause))
+        .routes(routes!(times::backfill))
         .routes(routes!(preview::kept))
         .routes(routes!(preview::free))
         .routes(routes!(runs::list))

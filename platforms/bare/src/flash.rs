@@ -13,9 +13,11 @@ use core::panic::PanicInfo;
 use core::ptr::addr_of_mut;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use cortex_m as _;
-use cortex_m_rt::entry;
 use embedded_alloc::LlffHeap;
+#[cfg(target_arch = "arm")]
+use {cortex_m as _, cortex_m_rt::entry};
+#[cfg(target_arch = "riscv32")]
+use {riscv as _, riscv_rt::entry};
 
 #[global_allocator]
 static HEAP: LlffHeap = LlffHeap::empty();

@@ -1,4 +1,4 @@
-//! Timers on a Cortex-M that qemu emulates: with its interrupts, and by its clock.
+//! Timers on a processor that qemu emulates: with its interrupts, and by its clock.
 
 #![no_std]
 #![no_main]
@@ -15,8 +15,6 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use core::time::Duration;
 
-use cortex_m::register::primask;
-use cortex_m_rt::entry;
 use critical_section::Mutex;
 use embedded_hal_async::delay::DelayNs as _;
 use futures_util::{StreamExt as _, stream};
@@ -25,7 +23,7 @@ use tourbillon::queue::DelayQueue;
 use tourbillon::time::Instant;
 use tourbillon::{Sleep, StreamExt as _, Timer};
 
-use board::{HEAP, print};
+use board::{HEAP, entry, print};
 
 /// Number of calls of the timer's hook.
 static UNPARKS: AtomicU32 = AtomicU32::new(0);
@@ -103,7 +101,7 @@ fn run<F: Future>(driver: &mut Driver, task: F) -> F::Output {
         driver.turn();
         if !WOKEN.load(Ordering::Relaxed) {
             // A tick of the clock is the next that can change anything.
-            cortex_m::asm::wfi();
+            board::wait_for_interrupt();
         }
     }
 }
@@ -279,13 +277,13 @@ fn locks_leave_interrupts_as_they_are(driver: &mut Driver) {
     };
     arm_and_drop();
     driver.turn();
-    assert!(primask::read().is_active(), "interrupts are on");
+    assert!(board::are_interrupts_on(), "interrupts are on");
     critical_section::with(|_| {
         arm_and_drop();
         driver.turn();
-        assert!(primask::read().is_inactive(), "and off where they were");
+        assert!(!board::are_interrupts_on(), "and off where they were");
     });
-    assert!(primask::read().is_active());
+    assert!(board::are_interrupts_on());
 }
 
 /// Measures what a timer takes of the heap, for docs/PLATFORMS.md.
@@ -328,7 +326,7 @@ fn a_turn_visits_each_window_that_begins_before_the_first_ends(driver: &mut Driv
         let exact = arm(timer.sleep(ms(2)));
         // A tick has just come then, and the next comes once the turn is over.
         while now() < exact.deadline() {
-            cortex_m::asm::wfi();
+            board::wait_for_interrupt();
         }
         let before = board::instructions();
         assert_eq!(driver.turn().fired, 1);

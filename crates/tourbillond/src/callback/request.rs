@@ -60,6 +60,12 @@ const OURS: &str = "tourbillon-";
 /// Names that a template may have.
 const NAMES: [&str; 5] = ["app", "attempt", "key", "schedule", "scheduled_for"];
 
+/// Most statuses that a callback lists.
+const STATUSES_MAX: usize = 50;
+
+/// Statuses that can be listed.
+const STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
+
 /// Fault of a definition: the field, and why.
 pub type Fault = (String, String);
 
@@ -105,6 +111,13 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     }
     if let Err(why) = limit(callback) {
         fault("timeout", why);
+    }
+    if callback.success.len() > STATUSES_MAX {
+        fault("success", format!("has more than {STATUSES_MAX} statuses"));
+    }
+    if let Some(wrong) = callback.success.iter().find(|status| !STATUSES.contains(status)) {
+        let (least, most) = (STATUSES.start(), STATUSES.end());
+        fault("success", format!("has {wrong}, which is not within {least} to {most}"));
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

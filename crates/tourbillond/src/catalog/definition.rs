@@ -2,18 +2,27 @@
 
 use std::time::Duration;
 
-use tourbillon_durable::{Every, Missed, Overlap, Retry, Schedule, Time};
+use tourbillon_durable::{Every, Excluded, Missed, Overlap, Retry, Schedule, Time};
 
 use super::error::{Error, Result};
 use crate::callback;
 use crate::config::App;
-use crate::model::{self, Definition, MissedPolicy, OverlapPolicy, Stored, When};
+use crate::model::{self, Bounds, Definition, MissedPolicy, OverlapPolicy, Stored, When, Window};
 
 /// The largest definition, with all that is kept beside it, in bytes.
 pub(super) const STORED_MAX: usize = 48 * 1024;
 
+/// Most dead runs in a row before a schedule is disabled.
+const DEAD_MAX: u32 = 100;
+
+/// Most excluded windows of a schedule.
+const WINDOWS_MAX: usize = 100;
+
 /// The longest key, in bytes.
 const KEY_MAX: usize = 120;
+
+/// Characters of a key, for people to read.
+const KEY_OF: &str = "of `A-Z a-z 0-9 - _ . : @ + ~`";
 
 /// The shortest period.
 const PERIOD_MIN: Duration = Duration::from_secs(1);
@@ -88,6 +97,8 @@ impl Plan {
                 ("on_time_within", definition.on_time_within.is_some()),
                 ("overlap", definition.overlap.is_some()),
                 ("jitter", definition.jitter.is_some()),
+                ("success_within", definition.success_within.is_some()),
+                ("disable_after", definition.disable_after.is_some()),
             ] {
                 if is_there {
                     faults.add(field, "it is for what repeats, and this happens once");
@@ -113,6 +124,10 @@ impl Plan {
         let within = definition.on_time_within.as_ref();
         let on_time_within = faults.span("on_time_within", within, model::ON_TIME_WITHIN);
         let jitter = faults.span("jitter", definition.jitter.as_ref(), "0s");
+        check_alerts(&mut faults, app, definition);
+        if let Some(lane) = &definition.lane {
+            check_lane(&mut faults, lane, overlap, jitter);
+        }
         let retry = match callback::retry(definition.retry.as_ref()) {
             Ok(retry) => Some(retry),
             Err(more) => {
@@ -142,6 +157,43 @@ impl Plan {
     }
 }
 
+/// Checks the alerts of a schedule.
+fn check_alerts(faults: &mut Faults, app: &App, definition: &Definition) {
+    if let Some(notify) = &definition.notify {
+        let wrong = callback::check(app, &notify.callback(String::new())).err();
+        faults.0.extend(wrong.into_iter().flatten().map(|(field, why)| {
+            (format!("notify.{}", field.trim_start_matches("callback.")), why)
+        }));
+    }
+    if let Some(within) = &definition.success_within {
+        let within = faults.span("success_within", Some(within), "");
+        if within < PERIOD_MIN && faults.0.is_empty() {
+            faults.add("success_within", "it is shorter than a second");
+        }
+        if definition.notify.is_none() && app.notify.is_none() {
+            let why =
+                "nobody would get the notice: the app has no `notify`, so give the schedule one";
+            faults.add("success_within", why);
+        }
+    }
+    if let Some(count) = definition.disable_after {
+        faults.count("disable_after", count, DEAD_MAX);
+    }
+}
+
+/// Checks a lane, and what cannot be beside it.
+fn check_lane(faults: &mut Faults, lane: &str, overlap: Overlap, jitter: Duration) {
+    if !is_key(lane) {
+        faults.add("lane", format!("it does not have 1 to {KEY_MAX} characters {KEY_OF}"));
+    }
+    if matches!(overlap, Overlap::Queue { .. }) {
+        faults.add("overlap", "a schedule has a lane or a queue, not both: a lane is a queue");
+    }
+    if jitter > Duration::ZERO {
+        faults.add("jitter", "it delays no run of a lane; leave it out");
+    }
+}
+
 /// Reads when something is to happen.
 ///
 /// # Errors
@@ -153,6 +205,69 @@ pub(super) fn read_times(when: &When) -> Result<Times> {
 }
 
 fn times(faults: &mut Faults, when: &When) -> Option<Times> {
+    let times = unbounded(faults, when);
+    let Some(bounds) = when.bounds() else { return times };
+    let bounded = bounded(faults, bounds);
+    match times? {
+        Times::Repeated(schedule) => Some(Times::Repeated(bounded?(schedule))),
+        other => Some(other),
+    }
+}
+
+/// Reads the times of a schedule without its bounds; `None` of a one-shot.
+pub(super) fn without_bounds(when: &When) -> Option<Schedule> {
+    match unbounded(&mut Faults::default(), when)? {
+        Times::Repeated(schedule) => Some(schedule),
+        _ => None,
+    }
+}
+
+/// Reads bounds. Returns what gives them to a schedule; `None` if one is wrong.
+fn bounded(faults: &mut Faults, bounds: &Bounds) -> Option<impl FnOnce(Schedule) -> Schedule> {
+    let before = faults.0.len();
+    let mut time = |field: &str, text: Option<&String>| {
+        text.and_then(|text| faults.take(field, model::time(text)))
+    };
+    let start = time("when.start", bounds.start.as_ref());
+    let end = time("when.end", bounds.end.as_ref());
+    let mut windows = Vec::new();
+    for (index, Window { from, until, then }) in bounds.excluded.iter().enumerate() {
+        let field = |name: &str| format!("when.excluded[{index}].{name}");
+        let from = time(&field("from"), Some(from));
+        let until = time(&field("until"), Some(until));
+        let then = match then {
+            model::Excluded::Skip => Excluded::Skip,
+            model::Excluded::RunAtEnd => Excluded::RunAtEnd,
+        };
+        windows.push((from, until, then));
+    }
+    if start.zip(end).is_some_and(|(start, end)| end < start) {
+        faults.add("when.end", "it is before `start`");
+    }
+    for (index, (from, until, _)) in windows.iter().enumerate() {
+        if from.zip(*until).is_some_and(|(from, until)| until <= from) {
+            faults.add(&format!("when.excluded[{index}].until"), "it is not after `from`");
+        }
+    }
+    if windows.len() > WINDOWS_MAX {
+        let why = format!("it has {} windows, and {WINDOWS_MAX} are the most", windows.len());
+        faults.add("when.excluded", why);
+    }
+    (faults.0.len() == before).then_some(move |mut schedule: Schedule| {
+        if let Some(start) = start {
+            schedule = schedule.starting_at(start);
+        }
+        if let Some(end) = end {
+            schedule = schedule.ending_at(end);
+        }
+        windows.into_iter().fold(schedule, |schedule, (from, until, then)| match from.zip(until) {
+            Some((from, until)) => schedule.excluding(from..until, then),
+            None => schedule,
+        })
+    })
+}
+
+fn unbounded(faults: &mut Faults, when: &When) -> Option<Times> {
     match when {
         When::Cron(when) => match Schedule::cron(&when.cron, &when.zone) {
             Ok(schedule) => Some(Times::Repeated(schedule)),
@@ -186,15 +301,19 @@ fn times(faults: &mut Faults, when: &When) -> Option<Times> {
 /// All characters are of ASCII, so that no two keys look alike by Unicode's forms; and `.` and `..`
 /// are no keys, as clients take them out of a path.
 pub(super) fn check_key(key: &str) -> Result<()> {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@+~".contains(&byte);
     if matches!(key, "." | "..") {
         return Err(Error::field("key", "`.` and `..` are no keys, as a path cannot have them"));
     }
-    if !key.is_empty() && key.len() <= KEY_MAX && key.bytes().all(is_good) {
-        return Ok(());
+    match is_key(key) {
+        true => Ok(()),
+        false => Err(Error::field("key", format!("a key has 1 to {KEY_MAX} characters {KEY_OF}"))),
     }
-    let why = format!("a key has 1 to {KEY_MAX} characters of `A-Z a-z 0-9 - _ . : @ + ~`");
-    Err(Error::field("key", why))
+}
+
+/// Returns whether a text has the length and the characters of a key.
+fn is_key(text: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@+~".contains(&byte);
+    !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(is_good)
 }
 
 /// Returns what is kept, as the store is given it.

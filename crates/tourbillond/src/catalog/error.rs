@@ -49,6 +49,8 @@ pub(crate) enum Conflict {
     OtherKind,
     /// The one-shot is over.
     Over,
+    /// The change is for a schedule that repeats, and this is a one-shot.
+    Once,
     /// The schedule is disabled.
     Disabled,
     /// Another run is unfinished, and the overlap policy allows no second.
@@ -143,6 +145,7 @@ impl fmt::Display for Conflict {
                 "a repeating schedule cannot become a one-shot, nor the reverse; delete it first"
             }
             Self::Over => "the one-shot is over; delete it, and create it again",
+            Self::Once => "a one-shot cannot be paused or backfilled; PUT another time",
             Self::Disabled => "the schedule is disabled; enable it first",
             Self::Overlap => {
                 "another run is unfinished, and `overlap` allows no second; wait until it has ended"

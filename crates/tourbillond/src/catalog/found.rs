@@ -1,5 +1,7 @@
 //! [`Found`]: the schedule or one-shot of a key.
 
+use std::time::Duration;
+
 use tourbillon_durable::store::{Named, RecordQuery, ScheduleQuery, ScheduleRow, Timer};
 use tourbillon_durable::{Outcome, Record, Time, TimerId};
 
@@ -162,7 +164,8 @@ impl Found {
             Self::Repeated(row) if row.enabled => ScheduleState::Enabled,
             Self::Repeated(_) => ScheduleState::Disabled,
             Self::Once(timer) if timer.running.is_some() => ScheduleState::Running,
-            Self::Once(timer) if timer.new.due == Time::NEVER => ScheduleState::Disabled,
+            // One that waits in its lane is not due either.
+            Self::Once(timer) if timer.new.scheduled_for == Time::NEVER => ScheduleState::Disabled,
             Self::Once(_) => ScheduleState::Pending,
             Self::Over(record) => match record.outcome {
                 Outcome::Succeeded => ScheduleState::Succeeded,
@@ -176,11 +179,27 @@ impl Found {
     fn next(&self, now: Time) -> Vec<Time> {
         match self {
             Self::Repeated(row) if row.enabled => match &row.rule {
-                Ok(rule) => rule.schedule.occurrences(now).take(NEXT).collect(),
+                Ok(rule) => {
+                    let after = now + Duration::from_micros(1);
+                    let first = row.paused.map_or(after, |until| until.max(after));
+                    rule.schedule.occurrences_from(first).take(NEXT).collect()
+                }
                 Err(_) => Vec::new(),
             },
             Self::Once(timer) if timer.new.due != Time::NEVER => vec![timer.new.due],
+            // It waits in its lane.
+            Self::Once(timer) if timer.new.scheduled_for != Time::NEVER => {
+                vec![timer.new.scheduled_for]
+            }
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns the time until which it is paused, if that is to come.
+    fn paused(&self, now: Time) -> Option<Time> {
+        match self {
+            Self::Repeated(row) if row.enabled => row.paused.filter(|until| *until > now),
+            _ => None,
         }
     }
 
@@ -199,11 +218,11 @@ impl Found {
             state,
             ScheduleState::Enabled | ScheduleState::Pending | ScheduleState::Running
         );
-        let (when, rest, xtimer) = match stored {
-            Some(Stored { definition, xtimer, .. }) => {
-                (definition.when.clone(), Some(definition), xtimer)
+        let (when, rest, xtimer, disabled_by) = match stored {
+            Some(Stored { definition, xtimer, disabled_by, .. }) => {
+                (definition.when.clone(), Some(definition.masked()), xtimer, disabled_by)
             }
-            None => (When::At(AtWhen { at: model::rfc3339(at?) }), None, None),
+            None => (When::At(AtWhen { at: model::rfc3339(at?) }), None, None, None),
         };
         let rest = rest.as_ref();
         let xtimer = xtimer.and_then(|kept| kept.view(key));
@@ -214,16 +233,22 @@ impl Found {
             version: self.version(),
             state,
             next: self.next(now).into_iter().map(model::rfc3339).collect(),
+            paused_until: self.paused(now).map(model::rfc3339),
             created,
             when,
             at: given.or(at).map(model::rfc3339),
-            callback: rest.map(|rest| rest.callback.masked()),
+            callback: rest.map(|rest| rest.callback.clone()),
             missed: rest.and_then(|rest| rest.missed),
             on_time_within: rest.and_then(|rest| rest.on_time_within.clone()),
             overlap: rest.and_then(|rest| rest.overlap),
             jitter: rest.and_then(|rest| rest.jitter.clone()),
+            lane: rest.and_then(|rest| rest.lane.clone()),
             retry: rest.and_then(|rest| rest.retry.clone()),
+            notify: rest.and_then(|rest| rest.notify.clone()),
+            success_within: rest.and_then(|rest| rest.success_within.clone()),
+            disable_after: rest.and_then(|rest| rest.disable_after),
             enabled,
+            disabled_by: disabled_by.filter(|_| !enabled),
             xtimer,
         })
     }

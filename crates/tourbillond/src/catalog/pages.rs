@@ -204,7 +204,8 @@ impl Catalog {
             Some(ScheduleState::Disabled) => {
                 (timers.kind, timers.since) = (Some(model::kind(app)), Some(Time::NEVER));
             }
-            Some(ScheduleState::Pending) => timers.until = Some(Time::NEVER),
+            // One that waits in a lane is never due, and one that is held is not pending.
+            Some(ScheduleState::Pending) => {}
             Some(_) => timers.kind = Some(model::kind(app)),
         }
         let (schedules, timers) = (repeats.then_some(schedules), happens.then_some(timers));

@@ -1,6 +1,8 @@
-//! The next occurrences, and what daylight saving does to them.
+//! The next occurrences, and what daylight saving, excluded windows and a pause do to them.
 
+use std::iter::successors;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,8 +10,9 @@ use tokio::sync::Semaphore;
 use tourbillon_durable::{Schedule, Time};
 
 use super::Catalog;
-use super::definition::{Times, read_times};
+use super::definition::{Times, read_times, without_bounds};
 use super::error::{Conflict, Error, Missing, Result};
+use super::found::Found;
 use crate::model::{self, CronWhen, Note, Occurrence, When};
 
 /// Number of previews that wait for their turn or are computed; more are refused.
@@ -73,7 +76,11 @@ impl Catalog {
             Some(at) => Times::At(Time::from_micros(at)),
             None => read_times(&stored.definition.when)?,
         };
-        self.occurrences(stored.definition.when, times, count, from).await
+        let paused = match &found {
+            Found::Repeated(row) if row.enabled => row.paused,
+            _ => None,
+        };
+        self.occurrences(stored.definition.when, times, paused, count, from).await
     }
 
     /// Computes the next `count` occurrences of a `when` that is not kept.
@@ -84,13 +91,14 @@ impl Catalog {
         from: Option<Time>,
     ) -> Result<Vec<Occurrence>> {
         let times = read_times(&when)?;
-        self.occurrences(when, times, count, from).await
+        self.occurrences(when, times, None, count, from).await
     }
 
     async fn occurrences(
         &self,
         when: When,
         times: Times,
+        paused: Option<Time>,
         count: usize,
         from: Option<Time>,
     ) -> Result<Vec<Occurrence>> {
@@ -99,19 +107,36 @@ impl Catalog {
             None => self.reader.now().await?,
         };
         let compute = move || {
-            let times = match times {
-                Times::Repeated(schedule) => schedule.occurrences(from).take(count).collect(),
-                Times::At(at) => vec![at],
-                Times::After(after) => vec![from + after],
+            let schedule = match times {
+                Times::Repeated(schedule) => schedule,
+                Times::At(at) => return occurrences(&when, &[at], |_| None),
+                Times::After(after) => return occurrences(&when, &[from + after], |_| None),
             };
-            occurrences(&when, &times)
+            let next = |last: &Time| schedule.next_of_all(*last);
+            let times = successors(next(&from), next).take(count).collect::<Vec<_>>();
+            let plain = without_bounds(&when);
+            let is_plain = |at: Time| {
+                let before = at - Duration::from_micros(1);
+                plain.as_ref().is_none_or(|plain| plain.next_after(before) == Some(at))
+            };
+            occurrences(&when, &times, |at| match () {
+                () if schedule.excludes(at) => Some(Note::Excluded),
+                () if paused.is_some_and(|until| at < until) => Some(Note::Paused),
+                () if !is_plain(at) => Some(Note::RunAtEnd),
+                () => None,
+            })
         };
         self.previews.compute(compute).await
     }
 }
 
-/// The occurrences as the API shows them, by the clock on the wall of their zone.
-fn occurrences(when: &When, times: &[Time]) -> Vec<Occurrence> {
+/// The occurrences as the API shows them, by the clock on the wall of their zone. A note of
+/// `noted` precedes that of daylight saving.
+fn occurrences(
+    when: &When,
+    times: &[Time],
+    noted: impl Fn(Time) -> Option<Note>,
+) -> Vec<Occurrence> {
     let cron = match when {
         When::Cron(cron) => Some(cron),
         _ => None,
@@ -128,7 +153,8 @@ fn occurrences(when: &When, times: &[Time]) -> Vec<Occurrence> {
                 plain.next_after(Time::from_micros(wall - 1)) == Some(Time::from_micros(wall))
             })
         });
-        let note = match () {
+        let dst = match () {
+            () if cron.is_none() => None,
             () if !is_own => Some(Note::Gap),
             () if zone.to_ambiguous_timestamp(local).is_ambiguous() => Some(Note::Fold),
             () => None,
@@ -137,7 +163,7 @@ fn occurrences(when: &When, times: &[Time]) -> Vec<Occurrence> {
             at: model::rfc3339(*time),
             local: local.to_string(),
             offset: zone.to_offset(at).to_string(),
-            note: note.filter(|_| cron.is_some()),
+            note: noted(*time).or(dst),
         })
     };
     times.iter().filter_map(show).collect()
@@ -150,12 +176,17 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::model::Bounds;
     use crate::service::Service;
 
     fn of(cron: &str, zone: &str, from: &str, count: usize) -> Vec<Occurrence> {
         let times = Schedule::cron(cron, zone).unwrap();
         let times: Vec<_> = times.occurrences(model::time(from).unwrap()).take(count).collect();
-        occurrences(&When::Cron(CronWhen { cron: cron.into(), zone: zone.into() }), &times)
+        occurrences(&When::Cron(plain(cron, zone)), &times, |_| None)
+    }
+
+    fn plain(cron: &str, zone: &str) -> CronWhen {
+        CronWhen { cron: cron.into(), zone: zone.into(), bounds: Bounds::default() }
     }
 
     #[test]
@@ -188,8 +219,8 @@ mod tests {
         let ask = || {
             let service = Arc::clone(&service);
             async move {
-                let cron = CronWhen { cron: "* * * * *".into(), zone: "UTC".into() };
-                service.catalog.preview_of(When::Cron(cron), 1_000, None).await
+                let cron = When::Cron(plain("* * * * *", "UTC"));
+                service.catalog.preview_of(cron, 1_000, None).await
             }
         };
         let previews = &service.catalog.previews;

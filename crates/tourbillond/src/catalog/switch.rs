@@ -2,7 +2,7 @@
 
 use tourbillon_durable::store::TimerUpdate;
 use tourbillon_durable::{
-    Created, Replacement, RunNow, ScheduleUpdate, StoreError, StoreErrorKind, Time, TimerId,
+    Created, Replacement, RunNow, ScheduleUpdate, StoreError, StoreErrorKind, Time, TimerId, Upsert,
 };
 
 use super::error::{Conflict, Error, Missing, Result};
@@ -19,6 +19,21 @@ impl Catalog {
             let timer = match &found {
                 Found::Over(_) => return Err(Conflict::Over.into()),
                 Found::Repeated(row) => {
+                    let stored =
+                        found.stored().filter(|_| on && (!row.enabled || row.paused.is_some()));
+                    if let Some(stored) = &stored {
+                        let now = self.client.now().await?;
+                        self.see_to_watch((app, key), &stored.definition, None, now).await?;
+                    }
+                    if let Some(mut stored) =
+                        stored.filter(|old| !row.enabled && old.disabled_by.is_some())
+                    {
+                        stored.disabled_by = None;
+                        match self.rewrite(row, &stored, true).await? {
+                            Upsert::Stale => continue,
+                            _ => return Ok(stopped(&[])),
+                        }
+                    }
                     let switched = match on {
                         true => self.client.enable(&row.name).await?,
                         false => self.client.disable(&row.name).await?,
@@ -52,11 +67,14 @@ impl Catalog {
     pub(crate) async fn remove(&self, app: &str, key: &str) -> Result<Stopped> {
         let client = &self.client;
         for _ in 0..TRIES {
-            let found = self.find(app, key).await?;
-            match found.ok_or(Missing::Schedule)? {
-                Found::Repeated(row) => {
+            let found = self.find(app, key).await?.ok_or(Missing::Schedule)?;
+            match found {
+                Found::Repeated(ref row) => {
                     if let ScheduleUpdate::Done { running } = client.remove(&row.name).await? {
                         self.quota.forget(app);
+                        if found.stored().is_some_and(|old| old.definition.is_watched()) {
+                            self.end_watch(app, key).await;
+                        }
                         return Ok(stopped(&running));
                     }
                 }
@@ -132,7 +150,8 @@ fn after_a_write(has_written: bool, error: StoreError) -> StoreError {
     }
 }
 
-fn stopped(running: &[(TimerId, u32)]) -> Stopped {
+/// Returns the answer that names these attempts.
+pub(super) fn stopped(running: &[(TimerId, u32)]) -> Stopped {
     let attempt = |(run, attempt): &(TimerId, u32)| RunningAttempt {
         run: run.to_string(),
         attempt: *attempt,

@@ -58,6 +58,11 @@ impl<'a> Draft<'a> {
         model::name(self.app, self.key)
     }
 
+    /// Returns the lane in the store, where all apps share the names of lanes.
+    fn lane(&self) -> Option<String> {
+        self.definition.lane.as_ref().map(|lane| model::name(self.app, lane))
+    }
+
     /// Returns what is kept from `now` on in place of `old`: what no definition has stays as it
     /// was, and so do values of headers that came back masked.
     ///
@@ -77,10 +82,11 @@ impl<'a> Draft<'a> {
             at_us: at.map(Time::as_micros),
             traceparent: self.traceparent.map(str::to_owned),
             xtimer: self.xtimer.clone(),
+            disabled_by: None,
             is_notice: false,
         };
-        let callback = old.as_ref().map(|old| &old.definition.callback);
-        stored.definition.callback.keep(callback).map_err(Error::Invalid)?;
+        let definition = old.as_ref().map(|old| &old.definition);
+        stored.definition.keep(definition).map_err(Error::Invalid)?;
         let Some(old) = old else { return Ok(stored) };
         if (&stored.definition, stored.at_us) == (&old.definition, old.at_us) {
             stored.traceparent = old.traceparent;
@@ -117,11 +123,15 @@ impl<'a> Draft<'a> {
         let mut given = old.clone();
         match (&mut given, &self.plan.times) {
             (Found::Repeated(row), Times::Repeated(schedule)) => {
+                let enabled = stored.definition.enabled;
+                let lane = self.lane();
                 if let Ok(rule) = &mut row.rule {
+                    let is_same = rule.schedule == *schedule && row.lane == lane;
+                    row.paused = row.paused.filter(|_| is_same && row.enabled == enabled);
                     rule.schedule = schedule.clone();
                 }
                 payload.clone_into(&mut row.payload);
-                (row.enabled, row.version) = (stored.definition.enabled, version);
+                (row.enabled, row.version, row.lane) = (enabled, version, lane);
             }
             (Found::Once(timer), Times::At(_) | Times::After(_)) => {
                 let due = due(stored);
@@ -144,7 +154,10 @@ impl<'a> Draft<'a> {
         // Another may make the other kind at the same time: who finds the other there steps back.
         let Times::Repeated(schedule) = &self.plan.times else {
             let once = client.once(&model::kind(self.app), due).id(id).name(&*name);
-            let once = once.payload(payload.clone()).retry(self.plan.retry);
+            let mut once = once.payload(payload.clone()).retry(self.plan.retry);
+            if let Some(lane) = self.lane() {
+                once = once.lane(lane);
+            }
             if let Created::Exists(_) = once.create().await? {
                 return Ok(None);
             }
@@ -160,6 +173,9 @@ impl<'a> Draft<'a> {
                 (_, Slot::Free(_)) => Err(Conflict::Contended.into()),
             };
         };
+        if stored.definition.enabled {
+            catalog.see_to_watch((self.app, self.key), &stored.definition, None, now).await?;
+        }
         match self.upsert(catalog, schedule, payload.clone(), None).await? {
             Upsert::Created => {}
             _ => return Ok(None),
@@ -183,7 +199,10 @@ impl<'a> Draft<'a> {
     ) -> Result<Upsert> {
         let every = catalog.client.every(&self.name(), schedule.clone());
         let every = every.kind(model::kind(self.app)).payload(payload).expect(expect);
-        let every = self.plan.policies(every).enabled(self.definition.enabled);
+        let mut every = self.plan.policies(every).enabled(self.definition.enabled);
+        if let Some(lane) = self.lane() {
+            every = every.lane(lane);
+        }
         Ok(every.upsert().await?)
     }
 
@@ -250,9 +269,21 @@ impl<'a> Draft<'a> {
             }
             let stored = self.in_place_of(found.stored(), now)?;
             let changed = match (&found, &self.plan.times) {
-                (Found::Repeated(_), Times::Repeated(schedule)) => {
+                (Found::Repeated(row), Times::Repeated(schedule)) => {
                     let payload = payload(&stored)?;
-                    self.upsert(catalog, schedule, payload, Some(version)).await?
+                    let (of, new) = ((self.app, self.key), &stored.definition);
+                    let old = found.stored().map(|old| old.definition);
+                    let old = old.filter(|_| row.enabled);
+                    if new.enabled && old.as_ref() != Some(new) {
+                        catalog.see_to_watch(of, new, old.as_ref(), now).await?;
+                    }
+                    let changed = self.upsert(catalog, schedule, payload, Some(version)).await?;
+                    if changed == Upsert::Changed
+                        && old.is_some_and(|old| old.is_watched() && !new.is_watched())
+                    {
+                        catalog.end_watch(self.app, self.key).await;
+                    }
+                    changed
                 }
                 (Found::Once(timer), Times::At(_) | Times::After(_)) => {
                     self.change(catalog, timer, &stored).await?
@@ -289,6 +320,9 @@ impl<'a> Draft<'a> {
         if timer.new.retry != self.plan.retry {
             let why = "a one-shot keeps the policy that it was made with";
             return Err(Error::field("retry", why));
+        }
+        if timer.new.lane != self.lane() {
+            return Err(Error::field("lane", "a one-shot keeps the lane that it was made in"));
         }
         let (due, payload) = (due(stored), payload(stored)?);
         if (timer.new.scheduled_for, &timer.new.payload) == (due, &payload) {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::model::{AppLimits, Header};
+use crate::model::{AppLimits, Notify};
 use crate::net::{Destination, Network};
 
 /// The longest name of an app.
@@ -40,21 +40,10 @@ pub struct App {
     pub networks: Vec<Network>,
     /// Secrets that callbacks are signed with, by each of them; unsigned if there is none.
     pub secrets: Vec<Secret>,
-    /// Callback that is made when a run is dead, and when its schedule succeeds again.
+    /// Receiver of the notices of schedules that have none of their own.
     pub notify: Option<Notify>,
     /// Values of headers, by the names that callbacks of this app have for them.
     pub header_secrets: BTreeMap<String, HeaderSecret>,
-}
-
-/// Callback of an app's notices.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Notify {
-    /// URL that is called, by the rules for the app's other callbacks.
-    pub(crate) url: String,
-    /// Headers to send, beside those of the service.
-    #[serde(default)]
-    pub(crate) headers: BTreeMap<String, Header>,
 }
 
 /// A token, as it is configured: by its hash.

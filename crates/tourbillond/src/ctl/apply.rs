@@ -1,6 +1,6 @@
 //! Schedules kept in a file: what differs, and how it is made so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -111,7 +111,7 @@ pub(super) fn plan(
             steps.push(Step::Create(key.clone(), wanted.clone()));
             continue;
         };
-        let (old, shown) = (definition(item)?, masked(wanted));
+        let (old, shown) = (definition(item)?, wanted.masked());
         if old == *wanted {
             continue;
         }
@@ -131,26 +131,25 @@ pub(super) fn plan(
     Ok(steps)
 }
 
-/// The definition as the service shows it.
-fn masked(definition: &Definition) -> Definition {
-    Definition { callback: definition.callback.masked(), ..definition.clone() }
-}
-
 /// Returns whether it is not over.
 pub(super) fn is_live(item: &Value) -> bool {
     let state = item["state"].as_str().unwrap_or_default();
     !matches!(state, "succeeded" | "dead" | "skipped" | "cancelled")
 }
 
-/// The part of an answer that a client has said.
-pub(super) fn definition(item: &Value) -> Result<Definition, Failure> {
-    // The fields by their description, so that one that is added is not forgotten.
+/// Names of the fields of a definition, by their description, so that none is forgotten.
+pub(super) fn fields() -> BTreeSet<String> {
     let RefOr::T(Schema::Object(known)) = Definition::schema() else {
         unreachable!("a definition is an object")
     };
+    known.properties.into_keys().collect()
+}
+
+/// The part of an answer that a client has said.
+pub(super) fn definition(item: &Value) -> Result<Definition, Failure> {
+    let known = fields();
     let fields = item.as_object().into_iter().flatten();
-    let is_known = |name: &str| known.properties.contains_key(name);
-    let fields = fields.filter(|(name, value)| is_known(name) && !value.is_null());
+    let fields = fields.filter(|(name, value)| known.contains(*name) && !value.is_null());
     let fields: serde_json::Map<_, _> =
         fields.map(|(name, value)| (name.clone(), value.clone())).collect();
     Ok(serde_json::from_value(Value::Object(fields))?)
@@ -165,7 +164,7 @@ fn differences(
         flatten("", &serde_json::to_value(definition)?, lines);
     }
     let [old, new] = sides.map(|lines| lines.into_iter().collect::<BTreeMap<_, _>>());
-    let names: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     let of = |side: &BTreeMap<String, String>, name: &String| {
         side.get(name).cloned().unwrap_or_else(|| "-".to_owned())
     };

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, crontab, read};
+use super::{Failure, alerts, crontab, read, times};
 use crate::manual::Manual;
 use crate::model::{
-    AfterWhen, AtWhen, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
+    AfterWhen, AtWhen, Bounds, Callback, CronWhen, Definition, EveryWhen, Header, MissedPolicy,
     OverlapPolicy, RetryPolicy, When,
 };
 
@@ -122,11 +122,13 @@ pub(super) enum Command {
         /// Key of the schedule.
         key: String,
     },
+    #[command(flatten)]
+    Times(times::Command),
     /// Show the next times of a schedule, or of an expression.
     Preview {
         /// Key of the schedule.
         #[arg(
-            conflicts_with_all = ["cron", "every"],
+            conflicts_with_all = ["cron", "every", "start", "end", "exclude"],
             required_unless_present_any = ["cron", "every"],
         )]
         key: Option<String>,
@@ -139,6 +141,8 @@ pub(super) enum Command {
         /// Preview a period, such as `90s`.
         #[arg(long)]
         every: Option<String>,
+        #[command(flatten)]
+        limits: times::Limits,
         /// Number of occurrences.
         #[arg(long, default_value_t = 10)]
         count: u32,
@@ -292,6 +296,8 @@ pub(super) struct Define {
     /// Call back once, after a delay such as `30m`.
     #[arg(long)]
     pub(super) after: Option<String>,
+    #[command(flatten)]
+    pub(super) limits: times::Limits,
     /// URL to call.
     #[arg(long)]
     pub(super) to: Option<String>,
@@ -311,6 +317,9 @@ pub(super) struct Define {
     /// Time limit of one attempt.
     #[arg(long)]
     pub(super) timeout: Option<String>,
+    /// Statuses that mean success, such as `200,404`, in place of all of 2xx.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub(super) success: Vec<u16>,
     /// Number of attempts, with the default pauses.
     #[arg(long)]
     pub(super) attempts: Option<u32>,
@@ -323,6 +332,11 @@ pub(super) struct Define {
     /// Maximum random delay of a run.
     #[arg(long)]
     pub(super) jitter: Option<String>,
+    /// Lane of the runs: of all runs in one lane, one runs at a time, in the order of their times.
+    #[arg(long)]
+    pub(super) lane: Option<String>,
+    #[command(flatten)]
+    pub(super) alerts: alerts::Alerts,
     /// Create the schedule disabled.
     #[arg(long)]
     pub(super) disabled: bool,
@@ -364,7 +378,7 @@ impl Define {
         }
         let [cron, every, at, after] =
             [&self.cron, &self.every, &self.at, &self.after].map(Option::as_deref);
-        let when = when(cron, &self.zone, every, at, after)?;
+        let when = when(cron, &self.zone, every, at, after, self.limits.bounds())?;
         let url = self.to.clone();
         let url =
             url.ok_or_else(|| Failure::Usage("no URL is given: use `--to URL`".to_owned()))?;
@@ -380,16 +394,19 @@ impl Define {
             self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
         let method = self.method.clone();
         let timeout = self.timeout.clone();
-        let callback = Callback { method, url, headers, body, body_bytes: None, timeout };
+        let success = self.success.clone();
+        let callback = Callback { method, url, headers, body, body_bytes: None, timeout, success };
         Ok(Definition {
-            when,
-            callback,
             missed: self.missed,
-            on_time_within: None,
             overlap: self.overlap,
             jitter: self.jitter.clone(),
+            lane: self.lane.clone(),
+            notify: self.alerts.notify(),
+            success_within: self.alerts.success_within.clone(),
+            disable_after: self.alerts.disable_after,
             retry,
             enabled: !self.disabled,
+            ..Definition::new(when, callback)
         })
     }
 }
@@ -400,11 +417,16 @@ pub(super) fn when(
     every: Option<&str>,
     at: Option<&str>,
     after: Option<&str>,
+    bounds: Bounds,
 ) -> Result<When, Failure> {
     let own = str::to_owned;
+    if cron.or(every).is_none() && bounds != Bounds::default() {
+        let why = "`--start`, `--end` and `--exclude` go with `--cron` or `--every`";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     match (cron, every, at, after) {
-        (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone) })),
-        (_, Some(every), ..) => Ok(When::Every(EveryWhen { every: own(every) })),
+        (Some(cron), ..) => Ok(When::Cron(CronWhen { cron: own(cron), zone: own(zone), bounds })),
+        (_, Some(every), ..) => Ok(When::Every(EveryWhen { every: own(every), bounds })),
         (_, _, Some(at), _) => Ok(When::At(AtWhen { at: own(at) })),
         (_, _, _, Some(after)) => Ok(When::After(AfterWhen { after: own(after) })),
         _ => Err(Failure::Usage(

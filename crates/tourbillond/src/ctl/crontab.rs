@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
 
 use super::apply::Wanted;
-use crate::model::{Callback, CronWhen, Definition, MissedPolicy, When};
+use crate::model::{Bounds, Callback, CronWhen, Definition, MissedPolicy, When};
 
 /// Stand-in for the module that the example's parser shows faults with.
 mod log {
@@ -113,18 +113,12 @@ pub(super) fn read(
         let text = "text/plain; charset=utf-8".to_owned();
         let headers = BTreeMap::from([("Content-Type".to_owned(), text.into())]);
         let method = "POST".to_owned();
-        let callback = Callback { method, url, headers, body, body_bytes: None, timeout: None };
-        let definition = Definition {
-            when: When::Cron(CronWhen { cron, zone }),
-            callback,
-            // As cron does.
-            missed: Some(MissedPolicy::Skip),
-            on_time_within: None,
-            overlap: None,
-            jitter: None,
-            retry: None,
-            enabled: true,
-        };
+        let (body_bytes, timeout, success) = (None, None, Vec::new());
+        let callback = Callback { method, url, headers, body, body_bytes, timeout, success };
+        let when = When::Cron(CronWhen { cron, zone, bounds: Bounds::default() });
+        // As cron does.
+        let missed = Some(MissedPolicy::Skip);
+        let definition = Definition { missed, ..Definition::new(when, callback) };
         schedules.insert(key, definition);
     }
     if faults.is_empty() { Ok(Wanted { schedules }) } else { Err(faults) }

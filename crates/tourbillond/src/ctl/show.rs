@@ -136,7 +136,11 @@ pub(super) fn run(answer: &Value) -> String {
         fields.iter().map(|name| cell(&one[*name])).chain([outcome, cell(&one["answer"])]).collect()
     };
     let attempts = rows(&answer["ended_attempts"], row);
-    let mut text = fields(answer);
+    let mut rest = answer.clone();
+    if let Some(rest) = rest.as_object_mut() {
+        rest.remove("ended_attempts");
+    }
+    let mut text = fields(&rest);
     if !attempts.is_empty() {
         text +=
             &format!("\n{}", table(&["ATTEMPT", "STARTED", "MS", "CAME TO", "ANSWER"], &attempts));
@@ -193,7 +197,11 @@ pub(super) fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String
                 flatten(&path, value, lines);
             }
         }
-        Value::Array(all) if all.iter().any(Value::is_object) => {}
+        Value::Array(all) if all.iter().any(Value::is_object) => {
+            for (index, value) in all.iter().enumerate() {
+                flatten(&format!("{path}[{index}]"), value, lines);
+            }
+        }
         value => lines.push((path.to_owned(), cell(value))),
     }
 }

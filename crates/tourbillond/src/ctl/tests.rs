@@ -1,7 +1,7 @@
 use clap::{Args as _, CommandFactory as _, Parser as _};
 use serde_json::{Value, json};
 
-use super::apply::{Step, Wanted, plan, shown};
+use super::apply::{self, Step, Wanted, plan, shown};
 use super::crontab::{self, Whose};
 use super::remote::{Remote, refusal};
 use super::{Cli, Command, lines, show};
@@ -61,6 +61,67 @@ fn flags_make_a_definition() {
 }
 
 #[test]
+fn flags_make_bounds_a_lane_and_alerts() {
+    let line = "tourbillonctl put k --every 1h --to http://h/ --lane customer-7 \
+                --notify http://h/alert --success-within 2h --disable-after 3 \
+                --start 2030-01-01T00:00:00Z --end 2031-01-01T00:00:00Z --exclude a..b \
+                --exclude c..d=run-at-end";
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let Command::Put { define, .. } = cli.command else { panic!("another command") };
+    let definition = serde_json::to_value(define.definition().unwrap()).unwrap();
+    assert_eq!(definition["lane"], "customer-7");
+    assert_eq!(definition["notify"], json!({ "url": "http://h/alert" }));
+    assert_eq!(definition["success_within"], "2h");
+    assert_eq!(definition["disable_after"], 3);
+    let windows = json!([
+        { "from": "a", "until": "b", "then": "skip" },
+        { "from": "c", "until": "d", "then": "run_at_end" },
+    ]);
+    let (start, end) = ("2030-01-01T00:00:00Z", "2031-01-01T00:00:00Z");
+    assert_eq!(
+        definition["when"],
+        json!({ "every": "1h", "start": start, "end": end, "excluded": windows })
+    );
+    let line = "tourbillonctl put k --at 2030-01-01T00:00:00Z --to http://h/ --end x";
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let Command::Put { define, .. } = cli.command else { panic!("another command") };
+    assert!(define.definition().is_err());
+}
+
+/// A definition with a value in every field.
+const FULL: &str = r#"
+    [schedules.full]
+    when = { every = "1h", excluded = [{ from = "a", until = "b" }] }
+    callback = { url = "https://example.com/" }
+    missed = "skip"
+    on_time_within = "2m"
+    overlap = "skip"
+    jitter = "1s"
+    lane = "a"
+    retry = { attempts = 3 }
+    notify = { url = "https://example.com/alert" }
+    success_within = "25h"
+    disable_after = 5
+"#;
+
+#[test]
+fn every_field_of_a_definition_is_compared() {
+    let full = wanted(FULL);
+    let fields = serde_json::to_value(&full.schedules["full"]).unwrap();
+    let Value::Object(fields) = fields else { panic!("no object") };
+    assert!(fields.keys().eq(&apply::fields()), "a field is not in `FULL`");
+    let there = answered(&full);
+    assert_eq!(plan(&full, &there, None).unwrap(), []);
+    for (old, new, shown_as) in [
+        ("\"a\", until", "\"0\", until", "when.excluded[0].from: a -> 0"),
+        ("lane = \"a\"", "", "lane: a -> -"),
+    ] {
+        let text = shown(&plan(&wanted(&FULL.replace(old, new)), &there, None).unwrap());
+        assert_eq!(text, format!("~ full\n    {shown_as}\n"));
+    }
+}
+
+#[test]
 fn flags_that_contradict_are_refused() {
     for line in [
         "tourbillonctl put k --cron @daily --every 5s --to http://h/",
@@ -70,6 +131,11 @@ fn flags_that_contradict_are_refused() {
         "tourbillonctl put k --every 5s --to http://h/ --header nothing",
         "tourbillonctl preview",
         "tourbillonctl preview k --every 5s",
+        "tourbillonctl preview k --end 2030-01-01T00:00:00Z",
+        "tourbillonctl put k --every 5s --to http://h/ --exclude a",
+        "tourbillonctl put k --every 5s --to http://h/ --exclude a..b=sometimes",
+        "tourbillonctl pause k",
+        "tourbillonctl backfill k --since 2030-01-01T00:00:00Z",
         "tourbillonctl delete",
     ] {
         assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");

@@ -188,7 +188,7 @@ async fn end_unread(shared: Arc<Shared>, fire: Fire, ended: EndedAttempt) {
     let origin: Origin = serde_json::from_slice(fire.payload()).unwrap_or_default();
     let key = fire.name().and_then(model::app_and_key).map_or(&*origin.key, |(_, key)| key);
     let Shared { service, app, config, .. } = &*shared;
-    let notice = Notice { service, app, config, key, fire: &fire };
+    let notice = Notice { service, app, key, fire: &fire, notify: config.notify.as_ref() };
     if !origin.is_notice && !notice.dead_if_last(&ended).await {
         // Another node has the attempt. Dropped, it is handed back.
         return;
@@ -266,7 +266,8 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
             return;
         }
     };
-    let verdict = judge(&answer, &retry, fire.failures(), random());
+    let success = &stored.definition.callback.success;
+    let verdict = judge(&answer, success, &retry, fire.failures(), random());
     let error = match &verdict {
         Verdict::Succeeded => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
@@ -288,7 +289,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Verdict::GivenUp(_) => (RunState::Dead, Some(tourbillon_durable::Reason::GivenUp)),
     };
     report(&shared, &key, &ended, state, trace.as_ref());
-    if !stored.is_notice && !is_told(&shared, &fire, &key, state, &ended).await {
+    if !stored.is_notice && !is_told(&shared, &fire, &key, &stored, state, &ended).await {
         // Another node has the attempt. Dropped, it is handed back.
         return;
     }
@@ -322,20 +323,23 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     }
 }
 
-/// Makes the notice of an attempt's end, if it is to have one. Returns `false` if the node has lost
-/// the attempt meanwhile.
+/// Makes the notices of an attempt's end, and counts it. Returns `false` if the node has lost the
+/// attempt meanwhile.
 async fn is_told(
     shared: &Shared,
     fire: &Fire,
     key: &str,
+    stored: &Stored,
     state: RunState,
     ended: &EndedAttempt,
 ) -> bool {
     let Shared { service, app, config, .. } = shared;
-    let notice = Notice { service, app, config, key, fire };
+    let definition = &stored.definition;
+    let notify = definition.notify.as_ref().or(config.notify.as_ref());
+    let notice = Notice { service, app, key, fire, notify };
     match state {
-        RunState::Dead => notice.dead(ended).await,
-        RunState::Succeeded => notice.recovered(ended).await,
+        RunState::Dead => notice.dead(ended).await && notice.counted(definition, ended).await,
+        RunState::Succeeded => notice.recovered(definition, ended).await,
         _ => true,
     }
 }

@@ -1,23 +1,30 @@
-//! Notices: an app's own callback when a run is dead, and when its schedule succeeds again.
+//! Notices: the callback of an app or schedule when a run is dead, when its schedule is disabled
+//! for that, when it does not succeed in time, and when it succeeds again.
 //!
 //! A notice is a one-shot of the app, so it is durable, signed, tried again and listed as any run
 //! is. It is made before the end that it tells of is recorded: an end whose notice could not be
 //! made is not recorded, and its attempt is another node's. Its identity follows from the run, so
-//! that one who does it again makes no second.
+//! that a repeat makes no second.
 
 use std::future::Future;
 use std::time::Duration;
 
 use serde::Serialize;
-use tourbillon_durable::{Fire, StoreError, StoreErrorKind, TimerId};
+use tourbillon_durable::{Fire, StoreError, StoreErrorKind};
 
-use crate::callback::{Fault, check, cut, retry};
-use crate::config::{App, Config, Notify};
-use crate::model::{self, AtWhen, Callback, Definition, EndedAttempt, RetryPolicy, Stored, When};
+use crate::callback::{Fault, check, cut, random, retry, share};
+use crate::catalog::{State, lapse};
+use crate::config::Config;
+use crate::model::{
+    self, AtWhen, Definition, DisabledBy, EndedAttempt, Notify, RetryPolicy, Stored, When,
+};
 use crate::service::Service;
 
 /// Pause before a notice is tried again that the database did not take.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Shortest pause after a conflict with another node or run; the longest is twice as long.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// Most bytes of a notice's callback without its body. With a body of the longest key and error it
 /// fits into a payload, which has 64 KiB at most.
@@ -32,8 +39,13 @@ const ERROR_MAX: usize = 1_000;
 pub(super) enum Event {
     /// A run is dead: its last attempt failed, or its receiver is gone.
     Dead,
-    /// A run succeeded after one of the same schedule that was dead.
+    /// A run succeeded after one of the same schedule that was dead, or after a
+    /// [`NoSuccess`](Self::NoSuccess).
     Recovered,
+    /// The schedule is disabled, as so many of its runs in a row were dead.
+    Disabled,
+    /// No run of the schedule has succeeded in time.
+    NoSuccess,
 }
 
 /// Body of a notice.
@@ -42,11 +54,24 @@ struct Body<'a> {
     event: Event,
     app: &'a str,
     key: &'a str,
-    run: String,
-    scheduled_for: String,
-    attempts: u32,
-    status: Option<u16>,
-    error: Option<String>,
+    #[serde(flatten)]
+    of: Of,
+}
+
+/// Occasion of a notice.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Of {
+    /// The end of a run.
+    Run {
+        run: String,
+        scheduled_for: String,
+        attempts: u32,
+        status: Option<u16>,
+        error: Option<String>,
+    },
+    /// A time without a success: its beginning.
+    Silence { since: String },
 }
 
 /// Checks the notices of all apps.
@@ -57,7 +82,7 @@ struct Body<'a> {
 pub fn check_all(config: &Config) -> Result<(), String> {
     for (name, app) in &config.apps {
         let Some(notify) = &app.notify else { continue };
-        let callback = callback(notify, String::new());
+        let callback = notify.callback(String::new());
         let mut faults = check(app, &callback).err().unwrap_or_default();
         let size = serde_json::to_vec(&callback).expect("a callback is JSON").len();
         if size > CALLBACK_MAX {
@@ -74,21 +99,6 @@ pub fn check_all(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-fn callback(notify: &Notify, body: String) -> Callback {
-    let mut headers = notify.headers.clone();
-    if !headers.keys().any(|name| name.eq_ignore_ascii_case("content-type")) {
-        headers.insert("Content-Type".to_owned(), "application/json".into());
-    }
-    Callback {
-        method: "POST".to_owned(),
-        url: notify.url.clone(),
-        headers,
-        body,
-        body_bytes: None,
-        timeout: None,
-    }
-}
-
 /// Attempts of a notice: for about half a day.
 fn policy() -> RetryPolicy {
     RetryPolicy { attempts: 20, first: "10s".to_owned(), longest: "1h".to_owned() }
@@ -97,42 +107,116 @@ fn policy() -> RetryPolicy {
 /// The node has lost the attempt.
 struct Lost;
 
-/// Notice of one attempt's end, if its app has notices.
+/// Notice of one attempt's end, and what else follows from it.
 pub(super) struct Notice<'a> {
     pub(super) service: &'a Service,
     pub(super) app: &'a str,
-    pub(super) config: &'a App,
     pub(super) key: &'a str,
     pub(super) fire: &'a Fire,
+    /// Receiver of notices, if there is one.
+    pub(super) notify: Option<&'a Notify>,
 }
 
 impl Notice<'_> {
     /// Makes the notice of a run that is dead. Returns `false` if it could not be made before the
     /// node lost the attempt.
     pub(super) async fn dead(&self, ended: &EndedAttempt) -> bool {
-        let Some(notify) = &self.config.notify else { return true };
-        self.make(notify, Event::Dead, self.fire.id(), ended).await
+        self.make(Event::Dead, &self.fire.id().to_string(), ended).await
     }
 
-    /// Makes the notice of a run that succeeded, if the one before it of the same schedule was
-    /// dead. Returns as [`dead`](Self::dead) does.
-    pub(super) async fn recovered(&self, ended: &EndedAttempt) -> bool {
-        let Some(notify) = &self.config.notify else { return true };
-        if self.fire.schedule().is_none() {
+    /// Counts a run that is dead, as the present definition of its schedule says. Disables the
+    /// schedule, and makes the notice, if so many in a row are dead. Returns as
+    /// [`dead`](Self::dead) does.
+    pub(super) async fn counted(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
+        let schedule = self.fire.schedule();
+        if definition.disable_after.is_none() || schedule.is_none() {
             return true;
         }
-        let look = || self.service.catalog.dead_before(self.app, self.key);
-        match self.repeat("not known whether a dead run came before", look).await {
-            Ok(Some(Some(dead))) => self.make(notify, Event::Recovered, dead, ended).await,
-            Ok(_) => true,
-            Err(Lost) => false,
+        let (catalog, run) = (&self.service.catalog, self.fire.id());
+        let (of, now) = ((self.app, self.key), self.fire.claimed());
+        let look = || catalog.disabled_by_dead(of, schedule, &definition.callback);
+        let count = || async {
+            let Some((_, most)) = look().await? else { return Ok(None) };
+            let count = catalog.note_death(of, definition, run, most, now).await?;
+            Ok(Some(count).filter(|count| *count >= most))
+        };
+        let dead_runs = match self.repeat("a dead run was not counted", count).await {
+            Ok(Some(Some(dead_runs))) => dead_runs,
+            Ok(_) => return true,
+            Err(Lost) => return false,
+        };
+        if !self.make(Event::Disabled, &run.to_string(), ended).await {
+            return false;
+        }
+        let (run, at) = (run.to_string(), model::rfc3339(now));
+        let why = DisabledBy { run, dead_runs, at };
+        let disable = || async {
+            match look().await? {
+                Some((row, _)) => catalog.give_up_on(&row, why.clone()).await,
+                None => Ok(()),
+            }
+        };
+        self.repeat("a schedule was not disabled", disable).await.is_ok()
+    }
+
+    /// Notes a success, and makes its notice, if the run before it of the same schedule was dead or
+    /// the schedule had not succeeded in time. Returns as [`dead`](Self::dead) does.
+    pub(super) async fn recovered(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
+        let is_watched = definition.is_watched();
+        if self.fire.schedule().is_none() || self.notify.is_none() && !is_watched {
+            return true;
+        }
+        let (catalog, now) = (&self.service.catalog, self.fire.claimed());
+        let look = || async {
+            let dead = catalog.dead_before(self.app, self.key).await?;
+            let watch = match is_watched {
+                true => catalog.watch(self.app, self.key).await?,
+                false => None,
+            };
+            Ok((dead, watch))
+        };
+        loop {
+            let (dead, watch) =
+                match self.repeat("not known whether a dead run came before", look).await {
+                    Ok(found) => found.unwrap_or_default(),
+                    Err(Lost) => return false,
+                };
+            let told = watch.as_ref().filter(|watch| watch.is_notified(now));
+            let of = dead.map(|dead| dead.to_string()).or(told.map(|watch| watch.id()));
+            if let Some(of) = of {
+                if !self.make(Event::Recovered, &of, ended).await {
+                    return false;
+                }
+            }
+            if !is_watched {
+                return true;
+            }
+            let of = (self.app, self.key);
+            match catalog.note_success(of, definition, watch.as_ref(), now).await {
+                Ok(()) => return true,
+                // Another run of the schedule has ended at the same time.
+                Err(error) if error.kind() == StoreErrorKind::Conflict => {
+                    self.service.timer.sleep(MOMENT + share(MOMENT, random())).await;
+                }
+                Err(error) => {
+                    let (app, key) = of;
+                    tracing::warn!(app, key, %error, "a success was not noted");
+                    if error.kind() == StoreErrorKind::Invalid {
+                        return true;
+                    }
+                    self.service.timer.sleep(PAUSE).await;
+                }
+            }
+            if !self.fire.is_current() {
+                return false;
+            }
         }
     }
 
     /// Makes the notice of a run whose payload is not understood, if this attempt is the last.
     /// Returns as [`dead`](Self::dead) does.
     pub(super) async fn dead_if_last(&self, ended: &EndedAttempt) -> bool {
-        if self.config.notify.is_none() {
+        if self.notify.is_none() {
             return true;
         }
         let look = || self.service.catalog.most_attempts(self.fire.id());
@@ -143,72 +227,115 @@ impl Notice<'_> {
         }
     }
 
-    /// Makes a call again until it succeeds. Returns `None` if no repeat can.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`] once the node has lost the attempt.
     async fn repeat<T, F>(&self, what: &str, call: impl Fn() -> F) -> Result<Option<T>, Lost>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        loop {
-            let error = match call().await {
-                Ok(done) => return Ok(Some(done)),
-                Err(error) => error,
-            };
-            let (app, key) = (self.app, self.key);
-            tracing::warn!(app, key, %error, "{what}");
-            if error.kind() == StoreErrorKind::Invalid {
-                return Ok(None);
-            }
-            self.service.timer.sleep(PAUSE).await;
-            if !self.fire.is_current() {
-                return Err(Lost);
-            }
-        }
+        repeat(self.service, self.fire, (self.app, self.key), what, call).await
     }
 
-    async fn make(&self, notify: &Notify, event: Event, of: TimerId, ended: &EndedAttempt) -> bool {
+    async fn make(&self, event: Event, of: &str, ended: &EndedAttempt) -> bool {
+        let Some(notify) = self.notify else { return true };
         let body = Body {
             event,
             app: self.app,
             key: self.key,
-            run: self.fire.id().to_string(),
-            scheduled_for: model::rfc3339(self.fire.scheduled_for()),
-            attempts: self.fire.attempt(),
-            status: ended.status,
-            error: ended.error.as_deref().map(|error| cut(error, ERROR_MAX)),
-        };
-        let body = serde_json::to_string(&body).expect("a notice is written as JSON");
-        let now = self.fire.claimed();
-        let stored = Stored {
-            key: format!("notice:{}", self.key),
-            definition: Definition {
-                when: When::At(AtWhen { at: model::rfc3339(now) }),
-                // A body is a template.
-                callback: callback(notify, body.replace("{{", "{{{{")),
-                missed: None,
-                on_time_within: None,
-                overlap: None,
-                jitter: None,
-                retry: Some(policy()),
-                enabled: true,
+            of: Of::Run {
+                run: self.fire.id().to_string(),
+                scheduled_for: model::rfc3339(self.fire.scheduled_for()),
+                attempts: self.fire.attempt(),
+                status: ended.status,
+                error: ended.error.as_deref().map(|error| cut(error, ERROR_MAX)),
             },
-            created: model::rfc3339(now),
-            at_us: Some(now.as_micros()),
-            traceparent: None,
-            xtimer: None,
-            is_notice: true,
         };
-        let payload = serde_json::to_vec(&stored).expect("a definition is JSON");
-        // No key has such a name.
-        let id = model::once_id(&format!("{}/{event:?}/{of}", self.app));
-        let policy = retry(Some(&policy())).expect("the policy of notices is one");
-        let create = || {
-            let once = self.service.client.once(&model::kind(self.app), now).id(id);
-            once.payload(payload.clone()).retry(policy).create()
-        };
-        self.repeat("a notice was not made", create).await.is_ok()
+        make(self.service, self.fire, notify, of, &body).await
     }
+}
+
+/// Notice that a schedule has not succeeded in time.
+pub(super) struct Silence<'a> {
+    pub(super) service: &'a Service,
+    pub(super) state: &'a State,
+    /// Attempt of the schedule's watch.
+    pub(super) fire: &'a Fire,
+}
+
+impl Silence<'_> {
+    /// Makes the notice, once for each time without a success. Returns as [`Notice::dead`] does.
+    pub(super) async fn tell(&self, notify: &Notify) -> bool {
+        let State { app, key, .. } = self.state;
+        let since = model::rfc3339(self.state.since());
+        let body = Body { event: Event::NoSuccess, app, key, of: Of::Silence { since } };
+        let of = lapse(self.fire.id(), self.state);
+        make(self.service, self.fire, notify, &of, &body).await
+    }
+}
+
+/// Makes a call again until it succeeds. Returns `None` if no repeat can.
+///
+/// # Errors
+///
+/// [`Lost`] once the node has lost the attempt.
+async fn repeat<T, F>(
+    service: &Service,
+    fire: &Fire,
+    (app, key): (&str, &str),
+    what: &str,
+    call: impl Fn() -> F,
+) -> Result<Option<T>, Lost>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    loop {
+        let error = match call().await {
+            Ok(done) => return Ok(Some(done)),
+            Err(error) => error,
+        };
+        tracing::warn!(app, key, %error, "{what}");
+        if error.kind() == StoreErrorKind::Invalid {
+            return Ok(None);
+        }
+        let pause = match error.kind() {
+            StoreErrorKind::Conflict => MOMENT + share(MOMENT, random()),
+            _ => PAUSE,
+        };
+        service.timer.sleep(pause).await;
+        if !fire.is_current() {
+            return Err(Lost);
+        }
+    }
+}
+
+/// Makes the notice whose identity follows from its event and `of`. Returns as [`Notice::dead`]
+/// does.
+async fn make(service: &Service, fire: &Fire, notify: &Notify, of: &str, body: &Body<'_>) -> bool {
+    let Body { event, app, key, .. } = body;
+    let text = serde_json::to_string(body).expect("a notice is written as JSON");
+    let now = fire.claimed();
+    let stored = Stored {
+        key: format!("notice:{key}"),
+        definition: Definition {
+            retry: Some(policy()),
+            ..Definition::new(
+                When::At(AtWhen { at: model::rfc3339(now) }),
+                // A body is a template.
+                notify.callback(text.replace("{{", "{{{{")),
+            )
+        },
+        created: model::rfc3339(now),
+        at_us: Some(now.as_micros()),
+        traceparent: None,
+        xtimer: None,
+        disabled_by: None,
+        is_notice: true,
+    };
+    let payload = serde_json::to_vec(&stored).expect("a definition is JSON");
+    // No key has such a name.
+    let id = model::once_id(&format!("{app}/{event:?}/{of}"));
+    let policy = retry(Some(&policy())).expect("the policy of notices is one");
+    let create = || {
+        let once = service.client.once(&model::kind(app), now).id(id);
+        once.payload(payload.clone()).retry(policy).create()
+    };
+    repeat(service, fire, (app, key), "a notice was not made", create).await.is_ok()
 }

@@ -30,6 +30,9 @@ pub struct Callback {
     /// Time limit of one attempt; `10s` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
+    /// Statuses that mean success, in place of all of 2xx: 50 at most, each within 200 to 599.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub success: Vec<u16>,
 }
 
 fn post() -> String {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 
-use super::{Callback, When, span};
+use super::{Callback, Notify, When, span};
 
 /// Definition of a schedule or a one-shot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,9 +26,24 @@ pub struct Definition {
     /// Maximum random delay of a run. Repeating schedules only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
+    /// Lane of the runs: of all runs of an app in one lane, whatever their schedules, one runs at a
+    /// time, in the order of their times. It has 1 to 120 characters, as a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<String>,
     /// Policy for attempts that fail; each field of it has a default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// Receiver of the schedule's notices, in place of the app's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Notify>,
+    /// Time within which a run has to succeed after the last success, such as `25h`; otherwise a
+    /// notice says so. Repeating schedules only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_within: Option<String>,
+    /// Number of dead runs in a row after which the schedule is disabled: 1 to 100. Repeating
+    /// schedules only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disable_after: Option<u32>,
     /// True to enable the schedule.
     #[serde(default = "yes")]
     pub enabled: bool,
@@ -39,6 +54,24 @@ fn yes() -> bool {
 }
 
 impl Definition {
+    /// Makes an enabled definition with the default policies.
+    pub fn new(when: When, callback: Callback) -> Self {
+        Self {
+            when,
+            callback,
+            missed: None,
+            on_time_within: None,
+            overlap: None,
+            jitter: None,
+            lane: None,
+            retry: None,
+            notify: None,
+            success_within: None,
+            disable_after: None,
+            enabled: true,
+        }
+    }
+
     /// Returns 32 hexadecimal digits that no other definition has.
     pub fn digest(&self) -> String {
         let text = serde_json::to_vec(self).expect("a definition is JSON");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 use utoipa::ToSchema;
 
-use super::Callback;
+use super::{Callback, Definition, Notify};
 
 /// Text in place of a value that is not shown. It is no value itself, as that is visible ASCII.
 pub const MASK: &str = "••••••••";
@@ -113,15 +113,14 @@ pub fn is_sensitive(name: &str) -> bool {
         || name.split(['-', '_', '.']).any(|word| WORDS.contains(&word))
 }
 
-impl Callback {
+impl Definition {
     /// Returns it as it is shown: with [`MASK`] in place of each value that lets somebody in.
     #[must_use]
     pub fn masked(&self) -> Self {
         let mut shown = self.clone();
-        for (name, value) in &mut shown.headers {
-            if is_sensitive(name) && matches!(value, Header::Value(_)) {
-                *value = MASK.into();
-            }
+        mask(&mut shown.callback.headers);
+        if let Some(notify) = &mut shown.notify {
+            mask(&mut notify.headers);
         }
         shown
     }
@@ -133,26 +132,54 @@ impl Callback {
     /// Each header that `old` does not have, or has for another scheme, host or port: a value that
     /// somebody may not see is not sent elsewhere by them.
     pub(crate) fn keep(&mut self, old: Option<&Self>) -> Result<(), Vec<(String, String)>> {
-        let origin = |callback: &Self| Url::parse(&callback.url).ok().map(|url| url.origin());
-        let is_same = old.is_some_and(|old| origin(old) == origin(self));
-        let none = BTreeMap::new();
-        let there = old.map_or(&none, |old| &old.headers);
         let mut faults = Vec::new();
-        for (name, value) in self.headers.iter_mut().filter(|(_, value)| value.is_mask()) {
-            let mut found = there.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
-            let why = match found.next() {
-                Some((_, old)) if is_same => {
-                    *value = old.clone();
-                    continue;
-                }
-                Some(_) => {
-                    "is kept only for the scheme, host and port that it was given for: give it anew"
-                }
-                None => "has no value yet that could be kept: give one",
-            };
-            faults.push((format!("callback.headers.{name}"), why.to_owned()));
+        let Callback { url, headers, .. } = &mut self.callback;
+        let from = old.map(|Self { callback, .. }| (&*callback.url, &callback.headers));
+        keep(&mut faults, "callback", (url, headers), from);
+        if let Some(Notify { url, headers }) = &mut self.notify {
+            let from = old.and_then(|old| old.notify.as_ref());
+            let from = from.map(|old| (&*old.url, &old.headers));
+            keep(&mut faults, "notify", (url, headers), from);
         }
         if faults.is_empty() { Ok(()) } else { Err(faults) }
+    }
+}
+
+/// Headers of a request, by their names.
+type Headers = BTreeMap<String, Header>;
+
+fn mask(headers: &mut Headers) {
+    for (name, value) in headers {
+        if is_sensitive(name) && matches!(value, Header::Value(_)) {
+            *value = MASK.into();
+        }
+    }
+}
+
+/// Puts the values of an `old` request, with its URL, in place of masks.
+fn keep(
+    faults: &mut Vec<(String, String)>,
+    part: &str,
+    (url, headers): (&str, &mut Headers),
+    old: Option<(&str, &Headers)>,
+) {
+    let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
+    let is_same = old.is_some_and(|(old, _)| origin(old) == origin(url));
+    let none = BTreeMap::new();
+    let there = old.map_or(&none, |(_, headers)| headers);
+    for (name, value) in headers.iter_mut().filter(|(_, value)| value.is_mask()) {
+        let mut found = there.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let why = match found.next() {
+            Some((_, old)) if is_same => {
+                *value = old.clone();
+                continue;
+            }
+            Some(_) => {
+                "is kept only for the scheme, host and port that it was given for: give it anew"
+            }
+            None => "has no value yet that could be kept: give one",
+        };
+        faults.push((format!("{part}.headers.{name}"), why.to_owned()));
     }
 }
 

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Callback, MissedPolicy, OverlapPolicy, RetryPolicy, When, XTimerView};
+use super::{
+    Callback, DisabledBy, MissedPolicy, Notify, OverlapPolicy, RetryPolicy, When, XTimerView,
+};
 
 /// Kind of schedule: repeating or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
@@ -52,6 +54,9 @@ pub struct Schedule {
     pub state: ScheduleState,
     /// Next times, five at most, RFC 3339.
     pub next: Vec<String>,
+    /// Time until which the schedule is paused, if that is to come, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<String>,
     /// Time at which the schedule was created, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
@@ -75,11 +80,26 @@ pub struct Schedule {
     /// Maximum random delay of a run, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
+    /// Lane of the runs, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<String>,
     /// Policy for failed attempts, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
+    /// Receiver of the schedule's notices, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Notify>,
+    /// Time within which a run has to succeed, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_within: Option<String>,
+    /// Number of dead runs after which the schedule is disabled, from the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disable_after: Option<u32>,
     /// True if the schedule is enabled.
     pub enabled: bool,
+    /// Reason for which the service has disabled the schedule. Without one, a client has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_by: Option<DisabledBy>,
     /// Identity by XTimer's routes, if they made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtimer: Option<XTimerView>,
@@ -94,12 +114,12 @@ pub struct Occurrence {
     pub local: String,
     /// Offset of that clock from UTC.
     pub offset: String,
-    /// Effect of a change of that clock.
+    /// Deviation from the plain times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
 }
 
-/// Effect of daylight saving on an occurrence.
+/// Deviation of an occurrence from the plain times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
@@ -107,6 +127,12 @@ pub enum Note {
     Gap,
     /// The clock shows this time twice.
     Fold,
+    /// The time lies in an excluded window: the occurrence is skipped.
+    Excluded,
+    /// The end of an excluded window: the occurrence runs for those within.
+    RunAtEnd,
+    /// The schedule is paused then: the occurrence does not run.
+    Paused,
 }
 
 /// An attempt that is still running, and is not interrupted.
@@ -123,6 +149,20 @@ pub struct RunningAttempt {
 pub struct Stopped {
     /// Attempts that are still running. No other starts.
     pub running: Vec<RunningAttempt>,
+}
+
+/// Result of a backfill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Backfilled {
+    /// Number of runs that were created.
+    pub made: u64,
+    /// Number of runs that existed already, or had ended: also those that were cancelled, which
+    /// are not created again.
+    pub existed: u64,
+    /// Time at which a further request begins, as `since`, because the limit was reached; RFC 3339.
+    /// Without one, the range is looked through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<String>,
 }
 
 /// A run that was created.

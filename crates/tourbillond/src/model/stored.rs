@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Definition, XTIMER};
+use super::{Definition, DisabledBy, XTIMER};
 
 /// Payload of a timer or schedule, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Stored {
     /// Data of XTimer's routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtimer: Option<XTimer>,
+    /// Reason for which the service has disabled the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_by: Option<DisabledBy>,
     /// True for a notice, which has no notice of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_notice: bool,

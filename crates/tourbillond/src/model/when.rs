@@ -4,6 +4,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use super::{Bounds, Window};
+
 /// Times at which a schedule calls back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
@@ -19,22 +21,26 @@ pub enum When {
 }
 
 /// Schedule by a cron expression.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CronWhen {
     /// Expression as in crontab(5).
     pub cron: String,
     /// Time zone of the expression, by its IANA name; `UTC` if it is missing.
-    #[serde(default = "utc")]
+    #[schema(required = false, default = "UTC")]
     pub zone: String,
+    /// Start, end and excluded windows.
+    #[serde(flatten)]
+    pub bounds: Bounds,
 }
 
 /// Schedule by a fixed period.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EveryWhen {
     /// Period, such as `90s`, `1h 30m` or `PT5M`; a second at least.
     pub every: String,
+    /// Start, end and excluded windows.
+    #[serde(flatten)]
+    pub bounds: Bounds,
 }
 
 /// One-shot at a time.
@@ -53,6 +59,18 @@ pub struct AfterWhen {
     pub after: String,
 }
 
+impl When {
+    /// Returns the bounds of a schedule; `None` of a one-shot.
+    pub(crate) fn bounds(&self) -> Option<&Bounds> {
+        match self {
+            Self::Cron(CronWhen { bounds, .. }) | Self::Every(EveryWhen { bounds, .. }) => {
+                Some(bounds)
+            }
+            Self::At(_) | Self::After(_) => None,
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for When {
     /// Reads by hand, as an error of serde's own for an enum without a tag names no field.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -64,16 +82,27 @@ impl<'de> Deserialize<'de> for When {
             every: Option<String>,
             at: Option<String>,
             after: Option<String>,
+            start: Option<String>,
+            end: Option<String>,
+            #[serde(default)]
+            excluded: Vec<Window>,
         }
-        let Fields { cron, zone, every, at, after } = Fields::deserialize(deserializer)?;
+        let Fields { cron, zone, every, at, after, start, end, excluded } =
+            Fields::deserialize(deserializer)?;
+        let bounds = Bounds { start, end, excluded };
         if zone.is_some() && cron.is_none() {
             return Err(D::Error::custom("`zone` goes with `cron`"));
         }
+        let repeats = cron.is_some() || every.is_some();
+        if !repeats && bounds != Bounds::default() {
+            let why = "`start`, `end` and `excluded` go with `cron` or `every`";
+            return Err(D::Error::custom(why));
+        }
         match (cron, every, at, after) {
             (Some(cron), None, None, None) => {
-                Ok(Self::Cron(CronWhen { cron, zone: zone.unwrap_or_else(utc) }))
+                Ok(Self::Cron(CronWhen { cron, zone: zone.unwrap_or_else(utc), bounds }))
             }
-            (None, Some(every), None, None) => Ok(Self::Every(EveryWhen { every })),
+            (None, Some(every), None, None) => Ok(Self::Every(EveryWhen { every, bounds })),
             (None, None, Some(at), None) => Ok(Self::At(AtWhen { at })),
             (None, None, None, Some(after)) => Ok(Self::After(AfterWhen { after })),
             _ => Err(D::Error::custom("it has one of `cron`, `every`, `at` and `after`")),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{NotifyHttpParam, TimerDef};
 use crate::api::Problem;
-use crate::model::{Callback, CronWhen, Definition, Header, MASK, When, XTimer, is_sensitive};
+use crate::model::{
+    Bounds, Callback, CronWhen, Definition, Header, MASK, When, XTimer, is_sensitive,
+};
 
 const DAYS: [&str; 7] =
     ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
@@ -125,7 +127,9 @@ impl TimerDef {
                 When::Cron(when) => when.zone.clone(),
                 _ => zone.to_owned(),
             };
-            definition.when = When::Cron(CronWhen { cron: translate(&self.cron)?, zone });
+            // XTimer has no bounds, so that it changes none.
+            let bounds = definition.when.bounds().cloned().unwrap_or_default();
+            definition.when = When::Cron(CronWhen { cron: translate(&self.cron)?, zone, bounds });
             xtimer.cron = self.cron;
         }
         if let Some(notify) = self.notify_http_param {
@@ -215,23 +219,18 @@ pub(super) fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Pro
     if !missing.is_empty() {
         return Err(Problem::fields(missing));
     }
-    let mut definition = Definition {
-        when: When::Cron(CronWhen { cron: String::new(), zone: zone.to_owned() }),
-        callback: Callback {
-            method: String::new(),
-            url: String::new(),
-            headers: BTreeMap::new(),
-            body: String::new(),
-            body_bytes: None,
-            timeout: None,
-        },
-        missed: None,
-        on_time_within: None,
-        overlap: None,
-        jitter: None,
-        retry: None,
-        enabled: false,
+    let when = CronWhen { cron: String::new(), zone: zone.to_owned(), bounds: Bounds::default() };
+    let callback = Callback {
+        method: String::new(),
+        url: String::new(),
+        headers: BTreeMap::new(),
+        body: String::new(),
+        body_bytes: None,
+        timeout: None,
+        success: Vec::new(),
     };
+    let mut definition =
+        Definition { enabled: false, ..Definition::new(When::Cron(when), callback) };
     let mut xtimer = XTimer::default();
     def.apply(&mut definition, &mut xtimer, zone)?;
     Ok((definition, xtimer))

@@ -56,6 +56,8 @@ async fn the_document_has_what_was_promised() {
         "POST /v1/apps/{app}/schedules/{key}/enable",
         "POST /v1/apps/{app}/schedules/{key}/disable",
         "POST /v1/apps/{app}/schedules/{key}/run-now",
+        "POST /v1/apps/{app}/schedules/{key}/pause",
+        "POST /v1/apps/{app}/schedules/{key}/backfill",
         "GET /v1/apps/{app}/schedules/{key}/preview",
         "POST /v1/preview",
         "GET /v1/apps/{app}/runs",

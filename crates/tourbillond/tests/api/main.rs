@@ -1,6 +1,7 @@
 //! The API, in process, on the store in memory and on SQLite.
 
 mod access;
+mod alerts;
 mod audit;
 mod document;
 mod errors;
@@ -12,6 +13,7 @@ mod promises;
 mod schedules;
 mod secrets;
 mod site;
+mod times;
 mod xtimer;
 
 use std::collections::BTreeMap;

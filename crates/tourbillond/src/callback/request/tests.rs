@@ -11,6 +11,7 @@ fn callback() -> Callback {
         body: r#"["{{app}}/{{ schedule }}","{{key}}",{{attempt}},"{{scheduled_for}}"]"#.into(),
         body_bytes: None,
         timeout: None,
+        success: Vec::new(),
     }
 }
 

@@ -1,3 +1,6 @@
+mod alerts;
+mod times;
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -113,26 +116,25 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
     let stored = Stored {
         key: String::new(),
         definition: Definition {
-            when: When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
-            callback: Callback {
-                method: "POST".to_owned(),
-                url: url.to_owned(),
-                headers: BTreeMap::new(),
-                body: "{{key}} {{attempt}}".to_owned(),
-                body_bytes: None,
-                timeout: Some("100s".to_owned()),
-            },
-            missed: None,
-            on_time_within: None,
-            overlap: None,
-            jitter: None,
             retry: Some(policy),
-            enabled: true,
+            ..Definition::new(
+                When::At(AtWhen { at: "2026-01-01T00:00:00Z".to_owned() }),
+                Callback {
+                    method: "POST".to_owned(),
+                    url: url.to_owned(),
+                    headers: BTreeMap::new(),
+                    body: "{{key}} {{attempt}}".to_owned(),
+                    body_bytes: None,
+                    timeout: Some("100s".to_owned()),
+                    success: Vec::new(),
+                },
+            )
         },
         created: "2026-01-01T00:00:00Z".to_owned(),
         at_us: None,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         xtimer: None,
+        disabled_by: None,
         is_notice: false,
     };
     let pause = Duration::from_secs(1);
@@ -297,7 +299,7 @@ async fn a_payload_that_is_not_understood_fails_and_harms_no_other() {
 
 /// An app whose notices go to the receiver.
 fn told(receiver: &Receiver) -> App {
-    let notify = crate::config::Notify { url: receiver.url(9, "notice"), headers: BTreeMap::new() };
+    let notify = crate::model::Notify { url: receiver.url(9, "notice"), headers: BTreeMap::new() };
     App { notify: Some(notify), secrets: vec![crate::config::Secret("s".to_owned())], ..app(8) }
 }
 
@@ -519,7 +521,7 @@ fn notices_that_no_payload_has_room_for_are_refused() {
         (0..count).map(header).collect::<BTreeMap<_, _>>()
     };
     let checked = |headers| {
-        let notify = crate::config::Notify { url: "http://127.0.0.1/".to_owned(), headers };
+        let notify = crate::model::Notify { url: "http://127.0.0.1/".to_owned(), headers };
         crate::dispatch::check_all(&config(&[("a", App { notify: Some(notify), ..app(1) })]))
     };
     assert_eq!(checked(headers(20)), Ok(()));
@@ -531,7 +533,7 @@ fn notices_that_no_payload_has_room_for_are_refused() {
 
 #[test]
 fn a_notice_that_could_not_be_sent_is_refused_with_its_app_and_field() {
-    let notify = crate::config::Notify { url: "ftp://h/".to_owned(), headers: BTreeMap::new() };
+    let notify = crate::model::Notify { url: "ftp://h/".to_owned(), headers: BTreeMap::new() };
     let app = App { notify: Some(notify), ..app(1) };
     let why = crate::dispatch::check_all(&config(&[("a", app)])).unwrap_err();
     assert_eq!(why, "app `a`: `notify.url` begins with neither http:// nor https://");

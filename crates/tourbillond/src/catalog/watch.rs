@@ -1,0 +1,433 @@
+//! [`Watch`]: what a schedule with `success_within` or `disable_after` has beside it.
+//!
+//! A watch is a timer of a kind of its own, so that it is durable and no run. It is due when the
+//! schedule has to have succeeded, and has the runs that were dead since it last did. While nothing
+//! is to come of it, it is held. It is made before the schedule, and judged only by the node
+//! that finds it due, which then reads the schedule: a node that ends in between leaves one that
+//! belongs to no schedule, and ends by itself.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, Timer, TimerUpdate};
+use tourbillon_durable::{
+    Created, Replacement, Schedule, ScheduleId, StoreError, StoreErrorKind, Time, TimerId, Upsert,
+};
+
+use super::error::{Conflict, Result};
+use super::found::Found;
+use super::{Catalog, TRIES};
+use crate::model::{self, Callback, Definition, DisabledBy, Stored};
+
+/// Kind of all watches.
+pub(crate) const WATCH: &str = "watch";
+
+/// Longest time for which a watch is postponed before it is judged anew.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// Time for which a watch waits for its schedule, which is written after it.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// Pause before a watch is changed that a node has just found due.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a watch keeps, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) app: String,
+    pub(crate) key: String,
+    /// Time of the last success, or else from which one is awaited, in microseconds since the Unix
+    /// epoch.
+    since_us: i64,
+    /// Runs that were dead since the last success, as far as they are counted.
+    #[serde(default)]
+    dead: Vec<String>,
+}
+
+impl State {
+    pub(crate) fn since(&self) -> Time {
+        Time::from_micros(self.since_us)
+    }
+}
+
+/// A watch as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    timer: Timer,
+    state: State,
+}
+
+impl Watch {
+    fn new(timer: Timer) -> Option<Self> {
+        let state = serde_json::from_slice(&timer.new.payload).ok()?;
+        Some(Self { timer, state })
+    }
+
+    /// Returns when it is judged.
+    #[cfg(test)]
+    pub(crate) fn due(&self) -> Time {
+        self.timer.new.due
+    }
+
+    /// Returns whether a notice says that its schedule has not succeeded.
+    pub(crate) fn is_notified(&self, now: Time) -> bool {
+        // A node that has made the notice postpones it for good.
+        self.timer.new.due != Time::NEVER && self.timer.new.due > now + 2 * LONGEST
+    }
+
+    /// Returns whether a success at `now` changes nothing.
+    fn has_nothing_to_note(&self, within: Option<Duration>, now: Time) -> bool {
+        let is_noted = within.is_none() || self.state.since() >= now;
+        is_noted && self.state.dead.is_empty() && !self.is_notified(now)
+    }
+
+    /// Returns an identity that no other time without a success has.
+    pub(crate) fn id(&self) -> String {
+        lapse(self.timer.new.id, &self.state)
+    }
+}
+
+/// Returns an identity of the time without a success that a watch has come to.
+pub(crate) fn lapse(watch: TimerId, state: &State) -> String {
+    format!("{watch}/{}", state.since_us)
+}
+
+/// Result of a look at a schedule whose watch is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// There is nothing to watch any more.
+    Over,
+    /// The schedule has so much time left.
+    Later(Duration),
+    /// The schedule has not succeeded in time.
+    Silent,
+}
+
+/// Judges an enabled schedule that last succeeded, or was enabled, at `since`.
+///
+/// Time in which the schedule has no occurrence does not count: a pause, excluded windows, and the
+/// time before its start. Of one whose occurrences are further apart than `within`, that counts
+/// from the next.
+pub(crate) fn judge(
+    schedule: &Schedule,
+    paused: Option<Time>,
+    within: Option<Duration>,
+    since: Time,
+    now: Time,
+) -> Judged {
+    let Some(within) = within else { return Judged::Later(LONGEST) };
+    let base = paused.map_or(since, |until| until.max(since));
+    // That of `since` itself has succeeded.
+    let from = base.max(since + Duration::from_micros(1));
+    let Some(first) = schedule.occurrences_from(from).next() else { return Judged::Over };
+    let due = if first <= base + within { base + within } else { first + within };
+    match due > now {
+        true => Judged::Later(due.since(now).min(LONGEST)),
+        false => Judged::Silent,
+    }
+}
+
+fn within_of(definition: &Definition) -> Option<Duration> {
+    definition.success_within.as_ref().and_then(|text| model::span(text).ok())
+}
+
+fn name(app: &str, key: &str) -> String {
+    // No app has such a name.
+    format!("{WATCH}:{}", model::name(app, key))
+}
+
+impl Definition {
+    /// Returns whether its schedule has a watch.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.success_within.is_some() || self.disable_after.is_some()
+    }
+}
+
+impl Catalog {
+    /// Finds the watch of a key.
+    pub(crate) async fn watch(
+        &self,
+        app: &str,
+        key: &str,
+    ) -> std::result::Result<Option<Watch>, StoreError> {
+        Ok(self.client.find(&name(app, key)).await?.and_then(Watch::new))
+    }
+
+    /// Judges the schedule of a watch that is due. Returns its definition, if it is silent.
+    pub(crate) async fn judge(&self, state: &State) -> Result<(Judged, Option<Definition>)> {
+        let now = self.client.now().await?;
+        let waits = now.since(state.since()) < MARGIN;
+        let over = (if waits { Judged::Later(MARGIN) } else { Judged::Over }, None);
+        let Some(found) = self.repeated(&state.app, &state.key).await? else { return Ok(over) };
+        let definition = found.stored().map(|stored| stored.definition);
+        let (Found::Repeated(row), Some(definition)) = (found, definition) else {
+            return Ok(over);
+        };
+        if !row.enabled || !definition.is_watched() {
+            return Ok(over);
+        }
+        let rule = row.rule()?;
+        // The last of the occurrences may be that much later.
+        let within = within_of(&definition).map(|within| within + rule.policies.jitter);
+        let judged = judge(&rule.schedule, row.paused, within, state.since(), now);
+        Ok((judged, Some(definition)))
+    }
+
+    /// Sees to it that the schedule of a key is watched, as this definition replaces `old`, if one
+    /// is enabled. It comes before the schedule is written.
+    ///
+    /// A success is awaited from `now` on, if there is no such `old`, or its times differ or the
+    /// time within which to succeed does. Dead runs are counted anew from any change.
+    pub(super) async fn see_to_watch(
+        &self,
+        (app, key): (&str, &str),
+        definition: &Definition,
+        old: Option<&Definition>,
+        now: Time,
+    ) -> Result<()> {
+        if !definition.is_watched() {
+            return Ok(());
+        }
+        let within = within_of(definition);
+        let timing = |of: &Definition| (of.when.clone(), of.lane.clone(), within_of(of));
+        let begins = old.is_none_or(|old| timing(old) != timing(definition));
+        for _ in 0..TRIES {
+            let Some(watch) = self.watch(app, key).await? else {
+                if within.is_none() {
+                    // The first death makes one.
+                    return Ok(());
+                }
+                let state = State::new(app, key, now);
+                match self.make_watch(&state, within).await? {
+                    Created::Created(_) => return Ok(()),
+                    Created::Exists(_) => continue,
+                }
+            };
+            let mut state = State::new(app, key, now);
+            let mut at = due(&state, within);
+            if !begins {
+                (state.since_us, at) = (watch.state.since_us, watch.timer.new.due);
+            }
+            if self.write_watch(&watch, &state, at).await? {
+                return Ok(());
+            }
+            self.timer.sleep(PAUSE).await;
+        }
+        Err(Conflict::Contended.into())
+    }
+
+    /// Removes the watch of a key that has no schedule any more, or one that is not watched.
+    ///
+    /// The schedule is written already, so that an error is none of the request.
+    pub(super) async fn end_watch(&self, app: &str, key: &str) {
+        if let Err(error) = self.try_end_watch(app, key).await {
+            tracing::warn!(app, key, %error, "a watch was not removed");
+        }
+    }
+
+    async fn try_end_watch(&self, app: &str, key: &str) -> std::result::Result<(), StoreError> {
+        let watch = self.watch(app, key).await?;
+        let by_name = ScheduleQuery::new().name(model::name(app, key));
+        let row = self.client.schedules(by_name).await?.pop().map(Found::Repeated);
+        let stored = row.and_then(|row| row.stored());
+        if stored.is_some_and(|stored| stored.definition.is_watched()) {
+            // Another has made it meanwhile.
+            return Ok(());
+        }
+        if let Some(watch) = watch {
+            // One that is being judged ends by itself.
+            self.client.cancel(watch.timer.new.id).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a run has succeeded at `now`: the watch was as it is in `found`.
+    ///
+    /// # Errors
+    ///
+    /// A [conflict](StoreErrorKind::Conflict) if the watch has changed since.
+    pub(crate) async fn note_success(
+        &self,
+        (app, key): (&str, &str),
+        definition: &Definition,
+        found: Option<&Watch>,
+        now: Time,
+    ) -> std::result::Result<(), StoreError> {
+        let (mut state, within) = (State::new(app, key, now), within_of(definition));
+        let is_done = match found {
+            None if within.is_none() => true,
+            None => matches!(self.make_watch(&state, within).await?, Created::Created(_)),
+            // A later success is noted already.
+            Some(watch) if watch.has_nothing_to_note(within, now) => true,
+            Some(watch) => {
+                state.since_us = state.since_us.max(watch.state.since_us);
+                self.write_watch(watch, &state, due(&state, within)).await?
+            }
+        };
+        if is_done { Ok(()) } else { Err(contended()) }
+    }
+
+    /// Notes that a run is dead. Returns the number of runs in a row that are, up to `most`.
+    ///
+    /// # Errors
+    ///
+    /// A [conflict](StoreErrorKind::Conflict) if the watch changes meanwhile.
+    pub(crate) async fn note_death(
+        &self,
+        (app, key): (&str, &str),
+        definition: &Definition,
+        run: TimerId,
+        most: u32,
+        now: Time,
+    ) -> std::result::Result<u32, StoreError> {
+        let (run, within) = (run.to_string(), within_of(definition));
+        let found = self.watch(app, key).await?;
+        let mut state =
+            found.as_ref().map_or_else(|| State::new(app, key, now), |watch| watch.state.clone());
+        let counted = |state: &State| u32::try_from(state.dead.len()).unwrap_or(u32::MAX);
+        if state.dead.contains(&run) || counted(&state) >= most {
+            return Ok(counted(&state));
+        }
+        state.dead.push(run);
+        let is_done = match &found {
+            None => matches!(self.make_watch(&state, within).await?, Created::Created(_)),
+            Some(watch) => self.write_watch(watch, &state, watch.timer.new.due).await?,
+        };
+        if is_done { Ok(counted(&state)) } else { Err(contended()) }
+    }
+
+    /// Finds the schedule of this key and identity, if it is enabled, and has a definition that
+    /// disables it after dead runs of this callback. Returns its row, and their number.
+    pub(crate) async fn disabled_by_dead(
+        &self,
+        (app, key): (&str, &str),
+        id: Option<ScheduleId>,
+        callback: &Callback,
+    ) -> std::result::Result<Option<(ScheduleRow, u32)>, StoreError> {
+        let by_name = ScheduleQuery::new().name(model::name(app, key));
+        let row = self.client.schedules(by_name).await?.pop();
+        let Some(row) = row.filter(|row| row.enabled && Some(row.id) == id) else {
+            return Ok(None);
+        };
+        let stored = serde_json::from_slice::<Stored>(&row.payload).ok();
+        let definition = stored.map(|stored| stored.definition);
+        let of_it = definition.filter(|definition| definition.callback == *callback);
+        Ok(of_it.and_then(|definition| Some((row, definition.disable_after?))))
+    }
+
+    /// Disables the schedule of a key, if it is still the one of this row, and writes why.
+    ///
+    /// # Errors
+    ///
+    /// A [conflict](StoreErrorKind::Conflict) if the schedule has changed since.
+    pub(crate) async fn give_up_on(
+        &self,
+        row: &ScheduleRow,
+        why: DisabledBy,
+    ) -> std::result::Result<(), StoreError> {
+        let Ok(stored) = serde_json::from_slice::<Stored>(&row.payload) else { return Ok(()) };
+        let stored = Stored { disabled_by: Some(why), ..stored };
+        match self.rewrite(row, &stored, false).await? {
+            Upsert::Stale => Err(contended()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes another payload into a schedule, and switches it.
+    pub(super) async fn rewrite(
+        &self,
+        row: &ScheduleRow,
+        stored: &Stored,
+        enabled: bool,
+    ) -> std::result::Result<Upsert, StoreError> {
+        let rule = row.rule()?;
+        let payload = serde_json::to_vec(stored).expect("a definition is JSON");
+        let every = self.client.every(&row.name, rule.schedule.clone()).kind(&row.kind);
+        let mut every = every
+            .payload(payload)
+            .missed(rule.policies.missed)
+            .on_time_within(rule.policies.on_time_within)
+            .overlap(rule.policies.overlap)
+            .jitter(rule.policies.jitter)
+            .retry(rule.policies.retry);
+        if let Some(lane) = &row.lane {
+            every = every.lane(lane);
+        }
+        every.expect(Some(row.version)).enabled(enabled).upsert().await
+    }
+
+    async fn make_watch(
+        &self,
+        state: &State,
+        within: Option<Duration>,
+    ) -> std::result::Result<Created, StoreError> {
+        let payload = serde_json::to_vec(state).expect("a state is JSON");
+        let once = self.client.once(WATCH, due(state, within)).name(name(&state.app, &state.key));
+        once.payload(payload).create().await
+    }
+
+    /// Writes a watch, if it is as it was found and no node judges it.
+    async fn write_watch(
+        &self,
+        watch: &Watch,
+        state: &State,
+        due: Time,
+    ) -> std::result::Result<bool, StoreError> {
+        let payload = serde_json::to_vec(state).expect("a state is JSON");
+        let replacement = Replacement::at(due).payload(payload).expect(watch.timer.version);
+        let done = self.client.replace(watch.timer.new.id, replacement).await?;
+        Ok(done == TimerUpdate::Done)
+    }
+}
+
+impl State {
+    fn new(app: &str, key: &str, since: Time) -> Self {
+        let (app, key) = (app.to_owned(), key.to_owned());
+        Self { app, key, since_us: since.as_micros(), dead: Vec::new() }
+    }
+}
+
+/// Returns when a watch is due: never, if there is no time within which to succeed.
+fn due(state: &State, within: Option<Duration>) -> Time {
+    within.map_or(Time::NEVER, |within| state.since() + within)
+}
+
+fn contended() -> StoreError {
+    StoreError::new(StoreErrorKind::Conflict, "the watch or its schedule has changed meanwhile")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    fn at(hours: u32) -> Time {
+        Time::from_micros(0) + hours * HOUR
+    }
+
+    #[test]
+    fn a_schedule_is_silent_once_it_could_have_succeeded_in_time_and_did_not() {
+        let daily = Schedule::every(24 * HOUR);
+        let judged = |schedule: &Schedule, paused, since: u32, now: u32| {
+            judge(schedule, paused, Some(25 * HOUR), at(since), at(now))
+        };
+        assert_eq!(judged(&daily, None, 24, 48), Judged::Later(HOUR));
+        assert_eq!(judged(&daily, None, 24, 49), Judged::Silent);
+        // During a pause, a window and before the start, there is nothing to succeed.
+        assert_eq!(judged(&daily, Some(at(100)), 24, 49), Judged::Later(76 * HOUR));
+        assert_eq!(judged(&daily, Some(at(100)), 24, 125), Judged::Silent);
+        let window = daily.clone().excluding(at(30)..at(100), tourbillon_durable::Excluded::Skip);
+        assert_eq!(judged(&window, None, 24, 49), Judged::Later(96 * HOUR));
+        assert_eq!(judged(&window, None, 24, 145), Judged::Silent);
+        let later = daily.clone().starting_at(at(1_000));
+        assert_eq!(judged(&later, None, 24, 49), Judged::Later((1_008 + 25 - 49) * HOUR));
+        // After the end there is none to come.
+        assert_eq!(judged(&daily.clone().ending_at(at(47)), None, 30, 60), Judged::Over);
+        assert_eq!(judged(&daily.ending_at(at(48)), None, 30, 60), Judged::Silent);
+        // One that is rare is awaited from its next time.
+        let weekly = Schedule::every(7 * 24 * HOUR);
+        assert_eq!(judged(&weekly, None, 1, 49), Judged::Later((168 + 25 - 49) * HOUR));
+        assert_eq!(judge(&weekly, None, None, at(1), at(49)), Judged::Later(LONGEST));
+    }
+}

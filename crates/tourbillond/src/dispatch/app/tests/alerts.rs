@@ -1,0 +1,290 @@
+//! Notices of a schedule's own, dead-man's switches, and schedules that disable themselves.
+
+use serde_json::{Value, json};
+use tourbillon_durable::store::ScheduleQuery;
+
+use super::times::put;
+use super::*;
+use crate::model::{Schedule, ScheduleState};
+
+/// The next notice, with the path that it came to.
+async fn notice(receiver: &mut Receiver) -> (String, Value) {
+    loop {
+        let call = receiver.next().await;
+        if let Ok(body) = serde_json::from_str::<Value>(&call.body) {
+            if body["event"].is_string() {
+                return (call.path, body);
+            }
+        }
+    }
+}
+
+/// Runs `a/k` once, and waits until it and its notices are over.
+async fn run_once(service: &Service) {
+    service.catalog.run_now("a", "k").await.unwrap();
+    let unfinished = TimerQuery::new().kind("http.a");
+    while !service.reader.timers(unfinished.clone()).await.unwrap().is_empty() {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The events of the notices that came so far.
+fn events(receiver: &mut Receiver) -> Vec<String> {
+    let mut events = Vec::new();
+    while let Ok(call) = receiver.calls.try_recv() {
+        let body = serde_json::from_str::<Value>(&call.body).unwrap_or_default();
+        events.extend(body["event"].as_str().map(str::to_owned));
+    }
+    events.sort();
+    events
+}
+
+async fn shown(service: &Service) -> Schedule {
+    service.catalog.show("a", "k").await.unwrap()
+}
+
+/// A schedule that runs when the test asks for it.
+fn rare(receiver: &Receiver, path: &str) -> Value {
+    json!({
+        "when": { "every": "8640000s" },
+        "callback": { "url": receiver.url(1, path) },
+        "retry": { "attempts": 1 },
+    })
+}
+
+#[tokio::test]
+async fn a_schedule_with_a_receiver_of_its_own_tells_that_one_alone() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    for (path, event) in [("500", "dead"), ("200", "recovered")] {
+        let mut definition = rare(&receiver, path);
+        let headers = json!({ "X-Who": "me" });
+        definition["notify"] = json!({ "url": receiver.url(9, "own"), "headers": headers });
+        put(&service, "k", definition).await;
+        service.catalog.run_now("a", "k").await.unwrap();
+        assert_eq!(receiver.next().await.path, path);
+        let call = receiver.next().await;
+        assert_eq!((&*call.path, &*super::event(&call)), ("own", event));
+        assert_eq!(call.headers["x-who"], "me");
+        assert!(call.headers.contains_key("tourbillon-signature"));
+    }
+    service.stop().await;
+    assert!(receiver.calls.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_schedule_is_disabled_after_so_many_dead_runs_in_a_row_and_tells_it_once() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let bad = || {
+        let mut bad = rare(&receiver, "500");
+        bad["disable_after"] = json!(2);
+        bad
+    };
+    let (bad, mut good) = (bad(), rare(&receiver, "200"));
+    good["disable_after"] = json!(2);
+    // A success begins the count anew.
+    for (definition, event) in [(&bad, "dead"), (&good, "recovered"), (&bad, "dead")] {
+        put(&service, "k", definition.clone()).await;
+        run_once(&service).await;
+        assert_eq!(events(&mut receiver), [event]);
+        assert_eq!(shown(&service).await.state, ScheduleState::Enabled);
+    }
+    run_once(&service).await;
+    assert_eq!(events(&mut receiver), ["dead", "disabled"]);
+    let disabled = shown(&service).await;
+    assert_eq!((disabled.state, disabled.enabled), (ScheduleState::Disabled, false));
+    let why = disabled.disabled_by.unwrap();
+    let newest = RecordQuery::new().name("a/k").newest_first().limit(1);
+    let last = service.reader.records(newest).await.unwrap().remove(0);
+    assert_eq!((last.outcome, why.dead_runs), (Outcome::Dead, 2));
+    assert_eq!(why.run, last.timer.to_string());
+    assert!(service.catalog.run_now("a", "k").await.is_err());
+    // Once it is enabled, the count begins anew, too.
+    service.catalog.switch("a", "k", true).await.unwrap();
+    let enabled = shown(&service).await;
+    assert_eq!((enabled.state, enabled.disabled_by), (ScheduleState::Enabled, None));
+    run_once(&service).await;
+    assert_eq!(events(&mut receiver), ["dead"]);
+    assert!(shown(&service).await.enabled);
+    // One that a client disables has no such reason.
+    service.catalog.switch("a", "k", false).await.unwrap();
+    assert_eq!(shown(&service).await.disabled_by, None);
+    service.stop().await;
+}
+
+/// A definition of a schedule with a watch, which is not due before the test is over.
+fn hourly() -> Value {
+    json!({
+        "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" },
+        "success_within": "2h", "disable_after": 9,
+    })
+}
+
+#[tokio::test]
+async fn a_run_that_is_noted_twice_counts_once_and_a_success_ends_the_count() {
+    let service = service(&[("a", app(8))]);
+    let definition = serde_json::from_value(hourly()).unwrap();
+    let (catalog, of) = (&service.catalog, ("a", "k"));
+    let now = service.client.now().await.unwrap();
+    let ids = [1, 2].map(tourbillon_durable::TimerId::from_bits);
+    for (run, count) in [(ids[0], 1), (ids[0], 1), (ids[1], 2), (ids[0], 2)] {
+        let noted = catalog.note_death(of, &definition, run, 9, now).await;
+        assert_eq!(noted.unwrap(), count);
+    }
+    let watch = async || catalog.watch("a", "k").await.unwrap().unwrap();
+    let (old, later) = (watch().await, now + Duration::from_secs(60));
+    catalog.note_success(of, &definition, Some(&old), later).await.unwrap();
+    let noted = watch().await;
+    assert_eq!(noted.due(), later + Duration::from_secs(7_200));
+    // Of two at once, the second looks again; and an earlier one moves nothing back.
+    let conflict = catalog.note_success(of, &definition, Some(&old), now).await.unwrap_err();
+    assert_eq!(conflict.kind(), StoreErrorKind::Conflict);
+    catalog.note_success(of, &definition, Some(&noted), now).await.unwrap();
+    assert_eq!(watch().await.due(), noted.due());
+    assert_eq!(catalog.note_death(of, &definition, ids[0], 9, now).await.unwrap(), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn dead_runs_of_another_callback_or_schedule_disable_nothing() {
+    let service = service(&[("a", told(&Receiver::start().await))]);
+    put(&service, "k", hourly()).await;
+    let definition = serde_json::from_value::<Definition>(hourly()).unwrap();
+    let row = service.reader.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
+    let look = async |id, callback: &Callback| {
+        let found = service.catalog.disabled_by_dead(("a", "k"), id, callback).await;
+        found.unwrap().map(|(_, most)| most)
+    };
+    assert_eq!(look(Some(row.id), &definition.callback).await, Some(9));
+    let other = Callback { body: "other".to_owned(), ..definition.callback.clone() };
+    assert_eq!(look(Some(row.id), &other).await, None);
+    assert_eq!(look(None, &definition.callback).await, None);
+    service.catalog.switch("a", "k", false).await.unwrap();
+    assert_eq!(look(Some(row.id), &definition.callback).await, None);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_success_is_awaited_anew_from_other_times_and_from_the_end_of_a_pause() {
+    let service = service(&[("a", told(&Receiver::start().await))]);
+    let due = async || service.catalog.watch("a", "k").await.unwrap().map(|watch| watch.due());
+    let mut definition = hourly();
+    put(&service, "k", definition.clone()).await;
+    let first = due().await.unwrap();
+    definition["callback"]["body"] = json!("more");
+    put(&service, "k", definition.clone()).await;
+    assert_eq!(due().await.unwrap(), first, "another body delays nothing");
+    definition["when"]["every"] = json!("30m");
+    put(&service, "k", definition.clone()).await;
+    let moved = due().await.unwrap();
+    assert!(moved > first);
+    definition["success_within"] = json!("1h");
+    put(&service, "k", definition.clone()).await;
+    let sooner = due().await.unwrap();
+    assert!(sooner < moved);
+    let until = service.client.now().await.unwrap() + Duration::from_secs(1_000);
+    service.catalog.pause("a", "k", until).await.unwrap();
+    service.catalog.switch("a", "k", true).await.unwrap();
+    assert!(due().await.unwrap() > sooner);
+    // One that is not watched has none, and one that is watched again begins then.
+    let (within, count) = (definition["success_within"].take(), definition["disable_after"].take());
+    put(&service, "k", definition.clone()).await;
+    assert_eq!(due().await, None);
+    definition["disable_after"] = count;
+    put(&service, "k", definition.clone()).await;
+    assert_eq!(due().await, None, "the first dead run makes it");
+    definition["success_within"] = within;
+    let before = service.client.now().await.unwrap();
+    put(&service, "k", definition).await;
+    assert!(due().await.unwrap() >= before + Duration::from_secs(3_600));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_recovers_from_silence_in_which_nothing_was_dead() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let definition = json!({
+        "when": { "every": "1s" }, "overlap": "skip",
+        "callback": { "url": receiver.url(1, "hang"), "timeout": "300s" },
+        "success_within": "1s",
+    });
+    put(&service, "k", definition).await;
+    let events = [notice(&mut receiver).await.1, {
+        receiver.go.send_replace(true);
+        notice(&mut receiver).await.1
+    }];
+    let events = events.map(|body| body["event"].as_str().unwrap().to_owned());
+    assert_eq!(events, ["no_success", "recovered"]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_that_does_not_succeed_in_time_tells_it_once_and_its_recovery() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let definition = |path: &str| {
+        json!({
+            "when": { "every": "1s" },
+            "callback": { "url": receiver.url(1, path) },
+            "retry": { "attempts": 1 },
+            "success_within": "2s",
+        })
+    };
+    let (bad, good) = (definition("500"), definition("200"));
+    let before = service.client.now().await.unwrap();
+    put(&service, "k", bad).await;
+    // Runs die meanwhile, and each has its notice.
+    let (mut silent, mut dead_since) = (Vec::new(), 0);
+    while dead_since < 4 {
+        let (path, body) = notice(&mut receiver).await;
+        assert_eq!(path, "notice");
+        match body["event"].as_str().unwrap() {
+            "dead" => dead_since += u32::from(!silent.is_empty()),
+            _ => silent.push(body),
+        }
+    }
+    assert_eq!(silent.len(), 1, "{silent:?}");
+    let silent = silent.remove(0);
+    assert_eq!((&silent["event"], &silent["key"]), (&json!("no_success"), &json!("k")));
+    let since = model::time(silent["since"].as_str().unwrap()).unwrap();
+    assert!(since >= before && silent.get("run").is_none(), "{silent}");
+    assert!(service.client.now().await.unwrap().since(since) >= Duration::from_secs(2));
+    put(&service, "k", good).await;
+    let recovered = loop {
+        let (_, body) = notice(&mut receiver).await;
+        if body["event"] != "dead" {
+            break body;
+        }
+    };
+    assert_eq!((&recovered["event"], &recovered["status"]), (&json!("recovered"), &json!(200)));
+    // From then on it is awaited anew.
+    let watch = service.catalog.watch("a", "k").await.unwrap().unwrap();
+    assert!(!watch.is_notified(service.client.now().await.unwrap()));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_that_is_removed_leaves_no_watch() {
+    let service = service(&[("a", told(&Receiver::start().await))]);
+    let definition = json!({
+        "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" },
+        "success_within": "2h",
+    });
+    let watches = async || service.reader.timers(TimerQuery::new().kind("watch")).await.unwrap();
+    put(&service, "k", definition.clone()).await;
+    let first = watches().await;
+    assert_eq!(first.len(), 1);
+    // The same again and a disable change nothing; to enable it begins anew.
+    put(&service, "k", definition).await;
+    service.catalog.switch("a", "k", false).await.unwrap();
+    assert_eq!(watches().await, first);
+    service.catalog.switch("a", "k", true).await.unwrap();
+    assert!(watches().await[0].new.due > first[0].new.due);
+    service.catalog.remove("a", "k").await.unwrap();
+    assert_eq!(watches().await, []);
+    let rows = service.reader.schedules(ScheduleQuery::new()).await.unwrap();
+    assert_eq!(rows, []);
+    service.stop().await;
+}

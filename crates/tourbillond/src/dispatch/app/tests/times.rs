@@ -1,0 +1,106 @@
+//! Lanes, pauses and backfills, as a receiver sees them.
+
+use serde_json::json;
+
+use super::*;
+
+/// Puts a definition under a key.
+pub(super) async fn put(service: &Service, key: &str, definition: serde_json::Value) {
+    let config = service.config();
+    let app = &config.apps["a"];
+    let definition = serde_json::from_value(definition).unwrap();
+    let draft = service.catalog.draft(("a", app), key, definition, None).unwrap();
+    draft.replace(&service.catalog, app, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_in_one_lane_is_called_one_at_a_time_in_the_order_of_its_times() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    let port = receiver.port;
+    let once = |second: u32, path: &str, lane: Option<&str>| {
+        let at = format!("2020-01-01T00:00:{second:02}Z");
+        let url = format!("http://127.0.0.1:{port}/{path}");
+        json!({ "when": { "at": at }, "callback": { "url": url }, "lane": lane })
+    };
+    put(&service, "first", once(1, "hang", Some("l"))).await;
+    assert_eq!(receiver.next().await.path, "hang");
+    put(&service, "third", once(3, "third", Some("l"))).await;
+    put(&service, "second", once(2, "second", Some("l"))).await;
+    put(&service, "free", once(4, "free", None)).await;
+    put(&service, "other", once(5, "other", Some("m"))).await;
+    let mut paths = [receiver.next().await.path, receiver.next().await.path];
+    paths.sort();
+    assert_eq!(paths, ["free", "other"]);
+    receiver.go.send_replace(true);
+    assert_eq!(receiver.next().await.path, "second");
+    assert_eq!(receiver.next().await.path, "third");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_the_callback_lists_is_success() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    for (key, path) in [("listed", "404"), ("other", "204")] {
+        let url = receiver.url(1, path);
+        let once = json!({
+            "when": { "at": "2020-01-01T00:00:00Z" },
+            "callback": { "url": url, "success": [200, 404] }, "retry": { "attempts": 1 },
+        });
+        put(&service, key, once).await;
+        assert_eq!(receiver.next().await.path, path);
+    }
+    let ends = records(&service, 2).await;
+    let end = |name: &str| {
+        let found = ends.iter().find(|record| record.name.as_deref() == Some(name));
+        found.unwrap().outcome
+    };
+    assert_eq!((end("a/listed"), end("a/other")), (Outcome::Succeeded, Outcome::Dead));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_backfill_calls_for_the_past_in_order_and_once() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    let definition = json!({
+        "when": { "cron": "0 * * * *", "zone": "UTC", "end": "2020-02-01T00:00:00Z" },
+        "callback": { "url": receiver.url(1, "200"), "body": "{{scheduled_for}}" },
+        "overlap": "skip",
+    });
+    put(&service, "k", definition).await;
+    let time = |text: &str| model::time(text).unwrap();
+    let range = time("2020-01-01T00:00:00Z")..time("2020-01-01T05:00:00Z");
+    let first = service.catalog.backfill("a", "k", range.clone(), 3).await.unwrap();
+    assert_eq!((first.made, first.rest.as_deref()), (3, Some("2020-01-01T03:00:00Z")));
+    for hour in 0..3 {
+        assert_eq!(receiver.next().await.body, format!("2020-01-01T{hour:02}:00:00Z"));
+    }
+    records(&service, 3).await;
+    let all = service.catalog.backfill("a", "k", range, 100).await.unwrap();
+    assert_eq!((all.made, all.existed, all.rest), (2, 3, None));
+    for hour in 3..5 {
+        assert_eq!(receiver.next().await.body, format!("2020-01-01T{hour:02}:00:00Z"));
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_schedule_calls_again_from_the_end_of_its_pause() {
+    let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
+    let definition = json!({
+        "when": { "every": "1s" },
+        "callback": { "url": receiver.url(1, "200"), "body": "{{scheduled_for}}" },
+    });
+    put(&service, "k", definition).await;
+    receiver.next().await;
+    let until = service.client.now().await.unwrap() + Duration::from_secs(3);
+    service.catalog.pause("a", "k", until).await.unwrap();
+    let paused = service.client.now().await.unwrap();
+    loop {
+        let at = model::time(&receiver.next().await.body).unwrap();
+        assert!(at <= paused || at >= until, "{at:?} is within {paused:?} to {until:?}");
+        if at >= until {
+            break;
+        }
+    }
+    service.stop().await;
+}

@@ -1,0 +1,71 @@
+use serde_json::{Value, json};
+
+use super::{Api, SCHEDULES, definition, nightly, one};
+
+/// A definition with all alerts.
+fn watched() -> Value {
+    let mut watched = definition(nightly());
+    watched["notify"] = json!({
+        "url": "https://hooks.example.com/alert",
+        "headers": { "Authorization": "Bearer hunter2", "X-Who": "me" },
+    });
+    watched["success_within"] = json!("25h");
+    watched["disable_after"] = json!(5);
+    watched
+}
+
+#[tokio::test]
+async fn alerts_are_read_as_they_were_put_but_for_what_lets_somebody_in() {
+    let api = Api::new();
+    let made = api.put(&one("a"), watched()).await.expect(201);
+    let mut notify = watched()["notify"].clone();
+    notify["headers"]["Authorization"] = json!("••••••••");
+    assert_eq!((&made["notify"], &made["success_within"]), (&notify, &json!("25h")));
+    assert_eq!((&made["disable_after"], &made["disabled_by"]), (&json!(5), &Value::Null));
+    assert_eq!(api.get(&one("a")).await.expect(200), made);
+    let listed = api.get(SCHEDULES).await.expect(200);
+    assert_eq!(listed["items"][0]["notify"], notify);
+    // The mask keeps the value for the same host alone.
+    let mut again = watched();
+    again["notify"] = notify;
+    assert_eq!(api.put(&one("a"), again.clone()).await.expect(200), made);
+    again["notify"]["url"] = json!("https://elsewhere.example.com/");
+    let moved = api.put(&one("a"), again).await;
+    assert_eq!(moved.fields(), ["notify.headers.Authorization"]);
+    moved.expect(422);
+}
+
+#[tokio::test]
+async fn alerts_that_make_no_sense_are_refused_by_field() {
+    let api = Api::new();
+    let cases: [(&str, Value, &str); 6] = [
+        ("notify", json!({ "url": "ftp://h/" }), "notify.url"),
+        ("notify", json!({ "url": "https://h.example/", "method": "GET" }), "notify.method"),
+        ("notify", Value::Null, "success_within"),
+        ("success_within", json!("1ms"), "success_within"),
+        ("success_within", json!("often"), "success_within"),
+        ("disable_after", json!(0), "disable_after"),
+    ];
+    for (field, value, wrong) in cases {
+        let mut definition = watched();
+        definition[field] = value;
+        let answer = api.put(&one("a"), definition).await;
+        assert_eq!(answer.fields(), [wrong], "{:#}", answer.body);
+        answer.expect(422);
+    }
+    for (list, is_good) in [(json!([200, 404]), true), (json!([200, 99]), false)] {
+        let mut definition = watched();
+        definition["callback"]["success"] = list.clone();
+        let answer = api.put(&one("b"), definition).await;
+        assert_eq!(answer.fields(), if is_good { &[][..] } else { &["callback.success"] });
+        assert_eq!(answer.body["callback"]["success"] == list, is_good);
+    }
+    let mut once = watched();
+    once["when"] = json!({ "at": "2190-01-01T00:00:00Z" });
+    let answer = api.put(&one("a"), once.clone()).await;
+    assert_eq!(answer.fields(), ["success_within", "disable_after"]);
+    for field in ["success_within", "disable_after"] {
+        once.as_object_mut().unwrap().remove(field);
+    }
+    api.put(&one("a"), once).await.expect(201);
+}
