@@ -22,7 +22,7 @@ pub(crate) struct Change {
     pub(crate) key: Option<String>,
 }
 
-/// Mark of an answer that is a refusal, whatever its status; an extension of the answer.
+/// Mark of an answer that has changed nothing, whatever its status; an extension of the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused;
 

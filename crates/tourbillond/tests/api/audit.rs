@@ -68,6 +68,8 @@ async fn each_change_is_logged_with_the_name_of_its_token() {
     let (post, put) = (Method::POST, Method::PUT);
     assert_eq!(call("old word", post.clone(), SCHEDULES, keyed("a b", nightly())).await, 422);
     assert_eq!(call("old word", post.clone(), SCHEDULES, keyed("a", nightly())).await, 201);
+    let again = call("old word", post.clone(), SCHEDULES, keyed("a", nightly())).await;
+    assert_eq!(again, 200, "it changes nothing, and leaves no line");
     assert_eq!(call("new word", put, &one("a"), definition(json!({ "every": "1h" }))).await, 200);
     assert_eq!(call("see", post.clone(), &format!("{}/disable", one("a")), Value::Null).await, 403);
     assert_eq!(
