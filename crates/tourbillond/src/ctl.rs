@@ -165,8 +165,9 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let url = remote.url(["v1", "overview"], &[("app", Some(app))]);
             out(&remote.get(url).await?, show::overview)
         }
-        Command::Audit { key, by, page } => {
-            let asked = [("app", Some(app)), ("key", key.as_deref()), ("token", by.as_deref())];
+        Command::Audit { key, by, all_apps, page } => {
+            let app = (!all_apps).then_some(app);
+            let asked = [("app", app), ("key", key.as_deref()), ("token", by.as_deref())];
             out(&remote.list(&["v1", "audit"], &asked, page.limit).await?, show::changes)
         }
         Command::Apply { file, prune, consent } => {

@@ -184,6 +184,9 @@ pub(super) enum Command {
         /// Only changes by the token with this name.
         #[arg(long)]
         by: Option<String>,
+        /// List the changes of all apps that the token may read.
+        #[arg(long)]
+        all_apps: bool,
         #[command(flatten)]
         page: Page,
     },

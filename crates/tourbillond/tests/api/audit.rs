@@ -97,6 +97,17 @@ async fn each_change_is_logged_with_the_name_of_its_token() {
     assert_eq!(entries(&api, "all", "?app=default&key=a&token=operator").await, all[5..]);
     assert_eq!(entries(&api, "other", "").await, [[""; 4]; 0]);
     send(&api, "other", Method::GET, "/v1/audit?app=default", Value::Null).await.expect(403);
+    // An app that is removed has its changes still, for an operator alone.
+    let put_back = api.service.config();
+    let mut config = Config::clone(&put_back);
+    config.apps.remove("default");
+    api.service.reload(config);
+    for query in ["", "?app=default"] {
+        assert_eq!(entries(&api, "all", query).await, all, "{query}");
+    }
+    send(&api, "other", Method::GET, "/v1/audit?app=default", Value::Null).await.expect(403);
+    assert_eq!(entries(&api, "other", "").await, [[""; 4]; 0]);
+    api.service.reload(Config::clone(&put_back));
     let wrong = send(&api, "all", Method::GET, "/v1/audit?cursor=7", Value::Null).await;
     assert_eq!(wrong.fields(), ["cursor"]);
     // The file has the same, and no token.
