@@ -4,39 +4,57 @@
 //! and reports them once the disk has them. So a request costs no sync of its own, as in a group
 //! commit. The file is opened for each write: whatever moves it away, the next line begins another.
 //!
-//! If a write fails, its lines are kept for the next one, and [`Audit::check`] fails until they are
-//! written. So there is no change while the log has none. A write that failed may have left a part
-//! of a line. The next one begins with a line break, and readers skip lines that are no entry.
+//! A write that fails is continued where it stopped, by the same thread and after a pause, until
+//! the disk has all of it: nothing is appended twice. Until then [`Audit::check`] fails, and so it
+//! does while the disk answers nothing. So no change begins that the log might never have.
 
 mod read;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tourbillon::Timer;
 
 pub(crate) use read::AuditQuery;
+use writer::{Line, Queue, Writer};
 
 use crate::model::AuditEntry;
-use crate::private;
 
-/// Most lines of one write.
-const LINES: usize = 1_024;
+/// Age of the oldest line that is not on the disk from which on no change begins.
+const SLOW: Duration = Duration::from_secs(5);
 
-/// Error of a log that cannot be written.
-#[derive(Clone, Debug)]
-pub(crate) struct AuditError(Arc<io::Error>);
+/// Most lines that wait; with more, no change begins.
+const WAITING: usize = 16_384;
+
+/// Longest time that [`Audit::close`] waits for the disk.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// Error of a log that cannot be written. The log of the node says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuditError {
+    /// The last write failed.
+    Failed,
+    /// The disk does not keep up, or does not answer.
+    Slow,
+    /// The log is closed, or its thread has panicked.
+    Closed,
+}
 
 impl fmt::Display for AuditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the audit log cannot be written: {}", self.0)
+        f.write_str(match self {
+            Self::Failed => "the audit log cannot be written; the log of the node says why",
+            Self::Slow => "the disk of the audit log is too slow",
+            Self::Closed => "the audit log is closed",
+        })
     }
 }
 
@@ -45,16 +63,8 @@ impl std::error::Error for AuditError {}
 /// The audit log of a node.
 pub(crate) struct Audit {
     path: PathBuf,
-    lines: mpsc::Sender<Line>,
-    /// Whether the last write failed.
-    is_stuck: Arc<AtomicBool>,
-}
-
-/// A line to be written, and who waits for it.
-struct Line {
-    /// The entry and a line break; empty for one that only waits for those before it.
-    text: Vec<u8>,
-    done: oneshot::Sender<Result<(), AuditError>>,
+    timer: Timer,
+    queue: Arc<Queue>,
 }
 
 impl Audit {
@@ -63,42 +73,51 @@ impl Audit {
     /// # Errors
     ///
     /// If the file cannot be written, or the thread cannot be started.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        append(path, b"")?;
-        let (lines, queue) = mpsc::channel();
-        let is_stuck = Arc::new(AtomicBool::new(false));
-        let writer = Writer {
-            path: path.to_owned(),
-            unwritten: Vec::new(),
-            is_stuck: Arc::clone(&is_stuck),
-        };
-        thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&queue))?;
-        Ok(Self { path: path.to_owned(), lines, is_stuck })
+    pub(crate) fn open(path: &Path, timer: &Timer) -> io::Result<Self> {
+        writer::open(path)?;
+        let own = path.to_owned();
+        Self::start(path, timer, move || writer::open(&own))
     }
 
-    /// Fails if lines of earlier changes are not written and cannot be: no change is to be made.
-    pub(crate) async fn check(&self) -> Result<(), AuditError> {
-        // ORDERING: Relaxed; a change that begins while another's line fails may still be made, and
-        // its own line then reports the failure.
-        if self.is_stuck.load(Ordering::Relaxed) { self.flush().await } else { Ok(()) }
+    /// Starts the thread, which writes to what `open` returns.
+    fn start<S: writer::Sink>(
+        path: &Path,
+        timer: &Timer,
+        open: impl FnMut() -> io::Result<S> + Send + 'static,
+    ) -> io::Result<Self> {
+        let queue = Arc::new(Queue::default());
+        let writer = Writer::new(open, Arc::clone(&queue));
+        thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run())?;
+        Ok(Self { path: path.to_owned(), timer: timer.clone(), queue })
     }
 
-    /// Waits until all lines so far are on the disk.
-    pub(crate) async fn flush(&self) -> Result<(), AuditError> {
-        wait(self.queue(Vec::new())).await
+    /// Fails if a change that begins now might never be in the log: earlier lines cannot be
+    /// written, wait for long, or are many.
+    pub(crate) fn check(&self) -> Result<(), AuditError> {
+        let state = self.queue.lock();
+        let is_old = |at| self.timer.now().duration_since(at) >= SLOW;
+        if state.is_closed {
+            Err(AuditError::Closed)
+        } else if state.is_failing {
+            Err(AuditError::Failed)
+        } else if state.lines.len() >= WAITING || state.oldest().is_some_and(is_old) {
+            Err(AuditError::Slow)
+        } else {
+            Ok(())
+        }
     }
 
     /// Appends an entry, and waits until it is on the disk.
     ///
     /// # Errors
     ///
-    /// If it cannot be written now; it is kept, and written before the next one.
+    /// If it cannot be written now; it is kept, and written later.
     ///
     /// # Cancel safety
     ///
     /// Dropped, it waits no longer; the entry is written.
     pub(crate) async fn append(&self, entry: &AuditEntry) -> Result<(), AuditError> {
-        wait(self.append_later(entry)).await
+        self.append_later(entry).await.unwrap_or(Err(AuditError::Closed))
     }
 
     /// Appends an entry without waiting for it.
@@ -108,14 +127,18 @@ impl Audit {
     ) -> oneshot::Receiver<Result<(), AuditError>> {
         let mut text = serde_json::to_vec(entry).expect("an entry is JSON");
         text.push(b'\n');
-        self.queue(text)
+        let (done, waits) = oneshot::channel();
+        self.queue.push(Line { text, done, at: self.timer.now() });
+        waits
     }
 
-    fn queue(&self, text: Vec<u8>) -> oneshot::Receiver<Result<(), AuditError>> {
-        let (done, waits) = oneshot::channel();
-        // It fails if the thread has panicked: `wait` reports that.
-        let _ = self.lines.send(Line { text, done });
-        waits
+    /// Takes no further lines, and waits until those that wait are on the disk: 5 s at most. Of
+    /// lines that are lost, the log of the node says how many.
+    pub(crate) fn close(&self) {
+        let lost = self.queue.close(CLOSING);
+        if lost > 0 {
+            tracing::error!(lines = lost, "the audit log could not be written to its end");
+        }
     }
 }
 
@@ -125,59 +148,8 @@ impl fmt::Debug for Audit {
     }
 }
 
-async fn wait(waits: oneshot::Receiver<Result<(), AuditError>>) -> Result<(), AuditError> {
-    let gone = |_| AuditError(Arc::new(io::Error::other("its thread has ended")));
-    waits.await.map_err(gone)?
-}
-
-/// The thread that writes.
-struct Writer {
-    path: PathBuf,
-    /// Lines of writes that failed.
-    unwritten: Vec<u8>,
-    is_stuck: Arc<AtomicBool>,
-}
-
-impl Writer {
-    /// Writes lines until the log is dropped.
-    fn run(mut self, queue: &mpsc::Receiver<Line>) {
-        while let Ok(first) = queue.recv() {
-            let lines: Vec<_> =
-                std::iter::once(first).chain(queue.try_iter().take(LINES - 1)).collect();
-            let written = self.write(&lines);
-            for line in lines {
-                // A request that was dropped waits no longer.
-                let _ = line.done.send(written.clone());
-            }
-        }
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.queue.close(Duration::ZERO);
     }
-
-    fn write(&mut self, lines: &[Line]) -> Result<(), AuditError> {
-        self.unwritten.extend(lines.iter().flat_map(|line| &line.text));
-        if self.unwritten.is_empty() {
-            return Ok(());
-        }
-        let written = append(&self.path, &self.unwritten);
-        // ORDERING: Relaxed; only this thread writes it, and `check` says what a late read may do.
-        let was_stuck = self.is_stuck.swap(written.is_err(), Ordering::Relaxed);
-        match written {
-            Ok(()) => self.unwritten.clear(),
-            Err(error) => {
-                if !was_stuck {
-                    tracing::error!(%error, "the audit log cannot be written: no change is made");
-                    self.unwritten.insert(0, b'\n');
-                }
-                return Err(AuditError(Arc::new(error)));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Appends to a file, which is made if it is not there, and waits until the disk has it.
-fn append(path: &Path, text: &[u8]) -> io::Result<()> {
-    private::make(path);
-    let mut file = OpenOptions::new().append(true).open(path)?;
-    file.write_all(text)?;
-    file.sync_data()
 }

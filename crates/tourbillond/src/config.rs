@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, hash};
+pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, check_name, hash};
 pub use file::{ConfigError, load};
 pub use flags::{Flags, LogFormat, StoreAt};
 pub use tls::{TlsFiles, TlsFlags, TlsVersion};
@@ -52,6 +52,23 @@ pub struct Settings {
     pub keep: Duration,
     /// Warning for the log if the file holds tokens or secrets and everybody can read it.
     pub exposed: Option<String>,
+}
+
+impl Settings {
+    /// Returns the names of fields that others have changed: they hold from the next start.
+    pub fn changed(&self, others: &Self) -> Vec<&'static str> {
+        let fields = [
+            ("listen", self.listen != others.listen),
+            ("tls", self.tls != others.tls),
+            ("store", self.store != others.store),
+            ("log_format", self.log_format != others.log_format),
+            ("log", self.log != others.log),
+            ("connections", self.connections != others.connections),
+            ("audit", self.audit != others.audit),
+            ("keep", self.keep != others.keep),
+        ];
+        fields.into_iter().filter_map(|(name, is_changed)| is_changed.then_some(name)).collect()
+    }
 }
 
 /// Configuration that may change while the service runs: apps and tokens.

@@ -11,13 +11,16 @@ mod show;
 mod tests;
 mod times;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::{CommandFactory as _, Parser as _};
 use serde_json::{Value, json};
+use tourbillon_durable::Time;
 
 use apply::Wanted;
 use cli::{Cli, Command, Consent, Foreign, Import, when};
@@ -31,7 +34,9 @@ type Done = Result<ExitCode, Failure>;
 enum Failure {
     /// The command cannot be understood; nothing was asked.
     Usage(String),
-    /// The service refused it, or was not reached.
+    /// The service answered with this status, and why.
+    Answered(u16, String),
+    /// The service was not reached, or gave an answer of another kind.
     Refused(String),
 }
 
@@ -56,7 +61,7 @@ pub fn main() -> ExitCode {
             eprintln!("tourbillonctl: {why}");
             ExitCode::from(2)
         }
-        Err(Failure::Refused(why)) => {
+        Err(Failure::Answered(_, why) | Failure::Refused(why)) => {
             eprintln!("tourbillonctl: {why}");
             ExitCode::FAILURE
         }
@@ -160,20 +165,21 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let url = remote.url(["v1", "overview"], &[("app", Some(app))]);
             out(&remote.get(url).await?, show::overview)
         }
-        Command::Audit { key, by, page } => {
-            let asked = [("app", Some(app)), ("key", key.as_deref()), ("token", by.as_deref())];
+        Command::Audit { key, by, all_apps, page } => {
+            let app = (!all_apps).then_some(app);
+            let asked = [("app", app), ("key", key.as_deref()), ("token", by.as_deref())];
             out(&remote.list(&["v1", "audit"], &asked, page.limit).await?, show::changes)
         }
         Command::Apply { file, prune, consent } => {
             let wanted = Wanted::parse(&read(file)?, is_toml(file)).map_err(Failure::Usage)?;
-            make_so(remote, app, &wanted, if *prune { Some("") } else { None }, consent).await
+            make_so(remote, app, wanted, if *prune { Some("") } else { None }, consent).await
         }
         Command::Export { prefix } => export(remote, app, prefix.as_deref()).await,
         Command::Import(Import { from: None, file, consent }) => {
             let file = file.as_deref().unwrap_or(Path::new("-"));
             let wanted = lines::parse(&read(file)?)
                 .map_err(|why| Failure::Usage(format!("{}: {why}", file.display())))?;
-            make_so(remote, app, &wanted, None, consent).await
+            make_so(remote, app, wanted, None, consent).await
         }
         Command::Import(Import {
             from: Some(Foreign::Crontab { file, to, format, zone, prefix, consent }),
@@ -182,7 +188,7 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let zone = zone.clone().unwrap_or_else(crontab::local_zone);
             let wanted = crontab::read(&read(file)?, *format, &zone, prefix, to)
                 .map_err(|faults| Failure::Usage(format!("{}:\n{faults}", file.display())))?;
-            make_so(remote, app, &wanted, Some(prefix), consent).await
+            make_so(remote, app, wanted, Some(prefix), consent).await
         }
         Command::Manual(_) => Ok(ExitCode::SUCCESS),
     }
@@ -197,37 +203,63 @@ async fn export(remote: &Remote, app: &str, prefix: Option<&str>) -> Done {
         // A list leaves bodies out.
         match item["key"].as_str().filter(|_| item["callback"]["body_bytes"].is_number()) {
             Some(key) => {
-                export.add(&remote.get(remote.url(path.into_iter().chain([key]), &[])).await?)?;
+                // One that was deleted since is left out.
+                let url = remote.url(path.into_iter().chain([key]), &[]);
+                remote.find(url).await?.map_or(Ok(()), |item| export.add(&item))?;
             }
             None => export.add(item)?,
         }
     }
+    export.end();
     print(&export.text)?;
     eprint!("{}", export.notes());
     let is_whole = export.missing.is_empty();
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
 }
 
+/// Returns the schedules of an app whose keys begin with `prefix`, and those that are wanted, with
+/// their bodies. One-shots that are over are in no list, so those that are wanted are asked for.
+async fn found(
+    remote: &Remote,
+    path: [&str; 4],
+    prefix: Option<&str>,
+    wanted: &Wanted,
+) -> Result<Value, Failure> {
+    let mut missing: BTreeSet<_> = wanted.once().collect();
+    let mut there = Vec::new();
+    let mut listed = remote.list(&path, &[("prefix", prefix)], usize::MAX).await?;
+    for item in listed.as_array_mut().map(std::mem::take).unwrap_or_default() {
+        let key = item["key"].as_str().unwrap_or_default();
+        missing.remove(key);
+        if wanted.schedules.contains_key(key) && item["callback"]["body_bytes"].is_number() {
+            there.extend(remote.find(remote.url(path.into_iter().chain([key]), &[])).await?);
+        } else {
+            there.push(item);
+        }
+    }
+    for key in missing {
+        there.extend(remote.find(remote.url(path.into_iter().chain([key]), &[])).await?);
+    }
+    Ok(there.into())
+}
+
 /// Shows what has to be done, asks whether to do it, and does it. What begins with `prune` and is
-/// not wanted goes.
+/// not wanted goes. A schedule that the service refuses keeps no other waiting.
 async fn make_so(
     remote: &Remote,
     app: &str,
-    wanted: &Wanted,
+    mut wanted: Wanted,
     prune: Option<&str>,
     consent: &Consent,
 ) -> Done {
-    let asked = [("prefix", prune.filter(|prefix| !prefix.is_empty() && wanted.all_begin(prefix)))];
+    let prefix = prune.filter(|prefix| !prefix.is_empty() && wanted.all_begin(prefix));
     let path = ["v1", "apps", app, "schedules"];
-    let mut there = remote.list(&path, &asked, usize::MAX).await?;
-    for item in there.as_array_mut().into_iter().flatten() {
-        // A list leaves bodies out.
-        let key = item["key"].as_str().filter(|key| wanted.schedules.contains_key(*key));
-        if let Some(key) = key.filter(|_| item["callback"]["body_bytes"].is_number()) {
-            *item = remote.get(remote.url(path.into_iter().chain([key]), &[])).await?;
-        }
+    let there = found(remote, path, prefix, &wanted).await?;
+    let now = Time::from(SystemTime::now());
+    for note in apply::settle(&mut wanted, &there, (!consent.past).then_some(now))? {
+        eprintln!("{note}");
     }
-    let unknown = lines::unknown(wanted, &there)?;
+    let unknown = lines::unknown(&wanted, &there)?;
     if !unknown.is_empty() {
         return Err(Failure::Usage(format!(
             "these values are masked, and the service does not have them; write them into the \
@@ -236,7 +268,7 @@ async fn make_so(
         )));
     }
     let mut steps = Vec::new();
-    for step in apply::plan(wanted, &there, prune)? {
+    for step in apply::plan(&wanted, &there, prune)? {
         if !step.is_done(remote, remote.url(path, &[])).await? {
             steps.push(step);
         }
@@ -251,11 +283,20 @@ async fn make_so(
     if !consent.yes && !agreed()? {
         return Err(Failure::Refused("not confirmed: nothing was changed".to_owned()));
     }
+    let mut refused = 0;
     for step in &steps {
-        let url = remote.url(path.into_iter().chain([step.key()]), &[]);
-        step.carry_out(remote, url).await?;
+        match step.carry_out(remote, path).await {
+            Ok(()) => {}
+            // Of this schedule, and not of the token or the service.
+            Err(Failure::Answered(status @ 400..500, why)) if !matches!(status, 401 | 403) => {
+                eprintln!("not done: {}: {why}", show::visible(step.key()));
+                refused += 1;
+            }
+            Err(failure) => return Err(failure),
+        }
     }
-    print(&format!("{} done\n", steps.len()))
+    print(&format!("{} done\n", steps.len() - refused))?;
+    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn agreed() -> Result<bool, Failure> {

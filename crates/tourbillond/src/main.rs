@@ -111,6 +111,7 @@ fn token(write: bool, name: Option<&str>) -> Result<(), Box<dyn Error>> {
     getrandom::fill(&mut bytes)?;
     let token = hex::encode(bytes);
     let sha256 = hex::encode(config::hash(&token));
+    name.map_or(Ok(()), config::check_name)?;
     let scope = if write { "write" } else { "read" };
     println!("{token}");
     let name = name.map(|name| format!("name = \"{name}\", ")).unwrap_or_default();
@@ -132,7 +133,14 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     }
     let limits = http::ServerLimits { connections, ..http::ServerLimits::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;
-    runtime.block_on(serve(flags, &settings, config, limits))
+    let mut started = None;
+    let done = runtime.block_on(serve(flags, &settings, config, limits, &mut started));
+    // Requests that are not answered yet end here, and each leaves its line in the audit log.
+    drop(runtime);
+    if let Some(service) = started {
+        service.close_audit();
+    }
+    done
 }
 
 /// Reads the configuration, and checks what it calls.
@@ -160,6 +168,7 @@ async fn serve(
     settings: &Settings,
     config: Config,
     limits: http::ServerLimits,
+    started: &mut Option<Arc<Service>>,
 ) -> Result<(), Box<dyn Error>> {
     let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [terminate, interrupt] = ends;
@@ -171,14 +180,14 @@ async fn serve(
     let tls = settings.tls.as_ref().map(http::Tls::open).transpose()?.map(Arc::new);
     let listener = TcpListener::bind(settings.listen).await?;
     let store = open(&settings.store)?;
-    let service = Service::start(store, config, &timer)?;
+    let service = Arc::clone(started.insert(Service::start(store, config, &timer)?));
     if let Some(path) = &settings.audit {
         let wrong = |error| format!("the audit log {}: {error}", path.display());
         service.keep_audit(path).map_err(wrong)?;
     }
     dispatch::start(&service);
     let reloads =
-        reload(flags.clone(), settings.exposed.clone(), hangup, Arc::clone(&service), tls.clone());
+        reload(flags.clone(), settings.clone(), hangup, Arc::clone(&service), tls.clone());
     tokio::spawn(reloads);
     let (keeper, keep) = (Arc::clone(&service), settings.keep);
     tokio::spawn(async move { keeper.forget(keep).await });
@@ -206,29 +215,41 @@ async fn serve(
     Ok(())
 }
 
-/// Reads apps, tokens and the certificate again at each SIGHUP. `warned` is what the log says of
-/// the file already.
+/// Reads apps, tokens and the certificate again at each SIGHUP, and puts all in force or nothing.
+/// Of `started`, the settings that the node has started with, the log says what has changed.
 async fn reload(
     flags: Flags,
-    mut warned: Option<String>,
+    mut started: Settings,
     mut hangup: Signal,
     service: Arc<Service>,
     tls: Option<Arc<http::Tls>>,
 ) {
     while hangup.recv().await.is_some() {
-        if let Some(Err(error)) = tls.as_ref().map(|tls| tls.reload()) {
-            tracing::error!(%error, "the old certificate stays in force");
-        }
-        match load(&flags) {
-            Ok((Settings { exposed, .. }, config)) => {
-                if let Some(warning) = exposed.filter(|exposed| warned.as_ref() != Some(exposed)) {
-                    tracing::warn!("{warning}");
-                    warned = Some(warning);
-                }
-                tracing::info!(apps = config.apps.len(), "configuration read again");
-                service.reload(config);
+        let certificate = tls.as_ref().map(|tls| tls.reload()).transpose();
+        let certificate = certificate.map_err(|error| error.to_string());
+        let read = certificate.and_then(|put| match load(&flags) {
+            Ok(loaded) => Ok((put, loaded)),
+            Err(error) => Err(error.to_string()),
+        });
+        let (put, (settings, config)) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::error!(%error, "the old configuration and certificate stay in force");
+                continue;
             }
-            Err(error) => tracing::error!(%error, "the old configuration stays in force"),
+        };
+        for field in started.changed(&settings) {
+            tracing::warn!(field, "a setting has changed that holds from the next start");
+        }
+        if let Some(warning) = settings.exposed.filter(|new| started.exposed.as_ref() != Some(new))
+        {
+            tracing::warn!("{warning}");
+            started.exposed = Some(warning);
+        }
+        tracing::info!(apps = config.apps.len(), "configuration read again");
+        service.reload(config);
+        if let Some(put) = put {
+            put();
         }
     }
 }

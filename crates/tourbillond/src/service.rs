@@ -78,7 +78,7 @@ pub struct Service {
     stopping: watch::Sender<bool>,
     node: NodeId,
     /// Log of changes, if there is one.
-    audit: OnceLock<Audit>,
+    audit: OnceLock<Arc<Audit>>,
     /// Answer of the last look at whether the node is ready, and when that was.
     looked: tokio::sync::Mutex<Option<(Instant, Result<(), Unready>)>>,
     /// `None` once the service is stopped.
@@ -137,13 +137,21 @@ impl Service {
     ///
     /// If the file cannot be written.
     pub fn keep_audit(&self, path: &Path) -> io::Result<()> {
-        let audit = Audit::open(path)?;
+        let audit = Arc::new(Audit::open(path, &self.timer)?);
         self.audit.get_or_init(|| audit);
         Ok(())
     }
 
+    /// Closes the audit log, if there is one, and waits some seconds at most until its lines are on
+    /// the disk. Requests that are dropped before leave theirs.
+    pub fn close_audit(&self) {
+        if let Some(audit) = self.audit() {
+            audit.close();
+        }
+    }
+
     /// The audit log, if there is one.
-    pub(crate) fn audit(&self) -> Option<&Audit> {
+    pub(crate) fn audit(&self) -> Option<&Arc<Audit>> {
         self.audit.get()
     }
 
@@ -244,10 +252,6 @@ impl Service {
     ///
     /// Dropped, it waits no longer: what handlers have is another node's.
     pub async fn stop(&self) {
-        if let Some(audit) = self.audit() {
-            // Its thread logs an error.
-            let _ = audit.flush().await;
-        }
         let engine = self.engine().take();
         if let Some(engine) = engine {
             engine.stop().await;

@@ -60,7 +60,7 @@ pub(crate) async fn create(
         let trace = traceparent(&headers);
         let draft = service.catalog.draft((home, limits), &key, definition.clone(), trace)?;
         let draft = draft.xtimer(xtimer.clone());
-        if draft.create(&service.catalog, limits).await?.written == Written::Created {
+        if draft.create(&service.catalog, limits, None).await?.written == Written::Created {
             return done(Answer { id: Some(id), ..Answer::default() });
         }
     }

@@ -189,6 +189,9 @@ fn it_refuses_to_start_with_what_makes_no_sense() {
 fn a_token_is_printed_with_its_hash() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
     let output = command.args(["token", "--write"]).output().unwrap();
+    let mut wrong = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
+    let wrong = wrong.args(["token", "--name", "a\"b"]).output().unwrap();
+    assert_eq!((wrong.status.code(), &*wrong.stdout), (Some(1), &b""[..]), "no file can have it");
     let text = String::from_utf8(output.stdout).unwrap();
     let (token, line) = text.trim().split_once('\n').unwrap();
     let sha256 = hex::encode(tourbillond::config::hash(token));

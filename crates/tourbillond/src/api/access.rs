@@ -84,7 +84,10 @@ impl Access {
         }
         let limits = self.config.apps.get(app).ok_or_else(|| Problem::not_found("app"))?;
         if let Some(trail) = self.trail.as_ref().filter(|_| scope == Scope::Write) {
-            trail.permit(app, grant.name.as_deref());
+            trail.permit(app, grant.name.as_deref()).map_err(|error| {
+                let why = format!("{error}; nothing was changed");
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)
+            })?;
         }
         Ok(limits)
     }

@@ -21,7 +21,8 @@ use crate::service::Service;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Audited {
-    /// Only changes of this app; by default of all apps that the token may read.
+    /// Only changes of this app; by default of all apps that the token may read. One of
+    /// `admin.tokens` also reads those of apps that are not configured any more.
     app: Option<String>,
     /// Only changes of this key.
     key: Option<String>,
@@ -53,8 +54,10 @@ pub(crate) async fn list(
     Params(asked): Params<Audited>,
 ) -> Result<Response, Problem> {
     let apps = match asked.app {
-        Some(app) => access.to(&app, Scope::Read).map(|_| vec![app])?,
-        None => access.seen().map(|(name, _)| name.clone()).collect(),
+        Some(app) if access.to_all().is_ok() => Some(vec![app]),
+        Some(app) => access.to(&app, Scope::Read).map(|_| Some(vec![app]))?,
+        None if access.to_all().is_ok() => None,
+        None => Some(access.seen().map(|(name, _)| name.clone()).collect()),
     };
     let limit = limit(asked.limit)? as usize;
     let Audited { key, token, cursor, .. } = asked;

@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::access::Access;
 use super::problem::{Failure, PROBLEM, Problem};
 use super::request::{Json, OfApp, OfSchedule, Params, Path, convert, limit, traceparent};
+use super::trail::Refused;
 use crate::catalog::{Query, Written};
 use crate::config::Scope;
 use crate::model::{Definition, Made, Page, Schedule, ScheduleKind, ScheduleState, Stopped};
@@ -23,6 +24,18 @@ fn status_of(written: Written) -> StatusCode {
         Written::Created => StatusCode::CREATED,
         Written::Replaced | Written::Unchanged => StatusCode::OK,
     }
+}
+
+/// Returns the version that `If-Match` requires.
+fn version(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let expect = headers.get(header::IF_MATCH).map(|tag| {
+        let tag = tag.to_str().unwrap_or("").trim().trim_matches('"');
+        tag.parse().map_err(|_| {
+            let why = "`If-Match` is not a version; send the `ETag` of the schedule";
+            Problem::new(StatusCode::BAD_REQUEST, why)
+        })
+    });
+    expect.transpose()
 }
 
 /// Returns the answer with a schedule, and its version.
@@ -42,17 +55,24 @@ pub(crate) struct NewSchedule {
 
 /// Creates a schedule or one-shot.
 ///
-/// A request with a key can be sent again until it is answered: it creates one schedule.
+/// A request with a key can be sent again until it is answered: it creates one schedule. With
+/// `If-Match`, it creates none, and says whether the schedule is that version with that definition.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/schedules", tag = "schedules",
     operation_id = "create_schedule",
-    params(OfApp),
+    params(
+        OfApp,
+        ("If-Match" = Option<String>, Header,
+            description = "Version that the schedule has to have, as `ETag` has it."),
+    ),
     request_body = NewSchedule,
     responses(
         (status = 201, body = Schedule, description = "The schedule was created."),
         (status = 200, body = Schedule, description = "The same schedule exists already."),
         (status = 409, body = Problem, content_type = PROBLEM,
             description = "The key has another definition."),
+        (status = 412, body = Problem, content_type = PROBLEM,
+            description = "The schedule has another version, or does not exist."),
         Failure,
     ),
 )]
@@ -75,8 +95,12 @@ pub(crate) async fn create(
     let definition = convert(serde_json::Value::Object(body))?;
     let trace = traceparent(&headers);
     let draft = service.catalog.draft((&app, limits), &key, definition, trace)?;
-    let left = draft.create(&service.catalog, limits).await?;
-    Ok(show(status_of(left.written), left.view(&app, &key)?))
+    let left = draft.create(&service.catalog, limits, version(&headers)?).await?;
+    let mut answer = show(status_of(left.written), left.view(&app, &key)?);
+    if left.written == Written::Unchanged {
+        answer.extensions_mut().insert(Refused);
+    }
+    Ok(answer)
 }
 
 /// Filter of a list of schedules.
@@ -174,16 +198,9 @@ pub(crate) async fn put(
     Json(definition): Json<Definition>,
 ) -> Result<Response, Problem> {
     let limits = access.to(&app, Scope::Write)?;
-    let expect = headers.get(header::IF_MATCH).map(|tag| {
-        let tag = tag.to_str().unwrap_or("").trim().trim_matches('"');
-        tag.parse().map_err(|_| {
-            let why = "`If-Match` is not a version; send the `ETag` of the schedule";
-            Problem::new(StatusCode::BAD_REQUEST, why)
-        })
-    });
     let trace = traceparent(&headers);
     let draft = service.catalog.draft((&app, limits), &key, definition, trace)?;
-    let left = draft.replace(&service.catalog, limits, expect.transpose()?).await?;
+    let left = draft.replace(&service.catalog, limits, version(&headers)?).await?;
     Ok(show(status_of(left.written), left.view(&app, &key)?))
 }
 

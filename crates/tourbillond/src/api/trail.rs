@@ -2,9 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::audit::{Audit, AuditError};
+
 /// Parts of an audit entry that a request's route fills in; an extension of the request.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Trail(Arc<Mutex<Change>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Trail {
+    audit: Arc<Audit>,
+    change: Arc<Mutex<Change>>,
+}
 
 /// Change that a request was permitted.
 #[derive(Clone, Debug, Default)]
@@ -17,16 +22,26 @@ pub(crate) struct Change {
     pub(crate) key: Option<String>,
 }
 
-/// Mark of an answer that is a refusal, whatever its status; an extension of the answer.
+/// Mark of an answer that has changed nothing, whatever its status; an extension of the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused;
 
 impl Trail {
+    pub(crate) fn new(audit: &Arc<Audit>) -> Self {
+        Self { audit: Arc::clone(audit), change: Arc::default() }
+    }
+
     /// Notes that a token permits a change of an app.
-    pub(super) fn permit(&self, app: &str, token: Option<&str>) {
+    ///
+    /// # Errors
+    ///
+    /// If no change is to begin, as the log might never have it.
+    pub(super) fn permit(&self, app: &str, token: Option<&str>) -> Result<(), AuditError> {
+        self.audit.check()?;
         let mut change = self.lock();
         change.app = Some(app.to_owned());
         change.token = token.map(str::to_owned);
+        Ok(())
     }
 
     /// Notes the key of what is changed.
@@ -40,6 +55,6 @@ impl Trail {
     }
 
     fn lock(&self) -> MutexGuard<'_, Change> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

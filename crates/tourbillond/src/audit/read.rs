@@ -17,8 +17,8 @@ const BLOCKS: usize = 64;
 /// Filter of a list of entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuditQuery {
-    /// Only entries of these apps.
-    pub(crate) apps: Vec<String>,
+    /// Only entries of these apps; of all if it is `None`.
+    pub(crate) apps: Option<Vec<String>>,
     /// Only entries of this key.
     pub(crate) key: Option<String>,
     /// Only entries of the token with this name.
@@ -33,7 +33,9 @@ impl AuditQuery {
     fn has(&self, entry: &AuditEntry) -> bool {
         let is =
             |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        self.apps.contains(&entry.app) && is(&self.key, &entry.key) && is(&self.token, &entry.token)
+        self.apps.as_ref().is_none_or(|apps| apps.contains(&entry.app))
+            && is(&self.key, &entry.key)
+            && is(&self.token, &entry.token)
     }
 }
 

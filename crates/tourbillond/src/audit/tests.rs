@@ -1,5 +1,14 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tourbillon::virtual_time::VirtualClock;
+
 use super::*;
 use crate::model::Page;
+
+fn log(path: &Path) -> Audit {
+    Audit::open(path, &Timer::global()).unwrap()
+}
 
 fn entry(app: &str, key: &str, token: &str) -> AuditEntry {
     AuditEntry {
@@ -15,7 +24,7 @@ fn entry(app: &str, key: &str, token: &str) -> AuditEntry {
 }
 
 fn query(limit: usize) -> AuditQuery {
-    AuditQuery { apps: vec!["a".to_owned()], limit, ..AuditQuery::default() }
+    AuditQuery { apps: Some(vec!["a".to_owned()]), limit, ..AuditQuery::default() }
 }
 
 fn keys(page: &Page<AuditEntry>) -> Vec<&str> {
@@ -25,14 +34,14 @@ fn keys(page: &Page<AuditEntry>) -> Vec<&str> {
 #[tokio::test]
 async fn entries_are_listed_newest_first_in_pages_and_by_what_they_have() {
     let folder = tempfile::tempdir().unwrap();
-    let audit = Audit::open(&folder.path().join("audit.jsonl")).unwrap();
+    let audit = log(&folder.path().join("audit.jsonl"));
     // More than one block.
     for number in 0..1_000 {
         let (key, token) = (format!("k{number}"), if number % 2 == 0 { "even" } else { "odd" });
         drop(audit.append_later(&entry("a", &key, token)));
         drop(audit.append_later(&entry("b", &key, token)));
     }
-    audit.flush().await.unwrap();
+    audit.close();
     assert!(std::fs::metadata(&audit.path).unwrap().len() > 3 * 65_536);
     let (mut all, mut asked) = (Vec::new(), query(300));
     loop {
@@ -50,7 +59,7 @@ async fn entries_are_listed_newest_first_in_pages_and_by_what_they_have() {
     assert_eq!(keys(&audit.read(&one).unwrap().unwrap()), ["k7"]);
     let odd = AuditQuery { token: Some("odd".to_owned()), ..query(2) };
     assert_eq!(keys(&audit.read(&odd).unwrap().unwrap()), ["k999", "k997"]);
-    let none = AuditQuery { apps: Vec::new(), ..query(2) };
+    let none = AuditQuery { apps: Some(Vec::new()), ..query(2) };
     assert_eq!(keys(&audit.read(&none).unwrap().unwrap()), [""; 0]);
 }
 
@@ -58,7 +67,7 @@ async fn entries_are_listed_newest_first_in_pages_and_by_what_they_have() {
 async fn a_file_that_is_moved_away_is_followed_by_another() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    let audit = Audit::open(&path).unwrap();
+    let audit = log(&path);
     audit.append(&entry("a", "old", "t")).await.unwrap();
     audit.append(&entry("a", "older", "t")).await.unwrap();
     let cursor = audit.read(&query(1)).unwrap().unwrap().next;
@@ -74,15 +83,17 @@ async fn a_file_that_is_moved_away_is_followed_by_another() {
 async fn what_cannot_be_written_stops_changes_and_is_written_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sub").join("audit.jsonl");
-    assert!(Audit::open(&path).is_err(), "there is no folder");
+    assert!(Audit::open(&path, &Timer::global()).is_err(), "there is no folder");
     std::fs::create_dir(folder.path().join("sub")).unwrap();
-    let audit = Audit::open(&path).unwrap();
-    audit.check().await.unwrap();
+    let audit = log(&path);
+    audit.check().unwrap();
     std::fs::remove_dir_all(folder.path().join("sub")).unwrap();
     audit.append(&entry("a", "first", "t")).await.unwrap_err();
-    audit.check().await.unwrap_err();
+    assert_eq!(audit.check(), Err(AuditError::Failed));
     std::fs::create_dir(folder.path().join("sub")).unwrap();
-    audit.check().await.unwrap();
+    while audit.check().is_err() {
+        std::thread::yield_now();
+    }
     audit.append(&entry("a", "second", "t")).await.unwrap();
     assert_eq!(keys(&audit.read(&query(9)).unwrap().unwrap()), ["second", "first"]);
 }
@@ -91,14 +102,17 @@ async fn what_cannot_be_written_stops_changes_and_is_written_later() {
 async fn lines_that_are_no_entry_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    let audit = Audit::open(&path).unwrap();
+    let audit = log(&path);
     audit.append(&entry("a", "first", "t")).await.unwrap();
-    append(&path, b"{\"at\":\"2030\n\n").unwrap();
+    append(&path, b"{\"at\":\"2030\n\n");
     audit.append(&entry("a", "second", "t")).await.unwrap();
-    append(&path, b"{\"at\":").unwrap();
+    // A node that was killed leaves a part of a line. The next line is not a part of that one.
+    append(&path, b"{\"at\":");
     assert_eq!(keys(&audit.read(&query(9)).unwrap().unwrap()), ["second", "first"]);
+    audit.append(&entry("a", "third", "t")).await.unwrap();
+    assert_eq!(keys(&audit.read(&query(9)).unwrap().unwrap()), ["third", "second", "first"]);
     // Longer than what a page reads.
-    append(&path, &vec![b'x'; 5 << 20]).unwrap();
+    append(&path, &vec![b'x'; 5 << 20]);
     let mut asked = query(9);
     let mut found = Vec::new();
     loop {
@@ -109,5 +123,165 @@ async fn lines_that_are_no_entry_are_skipped() {
             break;
         }
     }
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
+}
+
+fn append(path: &Path, text: &[u8]) {
+    use std::io::Write as _;
+    let file = std::fs::OpenOptions::new().append(true).open(path);
+    file.unwrap().write_all(text).unwrap();
+}
+
+/// A disk that does what a test says.
+#[derive(Clone, Default)]
+struct Disk(Arc<DiskState>);
+
+#[derive(Default)]
+struct DiskState {
+    text: Mutex<Vec<u8>>,
+    /// Bytes that it has room for before it fails.
+    room: AtomicUsize,
+    /// Syncs that fail.
+    bad_syncs: AtomicUsize,
+    /// Writes and syncs that were asked for.
+    asked: AtomicUsize,
+    /// Held by a test, it keeps a sync waiting.
+    hangs: Mutex<()>,
+}
+
+impl writer::Sink for Disk {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        let room = self.0.room.load(Ordering::SeqCst);
+        if room == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let count = text.len().min(room);
+        self.0.room.fetch_sub(count, Ordering::SeqCst);
+        self.0.text.lock().unwrap().extend(&text[..count]);
+        Ok(count)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        drop(self.0.hangs.lock().unwrap());
+        let bad = self.0.bad_syncs.load(Ordering::SeqCst);
+        self.0.bad_syncs.store(bad.saturating_sub(1), Ordering::SeqCst);
+        if bad > 0 { Err(io::Error::other("a bad block")) } else { Ok(()) }
+    }
+
+    fn is_deleted(&self) -> bool {
+        false
+    }
+}
+
+fn on(disk: &Disk, timer: &Timer) -> Audit {
+    let own = disk.clone();
+    Audit::start(Path::new("unused"), timer, move || Ok(own.clone())).unwrap()
+}
+
+/// The keys of the lines that a disk has.
+fn kept(disk: &Disk) -> Vec<String> {
+    let text = String::from_utf8(disk.0.text.lock().unwrap().clone()).unwrap();
+    let entry = |line: &str| serde_json::from_str::<AuditEntry>(line).unwrap().key.unwrap();
+    text.lines().map(entry).collect()
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_continued_and_nothing_is_appended_twice() {
+    let disk = Disk::default();
+    let audit = on(&disk, &Timer::global());
+    // Full in the middle of the second line, and a sync that fails beside.
+    let length = serde_json::to_vec(&entry("a", "k0", "t")).unwrap().len() + 1;
+    disk.0.room.store(length + 7, Ordering::SeqCst);
+    disk.0.bad_syncs.store(1, Ordering::SeqCst);
+    assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
+    for key in ["k1", "k2"] {
+        drop(audit.append_later(&entry("a", key, "t")));
+    }
+    while disk.0.room.load(Ordering::SeqCst) > 0 || audit.check().is_ok() {
+        std::thread::yield_now();
+    }
+    // However often it is asked, the thread alone tries again.
+    let asked = disk.0.asked.load(Ordering::SeqCst);
+    for _ in 0..1_000 {
+        assert_eq!(audit.check(), Err(AuditError::Failed));
+    }
+    assert!(disk.0.asked.load(Ordering::SeqCst) < asked + 1_000);
+    disk.0.room.store(usize::MAX, Ordering::SeqCst);
+    while audit.check().is_err() {
+        std::thread::yield_now();
+    }
+    assert_eq!(kept(&disk), ["k0", "k1", "k2"]);
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_and_too_many_lines_stop_changes() {
+    let disk = Disk::default();
+    disk.0.room.store(usize::MAX, Ordering::SeqCst);
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let audit = on(&disk, &timer);
+    let hangs = disk.0.hangs.lock().unwrap();
+    let first = audit.append_later(&entry("a", "first", "t"));
+    while disk.0.asked.load(Ordering::SeqCst) < 2 {
+        std::thread::yield_now();
+    }
+    let second = audit.append_later(&entry("a", "second", "t"));
+    clock.advance(SLOW - Duration::from_nanos(1));
+    assert_eq!(audit.check(), Ok(()));
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(audit.check(), Err(AuditError::Slow));
+    drop(hangs);
+    assert_eq!((first.await, second.await), (Ok(Ok(())), Ok(Ok(()))));
+    assert_eq!(audit.check(), Ok(()));
+
+    let hangs = disk.0.hangs.lock().unwrap();
+    let asked = disk.0.asked.load(Ordering::SeqCst);
+    let _first = audit.append_later(&entry("a", "first", "t"));
+    while disk.0.asked.load(Ordering::SeqCst) < asked + 2 {
+        std::thread::yield_now();
+    }
+    for _ in 1..WAITING {
+        drop(audit.append_later(&entry("a", "k", "t")));
+    }
+    assert_eq!(audit.check(), Ok(()));
+    let last = audit.append_later(&entry("a", "last", "t"));
+    assert_eq!(audit.check(), Err(AuditError::Slow));
+    drop(hangs);
+    last.await.unwrap().unwrap();
+    assert_eq!(audit.check(), Ok(()));
+}
+
+#[tokio::test]
+async fn a_closed_log_has_all_lines_and_a_log_without_its_thread_permits_nothing() {
+    let disk = Disk::default();
+    disk.0.room.store(usize::MAX, Ordering::SeqCst);
+    let audit = on(&disk, &Timer::global());
+    let wanted: Vec<_> = (0..3_000).map(|number| format!("k{number}")).collect();
+    for key in &wanted {
+        drop(audit.append_later(&entry("a", key, "t")));
+    }
+    audit.close();
+    assert_eq!(kept(&disk), wanted);
+    assert_eq!(audit.check(), Err(AuditError::Closed));
+    assert_eq!(audit.append(&entry("a", "late", "t")).await, Err(AuditError::Closed));
+
+    let open = || -> io::Result<Disk> { panic!("the thread panics") };
+    let audit = Audit::start(Path::new("unused"), &Timer::global(), open).unwrap();
+    assert_eq!(audit.append(&entry("a", "first", "t")).await, Err(AuditError::Closed));
+    // The line is dropped before the thread has ended.
+    while audit.check().is_ok() {
+        std::thread::yield_now();
+    }
+    assert_eq!(audit.check(), Err(AuditError::Closed));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_closed_all_the_same() {
+    let disk = Disk::default();
+    let audit = on(&disk, &Timer::global());
+    drop(audit.append_later(&entry("a", "first", "t")));
+    audit.close();
+    assert_eq!(kept(&disk), [""; 0]);
 }

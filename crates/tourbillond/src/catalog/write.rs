@@ -206,12 +206,21 @@ impl<'a> Draft<'a> {
         Ok(every.upsert().await?)
     }
 
-    /// Makes it, unless it is there.
-    pub(crate) async fn create(&self, catalog: &Catalog, app: &App) -> Result<Left> {
+    /// Makes it, unless it is there. With `expect`, it has to be there in that version.
+    pub(crate) async fn create(
+        &self,
+        catalog: &Catalog,
+        app: &App,
+        expect: Option<u64>,
+    ) -> Result<Left> {
         for _ in 0..TRIES {
             let (now, slot) = catalog.look(self.app, self.key).await?;
             let id = match slot {
+                Slot::Free(_) if expect.is_some() => return Err(Error::Stale),
                 Slot::Free(id) => id,
+                Slot::Taken(found) if expect.is_some_and(|expect| expect != found.version()) => {
+                    return Err(Error::Stale);
+                }
                 Slot::Taken(found) => {
                     let stored = self.in_place_of(found.stored(), now)?;
                     if found.is_of(&stored.definition) {

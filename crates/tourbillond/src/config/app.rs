@@ -72,25 +72,48 @@ impl Token {
         self.name.clone().unwrap_or_else(digits)
     }
 
-    /// Fails unless the name is one, and is of no other token of `names`.
-    pub(super) fn check<'a>(
-        &'a self,
-        names: &mut BTreeMap<&'a str, &'a Sha>,
-    ) -> Result<(), String> {
-        let Some(name) = &self.name else { return Ok(()) };
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
-        if name.is_empty() || name.len() > TOKEN_NAME_MAX || !name.bytes().all(is_name) {
+    /// Fails unless the name is one, is of no other token of `known`, and no other name there is of
+    /// this token.
+    pub(super) fn check(&self, known: &mut Names) -> Result<(), String> {
+        if let Some(name) = &self.name {
+            check_name(name)?;
+        }
+        let (name, Sha(hash)) = (self.name(), &self.sha256);
+        let named = known.by_hash.insert(*hash, name.clone());
+        if let Some(other) = named.filter(|other| *other != name) {
             return Err(format!(
-                "the name of a token has 1 to {TOKEN_NAME_MAX} characters of `A-Z a-z 0-9 - _ . @`"
+                "a token has the names `{other}` and `{name}`: the audit log could not tell which"
             ));
         }
-        match names.insert(name, &self.sha256) {
-            Some(other) if other.0 != self.sha256.0 => Err(format!(
+        match known.by_name.insert(name.clone(), *hash) {
+            Some(other) if other != *hash => Err(format!(
                 "two tokens have the name `{name}`: the audit log could not tell which"
             )),
             _ => Ok(()),
         }
     }
+}
+
+/// Tokens that are checked, and their names.
+#[derive(Default)]
+pub(super) struct Names {
+    by_name: BTreeMap<String, [u8; 32]>,
+    by_hash: BTreeMap<[u8; 32], String>,
+}
+
+/// Fails unless it can be the name of a token.
+///
+/// # Errors
+///
+/// The characters that a name has.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
+    if name.is_empty() || name.len() > TOKEN_NAME_MAX || !name.bytes().all(is_name) {
+        return Err(format!(
+            "the name of a token has 1 to {TOKEN_NAME_MAX} characters of `A-Z a-z 0-9 - _ . @`"
+        ));
+    }
+    Ok(())
 }
 
 /// The hash of a token, as it is configured and compared.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::app::Names;
 use super::{
     App, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt, TlsFlags, Token,
 };
@@ -121,7 +122,7 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     if let Some(name) = config.xtimer_app.as_ref().filter(|name| !config.apps.contains_key(*name)) {
         return Err(wrong("xtimer_app", format!("there is no app `{name}`: add it to the file")));
     }
-    let mut names = BTreeMap::new();
+    let mut names = Names::default();
     for token in &config.admin {
         token.check(&mut names).map_err(|why| wrong("admin.tokens", why))?;
     }

@@ -88,6 +88,10 @@ fn a_name_is_of_one_token() {
     load(&flags).unwrap();
     let refused_name = refused(&both(&one("ann", SHA), &one("ann", &other)));
     assert!(refused_name.contains("apps.a.tokens") && refused_name.contains("`ann`"));
+    // By either name, the log could have changes by the other.
+    let two_names = refused(&both(&one("ann", SHA), &one("bob", SHA)));
+    assert!(two_names.contains("`ann` and `bob`"), "{two_names}");
+    refused(&both(&one("ann", SHA), &format!("{{ sha256 = '{SHA}' }}")));
     for wrong in ["", "a b", "ä", &"a".repeat(65)] {
         assert!(
             refused(&both(&one("ann", SHA), &one(wrong, &other))).contains("1 to 64"),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tourbillon_durable::Time;
 use url::Url;
 use utoipa::PartialSchema as _;
 use utoipa::openapi::{RefOr, Schema};
@@ -11,7 +12,7 @@ use utoipa::openapi::{RefOr, Schema};
 use super::Failure;
 use super::remote::Remote;
 use super::show::{flatten, visible};
-use crate::model::{Definition, When};
+use crate::model::{self, Definition, When};
 
 /// Content of a file.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
@@ -24,10 +25,12 @@ pub(super) struct Wanted {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Create(String, Definition),
-    /// With what differs: a field, what it is, and what it is to be.
-    Replace(String, Definition, Vec<(String, String, String)>),
-    /// All that is shown is the same; a header's value that is not shown may differ.
-    Hidden(String, Definition),
+    /// With the version that it is in place of, and what differs: a field, what it is, and what it
+    /// is to be.
+    Replace(String, Definition, u64, Vec<(String, String, String)>),
+    /// All that is shown of this version is the same; a header's value that is not shown may
+    /// differ.
+    Hidden(String, Definition, u64),
     Delete(String),
 }
 
@@ -57,38 +60,100 @@ impl Wanted {
     pub(super) fn all_begin(&self, prefix: &str) -> bool {
         self.schedules.keys().all(|key| key.starts_with(prefix))
     }
+
+    /// Keys of one-shots.
+    pub(super) fn once(&self) -> impl Iterator<Item = &str> {
+        let once = self.schedules.iter().filter(|(_, one)| matches!(one.when, When::At(_)));
+        once.map(|(key, _)| &**key)
+    }
+}
+
+/// Takes one-shots out of `wanted` that are not to be made: those that are over, and with `now`
+/// those whose time has passed and that `there` does not have. Returns a note on each.
+///
+/// Records of what is over are deleted some day. So a time that has passed may have been called.
+pub(super) fn settle(
+    wanted: &mut Wanted,
+    there: &Value,
+    now: Option<Time>,
+) -> Result<Vec<String>, Failure> {
+    let items = there.as_array().into_iter().flatten();
+    let found: BTreeMap<_, _> =
+        items.filter_map(|item| Some((item["key"].as_str()?, item))).collect();
+    let mut notes = BTreeMap::new();
+    for (key, definition) in &wanted.schedules {
+        let When::At(at) = &definition.when else { continue };
+        let Ok(time) = model::time(&at.at) else { continue };
+        let note = match found.get(&**key) {
+            Some(item) if is_live(item) => continue,
+            Some(item) if own_time(item) == Some(time) => {
+                format!("over: {} ({})", visible(key), item["state"].as_str().unwrap_or_default())
+            }
+            None if definition.enabled && now.is_some_and(|now| time <= now) => {
+                format!("not made: {}: its time has passed; `--past` makes it", visible(key))
+            }
+            _ => continue,
+        };
+        notes.insert(key.clone(), note);
+    }
+    wanted.schedules.retain(|key, _| !notes.contains_key(key));
+    Ok(notes.into_values().collect())
+}
+
+/// Returns the time of a one-shot.
+fn own_time(item: &Value) -> Option<Time> {
+    let at = item["at"].as_str().or(item["when"]["at"].as_str())?;
+    model::time(at).ok()
 }
 
 impl Step {
     pub(super) fn key(&self) -> &str {
         match self {
-            Self::Create(key, _) | Self::Replace(key, ..) | Self::Hidden(key, _) => key,
+            Self::Create(key, _) | Self::Replace(key, ..) | Self::Hidden(key, ..) => key,
             Self::Delete(key) => key,
         }
     }
 
     /// Returns whether it is so already, though it could not be seen. A create says so, which
-    /// changes nothing that is there; a token that may not write is refused, and it may differ.
+    /// makes nothing as long as that version is there; a token that may not write is refused, and
+    /// it may differ.
     pub(super) async fn is_done(&self, remote: &Remote, schedules: Url) -> Result<bool, Failure> {
-        let Self::Hidden(key, definition) = self else { return Ok(false) };
-        let mut body = serde_json::to_value(definition)?;
-        body["key"] = key.as_str().into();
-        Ok(remote.send("POST", schedules, Some(&body)).await.is_ok())
+        let Self::Hidden(key, definition, version) = self else { return Ok(false) };
+        let body = with_key(key, definition)?;
+        Ok(remote.send_for("POST", schedules, Some(&body), Some(*version)).await.is_ok())
     }
 
-    pub(super) async fn carry_out(&self, remote: &Remote, url: Url) -> Result<(), Failure> {
+    /// Does it, unless another has changed the schedule since it was found.
+    pub(super) async fn carry_out(
+        &self,
+        remote: &Remote,
+        schedules: [&str; 4],
+    ) -> Result<(), Failure> {
+        let url = remote.url(schedules.into_iter().chain([self.key()]), &[]);
         match self {
-            Self::Create(_, definition)
-            | Self::Replace(_, definition, _)
-            | Self::Hidden(_, definition) => {
-                remote.send("PUT", url, Some(&serde_json::to_value(definition)?)).await?;
+            Self::Create(key, definition) => {
+                let body = with_key(key, definition)?;
+                remote.send("POST", remote.url(schedules, &[]), Some(&body)).await?;
             }
-            Self::Delete(_) => {
-                remote.send("DELETE", url, None).await?;
+            Self::Replace(_, definition, version, _) | Self::Hidden(_, definition, version) => {
+                let body = serde_json::to_value(definition)?;
+                remote.send_for("PUT", url, Some(&body), Some(*version)).await?;
             }
+            Self::Delete(_) => match remote.send("DELETE", url, None).await {
+                // Another was faster.
+                Ok(_) | Err(Failure::Answered(404, _)) => {}
+                Err(failure) => return Err(failure),
+            },
         }
         Ok(())
     }
+}
+
+/// A definition as the body of a create.
+fn with_key(key: &str, definition: &Definition) -> Result<Value, Failure> {
+    let mut body = serde_json::to_value(definition)?;
+    body["key"] = key.into();
+    Ok(body)
 }
 
 /// Returns the changes that make `there`, a list of the service's, as wanted. Wanted schedules are
@@ -115,11 +180,12 @@ pub(super) fn plan(
         if old == *wanted {
             continue;
         }
+        let version = item["version"].as_u64().unwrap_or_default();
         if old == shown {
-            steps.push(Step::Hidden(key.clone(), wanted.clone()));
+            steps.push(Step::Hidden(key.clone(), wanted.clone(), version));
         } else {
             let differs = differences(&old, &shown)?;
-            steps.push(Step::Replace(key.clone(), wanted.clone(), differs));
+            steps.push(Step::Replace(key.clone(), wanted.clone(), version, differs));
         }
     }
     for key in found.keys() {
@@ -181,14 +247,14 @@ pub(super) fn shown(steps: &[Step]) -> String {
     for step in steps {
         match step {
             Step::Create(key, _) => text += &format!("+ {}\n", visible(key)),
-            Step::Hidden(key, _) => {
+            Step::Hidden(key, ..) => {
                 text += &format!(
                     "~ {}\n    callback.headers: a value that is not shown\n",
                     visible(key)
                 );
             }
             Step::Delete(key) => text += &format!("- {}\n", visible(key)),
-            Step::Replace(key, _, differs) => {
+            Step::Replace(key, _, _, differs) => {
                 text += &format!("~ {}\n", visible(key));
                 for (name, old, new) in differs {
                     text += &format!("    {name}: {old} -> {new}\n");

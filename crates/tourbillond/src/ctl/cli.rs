@@ -184,6 +184,9 @@ pub(super) enum Command {
         /// Only changes by the token with this name.
         #[arg(long)]
         by: Option<String>,
+        /// List the changes of all apps that the token may read.
+        #[arg(long)]
+        all_apps: bool,
         #[command(flatten)]
         page: Page,
     },
@@ -202,7 +205,8 @@ pub(super) enum Command {
     ///
     /// A line has the key and the definition of a schedule. Lines have neither the values of
     /// headers that the service masks, nor those of header secrets, which are exported by their
-    /// names. The command says on standard error what is missing. It reads key by key, so a change
+    /// names. The command says on standard error what is missing. The last line counts the others,
+    /// so that an import finds an export that was cut. It reads key by key, so a change
     /// that is made meanwhile may be in it or not.
     Export {
         /// Only keys with this prefix.
@@ -273,6 +277,9 @@ pub(super) struct Consent {
     /// Do not ask for confirmation.
     #[arg(long, short)]
     pub(super) yes: bool,
+    /// Create one-shots whose time has passed, too. They are due at once.
+    #[arg(long)]
+    pub(super) past: bool,
 }
 
 /// A definition by flags, or as a document.

@@ -1,10 +1,12 @@
 //! Schedules as JSON lines: `export` writes them, `import` reads them.
 //!
-//! A line is a definition with its `key`. It has nothing of the database that it comes from, such
-//! as identities and versions. So an export of what was imported is the same, byte for byte.
+//! A line is a definition with its `key`, and the last one counts them: `{"end":2}`. A line has
+//! nothing of the database that it comes from, such as identities and versions. So an export of
+//! what was imported is the same, byte for byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Failure;
@@ -17,6 +19,8 @@ use crate::model::{AtWhen, Definition, MASK, When};
 pub(super) struct Export {
     /// A line for each schedule.
     pub(super) text: String,
+    /// Number of those lines.
+    count: usize,
     /// Values that are missing: the export is not complete without them.
     pub(super) missing: Vec<String>,
     /// Names of secrets that headers have, for the configuration of the other service.
@@ -49,7 +53,13 @@ impl Export {
             self.missing.push(format!("{}: its name and creator of XTimer", visible(key)));
         }
         self.text += &line(key, &definition)?;
+        self.count += 1;
         Ok(())
+    }
+
+    /// Adds the last line.
+    pub(super) fn end(&mut self) {
+        self.text += &format!("{{\"end\":{}}}\n", self.count);
     }
 
     /// Returns what a person has to know beside the lines.
@@ -90,13 +100,37 @@ fn line(key: &str, definition: &Definition) -> Result<String, Failure> {
 pub(super) fn parse(text: &[u8]) -> Result<Wanted, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let mut schedules = BTreeMap::new();
+    let mut end = None;
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        if end.is_some() {
+            return Err(format!("line {number}: it follows the last line, which has `end`"));
+        }
+        if let Ok(last) = serde_json::from_str::<End>(line) {
+            end = Some(last.end);
+            continue;
+        }
         let (key, definition) = read(line).map_err(|why| format!("line {number}: {why}"))?;
         if schedules.insert(key, definition).is_some() {
             return Err(format!("line {number}: its key is that of an earlier line"));
         }
     }
-    Ok(Wanted { schedules })
+    match (end, schedules.len()) {
+        (Some(end), count) if end == count => Ok(Wanted { schedules }),
+        (Some(end), count) => {
+            Err(format!("its last line counts {end} schedules, and it has {count}"))
+        }
+        (None, count) => Err(format!(
+            "it may be cut: its last line is not `{{\"end\":{count}}}`, as `export` ends"
+        )),
+    }
+}
+
+/// The last line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    /// Number of the lines before it.
+    end: usize,
 }
 
 fn read(line: &str) -> Result<(String, Definition), String> {

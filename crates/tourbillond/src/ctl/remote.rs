@@ -8,7 +8,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -78,6 +78,14 @@ impl Remote {
         self.send("GET", url, None).await
     }
 
+    /// Returns a resource; `None` if there is none.
+    pub(super) async fn find(&self, url: Url) -> Result<Option<Value>, Failure> {
+        match self.get(url).await {
+            Err(Failure::Answered(404, _)) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     /// Sends a request. The answer of a success is its body; that of a refusal, the problem.
     pub(super) async fn send(
         &self,
@@ -85,7 +93,21 @@ impl Remote {
         url: Url,
         body: Option<&Value>,
     ) -> Result<Value, Failure> {
+        self.send_for(method, url, body, None).await
+    }
+
+    /// Sends a request that is refused unless the resource has this version.
+    pub(super) async fn send_for(
+        &self,
+        method: &str,
+        url: Url,
+        body: Option<&Value>,
+        version: Option<u64>,
+    ) -> Result<Value, Failure> {
         let mut request = Request::builder().method(method).uri(url.as_str());
+        if let Some(version) = version {
+            request = request.header(IF_MATCH, format!("\"{version}\""));
+        }
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -111,10 +133,13 @@ impl Remote {
             let document = serde_json::from_slice(&body);
             match document {
                 Ok(value) if status.is_success() => Ok(value),
-                Ok(problem) => Err(Failure::Refused(refusal(status.as_u16(), &problem))),
+                Ok(problem) => {
+                    let why = refusal(status.as_u16(), &problem);
+                    Err(Failure::Answered(status.as_u16(), why))
+                }
                 Err(_) => {
                     let text = visible(&String::from_utf8_lossy(&body));
-                    Err(Failure::Refused(format!("{status}: {text}")))
+                    Err(Failure::Answered(status.as_u16(), format!("{status}: {text}")))
                 }
             }
         };

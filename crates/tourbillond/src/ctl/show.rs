@@ -101,8 +101,8 @@ pub(super) fn switched(answer: &Value) -> String {
 }
 
 pub(super) fn changes(items: &Value) -> String {
-    let titles = ["AT", "TOKEN", "CHANGE", "KEY", "RUN", "ANSWER"];
-    columns(items, &["at", "token", "action", "key", "run", "status"], &titles)
+    let titles = ["AT", "TOKEN", "CHANGE", "APP", "KEY", "RUN", "ANSWER"];
+    columns(items, &["at", "token", "action", "app", "key", "run", "status"], &titles)
 }
 
 pub(super) fn preview(answer: &Value) -> String {

@@ -174,7 +174,7 @@ fn a_value_that_is_not_shown_is_not_shown_in_a_plan_either() {
     let mut there = answered(&two);
     there[1]["callback"]["headers"]["Authorization"] = json!("••••••••");
     let steps = plan(&two, &there, None).unwrap();
-    assert!(matches!(&*steps, [Step::Hidden(key, _)] if key == "nightly"), "{steps:?}");
+    assert!(matches!(&*steps, [Step::Hidden(key, _, 3)] if key == "nightly"), "{steps:?}");
     assert_eq!(shown(&steps), "~ nightly\n    callback.headers: a value that is not shown\n");
     there[1]["callback"]["url"] = json!("https://example.com/other");
     let text = shown(&plan(&two, &there, None).unwrap());
@@ -207,7 +207,14 @@ fn a_file_is_refused_with_the_reason() {
 fn lines_are_refused_with_their_number() {
     let line = r#"{"key":"k","when":{"every":"1h"},"callback":{"url":"https://h/"}}"#;
     let refused = |text: String| lines::parse(text.as_bytes()).unwrap_err();
-    assert_eq!(lines::parse(format!("\n{line}\r\n\n").as_bytes()).unwrap().schedules.len(), 1);
+    let whole = format!("\n{line}\r\n\n{{\"end\":1}}\n\n");
+    assert_eq!(lines::parse(whole.as_bytes()).unwrap().schedules.len(), 1);
+    assert!(lines::parse(b"{\"end\":0}\n").unwrap().schedules.is_empty());
+    for cut in ["", "\n", line] {
+        assert!(refused(cut.to_owned()).starts_with("it may be cut"), "{cut}");
+    }
+    assert!(refused(format!("{line}\n{{\"end\":2}}")).starts_with("its last line counts 2"));
+    assert!(refused(format!("{{\"end\":0}}\n{line}")).starts_with("line 2: it follows"));
     assert!(refused(format!("{line}\n{line}")).starts_with("line 2: its key"));
     assert!(refused(line.replace("every", "after")).contains("`at`, not `after`"));
     assert!(refused(line.replace("\"key\"", "\"name\"")).starts_with("line 1: it has no `key`"));

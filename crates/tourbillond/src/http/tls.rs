@@ -54,14 +54,16 @@ impl Tls {
         Ok(Self { files: files.clone(), config })
     }
 
-    /// Reads both again, for connections from now on.
+    /// Reads both again. What it returns puts them in force, for connections from then on.
     ///
     /// # Errors
     ///
     /// Like [`Tls::open`]; those in use stay in use.
-    pub fn reload(&self) -> Result<(), TlsError> {
-        self.config.send_replace(read(&self.files)?);
-        Ok(())
+    pub fn reload(&self) -> Result<impl FnOnce() + '_, TlsError> {
+        let config = read(&self.files)?;
+        Ok(|| {
+            self.config.send_replace(config);
+        })
     }
 
     /// Makes a client's connection one by TLS. `None` if the client does not within

@@ -12,11 +12,13 @@ use axum::RequestExt as _;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use tourbillon_durable::Time;
 use utoipa::openapi::OpenApi;
 
+use super::site::{is_xtimer, refuse};
 use crate::api::{Problem, Refused, Trail};
+use crate::audit::Audit;
 use crate::model::{AuditEntry, rfc3339};
 use crate::service::Service;
 
@@ -70,13 +72,11 @@ pub(super) async fn audit(
 ) -> Response {
     let Some(audit) = audited.service.audit() else { return next.run(request).await };
     let Some(action) = audited.action(&request) else { return next.run(request).await };
-    if let Err(error) = audit.check().await {
-        let why = format!("{error}; nothing was changed");
-        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, why).into_response();
-    }
+    let is_xtimer = is_xtimer(&request);
     let mut entry = Entry {
         service: &audited.service,
-        trail: Trail::default(),
+        audit,
+        trail: Trail::new(audit),
         action: action.to_owned(),
         key: None,
         run: None,
@@ -107,7 +107,7 @@ pub(super) async fn audit(
                  repeat it",
                 answer.status()
             );
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why).into_response()
+            refuse(is_xtimer, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why))
         }
     }
 }
@@ -115,6 +115,7 @@ pub(super) async fn audit(
 /// An entry to be. Dropped before there is an answer, it is appended without a status.
 struct Entry<'a> {
     service: &'a Service,
+    audit: &'a Audit,
     trail: Trail,
     action: String,
     key: Option<String>,
@@ -142,8 +143,8 @@ impl Entry<'_> {
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         let entry = if self.is_answered { None } else { self.with(None) };
-        if let (Some(audit), Some(entry)) = (self.service.audit(), entry) {
-            drop(audit.append_later(&entry));
+        if let Some(entry) = entry {
+            drop(self.audit.append_later(&entry));
         }
     }
 }

@@ -47,7 +47,12 @@ pub(super) async fn admit(
         return next.run(request).await;
     };
     tracing::debug!(status = problem.status, why = problem.detail, "a request is refused");
-    match is_xtimer(&request) {
+    refuse(is_xtimer(&request), problem)
+}
+
+/// Returns the answer of a problem, in the JSON of the routes that were asked.
+pub(super) fn refuse(is_xtimer: bool, problem: Problem) -> Response {
+    match is_xtimer {
         true => Failure::from(problem).into_response(),
         false => problem.into_response(),
     }
@@ -80,7 +85,7 @@ fn judge(request: &Request, hosts: &[Destination]) -> Result<(), Problem> {
 }
 
 /// Returns whether it is for one of XTimer's routes.
-fn is_xtimer(request: &Request) -> bool {
+pub(super) fn is_xtimer(request: &Request) -> bool {
     request.uri().path().starts_with("/api/")
 }
 

@@ -68,6 +68,8 @@ async fn each_change_is_logged_with_the_name_of_its_token() {
     let (post, put) = (Method::POST, Method::PUT);
     assert_eq!(call("old word", post.clone(), SCHEDULES, keyed("a b", nightly())).await, 422);
     assert_eq!(call("old word", post.clone(), SCHEDULES, keyed("a", nightly())).await, 201);
+    let again = call("old word", post.clone(), SCHEDULES, keyed("a", nightly())).await;
+    assert_eq!(again, 200, "it changes nothing, and leaves no line");
     assert_eq!(call("new word", put, &one("a"), definition(json!({ "every": "1h" }))).await, 200);
     assert_eq!(call("see", post.clone(), &format!("{}/disable", one("a")), Value::Null).await, 403);
     assert_eq!(
@@ -95,6 +97,17 @@ async fn each_change_is_logged_with_the_name_of_its_token() {
     assert_eq!(entries(&api, "all", "?app=default&key=a&token=operator").await, all[5..]);
     assert_eq!(entries(&api, "other", "").await, [[""; 4]; 0]);
     send(&api, "other", Method::GET, "/v1/audit?app=default", Value::Null).await.expect(403);
+    // An app that is removed has its changes still, for an operator alone.
+    let put_back = api.service.config();
+    let mut config = Config::clone(&put_back);
+    config.apps.remove("default");
+    api.service.reload(config);
+    for query in ["", "?app=default"] {
+        assert_eq!(entries(&api, "all", query).await, all, "{query}");
+    }
+    send(&api, "other", Method::GET, "/v1/audit?app=default", Value::Null).await.expect(403);
+    assert_eq!(entries(&api, "other", "").await, [[""; 4]; 0]);
+    api.service.reload(Config::clone(&put_back));
     let wrong = send(&api, "all", Method::GET, "/v1/audit?cursor=7", Value::Null).await;
     assert_eq!(wrong.fields(), ["cursor"]);
     // The file has the same, and no token.
@@ -105,17 +118,22 @@ async fn each_change_is_logged_with_the_name_of_its_token() {
     }
 }
 
-#[tokio::test]
-async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
-    let (_folder, api) = audited();
-    let timer = json!({
+const DEF: &str = "/api/timer/v1/def";
+
+/// A timer by XTimer's routes.
+fn timer() -> Value {
+    json!({
         "app": "default", "name": "nightly", "creator": "ann", "status": 1, "cron": "30 2 * * *",
         "notifyHTTPParam": {
             "method": "POST", "url": "https://hooks.example.com/x", "header": {}, "body": "{}"
         }
-    });
-    let def = "/api/timer/v1/def";
-    let made = send(&api, "old word", Method::POST, def, timer).await.expect(200);
+    })
+}
+
+#[tokio::test]
+async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
+    let (_folder, api) = audited();
+    let made = send(&api, "old word", Method::POST, DEF, timer()).await.expect(200);
     let id = json!({ "id": made["id"] });
     let post = async |verb: &str| {
         let path = format!("/api/timer/v1/{verb}");
@@ -123,8 +141,8 @@ async fn changes_by_xtimers_routes_are_logged_by_the_number_of_the_timer() {
     };
     assert_eq!(post("enable").await, 0);
     assert_eq!(post("enable").await, -1, "refused, with status 200");
-    send(&api, "old word", Method::DELETE, def, id.clone()).await.expect(200);
-    send(&api, "old word", Method::DELETE, def, id.clone()).await.expect(200);
+    send(&api, "old word", Method::DELETE, DEF, id.clone()).await.expect(200);
+    send(&api, "old word", Method::DELETE, DEF, id.clone()).await.expect(200);
     let key = format!("xtimer.{}", made["id"]);
     let entry = |action: &str| ["deploy-2029", action, &key, "200"].map(str::to_owned);
     let all = ["xtimer_create", "xtimer_enable", "xtimer_delete"].map(entry);
@@ -138,18 +156,44 @@ async fn without_a_log_that_can_be_written_nothing_is_changed() {
     std::fs::remove_file(&file).unwrap();
     // A folder in the place of the file.
     std::fs::create_dir(&file).unwrap();
-    let post =
-        async |key: &str| send(&api, "all", Method::POST, SCHEDULES, keyed(key, nightly())).await;
+    let by = async |token: &str, key: &str| {
+        send(&api, token, Method::POST, SCHEDULES, keyed(key, nightly())).await
+    };
+    let post = async |key: &str| by("all", key).await;
     let first = post("first").await.expect(500);
     assert!(first["detail"].as_str().unwrap().contains("the answer was 201"), "{first}");
     let second = post("second").await;
     assert!(second.headers.contains_key("retry-after"));
-    second.expect(503);
+    let second = second.expect(503);
+    assert_eq!(
+        second["detail"],
+        "the audit log cannot be written; the log of the node says why; nothing was changed"
+    );
+    // Others learn nothing of it.
+    by("wrong", "second").await.expect(401);
+    by("see", "second").await.expect(403);
+    by("other", "second").await.expect(403);
+    let timer = send(&api, "all", Method::POST, DEF, timer()).await.expect(503);
+    assert_eq!(timer["code"], -1, "XTimer's JSON: {timer}");
     send(&api, "all", Method::GET, &one("second"), Value::Null).await.expect(404);
     std::fs::remove_dir(&file).unwrap();
-    post("third").await.expect(201);
+    // Its thread tries again by itself.
+    while post("third").await.status.as_u16() == 503 {
+        tokio::task::yield_now().await;
+    }
     let keys = entries(&api, "all", "").await.into_iter().map(|[_, _, key, _]| key);
     assert_eq!(keys.collect::<Vec<_>>(), ["first", "third"]);
+}
+
+#[tokio::test]
+async fn a_timer_of_xtimers_whose_line_is_not_written_is_answered_in_its_json() {
+    let (folder, api) = audited();
+    let file = folder.path().join("audit.jsonl");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let answer = send(&api, "all", Method::POST, DEF, timer()).await.expect(500);
+    assert_eq!(answer["code"], -1, "{answer}");
+    assert!(answer["msg"].as_str().unwrap().contains("the answer was 200"), "{answer}");
 }
 
 #[tokio::test]
@@ -169,9 +213,14 @@ async fn a_request_that_is_not_awaited_is_logged_without_a_status() {
     }
     drop(answer);
     let wanted = ["operator", "create_schedule", "a", "null"].map(str::to_owned);
-    // The line is written by another thread, in its order.
-    send(&api, "all", Method::DELETE, &one("a"), Value::Null).await;
-    assert_eq!(entries(&api, "all", "").await[0], wanted);
+    // The line is written by another thread.
+    let first = loop {
+        if let Some(first) = entries(&api, "all", "").await.into_iter().next() {
+            break first;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(first, wanted);
 }
 
 #[tokio::test]

@@ -126,7 +126,10 @@ fn a_certificate_is_read_again_and_a_wrong_one_leaves_the_old_one() {
     assert_eq!(shown(), first);
     std::fs::rename(folder.join("key.pem"), folder.join("gone.pem")).unwrap();
     service.signal("HUP");
-    while !std::fs::read_to_string(folder.join("log")).unwrap().contains("old certificate stays") {
+    while !std::fs::read_to_string(folder.join("log"))
+        .unwrap()
+        .contains("certificate stay in force")
+    {
         std::thread::yield_now();
     }
     assert_eq!(shown(), first);
@@ -136,6 +139,51 @@ fn a_certificate_is_read_again_and_a_wrong_one_leaves_the_old_one() {
         std::thread::yield_now();
     }
     assert!(is_alive(&mut open), "a connection keeps what it began with");
+    assert!(service.stop());
+}
+
+#[test]
+fn a_reload_puts_all_in_force_or_nothing_and_names_what_needs_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let authority = Authority::new();
+    let first = authority.issue(folder);
+    let write = |text: &str| std::fs::write(folder.join("config.toml"), text).unwrap();
+    write("");
+    let service = start(folder, &["--config", "config.toml"]);
+    let shown = || {
+        let stream = authority.connect(&service, &BOTH).unwrap();
+        stream.conn.peer_certificates().unwrap()[0].clone()
+    };
+    let reload = |line: &str| {
+        let log = || std::fs::read_to_string(folder.join("log")).unwrap();
+        let before = log().len();
+        service.signal("HUP");
+        while !log()[before..].contains(line) {
+            std::thread::yield_now();
+        }
+        log()[before..].to_owned()
+    };
+    // A good certificate, and a wrong file.
+    let second = authority.issue(folder);
+    write("nonsense = 1");
+    reload("stay in force");
+    assert_eq!(shown(), first);
+    // A good file, and a wrong certificate.
+    write("audit = 'a.jsonl'\ntls = { minimum = '1.3' }\nxtimer_zone = 'Europe/Berlin'");
+    let key = std::fs::read(folder.join("key.pem")).unwrap();
+    std::fs::write(folder.join("key.pem"), "").unwrap();
+    let log = reload("stay in force");
+    assert!(!log.contains("read again"), "{log}");
+    std::fs::write(folder.join("key.pem"), key).unwrap();
+    let log = reload("read again");
+    while shown() != second {
+        std::thread::yield_now();
+    }
+    for field in ["tls", "audit"] {
+        assert!(log.contains(&format!("next start field=\"{field}\"")), "{log}");
+    }
+    assert_eq!(log.matches("next start").count(), 2, "{log}");
     assert!(service.stop());
 }
 

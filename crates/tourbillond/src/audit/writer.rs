@@ -1,0 +1,244 @@
+//! [`Writer`]: the thread that writes the log, and the [`Queue`] of lines before it.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::AuditError;
+use crate::private;
+
+/// Most lines of one write.
+const LINES: usize = 1_024;
+
+/// Pause before a write that failed is continued.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A line to be written, and who waits for it.
+pub(super) struct Line {
+    /// The entry and a line break.
+    pub(super) text: Vec<u8>,
+    pub(super) done: oneshot::Sender<Result<(), AuditError>>,
+    /// Time at which it was queued.
+    pub(super) at: Instant,
+}
+
+/// Lines on their way to the disk.
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Signalled at each change of `state` that the thread or [`Queue::close`] waits for.
+    changed: Condvar,
+}
+
+/// State of a queue.
+#[derive(Default)]
+pub(super) struct State {
+    /// Lines that the thread has not taken.
+    pub(super) lines: VecDeque<Line>,
+    /// Number of lines that the thread has taken and the disk does not have.
+    taken: usize,
+    /// Time at which the oldest of those taken was queued.
+    taken_at: Option<Instant>,
+    /// True from a write that failed to one that succeeds.
+    pub(super) is_failing: bool,
+    /// True if no further line is taken.
+    pub(super) is_closed: bool,
+    /// True once the thread has ended.
+    has_ended: bool,
+}
+
+impl State {
+    /// Time at which the oldest line that is not on the disk was queued.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.taken_at.or_else(|| self.lines.front().map(|line| line.at))
+    }
+}
+
+impl Queue {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a line, or drops it if the queue is closed.
+    pub(super) fn push(&self, line: Line) {
+        let mut state = self.lock();
+        if !state.is_closed {
+            state.lines.push_back(line);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Closes the queue, and waits for the end of the thread, up to `limit`. Returns the number of
+    /// lines that the disk does not have.
+    pub(super) fn close(&self, limit: Duration) -> usize {
+        let mut state = self.lock();
+        state.is_closed = true;
+        self.changed.notify_all();
+        let waits = self.changed.wait_timeout_while(state, limit, |state| !state.has_ended);
+        let (state, _) = waits.unwrap_or_else(PoisonError::into_inner);
+        state.taken + state.lines.len()
+    }
+
+    /// Waits for lines, and takes those of one write; none once the queue is closed. With
+    /// `pause`, it waits for that long instead, unless the queue is closed.
+    fn take(&self, pause: Option<Duration>) -> Vec<Line> {
+        let mut state = self.lock();
+        state = match pause {
+            Some(pause) => {
+                let waits = self.changed.wait_timeout_while(state, pause, |state| !state.is_closed);
+                waits.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let is_idle = |state: &mut State| state.lines.is_empty() && !state.is_closed;
+                let waits = self.changed.wait_while(state, is_idle);
+                waits.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        let count = state.lines.len().min(LINES);
+        let lines: Vec<_> = state.lines.drain(..count).collect();
+        state.taken += count;
+        state.taken_at = state.taken_at.or(lines.first().map(|line| line.at));
+        lines
+    }
+}
+
+/// A file that is appended to.
+pub(super) trait Sink: Send + 'static {
+    /// Appends some of `text`, and returns how many bytes.
+    fn write(&mut self, text: &[u8]) -> io::Result<usize>;
+
+    /// Waits until the disk has what was written.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Returns whether the file is deleted, so that nothing of it is left.
+    fn is_deleted(&self) -> bool;
+}
+
+impl Sink for File {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        io::Write::write(self, text)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+}
+
+/// Opens a log for appending. A file that is not there is made, and its folder synced; a line that
+/// was written in part is ended.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let is_new = !path.exists();
+    private::make(path);
+    let mut file = OpenOptions::new().read(true).append(true).open(path)?;
+    if is_new {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    let length = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
+    }
+    if last != [b'\n'] {
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
+}
+
+/// The thread that writes.
+pub(super) struct Writer<O, S> {
+    open: O,
+    queue: Arc<Queue>,
+    /// Text of the lines that the disk does not have.
+    text: Vec<u8>,
+    /// File that has the beginning of the text; `None` if there is none yet.
+    file: Option<S>,
+    /// Length of that beginning.
+    written: usize,
+}
+
+impl<S: Sink, O: FnMut() -> io::Result<S>> Writer<O, S> {
+    pub(super) fn new(open: O, queue: Arc<Queue>) -> Self {
+        Self { open, queue, text: Vec::new(), file: None, written: 0 }
+    }
+
+    /// Writes lines until the queue is closed and empty, or a write fails after it was closed.
+    pub(super) fn run(mut self) {
+        let _end = End(Arc::clone(&self.queue));
+        loop {
+            let is_failing = !self.text.is_empty();
+            let lines = self.queue.take(is_failing.then_some(PAUSE));
+            self.text.extend(lines.iter().flat_map(|line| &line.text));
+            if self.text.is_empty() {
+                return;
+            }
+            let written = self.write();
+            if let (Err(error), false) = (&written, is_failing) {
+                tracing::error!(%error, "the audit log cannot be written: no change is made");
+            }
+            let result = written.map_err(|_| AuditError::Failed);
+            let mut state = self.queue.lock();
+            state.is_failing = result.is_err();
+            if result.is_ok() {
+                (state.taken, state.taken_at) = (0, None);
+            }
+            let is_last = result.is_err() && state.is_closed;
+            drop(state);
+            for line in lines {
+                // A request that was dropped waits no longer.
+                let _ = line.done.send(result);
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// Writes the rest of the text, and waits until the disk has it.
+    fn write(&mut self) -> io::Result<()> {
+        let kept = self.file.take().filter(|file| !file.is_deleted());
+        let file = match kept {
+            Some(file) => self.file.insert(file),
+            None => {
+                self.written = 0;
+                self.file.insert((self.open)()?)
+            }
+        };
+        while self.written < self.text.len() {
+            match file.write(&self.text[self.written..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        file.sync()?;
+        self.text.clear();
+        (self.file, self.written) = (None, 0);
+        Ok(())
+    }
+}
+
+/// Mark of the thread's end, also by a panic: nobody waits for it any more.
+struct End(Arc<Queue>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        (state.is_closed, state.has_ended) = (true, true);
+        // Requests that wait see the end of their channel.
+        state.taken += state.lines.len();
+        state.lines.clear();
+        self.0.changed.notify_all();
+    }
+}
