@@ -1,6 +1,7 @@
 //! Reads of what is due beside a snapshot, which keeps the index entries of what has ended.
 
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::Duration;
 
 use postgres::Client;
@@ -25,15 +26,17 @@ fn scan(store: &mut Postgres) -> BTreeSet<TimerId> {
     store.scan(&scan).unwrap().timers.iter().map(|waiting| waiting.id).collect()
 }
 
-/// Scans until the answer is `expected`: what was written as due long ago is found part by part.
+/// Scans until the answer is `expected`: what was written as due long ago is found when a look
+/// begins anew.
 fn scan_until(store: &mut Postgres, expected: &BTreeSet<TimerId>) {
     let mut found = BTreeSet::new();
-    for _ in 0..1_000 {
+    for _ in 0..60_000 {
         found = scan(store);
         assert!(found.is_subset(expected), "a scan returned what it must not");
         if found == *expected {
             return;
         }
+        thread::sleep(Duration::from_millis(10));
     }
     panic!("{} of {} are found", found.len(), expected.len());
 }
