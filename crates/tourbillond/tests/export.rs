@@ -138,10 +138,13 @@ fn an_export_without_all_values_says_so_and_an_import_asks_for_them() {
         "callback": { "url": "https://example.com/", "headers": { "Cookie": "hunter2" } }
     });
     assert_eq!(from.call("", "POST", SCHEDULES, &one).0, 201);
+    let pause = json!({ "until": "2199-01-01T00:00:00Z" });
+    assert_eq!(from.call("", "POST", &format!("{SCHEDULES}/k/pause"), &pause).0, 200);
     let output = ctl(&from, &["export"], b"");
     assert_eq!(output.status.code(), Some(4));
     let notes = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(notes, "not exported: k: callback.headers.Cookie\n");
+    let (header, paused) = ("k: callback.headers.Cookie", "k: its pause");
+    assert_eq!(notes, format!("not exported: {header}\nnot exported: {paused}\n"));
     assert!(!String::from_utf8_lossy(&output.stdout).contains("hunter2"));
     assert_eq!(import(&from, &output.stdout), "nothing differs\n", "it has the value");
     let refused = ctl(&to, &["import", "--yes", "-"], &output.stdout);

@@ -49,6 +49,9 @@ impl Export {
                 self.missing.push(format!("{}: {header}", visible(key)));
             }
         }
+        if !item["paused_until"].is_null() {
+            self.missing.push(format!("{}: its pause", visible(key)));
+        }
         if item["xtimer"].is_object() {
             self.missing.push(format!("{}: its name and creator of XTimer", visible(key)));
         }
