@@ -38,6 +38,8 @@ pub(crate) struct Cache {
     left_own: bool,
     /// True if any shard may have one of late timers.
     left_all: bool,
+    /// True if the last scan for a backlog failed: recent ones do not wait for it.
+    is_unreadable: bool,
     /// Number of waiting timers at which the backlog is read: each scan from the beginning finds
     /// again what waits already.
     low: usize,
@@ -79,7 +81,7 @@ impl Cache {
     /// that. The number goes to [`end_scan`](Self::end_scan).
     pub(crate) fn begin_scan(&mut self, reach: Reach) -> Option<u64> {
         let is_meant = match reach {
-            Reach::Recent => !self.left_own,
+            Reach::Recent => !self.left_own || self.is_unreadable,
             Reach::Own => self.wants() == Some(Reach::Own),
             Reach::All => !self.left_own && !self.left_all || self.wants().is_some(),
         };
@@ -97,10 +99,16 @@ impl Cache {
         !is_settled && !self.claiming.contains_key(&id) && self.put(id, due)
     }
 
+    /// Notes that the store did not answer a scan.
+    pub(crate) fn fail_scan(&mut self, reach: Reach) {
+        self.is_unreadable |= reach != Reach::Recent;
+    }
+
     /// Forgets what later scans cannot have read, and remembers whether this one left something.
     pub(crate) fn end_scan(&mut self, scan: u64, reach: Reach, is_cut: bool) {
         self.settled.retain(|_, begun| *begun >= scan);
         self.is_paused = false;
+        self.is_unreadable &= reach == Reach::Recent;
         if is_cut {
             self.left_own = true;
             self.left_all |= reach != Reach::Own;

@@ -178,7 +178,18 @@ fn fill(node: &Shared, store: &mut dyn Store, reach: Reach, back: Duration) -> R
         kind_limit: u32::try_from(most).unwrap_or(u32::MAX),
     };
     let sent = node.now();
-    let window = store.scan(&scan)?;
+    let window = match store.scan(&scan) {
+        Ok(window) => window,
+        Err(error) => {
+            let mut state = node.lock();
+            for Begun { kind, .. } in &begun {
+                if let Some(kind) = state.kinds.get_mut(kind) {
+                    kind.cache.fail_scan(reach);
+                }
+            }
+            return Err(error);
+        }
+    };
     node.counters.scans.add(1);
     let received = node.now();
     node.lock().clock.sample(sent, received, window.now);
