@@ -20,9 +20,9 @@ sources=$PWD/crates/tourbillond
 
 # --- the package
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-root=$work/package
+base=$(mktemp -d)
+trap 'rm -rf "$base"' EXIT
+root=$base/package
 version=$("$programs/tourbillond" --version | cut -d' ' -f2)
 architecture=$(dpkg --print-architecture)
 for program in tourbillond tourbillonctl; do
@@ -80,18 +80,18 @@ if [ ! -e "$clean/complete" ]; then
     if ! unpack debootstrap debootstrap ||
         ! DEBOOTSTRAP_DIR=$debian/debootstrap/usr/share/debootstrap \
             "$debian/debootstrap/usr/sbin/debootstrap" --variant=minbase bookworm "$clean" \
-            "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >"$work/debootstrap" 2>&1; then
-        tail -n 5 "$work/debootstrap" || true
+            "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >"$base/debootstrap" 2>&1; then
+        tail -n 5 "$base/debootstrap" || true
         not_checked "$what" "Debian's base system cannot be had here"
         exit
     fi
     touch "$clean/complete"
 fi
-cp -a "$clean" "$work/root"
-cp "$package" "$work/root/tmp/tourbillond.deb"
+cp -a "$clean" "$base/root"
+cp "$package" "$base/root/tmp/tourbillond.deb"
 
 # inside COMMAND...: runs a command in the root, with nothing of this environment.
-inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$work/root" "$@"; }
+inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$base/root" "$@"; }
 
 inside dpkg --install /tmp/tourbillond.deb
 [ "$(inside tourbillond --version)" = "tourbillond $version" ]
@@ -101,13 +101,13 @@ inside dpkg --verify tourbillond
 inside sh -c 'for page in /usr/share/man/man1/tourbillon*; do zcat "$page" | grep -q "^.TH "; done'
 if command -v systemd-analyze >/dev/null; then
     # An exposure of 1.5, as docs/OPERATIONS.md says.
-    systemd-analyze security --offline=true --threshold=15 --root="$work/root" tourbillond.service |
+    systemd-analyze security --offline=true --threshold=15 --root="$base/root" tourbillond.service |
         tail -n 1
 fi
 
 # --- a first callback, by a user that may do no more than the unit lets it
 
-python3 - "$work/address" >"$work/called" <<'PYTHON' &
+python3 - "$base/address" >"$base/called" <<'PYTHON' &
 import http.server, os, sys
 
 class Receiver(http.server.BaseHTTPRequestHandler):
@@ -126,24 +126,24 @@ os.rename(sys.argv[1] + ".part", sys.argv[1])
 server.handle_request()
 PYTHON
 receiver=$!
-state=$work/root/var/lib/tourbillond
+state=$base/root/var/lib/tourbillond
 install -d -m 700 -o 65534 -g 65534 "$state"
 group=$(inside getent group tourbillond | cut -d: -f3)
-env -i PATH=/usr/sbin:/usr/bin chroot --userspec=65534:65534 --groups="$group" "$work/root" \
+env -i PATH=/usr/sbin:/usr/bin chroot --userspec=65534:65534 --groups="$group" "$base/root" \
     sh -c 'cd /var/lib/tourbillond &&
         exec tourbillond --config /etc/tourbillond/config.toml --listen 127.0.0.1:0' \
-    >"$work/started" 2>"$work/log" &
+    >"$base/started" 2>"$base/log" &
 service=$!
-trap 'kill "$service" "$receiver" 2>/dev/null || true; rm -rf "$work"' EXIT
-until [ -s "$work/started" ] && [ -e "$work/address" ]; do
-    kill -0 "$service" || { cat "$work/log"; exit 1; }
+trap 'kill "$service" "$receiver" 2>/dev/null || true; rm -rf "$base"' EXIT
+until [ -s "$base/started" ] && [ -e "$base/address" ]; do
+    kill -0 "$service" || { cat "$base/log"; exit 1; }
     sleep 0.1
 done
-url=$(head -n 1 "$work/started")
+url=$(head -n 1 "$base/started")
 inside tourbillonctl --url "$url" put first --after 0s \
-    --to "http://$(cat "$work/address")/first" --body '{{app}}' >/dev/null
+    --to "http://$(cat "$base/address")/first" --body '{{app}}' >/dev/null
 wait "$receiver"
-[ "$(cat "$work/called")" = "/first default" ]
+[ "$(cat "$base/called")" = "/first default" ]
 inside tourbillonctl --url "$url" audit | grep -q ' put_schedule  *first '
 kill -TERM "$service"
 wait "$service"
@@ -152,6 +152,6 @@ ls "$state"
 # --- and away again
 
 inside dpkg --purge tourbillond
-[ -z "$(find "$work/root/usr" "$work/root/etc" -name '*tourbillon*')" ]
+[ -z "$(find "$base/root/usr" "$base/root/etc" -name '*tourbillon*')" ]
 [ -e "$state/tourbillon.db" ]
 echo "installed, called back, and removed"

@@ -31,9 +31,9 @@ impl Times {
     }
 }
 
-/// Returns the processor time that this process has used.
-pub(crate) fn own() -> Result<Duration> {
-    Ok(Times::of("self")?.own)
+/// Returns the processor time that a process has used, without its children.
+pub(crate) fn of(process: u32) -> Result<Duration> {
+    Ok(Times::of(&process.to_string())?.own)
 }
 
 /// Returns the processor time that a process and its children have used, those that have ended

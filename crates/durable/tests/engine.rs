@@ -420,7 +420,7 @@ fn a_schedule_is_paused_until_an_instant() {
     });
 }
 
-/// What the handlers of a test have seen.
+/// Runs that the handlers of a test have seen.
 #[derive(Default)]
 struct Seen {
     /// Lanes in which a handler is at work.

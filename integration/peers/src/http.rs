@@ -1,4 +1,4 @@
-//! As much of HTTP as the measurements need: a receiver of callbacks, and a client of the service.
+//! The part of HTTP that the measurements need: a receiver of callbacks, and a client.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -24,6 +24,8 @@ mod graphile;
 mod http;
 mod measure;
 mod peer;
+#[path = "../../../crates/durable-harness/src/processor.rs"]
+mod processor;
 mod river;
 mod server;
 mod service;

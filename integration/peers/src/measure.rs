@@ -8,9 +8,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Result;
 use crate::peer::now_us;
-use crate::server::{Server, observer, processor};
+use crate::server::{Server, observer};
+use crate::{Result, processor};
 
 /// Jobs that are due at once.
 const BACKLOG: usize = 100_000;
@@ -100,7 +100,7 @@ impl System {
         Ok(command)
     }
 
-    /// Has it answer a call, and returns what it prints.
+    /// Makes it answer a call, and returns what it prints.
     fn call(&self, words: &[&str]) -> Result<String> {
         let output = self.program()?.args(words).stderr(Stdio::inherit()).output()?;
         if !output.status.success() {
@@ -113,12 +113,12 @@ impl System {
 /// A process that works. Dropped, it is killed.
 struct Worker {
     child: Child,
-    /// Has a message when all jobs that are expected have started.
+    /// Channel with a message when all jobs that are expected have started.
     all: Receiver<()>,
     file: PathBuf,
 }
 
-/// When each job started, and when it was due, in microseconds since the epoch.
+/// Times at which each job started and was due, in microseconds since the epoch.
 type Starts = Vec<(i64, i64)>;
 
 impl Worker {
@@ -182,10 +182,10 @@ impl Drop for Worker {
     }
 }
 
-/// What a worker has done of a backlog or of paced jobs.
+/// Part that a worker has done of a backlog or of paced jobs.
 struct Done {
     starts: Starts,
-    /// When nothing was left to do, in microseconds since the epoch; `None` if there is.
+    /// Time at which nothing was left to do, in microseconds since the epoch; `None` if there is.
     finished_us: Option<i64>,
 }
 
@@ -239,7 +239,7 @@ impl Run {
             let system = self.system;
             let (Done { starts, finished_us }, (own, after)) =
                 finish(system, worker, &address, BACKLOG, patience, || {
-                    Ok((processor(own)?, self.server.counts(&name)?))
+                    Ok((processor::of(own)?, self.server.counts(&name)?))
                 })?;
             let (Some((first, _)), Some((last, _))) = (starts.first(), starts.last()) else {
                 return Err(format!("{}: nothing started", self.system.name).into());
@@ -271,12 +271,12 @@ impl Run {
             let ahead = u64::try_from(ahead).map_err(|_| "the inserts took too long")?;
             thread::sleep(Duration::from_micros(ahead));
             let own = worker.child.id();
-            let (before, own_before) = (self.server.counts(&name)?, processor(own)?);
+            let (before, own_before) = (self.server.counts(&name)?, processor::of(own)?);
             let patience = span + LITTLE_PATIENCE;
             let system = self.system;
             let (Done { starts, finished_us }, (own_after, after)) =
                 finish(system, worker, &address, count, patience, || {
-                    Ok((processor(own)?, self.server.counts(&name)?))
+                    Ok((processor::of(own)?, self.server.counts(&name)?))
                 })?;
             let mut late: Vec<i64> = starts.iter().map(|(at, due)| at - due).collect();
             late.sort_unstable();

@@ -17,7 +17,7 @@ pub(crate) const BATCH: usize = 1_000;
 /// Nobody waits for jobs that are inserted one by one.
 pub(crate) const FAR: Duration = Duration::from_secs(86_400);
 
-/// What a process of a system is asked to do.
+/// Call that a process of a system answers.
 pub(crate) enum Call {
     /// Makes its tables.
     Prepare { address: String },
@@ -32,7 +32,7 @@ pub(crate) enum Call {
 /// How a worker is set.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Settings {
-    /// As the first example of its documentation has it.
+    /// Those of the first example of its documentation.
     Default,
     /// For throughput, as its documentation or its own measurements have it, by one connection.
     One,
@@ -87,7 +87,7 @@ pub(crate) fn now_us() -> i64 {
     since.as_micros().try_into().expect("the clock is before 290000")
 }
 
-/// What this process's worker has started.
+/// Jobs that this process's worker has started.
 pub(crate) static STARTS: Starts = Starts {
     all: Mutex::new(Vec::new()),
     expected: AtomicUsize::new(usize::MAX),
@@ -122,7 +122,7 @@ impl Starts {
     }
 }
 
-/// What a handler does in an async system: nothing, or nothing that ends.
+/// Work of a handler in an async system: nothing, or nothing that ends.
 pub(crate) async fn handle(due_ms: i64) {
     STARTS.note(due_ms * 1_000);
     if STARTS.hangs() {

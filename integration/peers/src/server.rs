@@ -1,14 +1,11 @@
-//! What the server counts.
+//! Counts of the server.
 
 use std::path::Path;
 use std::time::Duration;
 
 use postgres::{Client, NoTls};
 
-use crate::Result;
-
-/// The kernel's clock ticks a second.
-const TICKS: u64 = 100;
+use crate::{Result, processor};
 
 const COUNTS: &str = "\
     SELECT (pg_current_wal_insert_lsn() - '0/0')::float8, \
@@ -30,7 +27,7 @@ pub(crate) struct Counts {
     processor: Duration,
 }
 
-/// What each of some jobs cost.
+/// Costs of each of some jobs.
 pub(crate) struct Costs {
     pub(crate) wal_bytes: f64,
     pub(crate) calls: f64,
@@ -64,7 +61,7 @@ impl Server {
 }
 
 impl Counts {
-    /// What each of `count` jobs cost since `before`.
+    /// Returns the costs of each of `count` jobs since `before`.
     pub(crate) fn since(&self, before: &Self, count: usize) -> Costs {
         let each = |sum: f64| sum / count as f64;
         let processor = self.processor.saturating_sub(before.processor);
@@ -83,48 +80,11 @@ pub(crate) fn observer(address: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// The processor time of a process, without that of its children.
-pub(crate) fn processor(process: u32) -> Result<Duration> {
-    Ok(Times::of(&process.to_string())?.own)
-}
-
-/// The processor time of the server's processes, those that have ended among them.
+/// Returns the processor time of the server's processes, those that have ended among them.
 fn server_processor() -> Result<Duration> {
     let data = std::env::var_os("TOURBILLON_POSTGRES_DATA");
     let data = data.ok_or("run it by ci/durable-postgres.sh")?;
     let file = std::fs::read_to_string(Path::new(&data).join("postmaster.pid"))?;
     let first = file.lines().next().ok_or("the server has no process")?;
-    let times = Times::of(first)?;
-    let mut sum = times.own + times.ended;
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(name) = name.to_str().filter(|name| name.parse::<u32>().is_ok()) else { continue };
-        // One may have ended since the folder was read.
-        let child = Times::of(name).ok().filter(|times| times.parent == first);
-        sum += child.map_or(Duration::ZERO, |times| times.own);
-    }
-    Ok(sum)
-}
-
-/// Processor times of a process.
-struct Times {
-    parent: String,
-    own: Duration,
-    /// Time of children that have ended.
-    ended: Duration,
-}
-
-impl Times {
-    /// Reads `/proc/PROCESS/stat`.
-    fn of(process: &str) -> Result<Self> {
-        let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-        let after_name = text.rsplit_once(") ").ok_or("a process without a name")?.1;
-        let fields: Vec<&str> = after_name.split(' ').collect();
-        let field = |at: usize| fields.get(at).copied().ok_or("a process with too few fields");
-        let span = |at: usize| -> Result<Duration> {
-            let ticks = field(at)?.parse::<u64>()? + field(at + 1)?.parse::<u64>()?;
-            Ok(Duration::from_millis(ticks * 1_000 / TICKS))
-        };
-        Ok(Self { parent: field(1)?.to_owned(), own: span(11)?, ended: span(13)? })
-    }
+    processor::family(first.parse()?)
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::Result;
 use crate::http::{self, Client, Late};
 use crate::peer::now_us;
-use crate::server::{Server, processor};
+use crate::server::Server;
+use crate::{Result, processor};
 
 /// Callers at the same time.
 const CALLERS: usize = 64;
@@ -61,14 +61,14 @@ pub(crate) async fn measure(system: &str, address: &str) -> Result<()> {
         let ahead = from_ms * 1_000 - now_us();
         let ahead = u64::try_from(ahead).map_err(|_| "the inserts took too long")?;
         sleep(Duration::from_micros(ahead)).await;
-        let before = processor(service.child.id())?;
+        let before = processor::of(service.child.id())?;
         let Some(took) = called(&late, from_ms).await else {
             println!("{system}\t{row}-own-us\tunfinished");
             continue;
         };
         // The ends of the last are on their way.
         sleep(Duration::from_secs(1)).await;
-        let own = (processor(service.child.id())? - before).as_secs_f64() * 1e6 / JOBS as f64;
+        let own = (processor::of(service.child.id())? - before).as_secs_f64() * 1e6 / JOBS as f64;
         println!("{system}\t{row}-own-us\t{own}");
         let mut late = late.lock().expect("no panic").clone();
         late.sort_unstable();
@@ -101,7 +101,7 @@ async fn called(late: &Late, from_ms: i64) -> Option<Duration> {
 /// The service, or the worker in its place. Dropped, it is killed.
 struct Service {
     child: Child,
-    /// Where the API is; `None` of a library.
+    /// Address of the API; `None` of a library.
     api: Option<SocketAddr>,
     system: String,
     address: String,
@@ -203,7 +203,7 @@ impl Service {
         Ok(())
     }
 
-    /// Has the library answer a call in another process, and returns what it prints.
+    /// Makes the library answer a call in another process, and returns what it prints.
     fn ask(&self, words: &[&str]) -> Result<String> {
         let output = node(&self.system, words)?.wait_with_output()?;
         if !output.status.success() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Result;
 
-/// What is better in a row.
+/// Direction in which a row gets better.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Better {
     More,
@@ -96,7 +96,7 @@ fn table(text: &str) -> Result<String> {
     Ok(lines)
 }
 
-/// What was measured of a row of a system.
+/// Figures of a row of a system.
 enum Cell {
     None,
     /// At least one of the runs came to no end.

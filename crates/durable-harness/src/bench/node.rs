@@ -46,7 +46,7 @@ pub fn run(options: &NodeOptions) -> Result<()> {
     hang(engine.worker(HANGS, PREFETCH), again.clone());
     wait_for_the_end();
     let calls = marks.calls();
-    let processor = processor::own()?;
+    let processor = processor::of(std::process::id())?;
     let lock_timeouts = engine.stats().lock_timeouts;
     let again = again.lock().unwrap_or_else(PoisonError::into_inner).clone();
     block_on(engine.stop());

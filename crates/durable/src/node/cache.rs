@@ -93,7 +93,7 @@ impl Cache {
         Some(self.scans)
     }
 
-    /// Takes what a scan has found. Returns whether it did not wait before.
+    /// Takes what a scan has found. Returns whether it is new.
     pub(crate) fn take(&mut self, scan: u64, id: TimerId, due: Time) -> bool {
         let is_settled = self.settled.get(&id).is_some_and(|begun| *begun >= scan);
         !is_settled && !self.claiming.contains_key(&id) && self.put(id, due)

@@ -280,7 +280,7 @@ impl Shared {
         }
     }
 
-    /// Has the rescuer promote these lanes.
+    /// Asks the rescuer to promote these lanes.
     pub(crate) fn continue_lanes(&self, lanes: impl IntoIterator<Item = String>) {
         let mut state = self.lock();
         let known = state.lanes.len();
@@ -374,8 +374,8 @@ impl NodeState {
         }
     }
 
-    /// When a claim begins whose first timer is due at `due`: then, or `linger` after the start of
-    /// the last claim, but no later than `linger` after `due`.
+    /// Returns when a claim begins whose first timer is due at `due`: then, or `linger` after the
+    /// start of the last claim, but no later than `linger` after `due`.
     fn claim_from(&self, due: Time, linger: Duration) -> Time {
         match self.last_claim.and_then(|last| self.clock.at(last)) {
             Some(last) => due.max(last.min(due) + linger),

@@ -338,19 +338,24 @@ fn a_node_leaves_the_schedules_of_others_to_them() {
     nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
 }
 
-#[test]
-fn the_schedules_of_a_node_that_stands_still_are_advanced_by_others() {
-    let (clock, timer, mut store) = world();
-    // It is not suspected for longer than this takes.
+/// Returns two nodes that share the shards. One that stands still is not suspected for a minute.
+fn two_that_share(clock: &VirtualClock, timer: &Timer, store: &Memory) -> Vec<Node> {
     let seldom = Duration::from_secs(60);
     let options = Options { heartbeat: seldom, lease: seldom * 10, ..Options::default() };
-    let mut nodes = group(2, &options, &timer, &store);
+    let mut nodes = group(2, &options, timer, store);
     nodes.iter_mut().for_each(Node::step);
     clock.advance(seldom);
     nodes.iter_mut().for_each(Node::step);
+    nodes
+}
+
+#[test]
+fn the_schedules_of_a_node_that_stands_still_are_advanced_by_others() {
+    let (clock, timer, mut store) = world();
+    let mut nodes = two_that_share(&clock, &timer, &store);
     assert_ne!(nodes[0].shared.lock().shards, Shards::ALL);
     schedules(&mut store, 40);
-    let Options { full_every, schedule_interval, .. } = options;
+    let Options { full_every, schedule_interval, .. } = Options::default();
     for _ in 0..(schedule_interval * full_every).div_duration_f64(TICK) as u32 + 1 {
         clock.advance(TICK);
         nodes[0].step();
@@ -389,12 +394,7 @@ fn time_of_a_slow_node(
 #[test]
 fn a_slow_node_looks_at_the_schedules_of_others_as_often() {
     let (clock, timer, mut store) = world();
-    let seldom = Duration::from_secs(60);
-    let options = Options { heartbeat: seldom, lease: seldom * 10, ..Options::default() };
-    let mut nodes = group(2, &options, &timer, &store);
-    nodes.iter_mut().for_each(Node::step);
-    clock.advance(seldom);
-    nodes.iter_mut().for_each(Node::step);
+    let mut nodes = two_that_share(&clock, &timer, &store);
     schedules(&mut store, 40);
     // Later than their first occurrences, which are within a second.
     let later = store.now().unwrap() + Duration::from_secs(2);
@@ -403,7 +403,7 @@ fn a_slow_node_looks_at_the_schedules_of_others_as_often() {
         all.iter().all(|row| row.next.is_some_and(|next| next > later))
     };
     let time = time_of_a_slow_node(&clock, &mut nodes[0], is_done);
-    let Options { full_every, schedule_interval, .. } = options;
+    let Options { full_every, schedule_interval, .. } = Options::default();
     assert!(time <= schedule_interval * (full_every + 2), "{time:?}");
     nodes.iter().for_each(|node| node.shared.stop(Stopping::Now));
 }

@@ -88,7 +88,7 @@ impl Large {
         Self { client, stores, lease, database }
     }
 
-    /// With so many times past.
+    /// Makes one with so many times past.
     fn new(past: i64) -> Self {
         let mut large = Self::prepared();
         let fill = format!(
@@ -103,7 +103,7 @@ impl Large {
         large
     }
 
-    /// Has the server write down what the stores have read: it does that once a second at most.
+    /// Makes the server write down what the stores have read: it does that once a second at most.
     fn settle(&mut self) {
         thread::sleep(Duration::from_millis(1_100));
         for store in &mut self.stores {

@@ -19,7 +19,7 @@ pub(crate) struct Access {
     admin: Option<Grant>,
     /// In some apps.
     apps: Vec<(String, Grant)>,
-    /// Where changes that it permits are noted, if there is an audit log.
+    /// Log in which changes that it permits are noted, if there is an audit log.
     trail: Option<Trail>,
 }
 

@@ -31,7 +31,7 @@ const MARGIN: Duration = Duration::from_secs(60);
 /// Pause before a watch is changed that a node has just found due.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a watch keeps, as JSON.
+/// Content of a watch, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) app: String,

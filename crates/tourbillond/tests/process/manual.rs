@@ -7,7 +7,7 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("tourbillonctl", env!("CARGO_BIN_EXE_tourbillonctl")),
 ];
 
-/// What a program prints.
+/// Returns what a program prints.
 fn printed(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");

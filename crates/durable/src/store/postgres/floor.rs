@@ -67,8 +67,8 @@ impl Floor {
     }
 }
 
-/// What is left of `$1`, and what is due from `$2` until `$3` before now: of the latter no more
-/// than `$4`.
+/// Query for what is left of `$1`, and what is due from `$2` until `$3` before now: of the latter
+/// no more than `$4`.
 const LOOK: &str = "
     SELECT now(), array_agg(l.due ORDER BY l.due, l.id), array_agg(l.id ORDER BY l.due, l.id)
     FROM (
@@ -86,7 +86,7 @@ const LOOK: &str = "
 ///
 /// # Errors
 ///
-/// Those of the statement, but for that of a look anew where there is a floor.
+/// Fails as the statement does, but for a look anew that is ended where there is a floor.
 pub(super) async fn look(session: &mut Session) -> Answer<()> {
     let sent = Instant::now();
     let is_anew = session.floor.begins_anew(sent);

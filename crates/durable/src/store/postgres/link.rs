@@ -139,8 +139,8 @@ const CONFIRM: &str = "SELECT pg_logical_emit_message(true, 'tourbillon', ''::te
 pub(super) struct Session {
     client: Client,
     tables: Tables,
-    /// Where reads of what is due begin: a new connection may be to a server that has forgotten the
-    /// last ends.
+    /// Place where reads of what is due begin. A new connection may be to a server that has
+    /// forgotten the last ends.
     pub(super) floor: Floor,
     /// Statements that are prepared, by their text before it was filled.
     statements: HashMap<&'static str, Statement>,

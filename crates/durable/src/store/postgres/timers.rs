@@ -300,7 +300,7 @@ macro_rules! scan {
     };
 }
 
-/// From the [floor] on, after what is known to be due before it.
+/// Query for a scan from the [floor] on, after what is known to be due before it.
 const SCAN: &str = scan!(
     concat!(
         "WITH behind AS MATERIALIZED (
