@@ -128,8 +128,23 @@ async fn lines_that_are_no_entry_are_skipped() {
 
 fn append(path: &Path, text: &[u8]) {
     use std::io::Write as _;
-    let file = std::fs::OpenOptions::new().append(true).open(path);
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
     file.unwrap().write_all(text).unwrap();
+}
+
+#[test]
+fn a_line_is_written_again_in_its_place_by_the_file_that_appends() {
+    use writer::Sink as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    append(&path, b"old\n");
+    let mut file = writer::open(&path).unwrap();
+    assert_eq!(file.append(b"first\n").unwrap(), (4, 6));
+    append(&path, b"other\n");
+    assert_eq!(file.append(b"second\n").unwrap(), (16, 7));
+    file.rewrite(b"FIRST\n", 4).unwrap();
+    assert_eq!(file.append(b"third\n").unwrap(), (23, 6));
+    assert_eq!(std::fs::read(&path).unwrap(), b"old\nFIRST\nother\nsecond\nthird\n");
 }
 
 /// A disk that does what a test says.
@@ -143,6 +158,8 @@ struct DiskState {
     room: AtomicUsize,
     /// Syncs that fail.
     bad_syncs: AtomicUsize,
+    /// Bytes that were synced, well or badly.
+    synced: AtomicUsize,
     /// Writes and syncs that were asked for.
     asked: AtomicUsize,
     /// Held by a test, it keeps a sync waiting.
@@ -150,7 +167,7 @@ struct DiskState {
 }
 
 impl writer::Sink for Disk {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+    fn append(&mut self, text: &[u8]) -> io::Result<(u64, usize)> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         let room = self.0.room.load(Ordering::SeqCst);
         if room == 0 {
@@ -158,8 +175,15 @@ impl writer::Sink for Disk {
         }
         let count = text.len().min(room);
         self.0.room.fetch_sub(count, Ordering::SeqCst);
-        self.0.text.lock().unwrap().extend(&text[..count]);
-        Ok(count)
+        let mut kept = self.0.text.lock().unwrap();
+        let place = kept.len() as u64;
+        kept.extend(&text[..count]);
+        Ok((place, count))
+    }
+
+    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<()> {
+        self.0.text.lock().unwrap()[place as usize..][..text.len()].copy_from_slice(text);
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -167,7 +191,14 @@ impl writer::Sink for Disk {
         drop(self.0.hangs.lock().unwrap());
         let bad = self.0.bad_syncs.load(Ordering::SeqCst);
         self.0.bad_syncs.store(bad.saturating_sub(1), Ordering::SeqCst);
-        if bad > 0 { Err(io::Error::other("a bad block")) } else { Ok(()) }
+        let mut kept = self.0.text.lock().unwrap();
+        let synced = self.0.synced.fetch_max(kept.len(), Ordering::SeqCst);
+        if bad == 0 {
+            return Ok(());
+        }
+        // As Linux does: it reports the error once, and takes the page for clean.
+        kept[synced..].fill(0);
+        Err(io::Error::other("a bad block"))
     }
 
     fn is_deleted(&self) -> bool {

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Seek as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::sync::oneshot;
 
 use super::AuditError;
@@ -110,8 +111,11 @@ impl Queue {
 
 /// A file that is appended to.
 pub(super) trait Sink: Send + 'static {
-    /// Appends some of `text`, and returns how many bytes.
-    fn write(&mut self, text: &[u8]) -> io::Result<usize>;
+    /// Appends some of `text`. Returns its place in the file, and its number of bytes.
+    fn append(&mut self, text: &[u8]) -> io::Result<(u64, usize)>;
+
+    /// Writes `text` again, to the place in the file where it is already.
+    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<()>;
 
     /// Waits until the disk has what was written.
     fn sync(&mut self) -> io::Result<()>;
@@ -121,8 +125,18 @@ pub(super) trait Sink: Send + 'static {
 }
 
 impl Sink for File {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        io::Write::write(self, text)
+    fn append(&mut self, text: &[u8]) -> io::Result<(u64, usize)> {
+        let count = io::Write::write(self, text)?;
+        Ok((self.stream_position()? - count as u64, count))
+    }
+
+    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<()> {
+        // Linux appends whatever is written to a file that is opened for that, at any place.
+        let flags = fcntl_getfl(&self)?;
+        fcntl_setfl(&self, flags - OFlags::APPEND)?;
+        let written = self.write_all_at(text, place);
+        fcntl_setfl(&self, flags)?;
+        written
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -150,7 +164,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         file.read_exact_at(&mut last, length - 1)?;
     }
     if last != [b'\n'] {
-        file.write_all(b"\n")?;
+        io::Write::write_all(&mut file, b"\n")?;
     }
     Ok(file)
 }
@@ -163,13 +177,15 @@ pub(super) struct Writer<O, S> {
     text: Vec<u8>,
     /// File that has the beginning of the text; `None` if there is none yet.
     file: Option<S>,
-    /// Length of that beginning.
-    written: usize,
+    /// Parts of that beginning, each with its place in the file and its length.
+    written: Vec<(u64, usize)>,
+    /// True if a sync of that file failed.
+    is_doubtful: bool,
 }
 
 impl<S: Sink, O: FnMut() -> io::Result<S>> Writer<O, S> {
     pub(super) fn new(open: O, queue: Arc<Queue>) -> Self {
-        Self { open, queue, text: Vec::new(), file: None, written: 0 }
+        Self { open, queue, text: Vec::new(), file: None, written: Vec::new(), is_doubtful: false }
     }
 
     /// Writes lines until the queue is closed and empty, or a write fails after it was closed.
@@ -204,27 +220,43 @@ impl<S: Sink, O: FnMut() -> io::Result<S>> Writer<O, S> {
         }
     }
 
-    /// Writes the rest of the text, and waits until the disk has it.
+    /// Writes the rest of the text, and waits until the disk has all of it.
     fn write(&mut self) -> io::Result<()> {
         let kept = self.file.take().filter(|file| !file.is_deleted());
         let file = match kept {
             Some(file) => self.file.insert(file),
             None => {
-                self.written = 0;
+                self.written.clear();
+                self.is_doubtful = false;
                 self.file.insert((self.open)()?)
             }
         };
-        while self.written < self.text.len() {
-            match file.write(&self.text[self.written..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => self.written += count,
+        let mut rest = &self.text[..];
+        for &(place, count) in &self.written {
+            let (part, after) = rest.split_at(count);
+            if self.is_doubtful {
+                // A failed sync drops what it could not write, and the next one reports nothing.
+                file.rewrite(part, place)?;
+            }
+            rest = after;
+        }
+        while !rest.is_empty() {
+            match file.append(rest) {
+                Ok((_, 0)) => return Err(ErrorKind::WriteZero.into()),
+                Ok((place, count)) => {
+                    self.written.push((place, count));
+                    rest = &rest[count..];
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+        self.is_doubtful = true;
         file.sync()?;
+        self.is_doubtful = false;
         self.text.clear();
-        (self.file, self.written) = (None, 0);
+        self.written.clear();
+        self.file = None;
         Ok(())
     }
 }
