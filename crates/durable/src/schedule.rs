@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use tourbillon::cron::{Cron, ParseError, Schedule as _};
 
 pub use self::limits::Excluded;
-use self::limits::{Limits, STEP};
+use self::limits::{BEGINNING, Limits, STEP};
 use crate::time::Time;
 
 /// When something is to happen again and again: a pure function of time.
@@ -104,7 +104,7 @@ impl Schedule {
     #[must_use]
     pub fn starting_at(mut self, first: impl Into<Time>) -> Self {
         self.limits.first = Some(first.into());
-        self.settled()
+        self.settled(BEGINNING)
     }
 
     /// Sets the latest time of an occurrence, which may be that time itself. The schedule stays
@@ -112,7 +112,7 @@ impl Schedule {
     #[must_use]
     pub fn ending_at(mut self, last: impl Into<Time>) -> Self {
         self.limits.last = Some(last.into());
-        self.settled()
+        self.settled(BEGINNING)
     }
 
     /// Excludes the occurrences from the start of `window` until before its end. An empty window
@@ -129,14 +129,16 @@ impl Schedule {
     #[track_caller]
     pub fn excluding<T: Into<Time>>(mut self, window: Range<T>, then: Excluded) -> Self {
         let window = window.start.into()..window.end.into();
+        let end = window.end;
         let added = self.limits.exclude(window, then);
         added.expect("a schedule has at most 1,000 excluded windows");
-        self.settled()
+        self.settled(end)
     }
 
-    fn settled(mut self) -> Self {
+    /// Works out what stands for excluded occurrences at `since` or later.
+    fn settled(mut self, since: Time) -> Self {
         let Self { times, limits } = &mut self;
-        limits.settle(|after| times.next_after(after));
+        limits.settle(since, |after| times.next_after(after));
         self
     }
 
@@ -254,7 +256,7 @@ impl FromStr for Schedule {
             }
             _ => return Err(unknown()),
         };
-        Ok(Self { times, limits }.settled())
+        Ok(Self { times, limits }.settled(BEGINNING))
     }
 }
 

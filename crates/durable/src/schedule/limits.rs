@@ -9,6 +9,9 @@ use crate::time::Time;
 /// The least step of a [`Time`].
 pub(super) const STEP: Duration = Duration::from_micros(1);
 
+/// The first of all times.
+pub(super) const BEGINNING: Time = Time::from_micros(i64::MIN);
+
 /// Most excluded windows of a schedule.
 const WINDOWS_MAX: usize = 1_000;
 
@@ -60,13 +63,15 @@ impl Limits {
         Some(())
     }
 
-    /// Works out the stand-ins, from the first occurrence later than a time without them.
+    /// Works out the stand-ins at `since` or later, from the first occurrence later than a time
+    /// without them. Those before are as they were.
     ///
     /// An occurrence that stands for others is in turn excluded by a window that it lies in. So
-    /// windows are taken in the order of their ends.
-    pub(super) fn settle(&mut self, next_after: impl Fn(Time) -> Option<Time>) {
-        self.stand_ins.clear();
-        let mut ends: Vec<_> = self.windows.iter().filter(|window| window.has_stand_in()).collect();
+    /// windows are taken in the order of their ends, and none changes what stands before its end.
+    pub(super) fn settle(&mut self, since: Time, next_after: impl Fn(Time) -> Option<Time>) {
+        self.stand_ins.retain(|at| *at < since);
+        let is_open = |window: &&Window| window.has_stand_in() && window.until >= since;
+        let mut ends: Vec<_> = self.windows.iter().filter(is_open).collect();
         ends.sort_by_key(|window| window.until);
         for window in ends {
             let bounds = |at: &Time| *at < window.until;

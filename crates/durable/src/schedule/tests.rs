@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
+use super::limits::Limits;
 use super::{Excluded, Schedule};
 use crate::time::Time;
 
@@ -83,6 +84,23 @@ fn a_schedule_has_no_more_than_a_thousand_windows() {
     assert_eq!(most.clone().excluding(window(7), Excluded::Skip), most);
     let more = || most.clone().excluding(window(2_000), Excluded::Skip);
     std::panic::catch_unwind(more).unwrap_err();
+}
+
+#[test]
+fn a_window_after_all_others_costs_no_look_at_them() {
+    let looks = std::cell::Cell::new(0);
+    let mut limits = Limits::default();
+    for day in 0..1_000 {
+        let window = at(day * 86_400)..at(day * 86_400 + 3_600);
+        let end = window.end;
+        limits.exclude(window, Excluded::RunAtEnd).unwrap();
+        limits.settle(end, |after| {
+            looks.set(looks.get() + 1);
+            Some(after + Duration::from_secs(60))
+        });
+    }
+    assert_eq!(looks.get(), 1_000);
+    assert_eq!(limits.next_after(at(3_000), |_| None), Some(at(3_600)));
 }
 
 #[test]
