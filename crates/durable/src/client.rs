@@ -252,9 +252,16 @@ impl Client {
     }
 
     /// The timer without a schedule that has this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid) if it is not of the place of the
+    /// [key](Router::at) that the client has.
     pub async fn find(&self, name: &str) -> Result<Option<Timer>> {
         let name = name.to_owned();
-        self.read(move |store| store.find(&name)).await
+        let found = self.read(move |store| store.find(&name)).await?;
+        found.iter().try_for_each(|timer| once::check_place(self.place, timer.new.id.place()))?;
+        Ok(found)
     }
 
     /// Returns what has this name, and the database's time: the schedule, and the timer without a
@@ -262,6 +269,11 @@ impl Client {
     ///
     /// Calls that wait at the same time go into one statement. Nothing has a name that no store
     /// takes, such as an empty one.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid) if what is found is not of the place of the
+    /// [key](Router::at) that the client has.
     pub async fn named(&self, name: &str) -> Result<(Time, Named)> {
         if !once::is_good(name) {
             return Ok((self.now().await?, Named::default()));
@@ -270,7 +282,14 @@ impl Client {
         let ticket = Ticket::default();
         let lookup = Lookup { name: name.to_owned(), ticket: ticket.clone(), reply };
         self.handle.0.look_up(lookup);
-        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Unavailable).await
+        let found =
+            in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Unavailable);
+        let (now, found) = found.await?;
+        let schedule = found.schedule.iter().map(|schedule| schedule.id.place());
+        let timer = found.timer.iter().map(|timer| timer.new.id.place());
+        let record = found.record.iter().map(|record| record.timer.place());
+        schedule.chain(timer).chain(record).try_for_each(|at| once::check_place(self.place, at))?;
+        Ok((now, found))
     }
 
     /// Returns once everything that this client has read so far is as durable as what it writes.

@@ -231,7 +231,17 @@ fn a_name_that_another_key_has_on_the_store_is_refused() {
         for client in [&one, keyless] {
             let again = client.once("mail", later()).name("reminder").create().await.unwrap();
             assert_eq!(again, Created::Exists(timer));
+            assert_eq!(client.find("reminder").await.unwrap().unwrap().new.id, timer);
         }
+        invalid(other.find("reminder").await.unwrap_err());
+        for name in ["nightly", "reminder"] {
+            invalid(other.named(name).await.unwrap_err());
+            one.named(name).await.unwrap();
+        }
+        assert_eq!(one.cancel(timer).await.unwrap(), TimerUpdate::Done);
+        assert_eq!(other.find("reminder").await.unwrap(), None);
+        invalid(other.named("reminder").await.unwrap_err());
+        assert!(one.named("reminder").await.unwrap().1.record.is_some());
     });
 }
 
