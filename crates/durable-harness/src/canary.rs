@@ -271,6 +271,6 @@ impl Store for Tap {
 
     tourbillon_durable::forward! { self.pass;
         notify now leave maintain held claim cancel reschedule nodes overview find timers schedule
-        schedules upcoming change advance backfill insert_occurrence records prune promote
+        schedules upcoming failing change advance backfill insert_occurrence records prune promote
     }
 }

@@ -9,7 +9,7 @@ use crate::id::{ScheduleId, TimerId};
 use crate::policy::{Missed, Overlap, Policies};
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
-use crate::store::{Advance, NewTimer, ScheduleRow, Skip, Unfinished};
+use crate::store::{Advance, NewTimer, Result, ScheduleRow, Skip, Unfinished};
 use crate::time::Time;
 
 /// Most occurrences of one transaction.
@@ -224,7 +224,7 @@ pub(crate) fn room(overlap: Overlap) -> Option<u32> {
 }
 
 /// Records of occurrences that never were timers.
-pub(crate) fn skips(skipped: &[(Time, Reason)], schedule: ScheduleId) -> Vec<Skip> {
+fn skips(skipped: &[(Time, Reason)], schedule: ScheduleId) -> Vec<Skip> {
     let skip = |(at, reason): &(Time, Reason)| Skip {
         id: TimerId::of_occurrence(schedule, *at),
         scheduled_for: *at,
@@ -244,7 +244,7 @@ fn outcome(reason: Reason) -> Outcome {
 
 /// The occurrences from `next` until `now` that are to be recorded when a schedule changes, at most
 /// a batch of them, and the first that is left. Those that are excluded have that reason.
-pub(crate) fn backlog(
+fn backlog(
     schedule: &Schedule,
     next: Option<Time>,
     now: Time,
@@ -260,4 +260,17 @@ pub(crate) fn backlog(
         }
     }
     (found, all.next())
+}
+
+/// Returns the records of what of the schedule in `old` was due until `now`, as it stops for
+/// `reason`; and what its row becomes first, if more is left than one transaction records.
+pub(crate) fn stop(
+    old: &ScheduleRow,
+    now: Time,
+    reason: Reason,
+) -> Result<(Vec<Skip>, Option<ScheduleRow>)> {
+    let (due, rest) = backlog(&old.rule()?.schedule, old.next, now, reason);
+    let first = rest.filter(|rest| *rest <= now);
+    let first = first.map(|rest| ScheduleRow { next: Some(rest), ..old.clone() });
+    Ok((skips(&due, old.id), first))
 }

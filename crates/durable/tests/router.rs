@@ -400,7 +400,7 @@ impl Store for Away {
     tourbillon_durable::forward! { self.refuse;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance insert_occurrence records backfill
-        overview prune promote
+        failing overview prune promote
     }
 }
 

@@ -1,12 +1,13 @@
 //! [`Every`]: a schedule to be made or changed; and what else is done to schedules.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::Client;
 use super::once::{check, check_lane, check_place};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, ScheduleId, TimerId};
-use crate::plan::{backlog, skips};
+use crate::plan;
 use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
@@ -163,6 +164,14 @@ impl Every {
         self
     }
 
+    /// Sets the number of dead runs in a row after which the schedule is disabled; never by default.
+    ///
+    /// [`Policies::disable_after`] says which runs count, and when it happens.
+    pub fn disable_after(mut self, runs: impl Into<Option<NonZeroU32>>) -> Self {
+        self.wanted.policies.disable_after = runs.into();
+        self
+    }
+
     /// Runs its occurrences in a lane, one after another, and after other timers and occurrences of
     /// the lane: see [`Once::lane`](super::Once::lane). By default they are in none, as they are
     /// after an [`upsert`](Self::upsert) that names none. Jitter delays none of them.
@@ -202,7 +211,8 @@ impl Every {
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) for a kind, a name, a lane or a payload that no store
-    /// takes, for a lane beside a queue, or if the schedule of this name is not of the
+    /// takes, for a lane beside a queue, for a [`disable_after`](Self::disable_after) above
+    /// [`Policies::DISABLE_AFTER_MAX`], or if the schedule of this name is not of the
     /// [key](super::Router::at)'s place; nothing is changed then. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), it may be made. It can be repeated.
     pub async fn upsert(self) -> Result<Upsert> {
@@ -211,6 +221,11 @@ impl Every {
         check_lane(wanted.lane.as_deref())?;
         if wanted.lane.is_some() && wanted.policies.overlap.has_queue() {
             let why = "a schedule has a lane or a queue, not both";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        let most = Policies::DISABLE_AFTER_MAX;
+        if wanted.policies.disable_after.is_some_and(|runs| runs.get() > most) {
+            let why = format!("a schedule is disabled after {most} dead runs at most");
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         client.call(move |store| upsert(store, &wanted)).await
@@ -356,6 +371,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             next: wanted.schedule.next_of_all(now),
             paused: None,
             lane: wanted.lane.clone(),
+            failing: false,
         };
         let Some(old) = old else {
             let change = Change { expect: None, row: Some(&row), ..plain(&row) };
@@ -366,6 +382,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
         let is_same = old.kind == row.kind && old.lane == row.lane;
         let goes_on = old_times == Ok(&wanted.schedule) && is_same;
         (row.id, row.version) = (old.id, old.version);
+        row.failing = old.failing && !enabled;
         if goes_on && enabled == old.enabled {
             (row.next, row.paused) = (old.next, old.paused);
         }
@@ -393,11 +410,11 @@ pub(crate) fn enable(
     attempt(|| {
         let (now, old) = of_key(store, name, key)?;
         let Some(old) = old else { return seen(store, ScheduleUpdate::Gone) };
-        if old.enabled && old.paused.is_none_or(|until| until <= now) {
+        if old.enabled && !old.failing && old.paused.is_none_or(|until| until <= now) {
             return seen(store, ScheduleUpdate::Unchanged);
         }
         let next = old.rule()?.schedule.next_of_all(now);
-        let row = ScheduleRow { enabled: true, next, paused: None, ..old.clone() };
+        let row = ScheduleRow { enabled: true, next, paused: None, failing: false, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
@@ -454,11 +471,10 @@ fn replace(
     let plain = plain(old);
     let mut skipped = Vec::new();
     if let Some(reason) = reason.filter(|_| old.enabled) {
-        let (due, rest) = backlog(&old.rule()?.schedule, old.next, now, reason);
-        skipped = skips(&due, old.id);
-        if rest.is_some_and(|rest| rest <= now) {
-            let step = ScheduleRow { next: rest, ..old.clone() };
-            let change = Change { row: Some(&step), skipped: &skipped, ..plain };
+        let first;
+        (skipped, first) = plan::stop(old, now, reason)?;
+        if let Some(first) = first {
+            let change = Change { row: Some(&first), skipped: &skipped, ..plain };
             return Ok(match make(store, &change)? {
                 Tried::Done(_) => Tried::Further,
                 other => other,

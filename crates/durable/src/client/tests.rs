@@ -101,7 +101,7 @@ impl<S: Store + Clone + 'static> Store for Gated<S> {
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        overview prune named promote
+        failing overview prune named promote
     }
 }
 
@@ -394,7 +394,7 @@ impl Store for Breaking {
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        overview prune named promote
+        failing overview prune named promote
     }
 }
 
@@ -464,7 +464,7 @@ fn a_client_whose_threads_have_ended_says_so_at_once() {
         crate::forward! { self.pass;
             now join beat leave maintain nodes insert scan held claim finish cancel reschedule
             confirm find timers schedule schedules upcoming change advance insert_occurrence records
-            overview prune backfill promote
+            failing overview prune backfill promote
         }
     }
     let client = Client::new(Box::new(Broken)).unwrap().with_deadline(Duration::MAX);
@@ -506,7 +506,7 @@ impl Store for Refusing {
     crate::forward! { self.pass;
         now join beat leave maintain nodes scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        overview prune promote
+        failing overview prune promote
     }
 }
 
@@ -596,7 +596,7 @@ impl Store for Meddled {
     crate::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
         find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        overview prune named promote
+        failing overview prune named promote
     }
 }
 

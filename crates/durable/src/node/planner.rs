@@ -1,12 +1,15 @@
 //! [`Planner`]: turns what schedules have next into timers and records.
 
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::shared::Shared;
-use crate::id::Shards;
-use crate::plan::{Rows, Step, plan};
+use crate::id::{ScheduleId, Shards};
+use crate::plan::{self, Rows, Step, plan};
+use crate::record::Reason;
 use crate::rule::Rule;
-use crate::store::{Advanced, Result, ScheduleRow, Store, Unfinished};
+use crate::store::{Advanced, Change, Changed, Result, ScheduleRow, Store, Unfinished};
 use crate::time::Time;
 use crate::trace;
 
@@ -82,7 +85,19 @@ impl Planner {
         node.lock().clock.sample(sent, node.now(), upcoming.now);
         let has_more = upcoming.schedules.len() == SCHEDULES as usize;
         let mut has_advanced = false;
-        for (row, occupied) in upcoming.schedules {
+        let failing = failing(store, &upcoming.schedules)?;
+        let is_failing = |(row, _): &(ScheduleRow, Unfinished)| failing.contains(&row.id);
+        let (failing, others): (Vec<_>, Vec<_>) =
+            upcoming.schedules.into_iter().partition(is_failing);
+        // First, while what was due when it was read is all that is due.
+        for (row, _) in failing {
+            has_advanced |= self.disable(node, store, &row, upcoming.now)?;
+            if node.now() >= until {
+                self.next = until;
+                return Ok(has_advanced);
+            }
+        }
+        for (row, occupied) in others {
             has_advanced |= self.advance(node, store, row, occupied, upcoming.now, until)?;
             if node.now() >= until {
                 self.next = until;
@@ -93,6 +108,39 @@ impl Planner {
             self.next = node.now();
         }
         Ok(has_advanced)
+    }
+
+    /// Disables a schedule whose last runs were dead, as a client does; or records a part of a long
+    /// backlog. Returns whether it did.
+    fn disable(
+        &mut self,
+        node: &Shared,
+        store: &mut dyn Store,
+        row: &ScheduleRow,
+        now: Time,
+    ) -> Result<bool> {
+        let reason = Reason::Disabled;
+        let (skipped, first) = plan::stop(row, now, reason)?;
+        let withdraw = first.is_none().then_some(reason);
+        let disabled = ScheduleRow { enabled: false, next: None, paused: None, ..row.clone() };
+        // Once a part is recorded, it is what the schedule's last occurrences are.
+        let becomes = ScheduleRow { failing: true, ..first.unwrap_or(disabled) };
+        let change = Change {
+            name: &row.name,
+            expect: Some(row.version),
+            row: Some(&becomes),
+            withdraw,
+            skipped: &skipped,
+        };
+        let is_done = store.change(&change)? != Changed::Stale;
+        if is_done && withdraw.is_some() {
+            node.counters.disabled.add(1);
+            trace::disabled(&row.name, runs(row).unwrap_or_default());
+            node.continue_lanes(row.lane.clone());
+        } else {
+            self.next = node.now();
+        }
+        Ok(is_done)
     }
 
     /// Advances one schedule as far as possible. Returns whether it advanced.
@@ -144,6 +192,26 @@ impl Planner {
             self.next = self.next.min(when);
         }
     }
+}
+
+/// Number of dead runs after which a schedule is disabled; `None` for never.
+fn runs(row: &ScheduleRow) -> Option<u32> {
+    row.rule.as_ref().ok()?.policies.disable_after.map(NonZeroU32::get)
+}
+
+/// Returns those of the schedules whose last runs were dead, as many as their policy allows.
+fn failing(
+    store: &mut dyn Store,
+    schedules: &[(ScheduleRow, Unfinished)],
+) -> Result<BTreeSet<ScheduleId>> {
+    let readable = schedules.iter().map(|(row, _)| row).filter(|row| row.rule.is_ok());
+    let (known, others): (Vec<_>, Vec<_>) = readable.partition(|row| row.failing);
+    let mut failing: BTreeSet<_> = known.iter().map(|row| row.id).collect();
+    let asked: Vec<_> = others.into_iter().filter_map(|row| Some((row.id, runs(row)?))).collect();
+    if !asked.is_empty() {
+        failing.extend(store.failing(&asked)?);
+    }
+    Ok(failing)
 }
 
 /// Counts the timers that were inserted, and caches those of the node's shards. Those of a lane are

@@ -1,5 +1,6 @@
 //! Nodes on one thread and a virtual clock, with the store in memory.
 
+mod failing;
 mod picky;
 
 use std::collections::BTreeSet;
@@ -48,6 +49,7 @@ impl Node {
             lost: 0,
             panics: false,
             is_down: false,
+            asked: 0,
         };
         Self { main_loop: MainLoop::new(&shared), shared, store }
     }

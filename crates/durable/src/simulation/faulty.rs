@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::world::{World, with_world};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::id::{Lease, Shards, TimerId};
+use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Inserted,
@@ -217,11 +217,35 @@ impl Store for Faulty {
     }
 
     fn upcoming(&mut self, ahead: Duration, shards: Shards, limit: u32) -> Result<Upcoming> {
-        self.call(move |db| db.upcoming(ahead, shards, limit))
+        let upcoming = self.call(move |db| db.upcoming(ahead, shards, limit))?;
+        with_world(|world| world.model.borrow_mut().looked.insert(self.number, upcoming.now));
+        Ok(upcoming)
     }
 
-    fn change(&mut self, _: &Change<'_>) -> Result<Changed> {
-        unimplemented!("no node asks for it")
+    fn failing(&mut self, schedules: &[(ScheduleId, u32)]) -> Result<Vec<ScheduleId>> {
+        let schedules = schedules.to_vec();
+        self.call(move |db| {
+            let failing = db.failing(&schedules)?;
+            with_world(|world| world.model.borrow().check_failing(db, &schedules, &failing));
+            Ok(failing)
+        })
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
+        let (name, row) = (change.name.to_owned(), change.row.cloned());
+        let Change { expect, withdraw, .. } = *change;
+        let (skipped, number) = (change.skipped.to_vec(), self.number);
+        self.call(move |db| {
+            let (row, skipped) = (row.as_ref(), &skipped[..]);
+            let changed = db.change(&Change { name: &name, expect, row, withdraw, skipped })?;
+            if let (Changed::Done { running, .. }, Some(row)) = (&changed, row) {
+                with_world(|world| {
+                    let now = db.now().unwrap();
+                    world.model.borrow_mut().see_change(number, row, now, running);
+                });
+            }
+            Ok(changed)
+        })
     }
 
     fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {

@@ -40,7 +40,7 @@
 ///     tourbillon_durable::forward! { self.pass;
 ///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
 ///         confirm find timers schedule schedules upcoming change advance backfill
-///         insert_occurrence records overview promote
+///         insert_occurrence records failing overview promote
 ///     }
 /// }
 ///
@@ -176,6 +176,10 @@ macro_rules! forward {
     };
     (@ prune $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass prune(before: $crate::Time, limit: u32) -> u64);
+    };
+    (@ failing $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass failing(schedules: &[($crate::ScheduleId, u32)])
+            -> ::std::vec::Vec<$crate::ScheduleId>);
     };
     (@@ $self:ident $pass:ident $name:ident($($argument:ident: $type:ty),*) -> $answer:ty) => {
         fn $name(&mut $self $(, $argument: $type)*) -> $crate::store::Result<$answer> {

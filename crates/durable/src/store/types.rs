@@ -361,6 +361,10 @@ pub struct ScheduleRow {
     pub paused: Option<Time>,
     /// Lane of its occurrences; `None` if they are in none.
     pub lane: Option<String>,
+    /// True if a node has disabled it, as its last runs were
+    /// [dead](crate::Policies::disable_after), or is about to, once a long backlog is recorded.
+    /// False once it is enabled again.
+    pub failing: bool,
 }
 
 impl ScheduleRow {
@@ -383,6 +387,7 @@ impl ScheduleRow {
             next,
             paused: None,
             lane: None,
+            failing: false,
         }
     }
 

@@ -5,6 +5,9 @@
 //! is to come of it, it is held. It is made before the schedule, and judged only by the node
 //! that finds it due, which then reads the schedule: a node that ends in between leaves one that
 //! belongs to no schedule, and ends by itself.
+//!
+//! The library's own `Policies::disable_after` is not used: it acts when the next occurrence comes,
+//! while the service disables with the last death, and has made the notice of it by then.
 
 use std::time::Duration;
 

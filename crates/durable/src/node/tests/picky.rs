@@ -25,14 +25,17 @@ pub(super) struct Picky {
     pub(super) failing: Option<(VirtualClock, Duration)>,
     /// True if no end is taken, and no lane promoted.
     pub(super) is_down: bool,
+    /// Number of times that it was asked which schedules are failing.
+    pub(super) asked: u32,
 }
 
 impl Picky {
     fn pass<T>(
         &mut self,
-        _: &'static str,
+        name: &'static str,
         call: impl FnOnce(&mut dyn Store) -> Result<T>,
     ) -> Result<T> {
+        self.asked += u32::from(name == "failing");
         call(&mut self.memory)
     }
 }
@@ -92,6 +95,6 @@ impl Store for Picky {
 
     crate::forward! { self.pass;
         now join beat leave nodes insert held cancel reschedule confirm find timers
-        schedule schedules upcoming change advance backfill records overview prune
+        schedule schedules upcoming change advance backfill records failing overview prune
     }
 }

@@ -59,6 +59,7 @@ fn no_statement_walks_a_table() {
         &schedules::UPCOMING,
         schedules::OCCUPIED,
         schedules::IS_BUSY,
+        schedules::LAST_ENDS,
         schedules::REPLACE,
         schedules::REMOVE,
         schedules::MOVE,

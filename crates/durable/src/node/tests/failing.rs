@@ -1,0 +1,245 @@
+//! Schedules that are disabled, as their last runs were dead.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tourbillon::virtual_time::VirtualClock;
+
+use super::{Node, TICK, next, world};
+use crate::client::{self, Revival, RunNow, ScheduleUpdate, Wanted};
+use crate::id::TimerId;
+use crate::node::{Options, Worker};
+use crate::policy::{Policies, Retry};
+use crate::record::{Outcome, Reason};
+use crate::schedule::Schedule;
+use crate::store::{Memory, NewTimer, RecordQuery, ScheduleRow, Store as _, TimerQuery};
+use crate::time::Time;
+
+/// Makes a schedule of this name that is disabled after so many dead runs.
+fn upsert(store: &mut Memory, name: &str, seconds: u64, runs: u32, lane: Option<&str>) {
+    let (retry, disable_after) = (Retry::NEVER, NonZeroU32::new(runs));
+    let wanted = Wanted {
+        name: name.to_owned(),
+        place: None,
+        kind: "tick".to_owned(),
+        schedule: Schedule::every(Duration::from_secs(seconds)),
+        policies: Policies { retry, disable_after, ..Policies::default() },
+        lane: lane.map(str::to_owned),
+        payload: Vec::new(),
+        enabled: None,
+        expect: None,
+    };
+    client::upsert(store, &wanted).unwrap();
+}
+
+fn row(store: &mut Memory, name: &str) -> ScheduleRow {
+    store.schedule(name).unwrap().1.unwrap()
+}
+
+/// Lets a node work for so many seconds. Each attempt succeeds if `succeeds` says so, and is the
+/// last one otherwise. Returns when they were claimed.
+fn work(
+    clock: &VirtualClock,
+    node: &mut Node,
+    ticks: &mut Worker,
+    seconds: u32,
+    mut succeeds: impl FnMut() -> bool,
+) -> Vec<Time> {
+    let mut claimed = Vec::new();
+    for _ in 0..Duration::from_secs(u64::from(seconds)).div_duration_f64(TICK) as u32 {
+        node.step();
+        while let Some(fire) = next(ticks) {
+            claimed.push(fire.claimed());
+            drop(if succeeds() { fire.complete() } else { fire.give_up("no such table") });
+        }
+        node.step();
+        clock.advance(TICK);
+    }
+    claimed
+}
+
+#[test]
+fn a_schedule_whose_last_runs_were_dead_is_disabled_before_the_next() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&node.shared, "tick", 9);
+    upsert(&mut store, "t", 10, 2, None);
+    for round in 1..=2 {
+        let runs = work(&clock, &mut node, &mut ticks, 25, || false).len();
+        assert_eq!(runs, 2, "round {round}");
+        // The next is five seconds away.
+        assert!(row(&mut store, "t").enabled);
+        assert!(work(&clock, &mut node, &mut ticks, 35, || false).is_empty());
+        let disabled = row(&mut store, "t");
+        assert_eq!((disabled.enabled, disabled.failing, disabled.next), (false, true, None));
+        assert_eq!(store.timers(&TimerQuery::new()).unwrap(), []);
+        assert_eq!(node.shared.counters.snapshot().disabled, round);
+        // Another disable changes nothing, and enabling begins to count anew.
+        let again = client::stop(&mut store, "t", None, Reason::Disabled).unwrap();
+        assert_eq!((again, row(&mut store, "t").failing), (ScheduleUpdate::Unchanged, true));
+        client::enable(&mut store, "t", None).unwrap();
+        assert!(!row(&mut store, "t").failing);
+    }
+}
+
+#[test]
+fn a_schedule_stays_enabled_as_long_as_one_of_its_last_runs_succeeds() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&node.shared, "tick", 9);
+    upsert(&mut store, "t", 10, 2, None);
+    let mut runs = 0;
+    let every_other = || {
+        runs += 1;
+        runs % 2 == 0
+    };
+    assert_eq!(work(&clock, &mut node, &mut ticks, 85, every_other).len(), 8);
+    assert!(row(&mut store, "t").enabled);
+}
+
+#[test]
+fn a_run_of_now_and_one_that_is_made_again_count() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&node.shared, "tick", 9);
+    upsert(&mut store, "t", 100, 2, None);
+    let runs = |store: &mut Memory| store.records(&RecordQuery::new()).unwrap();
+    let run_now = |store: &mut Memory| {
+        let (made, _) = client::run_now(store, "t", None).unwrap();
+        assert!(matches!(made, RunNow::Done(_)), "{made:?}");
+    };
+    // Two that are dead, and one of them again, which succeeds: it is the last.
+    for _ in 0..2 {
+        run_now(&mut store);
+        assert_eq!(work(&clock, &mut node, &mut ticks, 1, || false).len(), 1);
+    }
+    let dead = runs(&mut store)[1].timer;
+    let (made, _) = client::revive(&mut store, dead).unwrap();
+    assert!(matches!(made, Revival::Done(_)), "{made:?}");
+    assert_eq!(work(&clock, &mut node, &mut ticks, 1, || true).len(), 1);
+    work(&clock, &mut node, &mut ticks, 100, || true);
+    assert!(row(&mut store, "t").enabled);
+    // Two of now that are dead, between two of its own times.
+    for _ in 0..2 {
+        run_now(&mut store);
+        assert_eq!(work(&clock, &mut node, &mut ticks, 1, || false).len(), 1);
+    }
+    assert!(work(&clock, &mut node, &mut ticks, 100, || false).is_empty());
+    assert!(row(&mut store, "t").failing);
+}
+
+#[test]
+fn what_is_pending_of_a_failing_schedule_is_taken_back() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    upsert(&mut store, "t", 1, 1, None);
+    // Nobody takes what is due.
+    for _ in 0..50 {
+        node.step();
+        clock.advance(TICK);
+    }
+    let pending = store.timers(&TimerQuery::new()).unwrap();
+    let now = store.now().unwrap();
+    let due = pending.iter().filter(|timer| timer.new.due <= now).count();
+    assert!(due > 3 && due < pending.len(), "{due} of {} are due", pending.len());
+    let mut ticks = Worker::new(&node.shared, "tick", 1);
+    while row(&mut store, "t").enabled {
+        node.step();
+        if let Some(fire) = next(&mut ticks) {
+            drop(fire.give_up("no such table"));
+        }
+        node.step();
+        clock.advance(TICK);
+    }
+    assert_eq!(store.timers(&TimerQuery::new()).unwrap(), []);
+    let records = store.records(&RecordQuery::new()).unwrap();
+    let now = store.now().unwrap();
+    assert!(records.iter().all(|record| record.scheduled_for <= now), "{records:?}");
+    let taken = |record: &&crate::Record| record.outcome == Outcome::Cancelled;
+    let taken: Vec<_> = records.iter().filter(taken).collect();
+    assert!(!taken.is_empty());
+    assert!(taken.iter().all(|record| record.reason == Some(Reason::Disabled)), "{taken:?}");
+}
+
+#[test]
+fn a_failing_schedule_leaves_its_lane_to_others() {
+    let (clock, timer, mut store) = world();
+    // No maintenance promotes a lane.
+    let maintenance_interval = Duration::from_secs(100_000);
+    let options = Options { maintenance_interval, ..Options::default() };
+    let mut node = Node::with(options, &timer, &store);
+    let mut ticks = Worker::new(&node.shared, "tick", 1);
+    upsert(&mut store, "t", 5, 1, Some("north"));
+    work(&clock, &mut node, &mut ticks, 1, || false);
+    let later = store.now().unwrap() + Duration::from_secs(1_000);
+    let lane = Some("north".to_owned());
+    let new = NewTimer { lane, ..NewTimer::new(TimerId::new(later), "other", later) };
+    store.insert(std::slice::from_ref(&new)).unwrap();
+    work(&clock, &mut node, &mut ticks, 20, || false);
+    assert!(row(&mut store, "t").failing);
+    let left = store.timers(&TimerQuery::new()).unwrap();
+    assert_eq!(
+        left.iter().map(|timer| (timer.new.id, timer.new.due)).collect::<Vec<_>>(),
+        [(new.id, later)]
+    );
+}
+
+#[test]
+fn a_long_backlog_of_a_failing_schedule_is_recorded() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&node.shared, "tick", 9);
+    upsert(&mut store, "t", 1, 1, None);
+    while store.records(&RecordQuery::new().outcome(Outcome::Dead)).unwrap().is_empty() {
+        clock.advance(TICK);
+        node.step();
+        if let Some(fire) = next(&mut ticks) {
+            drop(fire.give_up("no such table"));
+            node.step();
+        }
+    }
+    assert!(row(&mut store, "t").enabled);
+    clock.advance(Duration::from_secs(3_600));
+    let now = store.now().unwrap();
+    let mut versions = BTreeSet::new();
+    while row(&mut store, "t").enabled {
+        node.step();
+        clock.advance(TICK);
+        versions.insert(row(&mut store, "t").version);
+        assert!(versions.len() < 20, "{versions:?}");
+    }
+    assert!(row(&mut store, "t").failing);
+    let records = store.records(&RecordQuery::new().limit(u32::MAX)).unwrap();
+    let times: BTreeSet<Time> = records.iter().map(|record| record.scheduled_for).collect();
+    assert_eq!(times.len(), records.len());
+    let seconds = |time: &Time| time.as_micros() / 1_000_000;
+    let (first, last) = (times.first().unwrap(), times.last().unwrap());
+    assert_eq!(seconds(last) - seconds(first), records.len() as i64 - 1);
+    assert!(seconds(last) >= seconds(&now));
+}
+
+#[test]
+fn a_look_at_schedules_asks_once_for_those_that_can_fail() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    super::schedules(&mut store, 40);
+    for _ in 0..50 {
+        node.step();
+        clock.advance(TICK);
+    }
+    assert!(node.shared.counters.snapshot().planned > 40);
+    assert_eq!(node.store.asked, 0, "no schedule has the policy");
+    for number in 0..40 {
+        upsert(&mut store, &format!("may fail {number}"), 1, 1, None);
+    }
+    let mut looks = 0;
+    for _ in 0..50 {
+        let before = node.store.asked;
+        node.step();
+        looks += u32::from(node.store.asked > before);
+        clock.advance(TICK);
+    }
+    assert!(looks > 0);
+    assert_eq!(node.store.asked, looks, "one call is for all");
+}
