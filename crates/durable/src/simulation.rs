@@ -15,9 +15,9 @@ use world::World;
 /// What happens in one run.
 const STEPS: usize = 3_000;
 
-/// Runs the world of one seed. Returns how many attempts started, and how many of them were of
-/// timers that another node was to claim.
-fn run(seed: u64, faults: u32) -> (usize, usize) {
+/// Runs the world of one seed. Returns how many attempts started, how many of them were of timers
+/// that another node was to claim, and how many schedules nodes disabled.
+fn run(seed: u64, faults: u32) -> [usize; 3] {
     struct Seed(u64);
     impl Drop for Seed {
         fn drop(&mut self) {
@@ -35,7 +35,7 @@ fn run(seed: u64, faults: u32) -> (usize, usize) {
     world.calm_down();
     let model = world.model.borrow();
     model.check_end(&world);
-    (model.events(), world.strays.get())
+    [model.events(), world.strays.get(), model.disabled]
 }
 
 fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
@@ -46,26 +46,28 @@ fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
 }
 
 /// Runs the worlds of these seeds, and adds up what they return.
-fn sum(seeds: std::ops::Range<u64>, faults: u32) -> (usize, usize) {
-    seeds.map(|seed| run(seed, faults)).fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1))
+fn sum(seeds: std::ops::Range<u64>, faults: u32) -> [usize; 3] {
+    let add = |sum: [usize; 3], run: [usize; 3]| [0, 1, 2].map(|of| sum[of] + run[of]);
+    seeds.map(|seed| run(seed, faults)).fold([0; 3], add)
 }
 
 #[test]
 fn a_world_without_faults_loses_nothing() {
-    let (events, strays) = sum(seeds(0..10), 0);
+    let [events, strays, disabled] = sum(seeds(0..10), 0);
     assert!(events > 1_000, "{events} attempts started");
+    assert!(disabled > 0, "no schedule was disabled");
     // A world begins with nodes that do not know of each other.
     assert!(strays * 100 < events, "{strays} of {events} attempts were for other nodes");
 }
 
 #[test]
 fn a_world_with_faults_loses_nothing() {
-    let (events, _) = sum(seeds(100..120), 30);
+    let [events, ..] = sum(seeds(100..120), 30);
     assert!(events > 1_000, "{events} attempts started");
 }
 
 #[test]
 fn a_world_with_many_faults_loses_nothing() {
-    let (events, _) = sum(seeds(200..220), 150);
+    let [events, ..] = sum(seeds(200..220), 150);
     assert!(events > 300, "{events} attempts started");
 }
