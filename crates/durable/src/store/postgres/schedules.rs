@@ -110,7 +110,7 @@ pub(super) async fn upcoming(
 const LOCK: &str = "
     SELECT id, kind, version FROM tourbillon.schedule WHERE name = $1 FOR UPDATE";
 
-const CREATE: &str = "
+pub(super) const CREATE: &str = "
     INSERT INTO tourbillon.schedule
         (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -188,7 +188,7 @@ async fn skip(
 }
 
 /// Writes `row` with `version`; whether it was written.
-async fn put(
+pub(super) async fn put(
     session: &mut impl Query,
     row: &ScheduleRow,
     version: i64,
