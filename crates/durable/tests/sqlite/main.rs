@@ -4,6 +4,8 @@ mod file;
 mod folder;
 #[cfg(unix)]
 mod gone;
+#[path = "../moves/mod.rs"]
+mod moves;
 mod processes;
 
 use std::time::Duration;
@@ -60,4 +62,9 @@ mod on_virtual_time {
 
 mod on_real_time {
     tourbillon_durable::conformance!(super::OnRealTime(super::Folder::new()));
+}
+
+#[test]
+fn a_place_is_moved_away_and_back() {
+    moves::a_place_is_moved_away_and_back(&OnRealTime(Folder::new()));
 }
