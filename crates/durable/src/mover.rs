@@ -15,11 +15,11 @@ use crate::store::{
 };
 use crate::time::Time;
 
-/// Timers of one step.
-const PART: usize = 500;
+/// Timers of one step; few in tests, so that they see several.
+const PART: usize = if cfg!(test) { 8 } else { 500 };
 
 /// Rows of a page of a list.
-const PAGE: u32 = 1_000;
+const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 
 /// Moves a place from one store to another: its schedules, and its timers that are not over.
 ///

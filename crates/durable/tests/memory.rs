@@ -39,3 +39,9 @@ tourbillon_durable::conformance!(OnVirtualTime::new());
 fn a_place_is_moved_away_and_back() {
     moves::a_place_is_moved_away_and_back(&OnVirtualTime::new());
 }
+
+#[test]
+fn what_is_due_while_its_place_is_moved_runs_once() {
+    let stores = [0; 2].map(|_| Box::new(Memory::new(&Timer::global())) as _);
+    moves::what_is_due_while_its_place_is_moved_runs_once(stores);
+}

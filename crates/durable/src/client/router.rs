@@ -30,8 +30,9 @@ use crate::time::Time;
 /// store: use a name with one key always, and it is unique everywhere.
 ///
 /// What writes something of a place that is [on its way](Places::begin_move) to another store fails
-/// with [`Moving`](StoreErrorKind::Moving), and nothing is written. Reads find what is on either
-/// store; lists may have a timer twice.
+/// with [`Moving`](StoreErrorKind::Moving), and nothing is written. [`find`](Self::find) and
+/// [`upcoming`](Self::upcoming) look on both stores, and a client of [`at`](Self::at) reads from
+/// the old one. Lists may have a timer of the place twice, due far in the future the second time.
 ///
 /// Every store has an engine of its own. All routers and engines of an application need the same
 /// map, or a name may be on two stores.

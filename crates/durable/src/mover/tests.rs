@@ -20,7 +20,7 @@ use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
     Change, End, Finished, How, Inserted, Memory, NewTimer, RecordQuery, Result, Scan, ScheduleRow,
-    Store, Timer, TimerQuery, TimerUpdate, forward,
+    Store, Timer, TimerQuery, TimerUpdate, Transfer, forward,
 };
 use crate::time::Time;
 
@@ -452,4 +452,124 @@ fn a_mover_whose_answer_is_lost_at_any_call_continues() {
         call += 1;
     }
     assert!(call > 40, "{call} calls");
+}
+
+/// A store in which a lane gets its front before the third list of timers is read.
+struct Promoted {
+    store: Memory,
+    lists: usize,
+}
+
+impl Promoted {
+    fn pass<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        self.lists += usize::from(name == "timers");
+        if (name, self.lists) == ("timers", 3) {
+            assert_eq!(self.store.promote(&["a lane".to_owned()]).unwrap().len(), 1);
+        }
+        work(&mut self.store)
+    }
+}
+
+impl Store for Promoted {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        Ok(Box::new(Self { store: self.store.clone(), lists: self.lists }))
+    }
+
+    forward! { self.pass;
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+        confirm find timers schedule schedules upcoming change advance backfill
+        insert_occurrence records overview promote prune transfer shift adopt
+    }
+}
+
+#[test]
+fn a_timer_that_leaves_its_lane_while_the_list_is_read_is_moved() {
+    let clock = VirtualClock::new();
+    let clock = Clock::builder().virtual_clock(&clock).build().unwrap();
+    let [mut old, mut new] = [0; 2].map(|_| Memory::new(&clock));
+    let due = old.now().unwrap() + SECOND * 60;
+    // A page of what stays, between where the timer is due and where it waits.
+    for n in 0..super::PAGE {
+        let id = TimerId::from_bits(u128::from(n) << 64).at(STAYS);
+        old.insert(&[NewTimer::new(id, "mail", due + SECOND)]).unwrap();
+    }
+    let waits = NewTimer::new(TimerId::from_bits(0x77 << 64).at(MOVED), "mail", due);
+    let waits = NewTimer { lane: Some("a lane".to_owned()), ..waits };
+    old.insert(std::slice::from_ref(&waits)).unwrap();
+    let from = Promoted { store: old.clone(), lists: 0 };
+    assert_eq!(
+        Mover::new(MOVED, Box::new(from), Box::new(new.clone())).step().unwrap(),
+        Progress::Done
+    );
+    let found = TimerQuery::new().timer(waits.id);
+    assert_eq!(old.timers(&found).unwrap(), []);
+    assert_eq!(new.timers(&found).unwrap()[0].new, waits);
+}
+
+#[test]
+fn a_mover_names_what_is_in_its_way() {
+    let clock = VirtualClock::new();
+    let clock = Clock::builder().virtual_clock(&clock).build().unwrap();
+    let [mut old, mut new] = [0; 2].map(|_| Memory::new(&clock));
+    let [from, to] = [old.clone(), new.clone()];
+    let mover = || Mover::new(MOVED, Box::new(from.clone()), Box::new(to.clone()));
+    let back = Mover::new(MOVED, Box::new(to.clone()), Box::new(from.clone()));
+    let refusal = |mut mover: Mover| {
+        let error = mover.step().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
+        error.to_string()
+    };
+    let due = old.now().unwrap() + SECOND;
+    let timer = |number: u128, place: Place| {
+        let id = TimerId::from_bits(number << 64).at(place);
+        NewTimer { name: Some("taken".to_owned()), ..NewTimer::new(id, "mail", due) }
+    };
+    let (moved, stays) = (timer(1, MOVED), timer(2, STAYS));
+    old.insert(std::slice::from_ref(&moved)).unwrap();
+    new.insert(std::slice::from_ref(&stays)).unwrap();
+    let error = refusal(mover());
+    assert!(error.contains(&moved.id.to_string()) && error.contains("`taken`"), "{error}");
+    assert_eq!(old.timers(&TimerQuery::new()).unwrap().len(), 1);
+    new.cancel(stays.id).unwrap();
+
+    let rule = Ok(Rule::new(Schedule::every(SECOND), Policies::default()));
+    let row = ScheduleRow::new(ScheduleId::from_bits(1).at(MOVED), "twice", "mail", rule, None);
+    let other = ScheduleRow { id: ScheduleId::from_bits(2).at(MOVED), ..row.clone() };
+    assert!(old.adopt(&row).unwrap() && new.adopt(&other).unwrap());
+    let error = refusal(mover());
+    assert!(error.contains("another schedule `twice`"), "{error}");
+    new.change(&super::removal(&other)).unwrap();
+
+    // It is held and taken, and its record is pruned.
+    let row = Timer::new(moved.clone());
+    let away = super::sent(row.clone()).unwrap();
+    new.transfer(Transfer::Hold, std::slice::from_ref(&away)).unwrap();
+    let error = refusal(back);
+    assert!(error.contains("an earlier move to the old store is not ended"), "{error}");
+    old.transfer(Transfer::Surrender, &[row]).unwrap();
+    old.prune(Time::NEVER, 10).unwrap();
+    let error = refusal(mover());
+    assert!(error.contains(&moved.id.to_string()) && error.contains("no record"), "{error}");
+    assert_eq!(new.timers(&TimerQuery::new()).unwrap(), [away]);
+    new.reschedule(moved.id, due, None, None).unwrap();
+    assert_eq!(mover().step().unwrap(), Progress::Done);
+    assert_eq!(new.timers(&TimerQuery::new()).unwrap()[0].new, moved);
+
+    // One that a client of the new store has cancelled stays so.
+    let again = timer(3, MOVED);
+    old.insert(std::slice::from_ref(&again)).unwrap();
+    let row = Timer::new(again.clone());
+    new.cancel(moved.id).unwrap();
+    let away = super::sent(row.clone()).unwrap();
+    new.transfer(Transfer::Hold, &[away]).unwrap();
+    old.transfer(Transfer::Surrender, &[row]).unwrap();
+    new.cancel(again.id).unwrap();
+    assert_eq!(mover().step().unwrap(), Progress::Done);
+    let record = new.records(&RecordQuery::new().timer(again.id)).unwrap().remove(0);
+    assert_eq!(record.reason, Some(Reason::Cancelled));
+    assert_eq!(new.timers(&TimerQuery::new()).unwrap(), []);
 }

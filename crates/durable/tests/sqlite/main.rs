@@ -68,3 +68,11 @@ mod on_real_time {
 fn a_place_is_moved_away_and_back() {
     moves::a_place_is_moved_away_and_back(&OnRealTime(Folder::new()));
 }
+
+#[test]
+fn what_is_due_while_its_place_is_moved_runs_once() {
+    let folders = [Folder::new(), Folder::new()];
+    let stores =
+        folders.each_ref().map(|folder| Box::new(Sqlite::open(folder.file()).unwrap()) as _);
+    moves::what_is_due_while_its_place_is_moved_runs_once(stores);
+}
