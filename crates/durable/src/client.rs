@@ -95,6 +95,8 @@ pub struct Client {
     deadline: Duration,
     /// Place of what this clone makes; `None` for that of its name.
     place: Option<Place>,
+    /// True if the place is on its way to another store: then this clone writes nothing.
+    is_moving: bool,
     /// Schema of the store's tables, if it has one.
     #[cfg(feature = "sqlx-0_8")]
     schema: Option<Arc<str>>,
@@ -155,6 +157,7 @@ impl Client {
             handle: Arc::new(Handle(queue.clone())),
             deadline: DEADLINE,
             place: None,
+            is_moving: false,
             #[cfg(feature = "sqlx-0_8")]
             schema: stores.first().and_then(|store| store.schema()).map(Arc::from),
         };
@@ -198,6 +201,17 @@ impl Client {
     /// A clone whose timers and schedules are of `place`.
     fn at_place(&self, place: Place) -> Self {
         Self { place: Some(place), ..self.clone() }
+    }
+
+    /// Refuses a write of a place that is on its way to another store.
+    fn check_moving(&self) -> Result<()> {
+        match self.place {
+            Some(place) if self.is_moving => {
+                let why = format!("nothing of the place {} is made or changed", place.number());
+                Err(StoreError::new(StoreErrorKind::Moving, why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A timer that fires once, to be made with [`create`](Once::create).
@@ -363,7 +377,9 @@ impl Client {
         T: Send + 'static,
         W: FnOnce(&mut dyn Store) -> Result<T> + Send + 'static,
     {
-        self.request(StoreErrorKind::Uncertain, Queue::write, work)
+        let checked = self.check_moving();
+        let request = checked.map(|()| self.request(StoreErrorKind::Uncertain, Queue::write, work));
+        async { request?.await }
     }
 
     /// Runs `work`, which writes nothing, on a thread of the client, with its connection.
@@ -396,10 +412,13 @@ impl Client {
     }
 
     fn insert(&self, timer: NewTimer) -> impl Future<Output = Result<Inserted>> + use<> {
-        let (reply, answer) = async_channel::bounded(1);
-        let ticket = Ticket::default();
-        self.handle.0.insert(Insert { timer, ticket: ticket.clone(), reply });
-        in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
+        let request = self.check_moving().map(|()| {
+            let (reply, answer) = async_channel::bounded(1);
+            let ticket = Ticket::default();
+            self.handle.0.insert(Insert { timer, ticket: ticket.clone(), reply });
+            in_time(self.deadline, Caller::new(ticket), answer, StoreErrorKind::Uncertain)
+        });
+        async { request?.await }
     }
 
     /// Has nodes notified of a timer.

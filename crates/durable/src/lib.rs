@@ -6,6 +6,7 @@ mod error;
 mod id;
 #[cfg(feature = "metrics-0_24")]
 pub mod metrics_0_24;
+mod mover;
 mod node;
 mod places;
 mod plan;
@@ -30,6 +31,7 @@ pub use client::{
 pub use engine::{Builder, Engine};
 pub use error::{StoreError, StoreErrorKind};
 pub use id::{Fence, Lease, NodeId, PLACES, Place, SHARDS, ScheduleId, Shards, TimerId};
+pub use mover::{Mover, Progress};
 #[cfg(feature = "sqlx-0_8")]
 pub use node::CompleteError;
 pub use node::{EndError, Ended, Fire, Key, Stats, Worker};

@@ -12,7 +12,8 @@ const NAME_MAX: usize = 63;
 /// Map from each [`Place`] to the name of the store that it is on.
 ///
 /// It is written as text, for a configuration: ranges of places in their order, each with its
-/// store, separated by spaces.
+/// store, separated by spaces. A place that is on its way to another store has both:
+/// `512=east>west`.
 ///
 /// # Examples
 ///
@@ -22,18 +23,30 @@ const NAME_MAX: usize = 63;
 /// let mut places = Places::evenly(["east", "west"])?;
 /// assert_eq!(places.to_string(), "0-511=east 512-1023=west");
 ///
-/// places.put(Place::new(3).unwrap(), "west")?;
+/// let place = Place::new(3).unwrap();
+/// places.begin_move(place, "west")?;
+/// assert_eq!(places.to_string(), "0-2=east 3=east>west 4-511=east 512-1023=west");
+/// assert_eq!((places.store(place), places.moving_to(place)), ("east", Some("west")));
+///
+/// places.put(place, "west")?;
 /// let read: Places = "0-2=east 3=west 4-511=east 512-1023=west".parse()?;
 /// assert_eq!(read, places);
-/// assert_eq!(read.store(Place::new(3).unwrap()), "west");
 /// # Ok::<(), tourbillon_durable::StoreError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Places {
     /// Names of stores, each once.
     stores: Vec<String>,
-    /// Index in `stores` of each place's.
-    of: Box<[u16; PLACES as usize]>,
+    /// Where each place is.
+    of: Box<[Seat; PLACES as usize]>,
+}
+
+/// Where a place is, by indices of stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Seat {
+    store: u16,
+    /// Store that it is on its way to.
+    to: Option<u16>,
 }
 
 impl Places {
@@ -57,57 +70,97 @@ impl Places {
             return Err(invalid(why));
         }
         let share = |place: usize| (place * stores.len() / usize::from(PLACES)) as u16;
-        let of = Box::new(std::array::from_fn(share));
+        let of = Box::new(std::array::from_fn(|place| Seat { store: share(place), to: None }));
         Ok(Self { stores, of })
     }
 
-    /// Name of the store that `place` is on.
+    /// Name of the store that `place` is on; of the old one, while it is on its way.
     pub fn store(&self, place: Place) -> &str {
-        &self.stores[usize::from(self.of[usize::from(place.number())])]
+        &self.stores[usize::from(self.seat(place).store)]
     }
 
-    /// Names of all stores that have a place.
+    /// Name of the store that `place` is on its way to; `None` if it stays where it is.
+    pub fn moving_to(&self, place: Place) -> Option<&str> {
+        self.seat(place).to.map(|to| &*self.stores[usize::from(to)])
+    }
+
+    /// Names of all stores that have a place, or that one is on its way to.
     pub fn stores(&self) -> impl Iterator<Item = &str> {
         self.stores.iter().map(|store| &**store)
     }
 
-    /// Puts `place` on another store. Moves no timers.
+    /// Says that `place` is on its way to another store: a [`Router`](crate::Router) then writes
+    /// nothing of it, and a [`Mover`](crate::Mover) moves it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid) for a name as in [`evenly`](Self::evenly), or for that
+    /// of the store which the place is on.
+    pub fn begin_move(&mut self, place: Place, to: &str) -> Result<(), StoreError> {
+        check(to)?;
+        let from = self.store(place).to_owned();
+        check_move(&from, to)?;
+        self.set(place, (from, Some(to.to_owned())));
+        Ok(())
+    }
+
+    /// Puts `place` on another store. Moves no timers: a [`Mover`](crate::Mover) does.
     ///
     /// # Errors
     ///
     /// [`Invalid`](StoreErrorKind::Invalid) for a name as in [`evenly`](Self::evenly).
     pub fn put(&mut self, place: Place, store: &str) -> Result<(), StoreError> {
         check(store)?;
-        let mut names: Vec<String> =
-            (0..PLACES).filter_map(Place::new).map(|place| self.store(place).to_owned()).collect();
-        store.clone_into(&mut names[usize::from(place.number())]);
-        *self = Self::of_names(names);
+        self.set(place, (store.to_owned(), None));
         Ok(())
     }
 
-    /// Makes the map in which the place of each number has the store of that index.
-    fn of_names(names: Vec<String>) -> Self {
-        let (mut stores, mut of) = (Vec::new(), Box::new([0; PLACES as usize]));
-        for (name, at) in names.into_iter().zip(of.iter_mut()) {
-            let found = stores.iter().position(|store| *store == name);
-            *at = found.unwrap_or(stores.len()) as u16;
-            if found.is_none() {
+    fn seat(&self, place: Place) -> Seat {
+        self.of[usize::from(place.number())]
+    }
+
+    fn set(&mut self, place: Place, names: Names) {
+        let names_of =
+            |place| (self.store(place).to_owned(), self.moving_to(place).map(str::to_owned));
+        let mut all: Vec<Names> = (0..PLACES).filter_map(Place::new).map(names_of).collect();
+        all[usize::from(place.number())] = names;
+        *self = Self::of_names(all);
+    }
+
+    /// Makes the map in which the place of each number has the stores of that index.
+    fn of_names(names: Vec<Names>) -> Self {
+        let mut stores: Vec<String> = Vec::new();
+        let mut of = Box::new([Seat::default(); PLACES as usize]);
+        let mut index = |name: String| {
+            let found = stores.iter().position(|store| *store == name).unwrap_or(stores.len());
+            if found == stores.len() {
                 stores.push(name);
             }
+            found as u16
+        };
+        for ((store, to), seat) in names.into_iter().zip(of.iter_mut()) {
+            *seat = Seat { store: index(store), to: to.map(&mut index) };
         }
         Self { stores, of }
     }
 }
 
+/// Store of a place, and the one that it is on its way to.
+type Names = (String, Option<String>);
+
 impl fmt::Display for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = 0;
         for range in self.of.chunk_by(|one, other| one == other) {
-            let (last, store) = (first + range.len() - 1, &self.stores[usize::from(range[0])]);
+            let (last, seat) = (first + range.len() - 1, range[0]);
             let space = if first == 0 { "" } else { " " };
+            let store = &self.stores[usize::from(seat.store)];
             match range.len() {
                 1 => write!(f, "{space}{first}={store}")?,
                 _ => write!(f, "{space}{first}-{last}={store}")?,
+            }
+            if let Some(to) = seat.to {
+                write!(f, ">{}", self.stores[usize::from(to)])?;
             }
             first = last + 1;
         }
@@ -124,8 +177,16 @@ impl FromStr for Places {
         let mut names = vec![None; usize::from(PLACES)];
         for part in text.split_whitespace() {
             let unread = || invalid(format!("`{part}` is no range of places with a store"));
-            let (range, store) = part.split_once('=').ok_or_else(unread)?;
+            let (range, stores) = part.split_once('=').ok_or_else(unread)?;
+            let (store, to) = match stores.split_once('>') {
+                None => (stores, None),
+                Some((store, to)) => (store, Some(to)),
+            };
             check(store)?;
+            if let Some(to) = to {
+                check(to)?;
+                check_move(store, to)?;
+            }
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let number = |text: &str| text.parse::<usize>().map_err(|_| unread());
             let (first, last) = (number(first)?, number(last)?);
@@ -133,7 +194,7 @@ impl FromStr for Places {
                 return Err(unread());
             }
             for name in names.get_mut(first..=last).ok_or_else(unread)? {
-                if name.replace(store.to_owned()).is_some() {
+                if name.replace((store.to_owned(), to.map(str::to_owned))).is_some() {
                     return Err(invalid(format!(
                         "`{part}` has a place that is on a store already"
                     )));
@@ -146,6 +207,13 @@ impl FromStr for Places {
         }
         Ok(Self::of_names(names.into_iter().flatten().collect()))
     }
+}
+
+fn check_move(from: &str, to: &str) -> Result<(), StoreError> {
+    if from == to {
+        return Err(invalid(format!("the store `{to}` has the place already")));
+    }
+    Ok(())
 }
 
 fn check(name: &str) -> Result<(), StoreError> {
@@ -193,7 +261,10 @@ mod tests {
         let mut map = Places::evenly(["a", "b", "c"]).unwrap();
         assert_eq!(map.to_string().parse::<Places>().unwrap(), map);
         for (place, store) in [(0, "c"), (5, "d-2"), (6, "d-2"), (1_023, "a")] {
-            map.put(Place::new(place).unwrap(), store).unwrap();
+            let place = Place::new(place).unwrap();
+            map.begin_move(place, store).unwrap();
+            assert_eq!(map.to_string().parse::<Places>().unwrap(), map);
+            map.put(place, store).unwrap();
             assert_eq!(map.to_string().parse::<Places>().unwrap(), map);
         }
         let text = "0=c 1-4=a 5-6=d-2 7-341=a 342-682=b 683-1022=c 1023=a";
@@ -211,6 +282,20 @@ mod tests {
     }
 
     #[test]
+    fn a_place_on_its_way_has_both_stores() {
+        let mut map: Places = "0-1023=east".parse().unwrap();
+        for place in [512, 513] {
+            map.begin_move(Place::new(place).unwrap(), "west").unwrap();
+        }
+        assert_eq!(map.to_string(), "0-511=east 512-513=east>west 514-1023=east");
+        let on_its_way = Place::new(513).unwrap();
+        assert_eq!((map.store(on_its_way), map.moving_to(on_its_way)), ("east", Some("west")));
+        assert_eq!(map.moving_to(Place::new(514).unwrap()), None);
+        assert_eq!(map.stores().collect::<Vec<_>>(), ["east", "west"]);
+        map.begin_move(on_its_way, "east").unwrap_err();
+    }
+
+    #[test]
     fn a_map_that_leaves_a_place_or_has_it_twice_is_refused() {
         let texts = [
             "",
@@ -225,6 +310,9 @@ mod tests {
             "x-1023=a",
             "0-1023=a b",
             "-1-1023=a",
+            "0-1023=a>",
+            "0-1023=a>a",
+            "0-1023=a>b>c",
         ];
         for text in texts {
             text.parse::<Places>().unwrap_err();

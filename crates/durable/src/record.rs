@@ -81,6 +81,8 @@ named! {
         Excluded = 10 "excluded",
         /// Its schedule was paused.
         Paused = 11 "paused",
+        /// It was moved to another store, where it continues.
+        Moved = 12 "moved",
     }
 }
 

@@ -21,6 +21,10 @@
 //! pending  --cancel----------------------------------> (absent), one record
 //! pending  --reschedule------------------------------> pending, other times or payload
 //! pending  --change with Withdraw--------------------> (absent), one record or none
+//! pending  --transfer with Surrender-----------------> (absent), one record
+//! (absent) --transfer with Hold----------------------> pending, away
+//! pending, away --transfer with Release--------------> pending
+//! pending, away --transfer with Drop-----------------> (absent)
 //! running, stopped --anything that makes it pending--> as pending, but for claim and scan
 //! pending, stopped --maintain------------------------> (absent), one record
 //! pending in a queue --maintain (nothing unfinished before it)--> pending, due = now
@@ -34,6 +38,9 @@
 //!
 //! A timer that runs when a change withdraws what its schedule has is *stopped*: its attempt may
 //! complete, but no other starts.
+//!
+//! A timer that comes from another store is *away* until it is [released](Transfer::Release): due
+//! 100,000 years later than it is there, so that nothing claims it.
 //!
 //! A retry leaves its detail in the timer, and the record of a cancelled timer has it.
 //!
@@ -81,6 +88,7 @@ pub mod postgres;
 mod query;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub(crate) mod transfer;
 mod types;
 
 use std::sync::Arc;
@@ -93,12 +101,13 @@ pub use postgres::Postgres;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::Record;
 use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
+pub use transfer::Transfer;
 pub use types::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, How, Inserted,
     Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Promoted, Scan,
@@ -450,4 +459,36 @@ pub trait Store: Send {
     /// Deletes records from before `before`, or nearly all of them; at most `limit` where that
     /// costs something. Returns how many.
     fn prune(&mut self, before: Time, limit: u32) -> Result<u64>;
+
+    // A place on its way to another store, by [`Mover`](crate::Mover). A store that does not know
+    // these calls is moved neither from nor to; one around another one passes them on.
+
+    /// Makes a step of timers on their way to another store, in one transaction, and returns those
+    /// that it applies to. Each step may be repeated. `timers` has each one once, and 1,000 at
+    /// most.
+    ///
+    /// [`Surrender`](Transfer::Surrender) and [`Moved`](Transfer::Moved) need no payloads and no
+    /// details.
+    fn transfer(&mut self, step: Transfer, timers: &[Timer]) -> Result<Vec<TimerId>> {
+        let _ = (step, timers);
+        Err(moves_nothing())
+    }
+
+    /// Sets `next` of a schedule, and nothing else, if it has the row's version and its `next`.
+    /// Returns whether it had.
+    fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
+        let _ = (row, next);
+        Err(moves_nothing())
+    }
+
+    /// Writes a schedule as it is, with its version, unless one of its name or its id is there.
+    /// Returns whether it was written.
+    fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {
+        let _ = row;
+        Err(moves_nothing())
+    }
+}
+
+fn moves_nothing() -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, "this store takes no part in moves of places")
 }

@@ -4,11 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use tourbillon::Timer;
 use tourbillon_durable::store::{
-    Memory, RecordQuery, Result, ScheduleQuery, TimerQuery, TimerUpdate,
+    Memory, NewTimer, RecordQuery, Result, ScheduleQuery, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
-    Client, Created, Engine, Place, Places, Replacement, Revival, Router, RunNow, Schedule,
-    ScheduleUpdate, Store, StoreError, StoreErrorKind, Time, TimerId, Upsert,
+    Client, Created, Engine, Lease, Mover, NodeId, Place, Places, Progress, Replacement, Revival,
+    Router, RunNow, Schedule, ScheduleUpdate, Store, StoreError, StoreErrorKind, Time, TimerId,
+    Upsert,
 };
 
 const STORES: [&str; 3] = ["east", "north", "west"];
@@ -437,4 +438,106 @@ fn a_router_has_one_client_for_each_store_of_its_map() {
     assert_eq!(router.clients().count(), 3);
     assert!(format!("{router:?}").contains("0-511=east 512-1023=west"));
     let _: Time = pollster::block_on(router.at("a").now()).unwrap();
+}
+
+#[test]
+fn nothing_of_a_place_on_its_way_is_written_and_what_is_there_is_read() {
+    let stores = STORES.map(|name| (name, memory()));
+    let router = |places: &Places| {
+        let clients = stores
+            .each_ref()
+            .map(|(name, store)| (*name, Client::new(store.connect().unwrap()).unwrap()));
+        Router::new(places.clone(), clients).unwrap()
+    };
+    let mut places = Places::evenly(["east", "north"]).unwrap();
+    let name = "invoice-42";
+    let place = Place::of(name);
+    assert_eq!(places.store(place), "east");
+    pollster::block_on(async {
+        let before = router(&places);
+        let due = Time::from(later());
+        let timer = id(before.once("mail", due).name(name).create().await.unwrap());
+        let schedule = Schedule::every(LATER);
+        before.at(name).every("hourly", schedule.clone()).upsert().await.unwrap();
+        let times = before.at(name).upcoming("hourly", 2).await.unwrap();
+
+        places.begin_move(place, "west").unwrap();
+        let moving = router(&places);
+        let hourly = moving.at(name).every("hourly", schedule);
+        let refused = [
+            moving.once("mail", due).name(name).create().await.map(drop),
+            moving.at(name).once("mail", due).create().await.map(drop),
+            moving.cancel(timer).await.map(drop),
+            moving.reschedule(timer, due).await.map(drop),
+            moving.revive(timer).await.map(drop),
+            hourly.upsert().await.map(drop),
+            moving.at(name).enable("hourly").await.map(drop),
+            moving.at(name).disable("hourly").await.map(drop),
+            moving.at(name).pause("hourly", due).await.map(drop),
+            moving.at(name).remove("hourly").await.map(drop),
+            moving.at(name).run_now("hourly").await.map(drop),
+            moving.at(name).backfill("hourly", due..due).create().await.map(drop),
+        ];
+        for (n, refused) in refused.into_iter().enumerate() {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Moving, "{n}");
+            let text = "the place is on its way to another store: nothing of the place 102 is made";
+            assert!(error.to_string().starts_with(text), "{error}");
+        }
+        // Another place of the same store is no matter.
+        let other = moving.at("tenant-42").once("mail", due).create().await.unwrap();
+        moving.cancel(id(other)).await.unwrap();
+
+        let found = moving.find(name).await.unwrap().unwrap();
+        assert_eq!((found.new.id, found.new.due), (timer, due));
+        let mut mover =
+            Mover::new(place, Box::new(stores[0].1.clone()), Box::new(stores[2].1.clone()));
+        assert_eq!(mover.step().unwrap(), Progress::Done);
+        assert_eq!(stores_with(&moving, timer).await, ["west"]);
+        places.put(place, "west").unwrap();
+        let after = router(&places);
+        for router in [moving, after.clone()] {
+            assert_eq!(router.find(name).await.unwrap().as_ref(), Some(&found));
+        }
+        assert_eq!(after.at(name).upcoming("hourly", 2).await.unwrap(), times);
+        assert_eq!(after.cancel(timer).await.unwrap(), TimerUpdate::Done);
+    });
+}
+
+#[test]
+fn a_place_that_waits_on_its_way_is_found_as_it_is() {
+    let (east, west) = (memory(), memory());
+    let clients = [("east", &east), ("west", &west)]
+        .map(|(name, store)| (name, Client::new(store.connect().unwrap()).unwrap()));
+    let place = Place::of("hourly");
+    let mut places: Places = "0-1023=east".parse().unwrap();
+    places.begin_move(place, "west").unwrap();
+    let router = Router::new(places, clients).unwrap();
+    pollster::block_on(async {
+        let client = router.clients().next().unwrap().1.clone();
+        client.every("hourly", Schedule::every(LATER)).upsert().await.unwrap();
+        let due = Time::from(later());
+        let timer = client.once("mail", due).name("hourly").create().await.unwrap();
+        let times = router.upcoming("hourly", 2).await.unwrap();
+        // It runs, so the mover waits for it.
+        let mut store = east.connect().unwrap();
+        let lease = Lease { node: NodeId::new(), epoch: 1 };
+        store.join(lease, LATER).unwrap().unwrap();
+        let now = store.now().unwrap();
+        let runs = NewTimer::new(TimerId::new(now).at(place), "mail", now);
+        store.insert(std::slice::from_ref(&runs)).unwrap();
+        assert_eq!(store.claim(lease, &[runs.id]).unwrap().timers.len(), 1);
+        let mut mover = Mover::new(place, east.connect().unwrap(), west.connect().unwrap());
+        for _ in 0..2 {
+            assert_eq!(mover.step().unwrap(), Progress::Waits(vec![runs.id]));
+            assert_eq!(stores_with(&router, id(timer)).await, ["west"]);
+            let found = router.find("hourly").await.unwrap().unwrap();
+            assert_eq!((found.new.id, found.new.due), (id(timer), due));
+            assert_eq!(router.upcoming("hourly", 2).await.unwrap(), times);
+        }
+        store.leave(lease).unwrap();
+        assert_eq!(mover.step().unwrap(), Progress::Done);
+        assert_eq!(stores_with(&router, runs.id).await, ["west"]);
+        assert_eq!(router.upcoming("hourly", 2).await.unwrap(), times);
+    });
 }

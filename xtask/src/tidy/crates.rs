@@ -229,6 +229,7 @@ pub const CRATES: &[Crate] = &[
             "metrics_0_24",
             "engine",
             "client",
+            "mover",
             "node",
             "plan",
             "store",

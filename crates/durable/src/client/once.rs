@@ -207,6 +207,7 @@ impl Once {
     ) -> Result<Uncommitted> {
         let key = self.key();
         let (client, timer) = self.checked()?;
+        client.check_moving()?;
         let tables = tables(client.schema.as_deref())?;
         let created = created(key, timer.id, insert(transaction, &tables, &timer).await?)?;
         Ok(Uncommitted { client, timer, created })

@@ -11,6 +11,7 @@ use crate::id::{Place, TimerId};
 use crate::places::Places;
 use crate::record::Record;
 use crate::schedule::Schedule;
+use crate::store::transfer::as_received;
 use crate::store::{
     RecordQuery, Result, ScheduleQuery, ScheduleRow, Store, Timer, TimerOrder, TimerQuery,
     TimerUpdate,
@@ -27,6 +28,11 @@ use crate::time::Time;
 /// Each store keeps its promises for what is on it, and stores know nothing of each other. A store
 /// that does not answer delays the keys of its places and no others. Names are unique on each
 /// store: use a name with one key always, and it is unique everywhere.
+///
+/// What writes something of a place that is [on its way](Places::begin_move) to another store fails
+/// with [`Moving`](StoreErrorKind::Moving), and nothing is written. [`find`](Self::find) and
+/// [`upcoming`](Self::upcoming) look on both stores, and a client of [`at`](Self::at) reads from
+/// the old one. Lists may have a timer of the place twice, due far in the future the second time.
 ///
 /// Every store has an engine of its own. All routers and engines of an application need the same
 /// map, or a name may be on two stores.
@@ -112,7 +118,14 @@ impl Router {
 
     /// Returns the client for what is of `place`, as [`at`](Self::at) does for a key of it.
     pub fn at_place(&self, place: Place) -> Client {
-        self.clients[self.places.store(place)].at_place(place)
+        let client = self.clients[self.places.store(place)].at_place(place);
+        Client { is_moving: self.places.moving_to(place).is_some(), ..client }
+    }
+
+    /// Client for the reads of a place on the store that it is on its way to, if it is.
+    fn reader_at_the_end(&self, place: Place) -> Option<Client> {
+        let to = self.places.moving_to(place)?;
+        Some(Client { is_moving: true, ..self.clients[to].at_place(place) })
     }
 
     /// A timer that fires once. Its key is its name, if it gets one.
@@ -147,7 +160,11 @@ impl Router {
 
     /// [`Client::upcoming`] for a schedule whose key is its name.
     pub async fn upcoming(&self, name: &str, count: usize) -> Result<Vec<Time>> {
-        self.at(name).upcoming(name, count).await
+        let times = self.at(name).upcoming(name, count).await?;
+        match self.reader_at_the_end(Place::of(name)) {
+            Some(client) if times.is_empty() => client.upcoming(name, count).await,
+            _ => Ok(times),
+        }
     }
 
     /// [`Client::run_now`] for a schedule whose key is its name.
@@ -157,7 +174,14 @@ impl Router {
 
     /// [`Client::find`] for a timer whose key is its name.
     pub async fn find(&self, name: &str) -> Result<Option<Timer>> {
-        self.at(name).find(name).await
+        let found = self.at(name).find(name).await?;
+        // It is on the new store before it leaves the old one.
+        match self.reader_at_the_end(Place::of(name)) {
+            Some(client) if found.is_none() => {
+                Ok(client.find(name).await?.map(|timer| as_received(&timer).unwrap_or(timer)))
+            }
+            _ => Ok(found),
+        }
     }
 
     /// [`Client::cancel`], by the place of the id.

@@ -12,6 +12,7 @@ use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::Schedule;
+use crate::store::transfer::receive;
 use crate::store::{Change, Changed, Result, ScheduleRow, Store};
 use crate::time::Time;
 
@@ -299,6 +300,8 @@ impl Client {
             let Some((row, next)) = row.and_then(|row| row.next.map(|next| (row, next))) else {
                 return Ok(Vec::new());
             };
+            // While the schedule is on its way to another store, that is far in the future.
+            let next = receive(next).unwrap_or(next);
             Ok(row.rule()?.schedule.occurrences_from(next).take(count).collect())
         })
         .await

@@ -13,7 +13,7 @@ use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
     Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
     Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
-    Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Upcoming, Waiting, Window,
+    Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Transfer, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
 use crate::record::{Reason, Record};
@@ -452,5 +452,31 @@ impl Store for Memory {
             tables.forget(*place);
         }
         Ok(old.len() as u64)
+    }
+
+    fn transfer(&mut self, step: Transfer, timers: &[Timer]) -> Result<Vec<TimerId>> {
+        let (now, mut tables) = self.begin();
+        let applies = |timer: &&Timer| tables.transfer(step, timer, now);
+        Ok(timers.iter().filter(applies).map(|timer| timer.new.id).collect())
+    }
+
+    fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
+        let (_, mut tables) = self.begin();
+        let is_it = |found: &&mut ScheduleRow| {
+            (found.id, found.version, found.next) == (row.id, row.version, row.next)
+        };
+        let found = tables.schedules.get_mut(&row.name).filter(is_it);
+        Ok(found.map(|found| found.next = Some(next)).is_some())
+    }
+
+    fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {
+        let (now, mut tables) = self.begin();
+        let is_new =
+            !tables.schedules.values().any(|found| found.name == row.name || found.id == row.id);
+        if is_new {
+            tables.schedules.insert(row.name.clone(), row.clone());
+            tables.enabled_since.insert(row.id, now);
+        }
+        Ok(is_new)
     }
 }

@@ -45,6 +45,7 @@ mod tables;
 mod timers;
 #[cfg(feature = "tls")]
 mod tls;
+mod transfer;
 mod values;
 mod within;
 
@@ -62,7 +63,7 @@ use super::{
     Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
     Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
     OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
-    Timer, TimerQuery, TimerUpdate, Upcoming, Window,
+    Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
@@ -451,5 +452,17 @@ impl Store for Postgres {
             }
         }
         Ok(count)
+    }
+
+    fn transfer(&mut self, step: Transfer, timers: &[Timer]) -> Result<Vec<TimerId>> {
+        self.call(async |session, _| transfer::transfer(session, step, timers).await)
+    }
+
+    fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
+        self.call(async |session, _| transfer::shift(session, row, next).await)
+    }
+
+    fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {
+        self.call(async |session, _| transfer::adopt(session, row).await)
     }
 }

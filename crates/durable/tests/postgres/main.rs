@@ -7,6 +7,9 @@ mod floor;
 mod functions;
 mod hosts;
 mod listening;
+mod mover;
+#[path = "../moves/mod.rs"]
+mod moves;
 mod plans;
 mod pooler;
 mod replica;

@@ -43,7 +43,7 @@ const WAITING: &str = "
 
 /// Of two that choose the front of a lane at the same time, the second sees what the first chose.
 /// The order is that of all who lock several.
-const LOCK: &str = "
+pub(super) const LOCK: &str = "
     SELECT pg_advisory_xact_lock(k.key)
     FROM (
         SELECT DISTINCT hashtextextended('tourbillon.timer ' || n.lane, 0) AS key

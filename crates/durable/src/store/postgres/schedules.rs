@@ -146,7 +146,7 @@ pub(super) async fn failing(
 const LOCK: &str = "
     SELECT id, kind, version FROM tourbillon.schedule WHERE name = $1 FOR UPDATE";
 
-const CREATE: &str = "
+pub(super) const CREATE: &str = "
     INSERT INTO tourbillon.schedule
         (id, name, kind, spec, policies, payload, enabled, version, next, shard, paused, lane,
          failing)
@@ -226,7 +226,7 @@ async fn skip(
 }
 
 /// Writes `row` with `version`; whether it was written.
-async fn put(
+pub(super) async fn put(
     session: &mut impl Query,
     row: &ScheduleRow,
     version: i64,

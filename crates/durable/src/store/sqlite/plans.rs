@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{lanes, lists, nodes, overview, schedules, schema, timers};
+use super::{lanes, lists, nodes, overview, schedules, schema, timers, transfer};
 use crate::id::{SHARDS, TimerId};
 use crate::record::Outcome;
 use crate::store::{RecordQuery, ScheduleQuery, State, TimerQuery};
@@ -67,6 +67,16 @@ fn no_statement_walks_a_table() {
         schedules::STOP,
         schedules::IS_TAKEN,
         schedules::FORGET_SKIP,
+        transfer::FORGET_MOVED,
+        transfer::IS_MOVED,
+        transfer::DELETE_OLDER,
+        transfer::HOLD,
+        transfer::IS_AWAY,
+        transfer::SURRENDER,
+        transfer::DROP,
+        transfer::HAS_FRONT,
+        transfer::RELEASE,
+        transfer::SHIFT,
         lists::NEWEST,
         lists::PRUNE,
         overview::DUE,

@@ -55,7 +55,7 @@ pub(super) const LAST_ENDS: &str = "
         (SELECT enabled_since FROM tourbillon_schedule WHERE id = ?1)
     ORDER BY scheduled_for DESC LIMIT ?2";
 
-const CREATE: &str = "
+pub(super) const CREATE: &str = "
     INSERT INTO tourbillon_schedule
         (name, id, kind, spec, policies, payload, enabled, version, next, shard, paused, lane,
          failing, enabled_since)
@@ -168,23 +168,7 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
     match change.row {
         Some(row) => {
             let sql = if old.is_some() { REPLACE } else { CREATE };
-            let (schedule, policies) = row.texts();
-            connection.prepare_cached(sql)?.execute(params![
-                change.name,
-                Id::from(row.id),
-                row.kind,
-                schedule,
-                policies,
-                row.payload,
-                row.enabled,
-                big(version),
-                row.next.map(Stamp),
-                row.id.shard(),
-                row.paused.map(Stamp),
-                row.lane,
-                row.failing,
-                Stamp(now),
-            ])?;
+            put(connection, sql, row, version, now)?;
         }
         None => {
             connection.prepare_cached(REMOVE)?.execute([change.name])?;
@@ -208,6 +192,34 @@ pub(super) fn change(connection: &Connection, now: Time, change: &Change<'_>) ->
     let running = timers.iter().filter(|timer| timer.running.is_some());
     let running: Vec<(TimerId, u32)> = running.map(|timer| (timer.new.id, timer.attempt)).collect();
     Ok(Changed::Done { version, running })
+}
+
+/// Writes `row` by [`CREATE`] or [`REPLACE`], with this version.
+pub(super) fn put(
+    connection: &Connection,
+    sql: &str,
+    row: &ScheduleRow,
+    version: u64,
+    now: Time,
+) -> Answer<()> {
+    let (schedule, policies) = row.texts();
+    connection.prepare_cached(sql)?.execute(params![
+        row.name,
+        Id::from(row.id),
+        row.kind,
+        schedule,
+        policies,
+        row.payload,
+        row.enabled,
+        big(version),
+        row.next.map(Stamp),
+        row.id.shard(),
+        row.paused.map(Stamp),
+        row.lane,
+        row.failing,
+        Stamp(now),
+    ])?;
+    Ok(())
 }
 
 fn of_schedule(connection: &Connection, id: ScheduleId) -> Answer<Vec<Timer>> {
