@@ -131,6 +131,8 @@ fn is_test(text: &str, name: &str) -> bool {
     (0..lines.len()).any(|at| {
         let mut above = lines[..at].iter().rev().take_while(|line| line.starts_with(['#', '/']));
         lines[at].trim_start_matches("async ").starts_with(&head)
-            && above.any(|line| line.starts_with("#[") && line.contains("test"))
+            && above.any(|line| {
+                line.starts_with("#[") && line.contains("test") && !line.contains("cfg")
+            })
     })
 }
