@@ -13,11 +13,11 @@ const VIEWS = [
   ['/schedules/reports/nightly', 'nightly', 'The clock shows this time twice'],
   ['/edit/reports/nightly', 'Edit nightly', 'The clock shows this time twice'],
   ['/edit', 'New schedule', 'It would run at'],
-  ['/runs', 'Runs', 'overlap'],
-  ['/runs?state=pending', 'Runs', 'retrying'],
-  ['/schedules/billing/dunning', 'dunning', 'Disabled: nothing runs'],
-  ['/schedules/billing/reminder-4711', 'reminder-4711', 'None yet'],
-  ['/nowhere', 'No such view', 'The address names no view'],
+  ['/runs', 'Runs', 'An earlier run was not finished'],
+  ['/runs?state=pending', 'Runs', 'Retrying'],
+  ['/schedules/billing/dunning', 'dunning', 'Disabled: no run starts'],
+  ['/schedules/billing/reminder-4711', 'reminder-4711', 'No runs yet'],
+  ['/nowhere', 'Page not found', 'This address has no page'],
   ['/dead', 'Dead letters', 'Retry all of these'],
 ];
 const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
@@ -99,7 +99,7 @@ test('an address that leads nowhere says so', async () => {
     '/', '/schedules/../..', '/edit/reports/..', '/runs/reports/%2E', '/now?app=nobodys',
     '/schedules?app=%E0%A4%A',
   ]) {
-    await go(page, hash, 'No such view');
+    await go(page, hash, 'Page not found');
     await accessible(page, hash);
     // Where it leads to from here works.
     await page.getByRole('main').getByRole('link', { name: 'Now' }).click();
@@ -108,7 +108,7 @@ test('an address that leads nowhere says so', async () => {
   for (const [hash, heading, text] of [
     ['/runs?hours=x&state=y', 'Runs', /6 runs, as of/],
     ['/schedules?state=x&kind=%00', 'Schedules', /7 schedules, as of/],
-    ['/runs?key=%E0%A4%A', 'Runs', 'No such runs.'],
+    ['/runs?key=%E0%A4%A', 'Runs', 'No runs match.'],
     ['/dead?hours=1e999', 'Dead letters', 'the answer was 503'],
   ]) {
     await go(page, hash, heading);
@@ -125,7 +125,7 @@ test('an address that leads nowhere says so', async () => {
 
 test('a page that starts at an address that makes no sense shows that', async () => {
   page = await open(browser, fake.url, { time: fake.now(), hash: '/schedules/a/%E0%A4%A' });
-  await page.getByRole('heading', { level: 1, name: 'No such view' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor();
   await isLive(page);
 });
 
@@ -190,7 +190,7 @@ test('a timer of XTimer is seen and found by its name and its creator', async ()
       .getByText('Stock levels by ann').waitFor();
   }
   await go(page, '/schedules?prefix=bob', 'Schedules');
-  await says('No such schedules.');
+  await says('No schedules match.');
   await go(page, '/schedules/reports/xtimer.8321002', 'xtimer.8321002');
   await says('Stock levels by ann');
 });
@@ -202,7 +202,7 @@ test('what a form does not say is left to the server', async () => {
   await go(page, '/edit', 'New schedule');
   await page.getByLabel('Key', { exact: true }).fill('new');
   await page.getByLabel('URL').fill('https://billing.internal/');
-  await page.getByText('Retries, misses and overlaps').click();
+  await page.getByText('Retries, missed runs and overlaps').click();
   const shown = ['Attempts', 'First pause', 'Longest pause'].map((label) =>
     page.getByLabel(label, { exact: true }).getAttribute('placeholder'));
   assert.deepEqual(await Promise.all(shown), ['5', '10s', '2m']);
@@ -227,10 +227,10 @@ test('a lost connection is said in words, and mends by itself', async () => {
   fake.world.away = 'server';
   fake.cut();
   await page.getByRole('alert').getByText(/What you see is from \d\d:\d\d:\d\d/).waitFor();
-  await page.locator('#link').getByText('Cut off').waitFor();
+  await page.locator('#link').getByText('Disconnected').waitFor();
   assert.ok(await page.evaluate(() => document.body.classList.contains('old')));
   await page.getByText(/Next try in \d+ s|Trying now/).waitFor();
-  assert.equal(await page.getByText('not known').count(), 3);
+  assert.equal(await page.getByText('Unknown', { exact: true }).count(), 3);
   await accessible(page, 'a lost connection');
   await shoot('lost');
   fake.world.away = null;
@@ -248,7 +248,7 @@ test('a store that is away is said, and so is that lists are older', async () =>
   fake.world.away = 'store';
   await page.getByRole('alert').getByText('The store does not answer.').waitFor();
   await page.getByRole('button', { name: 'Disable ledger-sync' }).click();
-  await page.getByRole('status').getByText('Nothing was done').waitFor();
+  await page.getByRole('status').getByText('ledger-sync is not changed').waitFor();
   await page.getByText(/Not read: .* What follows is older\./).waitFor();
   fake.world.away = null;
   await isLive(page);
@@ -259,10 +259,10 @@ test('a token is asked for, kept for the tab, and asked for again if it is refus
   expected = [/401/];
   fake.world.token = 'open sesame';
   page = await open(browser, fake.url, { time: fake.now() });
-  const dialog = page.getByRole('dialog', { name: 'A token, please' });
+  const dialog = page.getByRole('dialog', { name: 'Sign in with a token' });
   await dialog.getByLabel('Token').fill('guess');
   await page.keyboard.press('Enter');
-  await dialog.getByText('does not take that token').waitFor();
+  await dialog.getByText('refused that token').waitFor();
   await accessible(page, 'the prompt');
   await dialog.getByLabel('Token').fill('open sesame');
   await page.keyboard.press('Enter');
@@ -270,7 +270,7 @@ test('a token is asked for, kept for the tab, and asked for again if it is refus
   const kept = await page.evaluate(() =>
     [Object.values(sessionStorage), localStorage.length, document.cookie]);
   assert.deepEqual(kept, [['open sesame'], 0, '']);
-  await page.getByRole('button', { name: 'Forget the token' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
   await dialog.waitFor();
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 });
@@ -304,6 +304,38 @@ test('what is wrong shows beside its field', async () => {
   await page.locator('[data-field="callback.url"]:focus').waitFor();
 });
 
+test('a cron expression has words beside it, unless it is wrong', async () => {
+  expected = [/422/];
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await page.getByRole('row').filter({ hasText: 'dunning' })
+    .getByText('At 09:00, Monday to Friday').waitFor();
+  await go(page, '/edit', 'New schedule');
+  const cron = page.getByLabel('Cron expression', { exact: true });
+  const words = page.locator('.edit .in-words');
+  await page.getByLabel('Zone').fill('Europe/Berlin');
+  await cron.fill('*/15 8-17 * * 1-5');
+  await words.getByText('Every 15 minutes from 08:00 to 17:45, Monday to Friday, ' +
+    'by the clock of Europe/Berlin.').waitFor();
+  await cron.fill('0 2 *');
+  await page.getByText('five fields are needed, not 3').waitFor();
+  assert.equal(await words.textContent(), '');
+  await page.getByLabel('At a fixed interval').check();
+  await says('It would run at');
+  assert.equal(await words.textContent(), '');
+});
+
+test('states and reasons are plain words', async () => {
+  await show();
+  await go(page, '/runs', 'Runs');
+  const states = page.getByLabel('State');
+  await says('An earlier run was not finished');
+  assert.deepEqual(await states.locator('option').allTextContents(),
+    ['Finished', 'Waiting', 'Running', 'Succeeded', 'Dead', 'Skipped', 'Cancelled']);
+  const seen = await page.locator('tbody .badge').allTextContents();
+  assert.deepEqual([...new Set(seen)].sort(), ['Dead', 'Skipped', 'Succeeded']);
+});
+
 test('a change from elsewhere is not overwritten', async () => {
   expected = [/412/];
   await show();
@@ -320,7 +352,7 @@ test('several dead letters are retried after a question', async () => {
   await page.getByRole('button', { name: 'Retry all of these' }).click();
   await page.getByRole('dialog', { name: 'Retry 2 dead letters?' })
     .getByRole('button', { name: 'Retry' }).click();
-  await page.getByRole('status').getByText('2 dead letters tried again.').waitFor();
+  await page.getByRole('status').getByText('2 dead letters retried.').waitFor();
   await says('No dead letters.');
 });
 

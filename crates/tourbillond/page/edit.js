@@ -1,6 +1,7 @@
 /** @file The form of a schedule, with what it would do shown as it is typed. */
 
 import { call, path } from './api.js';
+import { cronInWords } from './cron.js';
 import { button, field, h, put, section, select, setText } from './dom.js';
 import { makePreview } from './preview.js';
 import { HERE } from './time.js';
@@ -11,16 +12,16 @@ const GATHER = 250;
 const MANY = 6;
 
 const WHENS = [
-  ['cron', 'By a cron expression'], ['every', 'Again and again'],
-  ['at', 'Once, at a time'], ['after', 'Once, after a while'],
+  ['cron', 'By a cron expression'], ['every', 'At a fixed interval'],
+  ['at', 'Once, at a time'], ['after', 'Once, after a delay'],
 ];
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD'].map((name) => [name, name]);
 const MISSED = [
-  ['', 'The last one stands for all (default)'], ['skip', 'Skip them'],
-  ['catch_up', 'Make up for the last ones'],
+  ['', 'Run once for all of them (default)'], ['skip', 'Skip them'],
+  ['catch_up', 'Run the last ones'],
 ];
 const OVERLAP = [
-  ['', 'Both run (default)'], ['skip', 'Skip the later one'], ['queue', 'The later ones wait'],
+  ['', 'Run both (default)'], ['skip', 'Skip the new run'], ['queue', 'Queue the new run'],
 ];
 
 /** Lines of `Name: value` as pairs. */
@@ -62,7 +63,7 @@ function policyOf(policy) {
 export function show(holder, frame, { app, key }) {
   put(holder, h('h1', {}, key ? `Edit ${key}` : 'New schedule'));
   if (!frame.allApps.some(frame.canChange)) {
-    return void put(holder, h('p', { class: 'empty' }, 'You may change none of the apps.'));
+    return void put(holder, h('p', { class: 'empty' }, 'Your token cannot change any app.'));
   }
   if (!key) return form(holder, frame, null);
   let shown = {};
@@ -137,10 +138,10 @@ function form(holder, frame, old) {
         hint: 'Minute, hour, day of month, month, day of week, as in crontab(5).',
       }),
       field('Zone', control.zone, { name: 'when.zone', hint: 'A name such as Europe/Berlin.' })),
-    every: field('Period', control.every,
+    every: field('Interval', control.every,
       { name: 'when.every', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
     at: field('Time', control.at, { name: 'when.at', hint: 'RFC 3339, with an offset or Z.' }),
-    after: field('How long from now', control.after,
+    after: field('Delay', control.after,
       { name: 'when.after', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
   };
   const bounds = h('details', { open: Boolean(when.start || when.end || when.excluded?.length) },
@@ -150,23 +151,24 @@ function form(holder, frame, old) {
       field('End', control.end, { name: 'when.end', hint: 'RFC 3339: the latest time.' })),
     field('Excluded windows', control.excluded, {
       name: 'when.excluded',
-      hint: 'One a line: FROM..UNTIL. With =run-at-end, it runs once at the end of the window.',
+      hint: 'One per line, as FROM..UNTIL. With =run-at-end, it runs once at the end of the window.',
     }));
   const repeating = h('div', {},
     h('div', { class: 'pair' },
-      field('Occurrences that no node was there for', control.missed, { name: 'missed' }),
-      field('How many', control.missedMany, { name: 'missed.catch_up' }),
-      field('Counts as on time within', control.within, { name: 'on_time_within' })),
+      field('Missed runs', control.missed, { name: 'missed' }),
+      field('At most', control.missedMany, { name: 'missed.catch_up' }),
+      field('On time within', control.within, { name: 'on_time_within' })),
     h('div', { class: 'pair' },
-      field('Due while an earlier one is not finished', control.overlap, { name: 'overlap' }),
-      field('How many wait', control.overlapMany, { name: 'overlap.queue' }),
-      field('Later by up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
+      field('If the previous run is not finished', control.overlap, { name: 'overlap' }),
+      field('At most', control.overlapMany, { name: 'overlap.queue' }),
+      field('Random delay of up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
   const watched = h('div', { class: 'pair' },
     field('Has to succeed within', control.successWithin,
-      { name: 'success_within', hint: 'A span, such as 25h. Otherwise a notice says so.' }),
+      { name: 'success_within', hint: 'A span, such as 25h. Without a success in that time, a notice is sent.' }),
     field('Disable after', control.disableAfter,
-      { name: 'disable_after', hint: 'So many dead runs in a row.' }));
+      { name: 'disable_after', hint: 'Number of dead runs in a row.' }));
   const preview = makePreview();
+  const inWords = h('p', { class: 'in-words' });
   const about = h('p', { class: 'hint', role: 'status' });
   const general = h('p', { class: 'error', role: 'alert' });
   const save = h('button', { type: 'submit', class: 'main' }, old ? 'Save' : 'Create');
@@ -177,7 +179,7 @@ function form(holder, frame, old) {
         h('div', { class: 'pair' },
           field('App', control.app, { name: 'app' }),
           field('Key', control.key, {
-            name: 'key', hint: old ? undefined : 'Its name in the app. Drawn if it is empty.',
+            name: 'key', hint: old ? undefined : 'Its name in the app. If it is empty, the service chooses one.',
           })),
         h('fieldset', {}, h('legend', {}, 'When'),
           h('div', { class: 'choices' }, kinds), Object.values(fields), bounds),
@@ -187,15 +189,15 @@ function form(holder, frame, old) {
             field('URL', control.url, { name: 'callback.url' })),
           field('Headers', control.headers, {
             name: 'callback.headers',
-            hint: 'One a line: Name: value. For ••••••••, the value that it has is kept.',
+            hint: 'One per line, as Name: value. A value of •••••••• is kept as it is.',
           }),
           field('Headers with a secret', control.secrets, {
             name: 'callback.secrets',
-            hint: 'One a line.',
+            hint: 'One per line.',
           }),
           field('Body', control.body, {
             name: 'callback.body',
-            hint: 'Replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
+            hint: 'These are replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
           }),
           h('div', { class: 'pair' },
             field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' }),
@@ -203,9 +205,9 @@ function form(holder, frame, old) {
               { name: 'callback.success', hint: 'A list such as 200, 404.' }))),
         h('details',
           { open: Boolean(was.missed || was.overlap || was.jitter || was.retry || was.lane) },
-          h('summary', {}, 'Retries, misses and overlaps'),
+          h('summary', {}, 'Retries, missed runs and overlaps'),
           field('Lane', control.lane, {
-            name: 'lane', hint: 'Of all runs in a lane, one runs at a time, in the order of times.',
+            name: 'lane', hint: 'Runs in the same lane run one at a time, in the order of their times.',
           }),
           h('div', { class: 'pair' },
             field('Attempts', control.attempts, { name: 'retry.attempts' }),
@@ -215,10 +217,10 @@ function form(holder, frame, old) {
         h('details', { open: Boolean(was.notify || was.success_within || was.disable_after) },
           h('summary', {}, 'Alerts'),
           field('Notices go to', control.notify, {
-            name: 'notify', hint: 'A URL in place of the app’s. Its headers stay as they are.',
+            name: 'notify', hint: 'A URL to use in place of the app’s. Its headers are not changed.',
           }),
           watched)),
-      h('div', {}, section('preview', 'What that does', about, preview.element))),
+      h('div', {}, section('preview', 'Preview', inWords, about, preview.element))),
     h('datalist', { id: 'zones' }, zones.map((name) => h('option', { value: name }))),
     h('label', { class: 'choice', for: 'enabled' }, control.enabled, 'Enabled'),
     general,
@@ -309,7 +311,7 @@ function form(holder, frame, old) {
     const names = frame.secretsOf(value('app'));
     control.secrets.parentElement.hidden = !names.length && !value('secrets');
     setText(control.secrets.parentElement.querySelector('.hint'),
-      'One a line: Name: a secret of the app, which is put in when the request is sent. ' +
+      'One per line, as Name: the name of a secret, whose value is put in when the request is sent. ' +
       `Secrets: ${names.join(', ') || 'none'}.`);
     control.overlapMany.parentElement.hidden = value('overlap') !== 'queue';
     clearTimeout(gathering);
@@ -322,7 +324,8 @@ function form(holder, frame, old) {
     const asked = whenOf();
     if (!asked[chosen()]) {
       preview.element.hidden = true;
-      setText(about, 'Say when, and the next times show here.');
+      setText(inWords, '');
+      setText(about, 'Enter when it runs to see the next times here.');
       return;
     }
     try {
@@ -330,11 +333,14 @@ function form(holder, frame, old) {
       if (mine !== latest) return;
       blame([], '', 'when');
       preview.draw(occurrences);
+      const words = asked.cron && cronInWords(asked.cron);
+      setText(inWords, words ? `${words}, by the clock of ${asked.zone}.` : '');
       setText(about, occurrences.length ? 'It would run at:' : 'It would never run.');
     } catch (error) {
       if (mine !== latest) return;
       preview.element.hidden = true;
-      setText(about, 'Nothing to show for that.');
+      setText(inWords, '');
+      setText(about, 'There is no preview for that.');
       blame(error.errors ?? [], error.errors?.length ? '' : error.message, 'when');
     }
   }

@@ -132,7 +132,7 @@ function makeHour() {
   return {
     element: section('hour', 'The next hour',
       h('p', { class: 'hint', id: 'hour-how' },
-        'One bar is one minute. Arrow keys or a pointer read each figure.'),
+        'One bar is one minute. Use the arrow keys or a pointer to read each figure.'),
       h('div', { class: 'scale' }, most, readout),
       slider,
       h('div', { class: 'axis', 'aria-hidden': 'true' }, hours),
@@ -165,7 +165,7 @@ function makeLateness() {
   const none = h('p', { class: 'empty' }, 'Nothing has run yet.');
   return {
     element: section('lateness', 'Lateness',
-      h('p', { class: 'hint' }, 'From due to the start of the attempt, on this node.'),
+      h('p', { class: 'hint' }, 'Time from when a run is due to the start of its attempt, on this node.'),
       percentiles, buckets.table, none),
     update({ lateness }) {
       const all = lateness.histogram.filter(({ count: many }) => many);
@@ -195,7 +195,7 @@ function makeLateness() {
 /** What fails now: retried, or given up. */
 function makeFailing(frame) {
   const list = table('Failing', ['State', 'Schedule', 'Failures', 'Last answer', 'Next']);
-  const none = h('p', { class: 'empty' }, 'Nothing fails.');
+  const none = h('p', { class: 'empty' }, 'Nothing is failing.');
   return {
     element: section('failing', 'Failing', list.table, none),
     update({ failing }) {
@@ -217,11 +217,11 @@ function makeFailing(frame) {
 /** The nodes, how long their leases hold, and how far off their clocks are. */
 function makeNodes(frame) {
   const list = table('Nodes', ['Node', 'Lease', 'Last beat', 'Clock']);
-  const none = h('p', { class: 'empty' }, 'No node has a lease: nothing is called.');
+  const none = h('p', { class: 'empty' }, 'No node has a lease, so no callback is sent.');
   const lease = (node) => {
-    if (!frame.isFresh) return badge('unknown', 'not known');
+    if (!frame.isFresh) return badge('unknown', 'Unknown');
     const left = Date.parse(node.expires) - now();
-    if (left <= 0) return badge('lost', 'expired');
+    if (left <= 0) return badge('lost', 'Expired');
     const quiet = now() - Date.parse(node.beat);
     return badge(quiet > 2_500 ? 'late' : 'live', `${Math.ceil(left / 1000)} s left`);
   };
@@ -232,7 +232,7 @@ function makeNodes(frame) {
   };
   return {
     element: section('nodes', 'Nodes',
-      h('p', { class: 'hint' }, 'A clock is compared with the store’s, which alone decides.'),
+      h('p', { class: 'hint' }, 'Each clock is compared with the store’s clock, which decides when a run is due.'),
       list.table, none),
     update({ nodes }) {
       none.hidden = nodes.length > 0;
@@ -252,12 +252,12 @@ function makeNodes(frame) {
 
 /** The attempts that ended while one looked on. */
 function makeLast(frame) {
-  const list = table('Attempts that ended', ['State', 'Schedule', 'Ended', 'Answer']);
-  const none = h('p', { class: 'empty' }, 'Attempts show here as they end.');
+  const list = table('Attempts that finished', ['State', 'Schedule', 'Finished', 'Answer']);
+  const none = h('p', { class: 'empty' }, 'Attempts appear here as they finish.');
   let seen = [];
   list.table.hidden = true;
   return {
-    element: section('last', 'Ended just now', list.table, none),
+    element: section('last', 'Just finished', list.table, none),
     add(run) {
       const ended = new Date(now()).toISOString();
       seen = [{ ...run, ended }, ...seen].slice(0, LAST);
@@ -267,7 +267,7 @@ function makeLast(frame) {
         (each) => row([
           ['State', runLink(frame, each, stateOf(each))],
           ['Schedule', scheduleLink(frame, each)],
-          ['Ended', h('time', { datetime: each.ended }, clock(each.ended, { zone: HERE }))],
+          ['Finished', h('time', { datetime: each.ended }, clock(each.ended, { zone: HERE }))],
           ['Answer', why(each)],
         ]));
     },

@@ -5,6 +5,7 @@ import {
   badge, button, field, h, known, put, row, section, select, setText, sync, table,
 } from './dom.js';
 import { clock, count, counted, dated, now, span, timeElement } from './time.js';
+import { reasonInWords, stateOptions } from './words.js';
 
 /** How many runs are read at a time. */
 const PAGE = 50;
@@ -12,7 +13,7 @@ const PAGE = 50;
 const GATHER = 700;
 
 const STATES = ['pending', 'running', 'succeeded', 'dead', 'skipped', 'cancelled'];
-const OPTIONS = [['', 'over'], ...STATES.map((each) => [each, each])];
+const OPTIONS = stateOptions(STATES, 'Finished');
 const HOUR = 3_600_000;
 const SPANS = [['', 'Any time'], ['1', 'Last hour'], ['24', 'Last day'], ['168', 'Last week']];
 
@@ -36,7 +37,7 @@ export function scheduleLink(frame, { app, key }) {
 /** In a line: what the last attempt was answered, or why there was none. */
 export function why(run) {
   const last = run.ended_attempts.at(-1);
-  if (!last) return run.reason ?? '–';
+  if (!last) return run.reason ? reasonInWords(run.reason) : '–';
   return h('span', { class: 'why' }, [
     // An error that is an answer names its status.
     last.status && !last.error && h('b', {}, `${last.status}`),
@@ -53,10 +54,10 @@ export function canRetry(frame, run) {
 export async function retry(frame, run) {
   try {
     await call('POST', path(['apps', run.app, 'runs', run.id, 'retry']));
-    frame.say(`${run.key} is tried again.`);
+    frame.say(`${run.key} is retried.`);
     return true;
   } catch (error) {
-    frame.say(`${run.key} is not tried again. ${error.message}`);
+    frame.say(`${run.key} is not retried. ${error.message}`);
     return false;
   }
 }
@@ -69,14 +70,14 @@ function order(a, b) {
 
 /** Shows all runs. */
 export function show(holder, frame, { parameters }) {
-  return list(holder, frame, parameters, { head: 'Runs', none: 'No such runs.' });
+  return list(holder, frame, parameters, { head: 'Runs', none: 'No runs match.' });
 }
 
 /** Shows what was given up. */
 export function showDead(holder, frame, { parameters }) {
   return list(holder, frame, parameters, {
     head: 'Dead letters', state: 'dead', none: 'No dead letters.',
-    hint: 'All attempts failed. A retry makes a new run of what was to be called.',
+    hint: 'All attempts of these runs failed. A retry makes a new run with the same request.',
   });
 }
 
@@ -86,7 +87,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     state: state ?? known(OPTIONS, parameters.get('state')),
     hours: known(SPANS, parameters.get('hours')),
   };
-  const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Do']);
+  const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Actions']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const status = h('p', { class: 'hint' });
   const more = button('Show more', () => read(shown.length + PAGE), { act: 'more' });
@@ -100,7 +101,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   let gathering;
 
   const key = field('Schedule', h('input', {
-    type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'its whole key',
+    type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'the whole key',
     autocomplete: 'off', spellcheck: 'false',
   }));
   const states = field('State', select(OPTIONS, chosen.state, { id: 'runs-state' }));
@@ -155,7 +156,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
         h('span', { class: 'soft' }, timeElement(run.scheduled_for))]],
       ['Attempts', count(run.attempts)],
       ['Answer', why(run)],
-      ['Do', canRetry(frame, run) && button('Retry', () => again(run), { about: run.key })],
+      ['Actions', canRetry(frame, run) && button('Retry', () => again(run), { about: run.key })],
     ], { class: stateOf(run) });
   }
 
@@ -165,8 +166,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
 
   async function retryAll() {
     const those = shown.filter(isRetried);
-    const text = 'Each is called again as soon as limits allow, ' +
-      'with what was to be sent at the time.';
+    const text = 'Each makes a new run, sent as soon as limits allow, with the same request.';
     if (!await frame.sure(`Retry ${counted(those.length, 'dead letter')}?`, text, 'Retry')) return;
     let done = 0;
     for (const run of those) {
@@ -174,11 +174,11 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
         await call('POST', path(['apps', run.app, 'runs', run.id, 'retry']));
         done += 1;
       } catch (error) {
-        frame.say(`${run.key} is not tried again. ${error.message}`);
+        frame.say(`${run.key} is not retried. ${error.message}`);
         break;
       }
     }
-    if (done === those.length) frame.say(`${counted(done, 'dead letter')} tried again.`);
+    if (done === those.length) frame.say(`${counted(done, 'dead letter')} retried.`);
     read(shown.length);
   }
 
@@ -220,12 +220,12 @@ export function showOne(holder, frame, { app, id }) {
     setText(holder.querySelector('h1'), `Run of ${run.key}`);
     const facts = [
       ['State', badge(stateOf(run))],
-      run.reason && ['Reason', run.reason],
+      run.reason && ['Reason', reasonInWords(run.reason)],
       ['Schedule', scheduleLink(frame, run)],
       ['Scheduled for', [dated(run.scheduled_for), ' ', timeElement(run.scheduled_for)]],
       run.due && ['Due', [dated(run.due), ' ', timeElement(run.due)]],
-      run.recorded && ['Ended', [dated(run.recorded), ' ', timeElement(run.recorded)]],
-      ['Attempts', `${count(run.attempts)}, of which ${count(run.failures)} failed`],
+      run.recorded && ['Finished', [dated(run.recorded), ' ', timeElement(run.recorded)]],
+      ['Attempts', `${count(run.attempts)}, ${count(run.failures)} failed`],
       run.node && ['Node', h('code', {}, run.node)],
       ['Identity', h('code', {}, run.id)],
     ].filter(Boolean);
@@ -240,10 +240,10 @@ export function showOne(holder, frame, { app, id }) {
       h('p', { class: 'buttons' },
         canRetry(frame, run) && button('Retry', async () => { await retry(frame, run); read(); },
           { kind: 'main' })),
-      section('about-it', 'What became of it', h('dl', { class: 'facts' },
+      section('about-it', 'Details', h('dl', { class: 'facts' },
         facts.map(([term, what]) => h('div', {}, h('dt', {}, term), h('dd', {}, what))))),
       section('attempts', 'Attempts', attempts.length
-        ? h('ol', { class: 'attempts' }, attempts) : h('p', { class: 'empty' }, 'None has ended yet.')));
+        ? h('ol', { class: 'attempts' }, attempts) : h('p', { class: 'empty' }, 'No attempt has finished yet.')));
   }
 
   read();

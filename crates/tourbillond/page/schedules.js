@@ -1,9 +1,11 @@
 /** @file Schedules: search, filter, enable, disable, run now. */
 
 import { call, lists, path } from './api.js';
+import { cronInWords } from './cron.js';
 import { badge, button, field, h, known, put, row, select, setText, sync, table } from './dom.js';
 import { scheduleLink } from './runs.js';
 import { clock, counted, dated, HERE, now, timeElement } from './time.js';
+import { stateOptions } from './words.js';
 
 /** How many schedules are read at a time. */
 const PAGE = 50;
@@ -12,15 +14,19 @@ const GATHER = 300;
 /** How often the list is read again while it is looked at, in milliseconds. */
 const AGAIN = 10_000;
 
-/** Those that are listed: a one-shot that is over is among the runs. */
+/** Those that are listed: a one-shot that is finished is among the runs. */
 const STATES = ['enabled', 'disabled', 'pending', 'running'];
-const OPTIONS = [['', 'Any'], ...STATES.map((each) => [each, each])];
+const OPTIONS = stateOptions(STATES, 'Any');
 const KINDS = [['', 'Any'], ['repeated', 'Repeated'], ['once', 'Once']];
 
 /** When it happens, in a line. */
 export function when(schedule) {
   const { cron, zone = 'UTC', every, at, after } = schedule.when;
-  if (cron) return [h('code', {}, cron), ' ', h('span', { class: 'soft' }, zone)];
+  if (cron) {
+    const words = cronInWords(cron);
+    return [h('code', {}, cron), ' ', h('span', { class: 'soft' }, zone),
+      words && h('div', { class: 'in-words' }, words)];
+  }
   if (every) return ['every ', h('code', {}, every)];
   if (at) return `once, ${dated(at)}`;
   return ['once, after ', h('code', {}, after)];
@@ -36,7 +42,7 @@ export function xtimerOf({ xtimer }) {
   return xtimer && [xtimer.name, xtimer.creator && ` by ${xtimer.creator}`].filter(Boolean).join('');
 }
 
-/** Whether it can be switched off and on: what is over cannot. */
+/** Whether it can be switched off and on: a one-shot that is finished cannot. */
 export function canSwitch({ state }) {
   return ['enabled', 'disabled', 'pending', 'running'].includes(state);
 }
@@ -61,13 +67,13 @@ export function actions(frame, schedule, done) {
       const answer = await call('POST', path(['apps', app, 'schedules', key, what]));
       frame.say(said(answer ?? {}));
     } catch (error) {
-      frame.say(`Nothing was done: ${error.message}`);
+      frame.say(`${key} is not changed. ${error.message}`);
     }
     done();
   };
   const still = ({ running = [] }) => {
     const many = Array.isArray(running) ? running.length : running;
-    return many ? `${counted(many, 'attempt')} of before still running.` : 'None is running.';
+    return many ? `${counted(many, 'attempt')} still running.` : 'No attempt is running.';
   };
   if (!frame.canChange(app) || !canSwitch(schedule)) return [];
   return [
@@ -77,7 +83,7 @@ export function actions(frame, schedule, done) {
         (answer) => `${key} is disabled: no new callback starts. ${still(answer)}`),
       { about, act: 'switch' }),
     state !== 'disabled' && button('Run now', async () => {
-      const text = `${target(schedule)}, at once, ${state === 'enabled' ? 'beside its times' : 'instead of at its time'}.`;
+      const text = `It sends ${target(schedule)} at once, ${state === 'enabled' ? 'in addition to its times' : 'instead of at its time'}.`;
       if (await frame.sure(`Run ${key} now?`, text, 'Run')) {
         await ask('run-now', () => `${key} runs.`);
       }
@@ -92,7 +98,7 @@ export function show(holder, frame, { parameters }) {
     state: known(OPTIONS, parameters.get('state')),
     kind: known(KINDS, parameters.get('kind')),
   };
-  const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Calls', 'Do']);
+  const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Request', 'Actions']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const status = h('p', { class: 'hint' });
   const more = button('Show more', () => read(shown.length + PAGE), { act: 'more' });
@@ -151,7 +157,7 @@ export function show(holder, frame, { parameters }) {
       list.table.hidden = !items.length;
       empty.hidden = items.length > 0;
       setText(empty, Object.values(chosen).some(Boolean)
-        ? 'No such schedules.' : 'No schedules yet. Create one above.');
+        ? 'No schedules match.' : 'No schedules yet. Create one above.');
       setText(status, `${counted(items.length, 'schedule')}${isMore ? ' and more' : ''}, ` +
         `as of ${clock(now())}.`);
       sync(list.body, items, ({ app, key }) => `${app}/${key}`, draw);
@@ -170,8 +176,8 @@ export function show(holder, frame, { parameters }) {
       ['State', badge(schedule.state)],
       ['When', when(schedule)],
       ['Next', next.length ? nextRun(schedule, next[0]) : '–'],
-      ['Calls', h('span', { class: 'url' }, target(schedule))],
-      ['Do', h('div', { class: 'buttons' },
+      ['Request', h('span', { class: 'url' }, target(schedule))],
+      ['Actions', h('div', { class: 'buttons' },
         actions(frame, schedule, () => read(Math.max(PAGE, shown.length))))],
     ], { class: schedule.state });
   }

@@ -47,6 +47,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "icon.svg": SVG,
         "app.js": SCRIPT,
         "api.js": SCRIPT,
+        "cron.js": SCRIPT,
         "dom.js": SCRIPT,
         "edit.js": SCRIPT,
         "now.js": SCRIPT,
@@ -55,6 +56,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "schedule.js": SCRIPT,
         "schedules.js": SCRIPT,
         "time.js": SCRIPT,
+        "words.js": SCRIPT,
     }
 });
 
