@@ -96,6 +96,10 @@ function night() {
     ],
     overdue: 14,
     nodes: 3,
+    /** Whether totals of lists are cut. */
+    countsAtLeast: false,
+    /** Paths with their queries that were read. */
+    reads: [],
     /** Figures that are cut. */
     atLeast: [],
     /** Names of secrets. */
@@ -176,11 +180,28 @@ export async function start() {
     for (const stream of streams) stream.write(`event: run\ndata: ${JSON.stringify(ended)}\n\n`);
   }
 
+  /** An item with its last runs, newest first. */
+  function withRuns(each, many) {
+    if (!many) return each;
+    const runs = world.runs.filter((run) =>
+      run.recorded && run.app === each.app && run.key === each.key);
+    runs.sort((a, b) => a.recorded < b.recorded ? 1 : -1);
+    return {
+      ...each,
+      last_runs: runs.slice(0, many).map(({ id, scheduled_for, state, recorded, ended_attempts }) =>
+        ({ id, scheduled_for, state, recorded, ...ended_attempts.at(-1) && {
+          ms: ended_attempts.at(-1).ms, status: ended_attempts.at(-1).status,
+        } })),
+    };
+  }
+
   function page(items, query) {
     const limit = Number(query.get('limit') ?? 100);
     const from = Number(query.get('cursor') ?? 0);
     const next = from + limit < items.length ? `${from + limit}` : undefined;
-    return { items: items.slice(from, from + limit), next };
+    const total = query.get('count') === 'true'
+      ? { count: items.length, at_least: world.countsAtLeast } : undefined;
+    return { items: items.slice(from, from + limit), next, total };
   }
 
   function ofApp(method, app, [what, name, act], query, body, request) {
@@ -205,10 +226,13 @@ export async function start() {
     const find = (key) => world.schedules.find((each) => each.app === app && each.key === key);
     if (!name) {
       if (method === 'GET') {
-        return page(world.schedules.filter((each) => each.app === app
+        const found = page(world.schedules.filter((each) => each.app === app
           && each.key.startsWith(query.get('prefix') ?? '')
+          && each.key.includes(query.get('search') ?? '')
           && (!query.get('state') || each.state === query.get('state'))
           && (!query.get('kind') || query.get('kind') === kindOf(each))), query);
+        const many = Number(query.get('last_runs') ?? 0);
+        return { ...found, items: found.items.map((each) => withRuns(each, many)) };
       }
       const { key = 'drawn', ...definition } = body;
       if (!definition.callback.url) {
@@ -308,6 +332,7 @@ export async function start() {
       if (['POST', 'PUT'].includes(request.method)) {
         world.asked = { path: pathname, body: body && JSON.parse(body) };
       }
+      if (request.method === 'GET') world.reads.push(request.url);
       json(200, api(request, pathname, searchParams, body && JSON.parse(body)));
     } catch (error) {
       if (!error.document) throw error;

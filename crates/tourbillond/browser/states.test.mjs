@@ -183,13 +183,13 @@ test('a value that is not shown is kept, and a secret is a name', async () => {
 
 test('a timer of XTimer is seen and found by its name and its creator', async () => {
   await show();
-  for (const text of ['Stock', 'stock LEV', 'ann', 'xtimer.83']) {
-    await go(page, `/schedules?prefix=${text}`, 'Schedules');
+  for (const text of ['Stock', 'stock LEV', 'ann', 'xtimer.83', '8321']) {
+    await go(page, `/schedules?search=${text}`, 'Schedules');
     await page.getByText(/1 schedule, as of/).waitFor();
     await page.getByRole('row').filter({ hasText: 'xtimer.8321002' })
       .getByText('Stock levels by ann').waitFor();
   }
-  await go(page, '/schedules?prefix=bob', 'Schedules');
+  await go(page, '/schedules?search=bob', 'Schedules');
   await says('No schedules match.');
   await go(page, '/schedules/reports/xtimer.8321002', 'xtimer.8321002');
   await says('Stock levels by ann');
@@ -374,15 +374,63 @@ test('a long list is read on demand, and keeps the focus', async () => {
     ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
   await show();
   await go(page, '/schedules', 'Schedules');
-  await page.getByText(/50 schedules and more/).waitFor();
+  await page.getByText(/50 of 120 schedules, as of/).waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
-  await page.getByText(/100 schedules and more/).waitFor();
+  await page.getByText(/100 of 120 schedules, as of/).waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.getByText(/120 schedules, as of/).waitFor();
   await page.getByRole('button', { name: 'Enable job-007' }).press('Enter');
   await page.locator('[data-act=switch]:focus', { hasText: 'Disable' }).waitFor();
-  await page.getByLabel('Search').fill('job-11');
+  await page.getByLabel('Search').fill('b-11');
   await page.getByText(/10 schedules, as of/).waitFor();
+  fake.world.countsAtLeast = true;
+  await page.getByLabel('Search').fill('ob-');
+  await page.getByText(/50 of at least 120 schedules, as of/).waitFor();
+});
+
+test('what is read on is only what is new', async () => {
+  const [first] = fake.world.schedules;
+  const [, , , , dead] = fake.world.runs;
+  fake.world.schedules = Array.from({ length: 120 }, (_, index) =>
+    ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
+  fake.world.runs = Array.from({ length: 120 }, (_, index) => ({ ...dead, id: `${index}` }));
+  await show();
+  // Nothing is read again by itself in a tab that is not looked at.
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await page.getByLabel('App', { exact: true }).selectOption('billing');
+  for (const [view, heading, counted] of [
+    ['schedules', 'Schedules', 'of 120 schedules'], ['runs', 'Runs', 'runs and more'],
+  ]) {
+    await go(page, `/${view}?app=billing`, heading);
+    await page.getByText(`50 ${counted}`).waitFor();
+    fake.world.reads = [];
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await page.getByText(`100 ${counted}`).waitFor();
+    assert.equal(await page.locator('tbody tr').count(), 100);
+    const asked = fake.world.reads.map((path) => new URL(path, fake.url))
+      .filter(({ pathname }) => pathname.endsWith(`/${view}`));
+    assert.deepEqual(asked.map(({ searchParams }) =>
+      ['cursor', 'limit', 'count'].map((name) => searchParams.get(name))), [['50', '50', null]]);
+  }
+});
+
+test('the list has the last result and the runs before it, by word and shape', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  const row = (key) => page.getByRole('row').filter({ hasText: key });
+  await row('invoices').getByRole('link', { name: 'Dead' }).waitFor();
+  const line = row('invoices').getByRole('img', { name: 'Last 3 runs: 1 skipped, 2 dead' });
+  await line.waitFor();
+  // The newest is on the right; what died is below the line.
+  const bars = await line.locator('rect:not(.base)').evaluateAll((all) =>
+    all.map((bar) => ['class', 'x', 'y', 'height'].map((name) => bar.getAttribute(name))));
+  assert.deepEqual(bars, [
+    ['dead', '96', '8', '8'], ['dead', '91', '8', '8'], ['skipped', '86', '7', '2'],
+  ]);
+  await row('ledger-sync').getByRole('img', { name: 'Last 2 runs: 2 succeeded' }).waitFor();
+  assert.equal(await row('reminder-4711').getByRole('img').count(), 0);
+  await row('invoices').getByRole('link', { name: 'Dead' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Run of invoices' }).waitFor();
 });
 
 test('all can be done by keyboard', async () => {

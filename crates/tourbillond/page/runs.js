@@ -1,6 +1,6 @@
 /** @file Runs: by schedule, state and time; attempts and answers; dead letters with retry. */
 
-import { call, lists, path } from './api.js';
+import { call, lists, pages, path } from './api.js';
 import {
   badge, button, field, h, known, put, row, section, select, setText, sync, table,
 } from './dom.js';
@@ -90,14 +90,16 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Actions']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const status = h('p', { class: 'hint' });
-  const more = button('Show more', () => read(shown.length + PAGE), { act: 'more' });
+  const more = button('Show more', () => draw(shown.readMore()), { act: 'more' });
   const all = button('Retry all of these', retryAll, { act: 'all' });
   more.hidden = true;
   all.hidden = true;
   runs.table.hidden = true;
   const isRetried = (run) => canRetry(frame, run);
-  let shown = [];
-  let latest = 0;
+  const shown = pages(PAGE, () => {
+    const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
+    return lists(frame.apps, 'runs', { key: chosen.key, state: chosen.state, since }, order);
+  });
   let gathering;
 
   const key = field('Schedule', h('input', {
@@ -120,35 +122,30 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     const { key: ofKey, hours: ofHours } = chosen;
     frame.go(frame.link([state ? 'dead' : 'runs'],
       { key: ofKey, hours: ofHours, state: state ? '' : chosen.state }), { replace: true });
-    read(PAGE);
+    draw(shown.read({ anew: true }));
   }
 
-  async function read(wanted) {
-    latest += 1;
-    const mine = latest;
-    const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
+  /** Draws what is shown once `reading` has come to an end. */
+  async function draw(reading) {
     try {
-      const next = lists(frame.apps, 'runs',
-        { key: chosen.key, state: chosen.state, since }, order);
-      const { items, more: isMore } = await next(wanted);
-      if (mine !== latest) return;
-      shown = items;
-      more.hidden = !isMore;
+      if (!await reading) return;
+      const { items } = shown;
+      more.hidden = !shown.more;
       all.hidden = state !== 'dead' || items.filter(isRetried).length < 2;
       runs.table.hidden = !items.length;
       empty.hidden = items.length > 0;
       setText(empty, none);
-      setText(status, `${counted(items.length, 'run')}${isMore ? ' and more' : ''}, ` +
+      setText(status, `${counted(items.length, 'run')}${shown.more ? ' and more' : ''}, ` +
         `as of ${clock(now())}.`);
-      sync(runs.body, items, (run) => `${run.app}/${run.id}`, draw);
+      sync(runs.body, items, (run) => `${run.app}/${run.id}`, drawRow);
     } catch (error) {
-      if (mine !== latest) return;
-      setText(status, `Not read: ${error.message} ${shown.length ? 'What follows is older.' : ''}`);
+      setText(status,
+        `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
       empty.hidden = true;
     }
   }
 
-  function draw(run) {
+  function drawRow(run) {
     return row([
       ['State', runLink(frame, run)],
       ['Schedule', scheduleLink(frame, run)],
@@ -161,11 +158,11 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   }
 
   async function again(run) {
-    if (await retry(frame, run)) read(shown.length);
+    if (await retry(frame, run)) draw(shown.read());
   }
 
   async function retryAll() {
-    const those = shown.filter(isRetried);
+    const those = shown.items.filter(isRetried);
     const text = 'Each makes a new run, sent as soon as limits allow, with the same request.';
     if (!await frame.sure(`Retry ${counted(those.length, 'dead letter')}?`, text, 'Retry')) return;
     let done = 0;
@@ -179,21 +176,21 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
       }
     }
     if (done === those.length) frame.say(`${counted(done, 'dead letter')} retried.`);
-    read(shown.length);
+    draw(shown.read());
   }
 
-  read(PAGE);
+  draw(shown.read());
   return {
-    refresh: () => read(Math.max(PAGE, shown.length)),
+    refresh: () => draw(shown.read()),
     run(run) {
       if (chosen.key && run.key !== chosen.key) return;
       gathering ??= setTimeout(() => {
         gathering = undefined;
-        read(Math.max(PAGE, shown.length));
+        draw(shown.read());
       }, GATHER);
     },
     close() {
-      latest += 1;
+      shown.close();
       clearTimeout(gathering);
     },
   };

@@ -50,6 +50,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "cron.js": SCRIPT,
         "dom.js": SCRIPT,
         "edit.js": SCRIPT,
+        "history.js": SCRIPT,
         "now.js": SCRIPT,
         "preview.js": SCRIPT,
         "runs.js": SCRIPT,
