@@ -283,6 +283,7 @@ test('a token that may not write sees no button that changes something', async (
   const changing = page.getByRole('button', { name: /^(Disable|Enable|Run now|Retry|Delete)/ });
   assert.equal(await changing.count(), 0);
   assert.equal(await page.getByText('New schedule').count(), 0);
+  assert.equal(await page.getByRole('checkbox').count(), 0);
   await go(page, '/dead', 'Dead letters');
   await says('the answer was 503');
   assert.equal(await changing.count(), 0);
@@ -334,6 +335,63 @@ test('states and reasons are plain words', async () => {
     ['Finished', 'Waiting', 'Running', 'Succeeded', 'Dead', 'Skipped', 'Cancelled']);
   const seen = await page.locator('tbody .badge').allTextContents();
   assert.deepEqual([...new Set(seen)].sort(), ['Dead', 'Skipped', 'Succeeded']);
+});
+
+test('several schedules are disabled at once, and what failed is named', async () => {
+  expected = [/404/];
+  await show();
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  const bulk = page.getByRole('group', { name: 'Selected schedules' });
+  assert.equal(await bulk.getByRole('button').count(), 0);
+  await page.getByLabel('Select invoices').press('Space');
+  await bulk.getByText('1 selected').waitFor();
+  await bulk.getByLabel('Select all shown').check();
+  await bulk.getByText('7 selected').waitFor();
+  await page.getByLabel('Select nightly').uncheck();
+  await bulk.getByText('6 selected').waitFor();
+  await accessible(page, 'a selection');
+  // One goes meanwhile.
+  fake.world.schedules = fake.world.schedules.filter(({ key }) => key !== 'ledger-sync');
+  await bulk.getByRole('button', { name: 'Disable' }).press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'Disable: 6 schedules?' });
+  await dialog.getByRole('button', { name: 'Disable' }).click();
+  await page.getByRole('status').getByText('5 of 6 schedules disabled.').waitFor();
+  await bulk.getByRole('listitem').getByText('ledger-sync').waitFor();
+  await page.locator('[data-act=select-all]:focus').waitFor();
+  assert.deepEqual(fake.world.schedules.filter(({ enabled }) => enabled).map(({ key }) => key),
+    ['nightly']);
+  await accessible(page, 'a failure');
+  await fits(page, 'a failure');
+});
+
+test('an action on several schedules can be stopped', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  const bulk = page.getByRole('group', { name: 'Selected schedules' });
+  await bulk.getByLabel('Select all shown').check();
+  // The second waits until it is let go.
+  let letGo;
+  const waiting = new Promise((resolve) => { letGo = resolve; });
+  let many = 0;
+  await page.route('**/v1/apps/*/schedules/*', async (route) => {
+    if (route.request().method() === 'DELETE') many += 1;
+    if (many === 2) await waiting;
+    await route.continue();
+  });
+  await bulk.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await bulk.getByText('1 of 7').waitFor();
+  assert.equal(await bulk.getByRole('progressbar').evaluate((bar) => bar.value / bar.max), 1 / 7);
+  await accessible(page, 'progress');
+  await page.locator('[data-act=stop]:focus').press('Enter');
+  letGo();
+  await page.getByRole('status').getByText('2 of 7 schedules deleted, then stopped.').waitFor();
+  await page.getByText(/5 schedules, as of/).waitFor();
+  assert.equal(fake.world.schedules.length, 5);
+  await bulk.getByText('5 selected').waitFor();
 });
 
 test('a change from elsewhere is not overwritten', async () => {

@@ -1,6 +1,7 @@
 /** @file Schedules: search, filter, last runs, enable, disable, run now. */
 
 import { call, lists, pages, path } from './api.js';
+import { idOf, makeBulk } from './bulk.js';
 import { cronInWords } from './cron.js';
 import { badge, button, field, h, known, put, row, select, setText, sync, table } from './dom.js';
 import { LAST_RUNS, sparkline } from './history.js';
@@ -106,6 +107,7 @@ export function show(holder, frame, { parameters }) {
   more.hidden = true;
   list.table.hidden = true;
   const shown = pages(PAGE, () => lists(frame.apps, 'schedules', asked(), byName));
+  const bulk = makeBulk(frame, () => shown.items, () => again());
   let gathering;
 
   const search = field('Search', h('input', {
@@ -120,7 +122,8 @@ export function show(holder, frame, { parameters }) {
     h('form', { class: 'filters', role: 'search', 'aria-label': 'Schedules',
       onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
     search, states, kinds),
-    status, list.table, empty, h('p', {}, more));
+    status, bulk.element, list.table, empty, h('p', {}, more));
+  bulk.draw();
 
   function gather() {
     clearTimeout(gathering);
@@ -133,6 +136,7 @@ export function show(holder, frame, { parameters }) {
     chosen.state = states.querySelector('select').value;
     chosen.kind = kinds.querySelector('select').value;
     frame.go(frame.link(['schedules'], chosen), { replace: true });
+    bulk.clear();
     draw(shown.read({ anew: true }));
   }
 
@@ -157,7 +161,8 @@ export function show(holder, frame, { parameters }) {
       setText(empty, Object.values(chosen).some(Boolean)
         ? 'No schedules match.' : 'No schedules yet. Create one above.');
       setText(status, `${howMany(items.length, shown.more, total)}, as of ${clock(now())}.`);
-      sync(list.body, items, ({ app, key }) => `${app}/${key}`, drawRow);
+      sync(list.body, items, idOf, drawRow);
+      bulk.draw();
     } catch (error) {
       setText(status,
         `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
@@ -168,7 +173,7 @@ export function show(holder, frame, { parameters }) {
   function drawRow(schedule) {
     const { next = [] } = schedule;
     return row([
-      ['Schedule', [scheduleLink(frame, schedule),
+      ['Schedule', [bulk.box(schedule), scheduleLink(frame, schedule),
         schedule.xtimer && h('div', { class: 'soft' }, xtimerOf(schedule))]],
       ['State', badge(schedule.state)],
       ['When', when(schedule)],
@@ -194,6 +199,7 @@ export function show(holder, frame, { parameters }) {
     run: () => { gathering ??= setTimeout(() => { gathering = undefined; look(); }, GATHER); },
     close() {
       shown.close();
+      bulk.close();
       clearTimeout(gathering);
       clearInterval(timer);
     },

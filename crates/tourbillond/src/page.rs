@@ -47,6 +47,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "icon.svg": SVG,
         "app.js": SCRIPT,
         "api.js": SCRIPT,
+        "bulk.js": SCRIPT,
         "cron.js": SCRIPT,
         "dom.js": SCRIPT,
         "edit.js": SCRIPT,
