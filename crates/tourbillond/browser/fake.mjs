@@ -195,6 +195,25 @@ export async function start() {
     };
   }
 
+  /** Runs by outcome in parts of a span: of a schedule those that it has, of an app a busy day. */
+  function history(app, query) {
+    const [since, until] = ['since', 'until'].map((name) => Date.parse(query.get(name)));
+    const many = Number(query.get('buckets'));
+    const part = (until - since) / many;
+    const buckets = times(many, (_, index) => {
+      const none = { start: iso(since + index * part), succeeded: 0, dead: 0, skipped: 0, cancelled: 0 };
+      return query.get('key') ? none
+        : { ...none, succeeded: 40 + (index * 7) % 13, dead: index > many - 4 ? 9 : 0, skipped: index % 5 };
+    });
+    for (const each of world.runs) {
+      const index = Math.floor((Date.parse(each.recorded) - since) / part);
+      if (each.app === app && each.key === query.get('key') && buckets[index]) {
+        buckets[index][each.state] += 1;
+      }
+    }
+    return { since: iso(since), until: iso(until), buckets, at_least: world.countsAtLeast };
+  }
+
   function page(items, query) {
     const limit = Number(query.get('limit') ?? 100);
     const from = Number(query.get('cursor') ?? 0);
@@ -205,6 +224,7 @@ export async function start() {
   }
 
   function ofApp(method, app, [what, name, act], query, body, request) {
+    if (what === 'history') return history(app, query);
     if (what === 'runs') {
       if (!name) {
         return page(world.runs.filter((each) => each.app === app
@@ -228,7 +248,7 @@ export async function start() {
       if (method === 'GET') {
         const found = page(world.schedules.filter((each) => each.app === app
           && each.key.startsWith(query.get('prefix') ?? '')
-          && each.key.includes(query.get('search') ?? '')
+          && each.key.toLowerCase().includes((query.get('search') ?? '').toLowerCase())
           && (!query.get('state') || each.state === query.get('state'))
           && (!query.get('kind') || query.get('kind') === kindOf(each))), query);
         const many = Number(query.get('last_runs') ?? 0);

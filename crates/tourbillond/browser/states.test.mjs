@@ -153,8 +153,8 @@ test('a figure that is cut is said to be at least so much', async () => {
   await says(/at least 2 dead letters/);
   await says(/at least \d+ calls in the fullest minute/);
   assert.match(await slider.getAttribute('aria-valuetext'), /, at least \d+ calls$/);
-  assert.match(await page.locator('.readout').textContent(), /: at least \d+ calls$/);
-  await page.getByText('As a table').click();
+  assert.match(await page.locator('.hour .readout').textContent(), /: at least \d+ calls$/);
+  await page.locator('.hour').getByText('As a table').click();
   await page.getByRole('cell', { name: 'at least 151 calls' }).waitFor();
   await accessible(page, 'figures that are cut');
   await fits(page, 'figures that are cut');
@@ -394,6 +394,35 @@ test('an action on several schedules can be stopped', async () => {
   await bulk.getByText('5 selected').waitFor();
 });
 
+test('finished runs of a day and of a week are a chart and a table', async () => {
+  await show();
+  const history = page.getByRole('region', { name: 'Finished runs' });
+  const slider = history.getByRole('slider', { name: 'Bar of the chart' });
+  // Two apps are one chart.
+  await history.getByText(/^2\s196 succeeded, 92 skipped, 54 dead\./).waitFor();
+  await slider.press('End');
+  assert.equal(await slider.getAttribute('aria-valuetext'), '19:00–20:00, 90 succeeded, 6 skipped, 18 dead');
+  await history.getByLabel('Span').selectOption('week');
+  await slider.press('Home');
+  assert.match(await slider.getAttribute('aria-valuetext'),
+    /^Sat,? 17 Oct,? 20:00–02:00, 80 succeeded$/);
+  await tabTo(page, '.history summary');
+  await page.keyboard.press('Enter');
+  await history.getByRole('row', { name: /^Sat,? 17 Oct,? 20:00–02:00 80 0 0 0$/ }).waitFor();
+  assert.equal(await history.getByRole('row').count(), 29);
+  await accessible(page, 'a table of runs');
+
+  fake.world.countsAtLeast = true;
+  await go(page, '/schedules/billing/invoices', 'invoices');
+  await history.getByText(/^at least 1 skipped, at least 2 dead\./).waitFor();
+  // What is dead is below the line, and all of it.
+  const [line, dead] = await Promise.all(['base', 'dead[height="60"]'].map((name) =>
+    history.locator(`rect.${name}`).first().evaluate((rect) => Number(rect.getAttribute('y')))));
+  assert.equal(dead, line);
+  await accessible(page, 'a schedule with a chart');
+  await fits(page, 'a schedule with a chart');
+});
+
 test('a change from elsewhere is not overwritten', async () => {
   expected = [/412/];
   await show();
@@ -506,7 +535,7 @@ test('all can be done by keyboard', async () => {
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('ArrowRight');
   assert.match(await slider.getAttribute('aria-valuetext'), /^19:1\d–19:1\d, 33 calls$/);
-  assert.match(await page.locator('.readout').textContent(), /33 calls$/);
+  assert.match(await page.locator('.hour .readout').textContent(), /33 calls$/);
   await tabTo(page, 'summary');
   await page.keyboard.press('Enter');
   await page.getByRole('cell', { name: '151 calls' }).waitFor();

@@ -1,6 +1,8 @@
 /** @file What happens now: overdue, running, failing, late; the next hour; the nodes. */
 
+import { makeChart } from './chart.js';
 import { badge, button, h, put, row, section, setText, svg, sync, table } from './dom.js';
+import { makeHistory } from './history.js';
 import { canRetry, retry, runLink, scheduleLink, stateOf, why } from './runs.js';
 import { atLeast, clock, count, counted, HERE, now, span, timeElement } from './time.js';
 
@@ -16,9 +18,10 @@ export function show(holder, frame) {
   const failing = makeFailing(frame);
   const nodes = makeNodes(frame);
   const lastRuns = makeLast(frame);
+  const history = makeHistory(frame.apps);
   put(holder,
     h('h1', {}, 'Now'),
-    figures.element, hour.element,
+    figures.element, hour.element, history.element,
     h('div', { class: 'columns' },
       h('div', {}, failing.element, nodes.element),
       h('div', {}, lastRuns.element, lateness.element)),
@@ -27,6 +30,8 @@ export function show(holder, frame) {
   return {
     overview: (overview) => parts.forEach((part) => part.update(overview)),
     run: lastRuns.add,
+    refresh: history.read,
+    close: history.close,
   };
 }
 
@@ -73,56 +78,26 @@ function makeFigures() {
   };
 }
 
-/** The next hour, a bar a minute. One minute at a time is read, by pointer, arrow keys or ear. */
+/** The next hour, a bar a minute. */
 function makeHour() {
   const minutes = 60;
   const [width, height] = [600, 96];
   let counts = new Array(minutes).fill(0);
   let isCut = false;
   let from = now();
-  let at = 0;
   const bars = counts.map((_, index) =>
     svg('rect', { x: index * 10 + 1, width: 8, y: height, height: 0, rx: 1 }));
-  const mark = svg('rect', { class: 'mark', x: 0, y: 0, width: 10, height });
+  const chart = makeChart({
+    label: 'Minute of the next hour', describedBy: 'hour-how', many: minutes, width, height, words,
+  }, bars);
   const most = h('span', {});
   const hours = [0, 15, 30, 45, 60].map(() => h('span', {}));
-  const readout = h('p', { class: 'readout', 'aria-hidden': 'true' });
-  const slider = h('div', {
-    class: 'chart', role: 'slider', tabindex: 0, 'aria-label': 'Minute of the next hour',
-    'aria-valuemin': 0, 'aria-valuemax': minutes - 1, 'aria-describedby': 'hour-how',
-    onkeydown: key, onpointermove: point, onpointerdown: point,
-  }, svg('svg', {
-    viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true',
-  }, mark, bars));
   const details = table('Calls due in each minute of the next hour', ['Minute', 'Due']);
 
   function words(index) {
     const start = from + index * MINUTE;
     const minute = `${clock(start, { seconds: false })}–${clock(start + MINUTE, { seconds: false })}`;
     return [minute, atLeast(isCut, counted(counts[index], 'call'))];
-  }
-  function read() {
-    const [minute, calls] = words(at);
-    setText(readout, `${minute}: ${calls}`);
-    slider.setAttribute('aria-valuenow', at);
-    slider.setAttribute('aria-valuetext', `${minute}, ${calls}`);
-    mark.setAttribute('x', at * 10);
-  }
-  function key(event) {
-    const steps = {
-      ArrowRight: at + 1, ArrowUp: at + 1, ArrowLeft: at - 1, ArrowDown: at - 1,
-      PageUp: at + 10, PageDown: at - 10, Home: 0, End: minutes - 1,
-    };
-    if (!(event.key in steps)) return;
-    event.preventDefault();
-    at = Math.max(0, Math.min(minutes - 1, steps[event.key]));
-    read();
-  }
-  function point(event) {
-    const box = slider.getBoundingClientRect();
-    const share = (event.clientX - box.left) / box.width;
-    at = Math.max(0, Math.min(minutes - 1, Math.floor(share * minutes)));
-    read();
   }
   function drawTable() {
     if (!details.table.parentElement.open) return;
@@ -133,8 +108,8 @@ function makeHour() {
     element: section('hour', 'The next hour',
       h('p', { class: 'hint', id: 'hour-how' },
         'One bar is one minute. Use the arrow keys or a pointer to read each figure.'),
-      h('div', { class: 'scale' }, most, readout),
-      slider,
+      h('div', { class: 'scale' }, most, chart.readout),
+      chart.element,
       h('div', { class: 'axis', 'aria-hidden': 'true' }, hours),
       h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
     update(overview) {
@@ -152,7 +127,7 @@ function makeHour() {
         ? `at least ${fullest} in the fullest minute` : `at most ${fullest} a minute`);
       hours.forEach((label, index) =>
         setText(label, clock(from + index * 15 * MINUTE, { seconds: false })));
-      read();
+      chart.read();
       drawTable();
     },
   };

@@ -2,6 +2,7 @@
 
 import { call, path } from './api.js';
 import { badge, button, h, put, row, section, setText, sync, table } from './dom.js';
+import { makeHistory } from './history.js';
 import { makePreview } from './preview.js';
 import { runLink, why } from './runs.js';
 import { actions, canSwitch, target, when, xtimerOf } from './schedules.js';
@@ -26,6 +27,7 @@ export function show(holder, frame, { app, key }) {
   const parts = ['apps', app, 'schedules', key];
   const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
   const preview = makePreview();
+  const history = makeHistory([app], key);
   const nothing = h('p', { class: 'empty' });
   const runs = table('Last runs', ['State', 'Scheduled for', 'Answer']);
   const noRuns = h('p', { class: 'empty', hidden: true }, 'No runs yet.');
@@ -47,7 +49,8 @@ export function show(holder, frame, { app, key }) {
           h('div', { class: 'columns' },
             section('next', 'Next', preview.element, nothing),
             section('last-runs', 'Last runs', runs.table, noRuns,
-              h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))));
+              h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))),
+          history.element);
       }
       const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
       sync(facts, [schedule], () => 'facts', draw);
@@ -139,6 +142,9 @@ export function show(holder, frame, { app, key }) {
   return {
     refresh: read,
     run: (run) => { if (run.app === app && run.key === key) read(); },
-    close: () => { latest += 1; },
+    close() {
+      latest += 1;
+      history.close();
+    },
   };
 }

@@ -145,7 +145,7 @@ export function show(holder, frame, { parameters }) {
     const whole = { ...chosen, last_runs: LAST_RUNS, count: true };
     if (!chosen.search) return whole;
     const text = chosen.search.toLowerCase();
-    const accepts = ({ key, xtimer }) => xtimer && !key.includes(chosen.search) &&
+    const accepts = ({ key, xtimer }) => xtimer && !key.toLowerCase().includes(text) &&
       [xtimer.name, xtimer.creator].some((name) => name.toLowerCase().includes(text));
     return [whole, { ...whole, search: '', count: '', prefix: 'xtimer.', accepts }];
   }

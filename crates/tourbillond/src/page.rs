@@ -48,6 +48,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "app.js": SCRIPT,
         "api.js": SCRIPT,
         "bulk.js": SCRIPT,
+        "chart.js": SCRIPT,
         "cron.js": SCRIPT,
         "dom.js": SCRIPT,
         "edit.js": SCRIPT,
