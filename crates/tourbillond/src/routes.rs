@@ -18,7 +18,7 @@ use utoipa_axum::routes;
 
 pub use site::Reached;
 
-use crate::api::{Problem, about, audit, overview, preview, runs, schedules, times};
+use crate::api::{Problem, about, audit, history, overview, preview, runs, schedules, times};
 use crate::model::Run;
 use crate::service::Service;
 use crate::{metrics, page, xtimer};
@@ -58,6 +58,7 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::list))
         .routes(routes!(runs::get))
         .routes(routes!(runs::retry))
+        .routes(routes!(history::get))
         .routes(routes!(overview::get))
         .routes(routes!(overview::live))
         .routes(routes!(audit::list))

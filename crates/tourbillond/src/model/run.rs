@@ -57,6 +57,25 @@ pub struct Run {
     pub can_retry: bool,
 }
 
+/// A run that is over, as lists of schedules show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LastRun {
+    /// Identity of the run.
+    pub id: String,
+    /// Time for which it was scheduled, RFC 3339.
+    pub scheduled_for: String,
+    /// State of the run.
+    pub state: RunState,
+    /// Time of the record of its end, RFC 3339.
+    pub recorded: String,
+    /// Time that its last attempt took, in milliseconds, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
+    /// The status of the last attempt's answer, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
 /// One attempt that has ended, as it is kept in the detail of a timer and of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndedAttempt {
