@@ -90,8 +90,15 @@ function night() {
       run('billing', 'invoices', -27, 'dead', times(5, answered(-27, 79, 503,
         'the answer was 503', '<img src=x onerror="alert(1)">')), { reason: 'failed' }),
       run('reports', 'nightly', -1362, 'succeeded',
-        [answered(-1362, 30_000, undefined, 'no answer within 30s')(0, 0),
-          answered(-1361, 21_408, 200, undefined, '{"pages": 212}')(0, 1)]),
+        [answered(-1362, 30_000, undefined, 'no answer within 30s')(0, 0), {
+          ...answered(-1361, 21_408, 200, undefined, '{"pages": 212}')(0, 1),
+          request: {
+            method: 'POST', url: 'https://reports.internal/build',
+            headers: { authorization: '••••••••', 'content-type': 'application/json' },
+          },
+          headers: { 'content-type': 'application/json', server: 'reports/7' },
+          timing: { resolve_ms: 3, connect_ms: 11, tls_ms: 24, first_byte_ms: 21_360 },
+        }]),
       run('billing', 'invoices', -42, 'skipped', [], { reason: 'overlap' }),
     ],
     overdue: 14,
@@ -124,12 +131,12 @@ export async function start() {
       now: iso(now()),
       overdue: world.overdue,
       running: seen.filter(({ state }) => state === 'running').length,
-      pending_next_hour: counts,
+      pending_next_hour: schedules.length ? counts : counts.fill(0),
       enabled: schedules.filter(({ state }) => state !== 'disabled').length,
       disabled: schedules.filter(({ state }) => state === 'disabled').length,
       at_least: world.atLeast,
       failing: seen.filter((each) => each.failures && each.state !== 'succeeded'),
-      outcomes: { succeeded: 1286, dead: seen.filter(({ state }) => state === 'dead').length },
+      outcomes: { succeeded: schedules.length && 1286, dead: seen.filter(({ state }) => state === 'dead').length },
       lateness: {
         p50: 0.8, p90: 2.1, p99: 11.4, p9999: 62,
         histogram: [[1, 812], [2, 344], [5, 91], [10, 22], [50, 14], [100, 3], [null, 0]]

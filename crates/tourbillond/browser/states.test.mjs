@@ -423,6 +423,84 @@ test('finished runs of a day and of a week are a chart and a table', async () =>
   await fits(page, 'a schedule with a chart');
 });
 
+test('a copy is a new schedule, without what is not shown', async () => {
+  await show();
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  await page.getByRole('link', { name: 'Duplicate' }).click();
+  await says('The copy is without authorization: values that are not shown are not copied.');
+  assert.equal(await page.getByLabel('Key', { exact: true }).inputValue(), 'nightly-copy');
+  await accessible(page, 'a copy');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'nightly-copy' }).waitFor();
+  const { path, body } = fake.world.asked;
+  assert.equal(path, '/v1/apps/reports/schedules');
+  assert.deepEqual([body.when, body.missed, body.callback.headers], [
+    { cron: '30 2 * * *', zone: 'Europe/Berlin' }, { catch_up: 3 },
+    { 'content-type': 'application/json', 'x-ledger': { secret: 'ledger' } },
+  ]);
+});
+
+test('an instant is picked by the clock here, and is kept as it is if it is not changed', async () => {
+  await show();
+  await go(page, '/edit', 'New schedule');
+  await page.getByLabel('Once, at a time').check();
+  await page.getByLabel('Key', { exact: true }).fill('picked');
+  await page.getByLabel('URL').fill('https://billing.internal/');
+  await page.getByLabel('Time', { exact: true }).fill('2026-12-24T18:30:00');
+  await says('It would run at');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'picked' }).waitFor();
+  assert.deepEqual(fake.world.asked.body.when, { at: '2026-12-24T23:30:00Z' });
+
+  Object.assign(fake.world.schedules.find(({ key }) => key === 'nightly').when,
+    { start: '2026-01-01T00:00:00.25+01:00' });
+  await go(page, '/edit/reports/nightly', 'Edit nightly');
+  assert.equal(await page.getByLabel('Start').inputValue(), '2025-12-31T18:00');
+  await page.getByLabel('End').pressSequentially('12');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.locator('[data-field="when.end"]:focus').waitFor();
+  await says('It lacks a part of the date or of the time.');
+  await page.getByLabel('End').fill('2027-07-01T00:00:00');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('status').getByText('nightly is saved').waitFor();
+  assert.deepEqual([fake.world.asked.body.when.start, fake.world.asked.body.when.end],
+    ['2026-01-01T00:00:00.25+01:00', '2027-07-01T04:00:00Z']);
+});
+
+test('the first visit to an empty service shows an example that works', async () => {
+  Object.assign(fake.world, { schedules: [], runs: [], overdue: 0 });
+  await show();
+  await page.getByRole('heading', { level: 1, name: 'New schedule' }).waitFor();
+  await says('This is an example.');
+  await says('It would run at');
+  assert.equal(await page.getByLabel('URL').inputValue(), `${fake.url}/healthz`);
+  await accessible(page, 'an example');
+  await go(page, '/schedules', 'Schedules');
+  await says('No schedules yet.');
+  await page.getByRole('link', { name: 'Start from an example' }).click();
+  await says('This is an example.');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'first-example' }).waitFor();
+  await page.goto('about:blank');
+  page.wrong = page.wrong.filter((wrong) => wrong !== 'asked about:blank');
+  await page.goto(`${fake.url}/`);
+  await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
+});
+
+test('an attempt shows its request, its steps and the answer as far as they are kept', async () => {
+  await show();
+  const run = fake.world.runs.find(({ key }) => key === 'nightly');
+  await go(page, `/runs/reports/${run.id}`, 'Run of nightly');
+  const [first, second] = [0, 1].map((index) => page.locator('.attempt').nth(index));
+  for (const text of ['POST https://reports.internal/build', 'authorization: ••••••••',
+    'Name: 3 ms', 'Connection: 11 ms', 'TLS: 24 ms', 'First byte: 21 s', 'server: reports/7']) {
+    await second.getByText(text).waitFor();
+  }
+  assert.equal(await first.locator('dl').count(), 0);
+  await accessible(page, 'an attempt');
+  await fits(page, 'an attempt');
+});
+
 test('a change from elsewhere is not overwritten', async () => {
   expected = [/412/];
   await show();

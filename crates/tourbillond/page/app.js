@@ -255,6 +255,20 @@ function follow() {
   document.addEventListener('visibilitychange', hurry);
 }
 
+/** Whether nothing is there yet, and the viewer may change that. */
+async function isEmpty() {
+  if (![...apps.values()].some(({ write }) => write)) return false;
+  try {
+    const { enabled, disabled, running, outcomes, pending_next_hour: pending } =
+      await call('GET', '/v1/overview');
+    return [enabled, disabled, running, ...Object.values(outcomes), ...pending]
+      .every((figure) => figure === 0);
+  } catch {
+    // The stream says what is wrong.
+    return false;
+  }
+}
+
 /** Learns which apps there are, as often as it takes. */
 async function start() {
   for (let failures = 0; ; failures += 1) {
@@ -280,6 +294,7 @@ async function start() {
     if (!by('app').value) parameters.delete('app');
     go(`#${address}${parameters.size ? `?${parameters}` : ''}`);
   });
+  if (!location.hash && await isEmpty()) go(link(['edit'], { example: 1 }), { replace: true });
   await route(false);
   follow();
   setInterval(() => { tick(); freshness(); }, 500);

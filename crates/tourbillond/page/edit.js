@@ -4,7 +4,7 @@ import { call, path } from './api.js';
 import { cronInWords } from './cron.js';
 import { button, field, h, put, section, select, setText } from './dom.js';
 import { makePreview } from './preview.js';
-import { HERE } from './time.js';
+import { HERE, instantOf, localOf } from './time.js';
 
 /** How long typing gathers before a preview is asked for, in milliseconds. */
 const GATHER = 250;
@@ -59,25 +59,83 @@ function policyOf(policy) {
   return [policy === 'coalesce' || policy === 'allow' ? '' : policy ?? '', ''];
 }
 
-/** Shows the form, of a new schedule or of one that is there. */
-export function show(holder, frame, { app, key }) {
+/** What the API shows in place of a value that is not to be seen. */
+const MASK = '••••••••';
+
+/** The headers without those whose values are not shown; adds the names of these to `missing`. */
+function shownHeaders(headers = {}, missing) {
+  return Object.fromEntries(Object.entries(headers).filter(([name, value]) => {
+    if (value === MASK) missing.push(name);
+    return value !== MASK;
+  }));
+}
+
+/** A new schedule like another, and what has to be said about it. */
+function copyOf({ key, callback = {}, notify, ...rest }) {
+  const missing = [];
+  return {
+    definition: {
+      ...rest, key: `${key}-copy`,
+      callback: { ...callback, headers: shownHeaders(callback.headers, missing) },
+      notify: notify && { ...notify, headers: shownHeaders(notify.headers, missing) },
+    },
+    remark: missing.length
+      ? `The copy is without ${missing.join(', ')}: values that are not shown are not copied.` : '',
+  };
+}
+
+/** A schedule that works where the service may call itself. */
+function example() {
+  return {
+    definition: {
+      key: 'first-example', when: { every: '1m' }, enabled: true,
+      callback: { method: 'GET', url: `${location.origin}/healthz` },
+    },
+    remark: 'This is an example. It calls this service itself each minute, and its runs show how ' +
+      'that went. Put in the URL of your own service, or try it as it is.',
+  };
+}
+
+/** A schedule as the form has it at first. */
+function blank() {
+  return {
+    definition: { when: { cron: '0 2 * * *', zone: HERE }, callback: {}, enabled: true }, remark: '',
+  };
+}
+
+/** Shows the form, of a new schedule, of one like another, or of one that is there. */
+export function show(holder, frame, { app, key, parameters }) {
   put(holder, h('h1', {}, key ? `Edit ${key}` : 'New schedule'));
   if (!frame.allApps.some(frame.canChange)) {
     return void put(holder, h('p', { class: 'empty' }, 'Your token cannot change any app.'));
   }
-  if (!key) return form(holder, frame, null);
+  const copied = parameters.get('copy');
+  if (!key && !copied) {
+    return form(holder, frame, null, parameters.has('example') ? example() : blank());
+  }
   let shown = {};
-  call('GET', path(['apps', app, 'schedules', key])).then(
-    (schedule) => { shown = form(holder, frame, schedule); },
+  call('GET', path(['apps', app ?? parameters.get('of') ?? '', 'schedules', key ?? copied])).then(
+    (schedule) => {
+      shown = key ? form(holder, frame, schedule, { definition: schedule, remark: '' })
+        : form(holder, frame, null, copyOf(schedule));
+    },
     (error) => put(holder, h('p', { class: 'error' }, error.message)));
   return { close: () => shown.close?.() };
 }
 
-function form(holder, frame, old) {
+function form(holder, frame, old, { definition: was, remark }) {
   const input = (attributes = {}) =>
     h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', ...attributes });
-  const was = old ?? { when: { cron: '0 2 * * *', zone: HERE }, callback: {}, enabled: true };
-  const { when, callback } = was;
+  // What is not changed keeps its form.
+  const instant = (time = '') => {
+    const element = input({ type: 'datetime-local', step: 1, value: time && localOf(time) });
+    // The browser leaves out seconds that are zero.
+    const shown = element.value;
+    element.instant = () => element.value === shown
+      ? time : element.value && instantOf(element.value);
+    return element;
+  };
+  const { when, callback = {} } = was;
   const first = WHENS.map(([name]) => name).find((name) => name in when);
   const [missed, missedMany] = policyOf(was.missed);
   const [overlap, overlapMany] = policyOf(was.overlap);
@@ -87,17 +145,17 @@ function form(holder, frame, old) {
   const zones = Intl.supportedValuesOf?.('timeZone') ?? [];
 
   const control = {
-    app: select(frame.allApps.filter(frame.canChange).map((name) => [name, name]), old?.app ?? frame.chosen,
+    app: select(frame.allApps.filter(frame.canChange).map((name) => [name, name]), was.app ?? frame.chosen,
       { disabled: Boolean(old) }),
-    key: input({ value: old?.key, disabled: Boolean(old) }),
+    key: input({ value: was.key, disabled: Boolean(old) }),
     cron: input({ value: when.cron ?? '', class: 'code' }),
     zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
     every: input({ value: when.every ?? '5m' }),
-    start: input({ value: when.start ?? '', placeholder: 'now' }),
-    end: input({ value: when.end ?? '', placeholder: 'never' }),
+    start: instant(when.start),
+    end: instant(when.end),
     excluded: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
       windowLines(when.excluded ?? [])),
-    at: input({ value: when.at ?? '', placeholder: '2027-03-01T09:00:00Z' }),
+    at: instant(when.at),
     after: input({ value: when.after ?? '10m' }),
     method: select(METHODS, callback.method ?? 'POST'),
     url: input({ value: callback.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
@@ -126,7 +184,7 @@ function form(holder, frame, old) {
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
     enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
   };
-  const value = (name) => control[name].value.trim();
+  const value = (name) => (control[name].instant?.() ?? control[name].value).trim();
   const kinds = WHENS.map(([name, words]) => h('label', { class: 'choice' },
     h('input', { type: 'radio', name: 'when', value: name, checked: name === first }), words));
   const chosen = () => element.querySelector('[name=when]:checked').value;
@@ -140,15 +198,15 @@ function form(holder, frame, old) {
       field('Zone', control.zone, { name: 'when.zone', hint: 'A name such as Europe/Berlin.' })),
     every: field('Interval', control.every,
       { name: 'when.every', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
-    at: field('Time', control.at, { name: 'when.at', hint: 'RFC 3339, with an offset or Z.' }),
+    at: field('Time', control.at, { name: 'when.at', hint: `By the clock here (${HERE}).` }),
     after: field('Delay', control.after,
       { name: 'when.after', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
   };
   const bounds = h('details', { open: Boolean(when.start || when.end || when.excluded?.length) },
     h('summary', {}, 'Start, end and excluded windows'),
     h('div', { class: 'pair' },
-      field('Start', control.start, { name: 'when.start', hint: 'RFC 3339: the earliest time.' }),
-      field('End', control.end, { name: 'when.end', hint: 'RFC 3339: the latest time.' })),
+      field('Start', control.start, { name: 'when.start', hint: `The earliest time, by the clock here (${HERE}).` }),
+      field('End', control.end, { name: 'when.end', hint: `The latest time, by the clock here (${HERE}).` })),
     field('Excluded windows', control.excluded, {
       name: 'when.excluded',
       hint: 'One per line, as FROM..UNTIL. With =run-at-end, it runs once at the end of the window.',
@@ -174,6 +232,7 @@ function form(holder, frame, old) {
   const save = h('button', { type: 'submit', class: 'main' }, old ? 'Save' : 'Create');
 
   const element = h('form', { class: 'edit', novalidate: true, onsubmit: submit, oninput: typed },
+    remark && h('p', { class: 'remark' }, remark),
     h('div', { class: 'edit-columns' },
       h('div', {},
         h('div', { class: 'pair' },
@@ -349,6 +408,13 @@ function form(holder, frame, old) {
     event.preventDefault();
     latest += 1;
     clearTimeout(gathering);
+    const halves = ['at', 'start', 'end'].filter((name) => control[name].validity.badInput);
+    if (halves.length) {
+      blame(halves.map((name) =>
+        ({ field: `when.${name}`, detail: 'It lacks a part of the date or of the time.' })));
+      element.querySelector('[aria-invalid]')?.focus();
+      return;
+    }
     save.disabled = true;
     try {
       const app = value('app');

@@ -196,6 +196,28 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   };
 }
 
+/** Steps of an attempt, in their order. */
+const STEPS = [
+  ['resolve_ms', 'Name'], ['connect_ms', 'Connection'], ['tls_ms', 'TLS'],
+  ['first_byte_ms', 'First byte'],
+];
+
+/** The request of an attempt, its steps and the headers of its answer, as far as they are kept. */
+function carried({ request, headers = {}, timing = {} }) {
+  const lines = (pairs) => Object.entries(pairs ?? {}).map(([name, value]) =>
+    h('div', {}, h('code', {}, `${name}: ${value}`)));
+  const steps = STEPS.filter(([name]) => typeof timing[name] === 'number');
+  const facts = [
+    request && ['Request', [h('span', { class: 'url' }, `${request.method} ${request.url}`),
+      lines(request.headers)]],
+    steps.length && ['Time of', steps.map(([name, word]) =>
+      h('div', {}, `${word}: ${span(timing[name])}`))],
+    Object.keys(headers).length && ['Answer', lines(headers)],
+  ].filter(Boolean);
+  return facts.length > 0 && h('dl', { class: 'facts' }, facts.map(([term, what]) =>
+    h('div', {}, h('dt', {}, term), h('dd', {}, what))));
+}
+
 /** Shows one run, with all attempts that are kept. */
 export function showOne(holder, frame, { app, id }) {
   const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
@@ -231,6 +253,7 @@ export function showOne(holder, frame, { app, id }) {
         badge(each.error ? 'dead' : 'succeeded', `Attempt ${each.attempt}`), ' ',
         each.status && h('b', {}, `${each.status}`), ' ', each.error),
       h('p', { class: 'hint' }, `${dated(each.started)}, took ${span(each.ms)}`),
+      carried(each),
       each.answer && h('pre', { tabindex: 0, 'aria-label': `Answer to attempt ${each.attempt}` },
         each.answer)));
     inside.replaceChildren(

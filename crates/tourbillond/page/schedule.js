@@ -121,7 +121,10 @@ export function show(holder, frame, { app, key }) {
         frame.canChange(app) && canSwitch(schedule) && [
           h('a', { href: frame.link(['edit', app, key]), class: 'button', 'data-act': 'edit' }, 'Edit'),
           button('Delete', remove, { kind: 'bad' }),
-        ]),
+        ],
+        frame.canChange(app) && h('a', {
+          href: frame.link(['edit'], { of: app, copy: key }), class: 'button', 'data-act': 'copy',
+        }, 'Duplicate')),
       h('dl', { class: 'facts' }, list.map(([term, what]) =>
         h('div', {}, h('dt', {}, term), h('dd', {}, what)))));
   }

@@ -102,6 +102,8 @@ export function show(holder, frame, { parameters }) {
   };
   const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Last runs', 'Request', 'Actions']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
+  const first = frame.apps.some(frame.canChange) && h('p', { hidden: true },
+    h('a', { href: frame.link(['edit'], { example: 1 }) }, 'Start from an example'));
   const status = h('p', { class: 'hint' });
   const more = button('Show more', () => draw(shown.readMore()), { act: 'more' });
   more.hidden = true;
@@ -122,7 +124,7 @@ export function show(holder, frame, { parameters }) {
     h('form', { class: 'filters', role: 'search', 'aria-label': 'Schedules',
       onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
     search, states, kinds),
-    status, bulk.element, list.table, empty, h('p', {}, more));
+    status, bulk.element, list.table, empty, first, h('p', {}, more));
   bulk.draw();
 
   function gather() {
@@ -158,14 +160,16 @@ export function show(holder, frame, { parameters }) {
       more.hidden = !shown.more;
       list.table.hidden = !items.length;
       empty.hidden = items.length > 0;
-      setText(empty, Object.values(chosen).some(Boolean)
-        ? 'No schedules match.' : 'No schedules yet. Create one above.');
+      const isFiltered = Object.values(chosen).some(Boolean);
+      setText(empty, isFiltered ? 'No schedules match.' : 'No schedules yet.');
+      if (first) first.hidden = isFiltered || items.length > 0;
       setText(status, `${howMany(items.length, shown.more, total)}, as of ${clock(now())}.`);
       sync(list.body, items, idOf, drawRow);
       bulk.draw();
     } catch (error) {
       setText(status,
         `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
+      if (first) first.hidden = true;
       empty.hidden = true;
     }
   }
