@@ -2,6 +2,8 @@
 
 #[path = "process/manual.rs"]
 mod manual;
+#[path = "process/receivers.rs"]
+mod receivers;
 #[path = "process/tls.rs"]
 mod tls;
 #[path = "support/tourbillond.rs"]
