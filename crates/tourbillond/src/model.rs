@@ -33,7 +33,7 @@ pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};
 pub use overview::{Bucket, Figure, Lateness, Node, Outcomes, Overview};
-pub use run::{EndedAttempt, Run, RunState};
+pub use run::{EndedAttempt, Run, RunState, SentRequest, Timing};
 pub use schedule::{
     Backfilled, Made, Note, Occurrence, RunningAttempt, Schedule, ScheduleKind, ScheduleState,
     Stopped,

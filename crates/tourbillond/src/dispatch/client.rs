@@ -3,20 +3,22 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use tourbillon::{Timer, timeout};
 
-use super::connect::{Connector, Shortage};
+use super::connect::{Connector, Shortage, Steps, millis};
 use crate::callback::Answer;
 use crate::config::App;
 use crate::descriptors;
+use crate::model::Timing;
 
 /// Most bytes of an answer's head that are read.
 const HEAD_MAX: usize = 64 * 1024;
@@ -60,6 +62,7 @@ impl Lack {
 #[derive(Clone)]
 pub(super) struct Client {
     inner: legacy::Client<Connector, Full<Bytes>>,
+    timer: Timer,
 }
 
 impl Client {
@@ -68,11 +71,12 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .pool_timer(timer.clone())
             .http1_max_buf_size(HEAD_MAX)
-            .build(Connector::new(app));
-        Self { inner }
+            .build(Connector::new(app, timer));
+        Self { inner, timer: timer.clone() }
     }
 
-    /// Sends the request and reads the answer, all within `limit`.
+    /// Sends the request and reads the answer, all within `limit`. Returns with it the time of the
+    /// steps that came to their end.
     ///
     /// A body is read up to 64 KiB; the connection of one that is longer is closed.
     ///
@@ -87,30 +91,46 @@ impl Client {
         &self,
         mut request: Request<Full<Bytes>>,
         limit: Duration,
-    ) -> Result<Answer, Lack> {
+    ) -> (Result<Answer, Lack>, Timing) {
         if descriptors::are_scarce() {
             // Connections that are kept for the next request leave none for other hosts.
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        let (start, steps) = (self.timer.now(), Arc::new(Steps::default()));
+        let mut timing = None;
         let answer = async {
-            let answer = self.inner.request(request).await.map_err(|error| Lack::of(&error))?;
-            let (head, mut rest) = answer.into_parts();
-            let (mut body, mut read) = (Vec::new(), 0);
-            while let Some(frame) = rest.frame().await {
-                let frame = frame.map_err(|error| Lack::of(&error))?;
-                let Ok(data) = frame.into_data() else { continue };
-                let kept = data.len().min(BODY_KEPT - body.len());
-                body.extend_from_slice(&data[..kept]);
-                read += data.len();
-                if read > BODY_MAX {
-                    break;
-                }
-            }
-            Ok(Answer { status: head.status, retry_after: retry_after(&head.headers), body })
+            let answer = steps.note(self.inner.request(request)).await;
+            let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
+            // Its own connection may not be the one that it got.
+            let used = head.extensions.get::<Arc<Steps>>();
+            let own = used.filter(|used| Arc::ptr_eq(used, &steps));
+            let since = own.and_then(|own| own.made()).unwrap_or(start);
+            let first_byte = millis(self.timer.now().duration_since(since));
+            let made = own.map(|own| own.timing()).unwrap_or_default();
+            timing = Some(Timing { first_byte_ms: Some(first_byte), ..made });
+            let (status, retry_after) = (head.status, retry_after(&head.headers));
+            Ok(Answer { status, retry_after, headers: head.headers, body: beginning(rest).await? })
         };
         let late = |_| Err(Lack::Failure(format!("no whole answer within {limit:?}")));
-        timeout(limit, answer).await.unwrap_or_else(late)
+        let answer = timeout(limit, answer).await.unwrap_or_else(late);
+        (answer, timing.unwrap_or_else(|| steps.timing()))
     }
+}
+
+/// Reads a body, and returns the beginning.
+async fn beginning(mut rest: Incoming) -> Result<Vec<u8>, Lack> {
+    let (mut body, mut read) = (Vec::new(), 0);
+    while let Some(frame) = rest.frame().await {
+        let frame = frame.map_err(|error| Lack::of(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let kept = data.len().min(BODY_KEPT - body.len());
+        body.extend_from_slice(&data[..kept]);
+        read += data.len();
+        if read > BODY_MAX {
+            break;
+        }
+    }
+    Ok(body)
 }
 
 impl fmt::Debug for Client {

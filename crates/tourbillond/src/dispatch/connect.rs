@@ -6,10 +6,10 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -20,13 +20,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio_rustls::TlsConnector;
-use tourbillon::timeout;
+use tourbillon::{Timer, timeout};
 use tower::Service;
 use url::Url;
 
 use crate::callback::{Guard, Refused};
 use crate::config::{App, Trust};
 use crate::descriptors;
+use crate::model::Timing;
 
 /// Longest time to connect: a name's resolution, every address tried, and TLS.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -52,6 +53,49 @@ impl From<Shortage> for io::Error {
     }
 }
 
+tokio::task_local! {
+    /// Steps of the attempt whose task this is. A client gives its connector a URL and nothing
+    /// else.
+    static STEPS: Arc<Steps>;
+}
+
+/// Time of the steps of a connection, as far as it came.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    resolve: OnceLock<Duration>,
+    connect: OnceLock<Duration>,
+    tls: OnceLock<Duration>,
+    /// When the connection was made.
+    made: OnceLock<Instant>,
+}
+
+impl Steps {
+    /// Polls a request so that a connection which it makes notes its steps here.
+    pub(super) async fn note<F: Future>(self: &Arc<Self>, request: F) -> F::Output {
+        STEPS.scope(self.clone(), request).await
+    }
+
+    /// When the connection was made, if it was.
+    pub(super) fn made(&self) -> Option<Instant> {
+        self.made.get().copied()
+    }
+
+    pub(super) fn timing(&self) -> Timing {
+        let of = |step: &OnceLock<Duration>| step.get().copied().map(millis);
+        Timing {
+            resolve_ms: of(&self.resolve),
+            connect_ms: of(&self.connect),
+            tls_ms: of(&self.tls),
+            first_byte_ms: None,
+        }
+    }
+}
+
+/// Whole milliseconds of a span.
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Connects to a host by an address that the guard lets pass.
 #[derive(Clone, Debug)]
 pub(super) struct Connector(Arc<Rules>);
@@ -61,16 +105,26 @@ pub(super) struct Connector(Arc<Rules>);
 struct Rules {
     guard: Guard,
     trust: Trust,
+    timer: Timer,
 }
 
 impl Connector {
-    pub(super) fn new(app: &App) -> Self {
-        Self(Arc::new(Rules { guard: Guard::new(app), trust: app.trust.clone() }))
+    pub(super) fn new(app: &App, timer: &Timer) -> Self {
+        let (guard, trust) = (Guard::new(app), app.trust.clone());
+        Self(Arc::new(Rules { guard, trust, timer: timer.clone() }))
     }
 }
 
 impl Rules {
-    async fn connect(&self, uri: &Uri) -> io::Result<Stream> {
+    /// Connects, and notes in `steps` how long each step took that came to its end.
+    async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
+        let mut since = self.timer.now();
+        let mut ends = |step: &OnceLock<Duration>| {
+            let now = self.timer.now();
+            // Another connection of the same attempt may have been there before.
+            let _ = step.set(now.duration_since(since));
+            since = now;
+        };
         let all = "all descriptors for callbacks are in use";
         let mut place = descriptors::for_callback().ok_or(Shortage(all))?;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -84,17 +138,22 @@ impl Rules {
             Err(_) => {
                 let (found, own) = resolve(host.to_owned(), port, place).await?;
                 place = own;
+                ends(&steps.resolve);
                 found
             }
         };
         let tcp = connect_any(&permitted(&self.guard, &addresses)?).await?;
+        ends(&steps.connect);
         let socket: Box<dyn Socket> = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-            Box::new(TlsConnector::from(self.trust.config(&url)).connect(name, tcp).await?)
+            let tls = TlsConnector::from(self.trust.config(&url)).connect(name, tcp).await?;
+            ends(&steps.tls);
+            Box::new(tls)
         } else {
             Box::new(tcp)
         };
-        Ok(Stream { io: TokioIo::new(socket), _place: place })
+        let _ = steps.made.set(since);
+        Ok(Stream { io: TokioIo::new(socket), steps, _place: place })
     }
 }
 
@@ -111,9 +170,10 @@ impl Service<Uri> for Connector {
     /// longer needs be made, for its pool.
     fn call(&mut self, uri: Uri) -> Self::Future {
         let rules = self.0.clone();
+        let steps = STEPS.try_with(Arc::clone).unwrap_or_default();
         Box::pin(async move {
             let late = |_| Err(io::ErrorKind::TimedOut.into());
-            timeout(CONNECT, rules.connect(&uri)).await.unwrap_or_else(late)
+            timeout(CONNECT, rules.connect(&uri, steps)).await.unwrap_or_else(late)
         })
     }
 }
@@ -202,6 +262,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 /// A connection, and its place among those of callbacks.
 pub(super) struct Stream {
     io: TokioIo<Box<dyn Socket>>,
+    /// Steps that made it.
+    steps: Arc<Steps>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -213,7 +275,7 @@ impl fmt::Debug for Stream {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        Connected::new()
+        Connected::new().extra(self.steps.clone())
     }
 }
 

@@ -89,12 +89,23 @@ fn a_receiver_of_an_authority_of_the_apps_own_is_called_by_that_app_alone() {
         let url = format!("https://{host}:{port}/{host}");
         let run = called(&service, "inner", host, &url);
         assert_eq!(run["state"], "succeeded", "{run}");
+        let attempt = &run["ended_attempts"][0];
+        assert_eq!(attempt["request"]["url"], url, "{run}");
+        assert_eq!(attempt["headers"], json!({ "connection": "close" }), "{run}");
+        for (step, is_there) in
+            [("resolve_ms", host == "localhost"), ("connect_ms", true), ("tls_ms", true)]
+        {
+            assert_eq!(attempt["timing"][step].is_u64(), is_there, "{step}: {run}");
+        }
         let (head, shown) = calls.recv_timeout(LIMIT).unwrap();
         assert!(head.starts_with(&format!("POST /{host} HTTP/1.1\r\n")), "{head}");
         assert_eq!(shown, None);
         let run = called(&service, "default", host, &url);
-        let why = run["ended_attempts"][0]["error"].as_str().unwrap();
-        assert!(why.contains("UnknownIssuer"), "{run}");
+        let attempt = &run["ended_attempts"][0];
+        assert!(attempt["error"].as_str().unwrap().contains("UnknownIssuer"), "{run}");
+        assert_eq!(attempt["request"]["url"], url, "{run}");
+        assert!(attempt["timing"]["connect_ms"].is_u64(), "{run}");
+        assert!(attempt["timing"]["tls_ms"].is_null(), "{run}");
     }
     assert!(calls.try_recv().is_err(), "no request is sent before the certificate is known");
     assert!(service.stop());

@@ -49,6 +49,10 @@ fn get(url: &str) -> Request<Full<Bytes>> {
     Request::get(url).body(Full::default()).unwrap()
 }
 
+async fn send(client: &Client, url: &str) -> Result<Answer, Lack> {
+    client.send(get(url), LONG).await.0
+}
+
 /// Why a receiver is to blame for there being no answer.
 fn failure(answer: Result<Answer, Lack>) -> String {
     match answer.unwrap_err() {
@@ -70,7 +74,7 @@ async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
     .await;
     let client = client("127.0.0.0/8");
     for _ in 0..2 {
-        let answer = client.send(get(&url), LONG).await.unwrap();
+        let answer = send(&client, &url).await.unwrap();
         assert_eq!(answer.status, 503);
         assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
         assert_eq!(answer.body, [b'x'; BODY_KEPT]);
@@ -79,11 +83,56 @@ async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
 }
 
 #[tokio::test]
+async fn steps_of_a_connection_are_those_of_the_attempt_that_made_it() {
+    let (url, connections) = receiver(async |mut stream: TcpStream| {
+        loop {
+            head(&mut stream).await?;
+            stream.write_all(b"HTTP/1.1 204 Done\r\n\r\n").await?;
+        }
+    })
+    .await;
+    let url = url.replace("127.0.0.1", "localhost");
+    let client = client("127.0.0.0/8");
+    loop {
+        let before = connections.load(SeqCst);
+        let (answer, timing) = client.send(get(&url), LONG).await;
+        answer.unwrap();
+        let Timing { resolve_ms, connect_ms, tls_ms, first_byte_ms } = timing;
+        let is_made = connections.load(SeqCst) > before;
+        assert_eq!((resolve_ms.is_some(), connect_ms.is_some()), (is_made, is_made), "{timing:?}");
+        assert!(tls_ms.is_none() && first_byte_ms.is_some(), "{timing:?}");
+        if !is_made {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn steps_that_came_to_their_end_are_known_without_an_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+    let mut limit = Duration::from_millis(1);
+    let made = loop {
+        let (answer, timing) = client("127.0.0.0/8").send(get(&url), limit).await;
+        assert!(answer.is_err());
+        if timing.connect_ms.is_some() {
+            break timing;
+        }
+        limit *= 2;
+    };
+    assert!(made.resolve_ms.is_some() && made.first_byte_ms.is_none(), "{made:?}");
+    drop(listener);
+    let (answer, refused) = client("127.0.0.0/8").send(get(&url), LONG).await;
+    assert!(answer.is_err());
+    assert!(refused.resolve_ms.is_some() && refused.connect_ms.is_none(), "{refused:?}");
+}
+
+#[tokio::test]
 async fn what_is_not_allowed_gets_no_connection() {
     let (url, connections) = receiver(async |_| Ok(())).await;
     let named = url.replace("127.0.0.1", "localhost");
     for url in [&url, &named] {
-        let error = failure(client("10.0.0.0/8").send(get(url), LONG).await);
+        let error = failure(send(&client("10.0.0.0/8"), url).await);
         assert!(error.contains("is loopback"), "{error}");
     }
     assert_eq!(connections.load(SeqCst), 0);
@@ -98,7 +147,7 @@ async fn a_name_is_called_by_an_address_that_it_resolves_to() {
     })
     .await;
     let url = url.replace("127.0.0.1", "localhost");
-    assert_eq!(client("127.0.0.0/8").send(get(&url), LONG).await.unwrap().status, 204);
+    assert_eq!(send(&client("127.0.0.0/8"), &url).await.unwrap().status, 204);
 }
 
 #[tokio::test]
@@ -112,7 +161,7 @@ async fn a_redirect_is_not_followed() {
         }
     })
     .await;
-    assert_eq!(client("127.0.0.0/8").send(get(&url), LONG).await.unwrap().status, 307);
+    assert_eq!(send(&client("127.0.0.0/8"), &url).await.unwrap().status, 307);
     assert_eq!(connections.load(SeqCst), 0);
 }
 
@@ -143,7 +192,7 @@ async fn is_cut(answer: &'static str, dribble: bool) {
     let mut limit = Duration::from_millis(1);
     while was_asked.try_recv().is_err() {
         limit *= 2;
-        let error = failure(client.send(get(&url), limit).await);
+        let error = failure(client.send(get(&url), limit).await.0);
         assert!(error.contains(&format!("within {limit:?}")), "{error}");
     }
     noticed.recv().await.unwrap();
@@ -174,7 +223,7 @@ async fn of_an_endless_body_no_more_is_read_than_the_limit() {
         }
     })
     .await;
-    let answer = client("127.0.0.0/8").send(get(&url), LONG).await.unwrap();
+    let answer = send(&client("127.0.0.0/8"), &url).await.unwrap();
     assert_eq!((answer.status.as_u16(), answer.body.len()), (200, BODY_KEPT));
 }
 
@@ -188,7 +237,7 @@ async fn an_answer_with_too_long_a_head_is_an_error() {
         }
     })
     .await;
-    assert!(client("127.0.0.0/8").send(get(&url), LONG).await.is_err());
+    assert!(send(&client("127.0.0.0/8"), &url).await.is_err());
 }
 
 #[tokio::test]
@@ -196,7 +245,7 @@ async fn an_error_names_its_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let error = failure(client("127.0.0.0/8").send(get(&url), LONG).await);
+    let error = failure(send(&client("127.0.0.0/8"), &url).await);
     assert!(error.contains("refused"), "{error}");
 }
 
