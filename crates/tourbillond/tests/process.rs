@@ -2,6 +2,8 @@
 
 #[path = "process/manual.rs"]
 mod manual;
+#[path = "process/receivers.rs"]
+mod receivers;
 #[path = "process/tls.rs"]
 mod tls;
 #[path = "support/tourbillond.rs"]
@@ -248,6 +250,8 @@ fn a_secret_is_put_in_when_a_request_is_sent_and_is_kept_nowhere() {
         assert_eq!(run["state"], "succeeded", "{run}");
         let answer = run["ended_attempts"][0]["answer"].as_str().unwrap();
         assert!(answer.contains("authorization: ••••••••"), "{answer}");
+        let headers = &run["ended_attempts"][0]["request"]["headers"];
+        assert_eq!(headers["authorization"], "••••••••", "{run}");
         assert!(!run.to_string().contains("hunter2"), "{run}");
     }
     assert!(!is_kept(folder.path(), "hunter2-of-the-file"));

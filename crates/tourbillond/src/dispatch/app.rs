@@ -1,6 +1,6 @@
 //! The attempts of one app: from the worker, through the gate, to the receiver.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use tourbillon_durable::{Ended, Fire, Retry, Worker};
 use tracing::{debug, error, info, warn};
 
 use super::client::{Client, Lack};
+use super::connect::millis;
 use super::gate::{Full, Gate, GateLimits, Offered};
 use super::notice::Notice;
 use crate::callback::{
@@ -19,7 +20,7 @@ use crate::callback::{
 };
 use crate::config::App;
 use crate::metrics::Meters;
-use crate::model::{self, EndedAttempt, Run, RunState, Stored};
+use crate::model::{self, EndedAttempt, Run, RunState, SentRequest, Stored, Timing};
 use crate::service::Service;
 
 /// Attempts that wait for each that may run.
@@ -175,6 +176,9 @@ fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
                 status: None,
                 error: Some(format!("not understood: {why}")),
                 answer: String::new(),
+                request: None,
+                headers: BTreeMap::new(),
+                timing: Timing::default(),
             };
             // By itself: the notice may wait for the database.
             tokio::spawn(end_unread(shared.clone(), fire, ended));
@@ -248,11 +252,12 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
     shared.meters.starts(late);
     let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
-    let answer = send(&shared, &job, trace.clone(), started).await;
+    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
+    let exchange = send(&shared, &job, &redact, trace.clone(), started).await;
     let took = timer.now().duration_since(start);
     shared.meters.took(took);
 
-    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
+    let Exchange { request, answer, timing } = exchange;
     let Job { fire, key, stored, retry, .. } = job;
     let answer = match answer {
         Ok(answer) => Ok(answer),
@@ -272,13 +277,17 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Verdict::Succeeded => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
     };
+    let headers = answer.as_ref().map(|answer| callback::answered(&answer.headers, &redact));
     let ended = EndedAttempt {
         attempt: fire.attempt(),
         started: started.to_string(),
-        ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        ms: millis(took),
         status: answer.as_ref().ok().map(|answer| answer.status.as_u16()),
         error,
+        headers: headers.unwrap_or_default(),
         answer: answer.map(|answer| redact.text(callback::shown(&answer.body))).unwrap_or_default(),
+        request,
+        timing,
     };
     let detail = callback::append(fire.detail(), &ended);
     let is_last = fire.failures() + 1 >= retry.attempts;
@@ -344,13 +353,29 @@ async fn is_told(
     }
 }
 
+/// Exchange of an attempt with its receiver.
+struct Exchange {
+    /// `None` if none could be made.
+    request: Option<SentRequest>,
+    answer: Result<Answer, Lack>,
+    timing: Timing,
+}
+
+impl From<String> for Exchange {
+    /// One without a request, and why.
+    fn from(why: String) -> Self {
+        Self { request: None, answer: Err(why.into()), timing: Timing::default() }
+    }
+}
+
 /// Sends the request of an attempt, and reads the answer.
 async fn send(
     shared: &Shared,
     job: &Job,
+    redact: &Redact,
     trace: Option<Trace>,
     now: Timestamp,
-) -> Result<Answer, Lack> {
+) -> Exchange {
     let callback = &job.stored.definition.callback;
     let attempt = Attempt {
         app: &shared.app,
@@ -361,9 +386,17 @@ async fn send(
         trace,
     };
     let xtimer = job.stored.xtimer.as_ref();
-    let request = callback::build(callback, xtimer, &attempt, &shared.config, now)?;
-    let limit = callback::limit(callback).map_err(|why| format!("the timeout {why}"))?;
-    shared.client.send(request, limit).await
+    let request = match callback::build(callback, xtimer, &attempt, &shared.config, now) {
+        Ok(request) => request,
+        Err(why) => return why.into(),
+    };
+    let limit = match callback::limit(callback) {
+        Ok(limit) => limit,
+        Err(why) => return format!("the timeout {why}").into(),
+    };
+    let sent = callback::sent(&request, redact);
+    let (answer, timing) = shared.client.send(request, limit).await;
+    Exchange { request: Some(sent), answer, timing }
 }
 
 /// Writes a line into the log.

@@ -1,5 +1,7 @@
 //! Runs: occurrences with their attempts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -94,4 +96,51 @@ pub struct EndedAttempt {
     /// The beginning of the answer's body.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
+    /// Request that was made. The last attempt of a run has it, and those before it as long as
+    /// there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<SentRequest>,
+    /// Headers of the answer, as in `request`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Time of the attempt's steps.
+    #[serde(default, skip_serializing_if = "Timing::is_empty")]
+    pub timing: Timing,
+}
+
+/// Request of an attempt, without its body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SentRequest {
+    /// HTTP method of the request.
+    pub method: String,
+    /// Beginning of the URL: 512 characters at most.
+    pub url: String,
+    /// The first headers by their names: 16 at most, 128 characters of each value, and 1 KiB
+    /// together. Values that let somebody in are masked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Time of an attempt's steps, in milliseconds. Steps that did not come to their end are missing;
+/// so are the first three if the attempt used a connection of an earlier one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Timing {
+    /// Time to resolve the name of the host; missing if the URL has an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_ms: Option<u64>,
+    /// Time to connect to an address of the host, with those that were tried before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_ms: Option<u64>,
+    /// Time of the TLS handshake; missing without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_ms: Option<u64>,
+    /// Time from the connection, or from the start if it was there already, to the answer's head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<u64>,
+}
+
+impl Timing {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
