@@ -109,6 +109,8 @@ function night() {
     reads: [],
     /** Figures that are cut. */
     atLeast: [],
+    /** The status that tests are answered with. */
+    answers: 200,
     /** Names of secrets. */
     secrets: ['ledger'],
   };
@@ -232,6 +234,16 @@ export async function start() {
 
   function ofApp(method, app, [what, name, act], query, body, request) {
     if (what === 'history') return history(app, query);
+    if (what === 'test') {
+      if (!body.url) {
+        throw refusal(422, 'That is no callback.', [{ field: 'url', detail: 'it is empty' }]);
+      }
+      return {
+        ...answered(0, 37, world.answers, world.answers < 400 ? undefined
+          : `the answer was ${world.answers}`, 'pong')(0, 0),
+        request: { method: body.method, url: body.url },
+      };
+    }
     if (what === 'runs') {
       if (!name) {
         return page(world.runs.filter((each) => each.app === app
@@ -356,7 +368,7 @@ export async function start() {
         return;
       }
       if (world.away === 'store') throw refusal(503, 'The store does not answer.');
-      if (['POST', 'PUT'].includes(request.method)) {
+      if (['POST', 'PUT'].includes(request.method) && pathname !== '/v1/preview') {
         world.asked = { path: pathname, body: body && JSON.parse(body) };
       }
       if (request.method === 'GET') world.reads.push(request.url);

@@ -501,6 +501,33 @@ test('an attempt shows its request, its steps and the answer as far as they are 
   await fits(page, 'an attempt');
 });
 
+test('a test is sent from the form, and its answer is shown', async () => {
+  expected = [/422/];
+  await show();
+  await go(page, '/edit', 'New schedule');
+  const send = page.getByRole('button', { name: 'Send a test now' });
+  const shown = page.locator('.edit .attempt');
+  await send.press('Enter');
+  await page.locator('[data-field="callback.url"][aria-invalid]:focus').waitFor();
+  await page.getByLabel('URL').fill('https://billing.internal/ping');
+  await page.getByLabel('Headers', { exact: true }).fill('X-A: b');
+  await send.press('Enter');
+  await page.getByRole('status').getByText('The test succeeded.').waitFor();
+  await shown.getByText('Test succeeded').waitFor();
+  await shown.getByText('POST https://billing.internal/ping').waitFor();
+  await shown.getByText('pong').waitFor();
+  assert.equal(await page.locator('[aria-invalid]').count(), 0);
+  assert.equal(fake.world.asked.path, '/v1/apps/billing/test');
+  assert.deepEqual(fake.world.asked.body,
+    { method: 'POST', url: 'https://billing.internal/ping', headers: { 'X-A': 'b' }, body: '' });
+  fake.world.answers = 500;
+  await send.press('Enter');
+  await page.getByRole('status').getByText('The test failed: the answer was 500').waitFor();
+  await shown.getByText('Test failed').waitFor();
+  await accessible(page, 'a test');
+  await fits(page, 'a test');
+});
+
 test('a change from elsewhere is not overwritten', async () => {
   expected = [/412/];
   await show();

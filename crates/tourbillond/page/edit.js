@@ -4,6 +4,7 @@ import { call, path } from './api.js';
 import { cronInWords } from './cron.js';
 import { button, field, h, put, section, select, setText } from './dom.js';
 import { makePreview } from './preview.js';
+import { attemptParts } from './runs.js';
 import { HERE, instantOf, localOf } from './time.js';
 
 /** How long typing gathers before a preview is asked for, in milliseconds. */
@@ -229,6 +230,8 @@ function form(holder, frame, old, { definition: was, remark }) {
   const inWords = h('p', { class: 'in-words' });
   const about = h('p', { class: 'hint', role: 'status' });
   const general = h('p', { class: 'error', role: 'alert' });
+  const tested = h('div', { class: 'attempt' });
+  const test = button('Send a test now', sendTest);
   const save = h('button', { type: 'submit', class: 'main' }, old ? 'Save' : 'Create');
 
   const element = h('form', { class: 'edit', novalidate: true, onsubmit: submit, oninput: typed },
@@ -261,7 +264,8 @@ function form(holder, frame, old, { definition: was, remark }) {
           h('div', { class: 'pair' },
             field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' }),
             field('Statuses of success', control.success,
-              { name: 'callback.success', hint: 'A list such as 200, 404.' }))),
+              { name: 'callback.success', hint: 'A list such as 200, 404.' })),
+          h('p', {}, test), tested),
         h('details',
           { open: Boolean(was.missed || was.overlap || was.jitter || was.retry || was.lane) },
           h('summary', {}, 'Retries, missed runs and overlaps'),
@@ -300,6 +304,42 @@ function form(holder, frame, old, { definition: was, remark }) {
     };
   }
 
+  function callbackOf() {
+    const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
+    return {
+      method: value('method'), url: value('url'),
+      headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
+      body: control.body.value, timeout: value('timeout') || undefined,
+      success: value('success') ? value('success').split(/[\s,]+/).map(Number) : undefined,
+    };
+  }
+
+  /** Sends what the form says once, and shows the answer. */
+  async function sendTest() {
+    test.disabled = true;
+    tested.replaceChildren(h('p', { class: 'hint' }, 'Sending …'));
+    try {
+      const ended = await call('POST', path(['apps', value('app'), 'test']), { body: callbackOf() });
+      blame([], '', 'callback');
+      tested.replaceChildren(...attemptParts(ended, ended.error ? 'Test failed' : 'Test succeeded'));
+      frame.say(ended.error ? `The test failed: ${ended.error}` : 'The test succeeded.');
+    } catch (error) {
+      tested.replaceChildren();
+      blameCallback((error.errors ?? [])
+        .map((each) => ({ ...each, field: `callback.${each.field}` })), error.message, 'callback');
+    } finally {
+      test.disabled = false;
+      (element.querySelector('[aria-invalid]') ?? test).focus();
+    }
+  }
+
+  /** As {@link blame}; a header with a secret has a field of its own. */
+  function blameCallback(errors, rest, prefix) {
+    const named = pairsOf(control.secrets.value).map(([name]) => `callback.headers.${name}`);
+    blame(errors.map((each) =>
+      named.includes(each.field) ? { ...each, field: 'callback.secrets' } : each), rest, prefix);
+  }
+
   /** What the form says. Fields of their own are left out if they are empty. */
   function definition() {
     const text = (name) => value(name) || undefined;
@@ -308,15 +348,9 @@ function form(holder, frame, old, { definition: was, remark }) {
     const policy = (name, counted) => value(name) === counted
       ? { [counted]: number(`${name}Many`, 10) } : text(name);
     const retries = value('attempts') || value('first') || value('longest');
-    const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
     return {
       when: whenOf(),
-      callback: {
-        method: value('method'), url: value('url'),
-        headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
-        body: control.body.value, timeout: text('timeout'),
-        success: value('success') ? value('success').split(/[\s,]+/).map(Number) : undefined,
-      },
+      callback: callbackOf(),
       missed: repeats ? policy('missed', 'catch_up') : undefined,
       on_time_within: repeats ? text('within') : undefined,
       overlap: repeats ? policy('overlap', 'queue') : undefined,
@@ -427,9 +461,7 @@ function form(holder, frame, old, { definition: was, remark }) {
       frame.say(`${kept.key} is ${old ? 'saved' : 'created'}.`);
       frame.go(frame.link(['schedules', kept.app ?? app, kept.key]));
     } catch (error) {
-      const named = pairsOf(control.secrets.value).map(([name]) => `callback.headers.${name}`);
-      blame((error.errors ?? []).map((each) =>
-        named.includes(each.field) ? { ...each, field: 'callback.secrets' } : each), error.message);
+      blameCallback(error.errors ?? [], error.message);
       (element.querySelector('[aria-invalid]') ?? save).focus();
     } finally {
       save.disabled = false;

@@ -218,6 +218,17 @@ function carried({ request, headers = {}, timing = {} }) {
     h('div', {}, h('dt', {}, term), h('dd', {}, what))));
 }
 
+/** What is shown of an attempt that has ended, under the name `title`. */
+export function attemptParts(attempt, title) {
+  return [
+    h('p', {}, badge(attempt.error ? 'dead' : 'succeeded', title), ' ',
+      attempt.status && h('b', {}, `${attempt.status}`), ' ', attempt.error),
+    h('p', { class: 'hint' }, `${dated(attempt.started)}, took ${span(attempt.ms)}`),
+    carried(attempt),
+    attempt.answer && h('pre', { tabindex: 0, 'aria-label': `Answer: ${title}` }, attempt.answer),
+  ].filter(Boolean);
+}
+
 /** Shows one run, with all attempts that are kept. */
 export function showOne(holder, frame, { app, id }) {
   const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
@@ -248,14 +259,8 @@ export function showOne(holder, frame, { app, id }) {
       run.node && ['Node', h('code', {}, run.node)],
       ['Identity', h('code', {}, run.id)],
     ].filter(Boolean);
-    const attempts = run.ended_attempts.map((each) => h('li', { class: 'attempt' },
-      h('p', {},
-        badge(each.error ? 'dead' : 'succeeded', `Attempt ${each.attempt}`), ' ',
-        each.status && h('b', {}, `${each.status}`), ' ', each.error),
-      h('p', { class: 'hint' }, `${dated(each.started)}, took ${span(each.ms)}`),
-      carried(each),
-      each.answer && h('pre', { tabindex: 0, 'aria-label': `Answer to attempt ${each.attempt}` },
-        each.answer)));
+    const attempts = run.ended_attempts.map((each) =>
+      h('li', { class: 'attempt' }, attemptParts(each, `Attempt ${each.attempt}`)));
     inside.replaceChildren(
       h('p', { class: 'buttons' },
         canRetry(frame, run) && button('Retry', async () => { await retry(frame, run); read(); },
