@@ -88,6 +88,22 @@ async function create(page, key, kind, label, span, path, attempts) {
   await page.getByRole('heading', { level: 1, name: key }).waitFor();
 }
 
+test('the example of the first visit works', async () => {
+  const page = await open(browser, url);
+  await isLive(page);
+  await page.getByText('This is an example.').waitFor();
+  await page.getByText('It would run at:').waitFor();
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'first-example' }).waitFor();
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('table', { name: 'Last runs' }).getByText('Succeeded').first().waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('status').getByText('first-example is deleted').waitFor();
+  await close(page);
+});
+
 test('a schedule is made, seen to run, and silent once it is disabled', async () => {
   const page = await open(browser, url);
   await isLive(page);
@@ -140,7 +156,7 @@ test('a credential is sent, and never shown once it is given', async () => {
   await page.getByLabel('Headers with a secret').fill('Cookie: nothing');
   await page.getByLabel('Key', { exact: true }).fill('hidden');
   await page.getByLabel('At a fixed interval').check();
-  await page.getByLabel('Interval').fill('8760h');
+  await page.getByLabel('Interval', { exact: true }).fill('8760h');
   await page.getByLabel('URL').fill(to('/hidden'));
   await page.getByRole('button', { name: 'Create' }).click();
   await page.locator('[data-field="callback.secrets"]:focus').waitFor();
@@ -152,7 +168,7 @@ test('a credential is sent, and never shown once it is given', async () => {
     [...document.querySelectorAll('input, textarea')].map(({ value }) => value).join());
   assert.doesNotMatch(await shown(), /hunter2|of-the-configuration/);
   await page.getByRole('link', { name: 'Edit' }).click();
-  await page.getByLabel('Interval').fill('8000h');
+  await page.getByLabel('Interval', { exact: true }).fill('8000h');
   assert.match(await page.getByLabel('Headers', { exact: true }).inputValue(), /: ••••••••/);
   assert.doesNotMatch(await shown(), /hunter2|of-the-configuration/);
   await page.getByRole('button', { name: 'Save' }).click();
@@ -184,6 +200,43 @@ test('a figure of more than is looked at is said to be at least so much', async 
       make(`many-${1_000 + index + more}`, { every: '8760h' })));
   }
   await page.locator('[data-figure=hour]').getByText(/^at least \d+$/).waitFor();
+  await close(page);
+});
+
+test('a part of a key is found, its runs are seen, and several are deleted', async () => {
+  const page = await open(browser, url);
+  await isLive(page);
+  await create(page, 'one-of-two', 'At a fixed interval', 'Interval', '8760h', '/two');
+  await create(page, 'two-of-two', 'At a fixed interval', 'Interval', '8760h', '/two');
+  await page.getByRole('button', { name: 'Run now' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('table', { name: 'Last runs' }).getByText('Succeeded').waitFor();
+  await page.getByRole('link', { name: 'All runs' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Runs' }).waitFor();
+  await page.getByRole('link', { name: 'Succeeded' }).click();
+  await page.locator('.attempt').getByText(`POST ${to('/two')}`).waitFor();
+  await page.getByText(/^First byte: /).waitFor();
+  await accessible(page, 'a run with what it carries');
+
+  await go(page, '/schedules', 'Schedules');
+  await page.getByText(/^50 of (at least )?1\s00\d schedules, as of/).waitFor();
+  await page.getByLabel('Search').fill('E-OF-t');
+  await page.getByText(/^1 schedule, as of/).waitFor();
+  await page.getByLabel('Search').fill('-of-two');
+  await page.getByText(/^2 schedules, as of/).waitFor();
+  await page.getByRole('img', { name: 'Last 1 run: 1 succeeded' }).waitFor();
+  await accessible(page, 'schedules with runs');
+  const bulk = page.getByRole('group', { name: 'Selected schedules' });
+  await bulk.getByLabel('Select all shown').check();
+  await bulk.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('status').getByText('2 of 2 schedules deleted.').waitFor();
+  await page.getByText('No schedules match.').waitFor();
+
+  // What is deleted leaves its runs.
+  await go(page, '/now', 'Now');
+  const history = page.getByRole('region', { name: 'Finished runs' });
+  await history.getByText(/^\d+ succeeded/).waitFor();
   await close(page);
 });
 
