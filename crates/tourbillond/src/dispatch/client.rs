@@ -48,6 +48,12 @@ impl From<String> for Lack {
 }
 
 impl Lack {
+    /// Returns the reason.
+    pub(super) fn into_text(self) -> String {
+        let (Self::Shortage(why) | Self::Failure(why)) = self;
+        why
+    }
+
     fn of(error: &(dyn Error + 'static)) -> Self {
         match is_short(error) {
             true => Self::Shortage(chain(error)),
