@@ -38,6 +38,9 @@ const IN_PASSING: usize = 256;
 /// The shortest pause after a shortage of this host's own; the longest is twice as long.
 const SHORTAGE: Duration = Duration::from_millis(500);
 
+/// The shortest pause after a fault of a proxy; the longest is twice as long.
+const PROXY: Duration = Duration::from_secs(2);
+
 /// State that the attempts of an app share.
 struct Shared {
     service: Arc<Service>,
@@ -317,6 +320,13 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
             let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
             info!(app, key, attempt, why, "postponed: this host is short of something");
             fire.postpone(SHORTAGE + share(SHORTAGE, random()));
+            return;
+        }
+        Err(Lack::Proxy(why)) => {
+            shared.meters.postponed_by_proxy.increment(1);
+            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
+            info!(app, key, attempt, why, "postponed: the proxy does not work");
+            fire.postpone(PROXY + share(PROXY, random()));
             return;
         }
     };
