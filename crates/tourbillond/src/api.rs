@@ -15,6 +15,7 @@ pub(crate) mod runs;
 pub(crate) mod schedules;
 pub(crate) mod times;
 mod trail;
+pub(crate) mod trial;
 mod wording;
 
 pub(crate) use access::Access;

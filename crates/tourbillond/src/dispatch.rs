@@ -12,6 +12,7 @@ mod client;
 mod connect;
 mod gate;
 mod notice;
+mod proxy;
 mod watch;
 
 use std::collections::HashMap;

@@ -345,6 +345,37 @@ fn a_file_is_applied_once_also_with_values_that_are_not_shown() {
 }
 
 #[test]
+fn a_callback_is_tested_and_a_schedule_found_from_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Tourbillond::start(folder.path(), &[]);
+    let definition =
+        json!({ "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" } });
+    for key in ["nightly-mail", "report"] {
+        let (status, _) = service.call("", "PUT", &format!("{SCHEDULES}/{key}"), &definition);
+        assert_eq!(status, 201);
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
+        command.args(["--url", &format!("http://{}", service.address)]).args(arguments);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, shown) = run(&["schedules", "--search", "MAIL"]);
+    assert_eq!((code, shown.contains("nightly-mail"), shown.contains("report")), (0, true, false));
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let receiver = std::thread::spawn(move || receive_and(&listener, |_| "thanks".to_owned()));
+    let (code, shown) = run(&["test", "--to", &url, "--body", "{{schedule}}"]);
+    let (head, body) = receiver.join().unwrap();
+    assert_eq!((code, &*body), (0, "test"), "{shown}");
+    assert!(head.contains("tourbillon-test: true") && shown.contains("thanks"), "{head}{shown}");
+    // Nobody listens there any more.
+    assert_eq!(run(&["test", "--to", &url]).0, 1);
+    assert!(service.stop());
+}
+
+#[test]
 fn the_log_of_a_node_with_nothing_wrong_has_its_start_and_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{ClientCertificate, Trust};
+use super::{ClientCertificate, Proxies, ProxySettings, Trust};
 use crate::model::{AppLimits, Notify};
 use crate::net::{Destination, Network};
 
@@ -52,6 +52,11 @@ pub struct App {
     pub ca_only: bool,
     /// Certificates for receivers that ask for one. The first that has the host is shown.
     pub client_certificates: Vec<ClientCertificate>,
+    /// Proxies that callbacks go through.
+    pub proxy: ProxySettings,
+    /// Proxies of the callbacks, by `proxy` and the environment.
+    #[serde(skip)]
+    pub proxies: Proxies,
     /// TLS of the callbacks, by the files that are named above.
     #[serde(skip)]
     pub trust: Trust,

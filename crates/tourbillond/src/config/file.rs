@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::app::Names;
 use super::{
-    App, ClientCertificate, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt,
-    TlsFlags, Token, Trust,
+    App, ClientCertificate, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Proxies, Settings,
+    StoreAt, TlsFlags, Token, Trust,
 };
 use crate::model;
 use crate::net::Destination;
@@ -48,6 +48,7 @@ impl File {
         let store = self.store.as_ref().and_then(|store| url::Url::parse(store).ok());
         let has = |app: &App| {
             !(app.tokens.is_empty() && app.secrets.is_empty() && app.header_secrets.is_empty())
+                || app.proxy.has_secrets()
         };
         store.is_some_and(|store| store.password().is_some())
             || !self.admin.tokens.is_empty()
@@ -136,6 +137,8 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
         }
         let field = format!("apps.{name}");
         app.check(name).map_err(|why| wrong(&field, why))?;
+        let proxies = Proxies::read(&app.proxy, |name| std::env::var(name).ok());
+        app.proxies = proxies.map_err(|why| wrong(&field, why))?;
         app.trust = Trust::read(app).map_err(|why| wrong(&field, why))?;
     }
     Ok((settings, config))

@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
-use hyper::Request;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONNECTION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER};
+use hyper::{Request, StatusCode};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use tourbillon::{Timer, timeout};
+use url::Url;
 
 use super::connect::{Connector, Shortage, Steps, millis};
+use super::proxy::ProxyFault;
 use crate::callback::Answer;
-use crate::config::App;
+use crate::config::{App, Proxies};
 use crate::descriptors;
 use crate::model::Timing;
 
@@ -37,6 +39,9 @@ const IDLE: Duration = Duration::from_secs(30);
 pub(super) enum Lack {
     /// This host is short of descriptors, memory, ports or threads. The receiver has no part in it.
     Shortage(String),
+    /// A proxy of this host does not work, or is not configured as it needs. The receiver has no
+    /// part in it.
+    Proxy(String),
     /// Anything else.
     Failure(String),
 }
@@ -48,10 +53,20 @@ impl From<String> for Lack {
 }
 
 impl Lack {
+    /// Returns the reason.
+    pub(super) fn into_text(self) -> String {
+        let (Self::Shortage(why) | Self::Proxy(why) | Self::Failure(why)) = self;
+        why
+    }
+
     fn of(error: &(dyn Error + 'static)) -> Self {
-        match is_short(error) {
-            true => Self::Shortage(chain(error)),
-            false => Self::Failure(chain(error)),
+        let why = chain(error);
+        if is_short(error) {
+            Self::Shortage(why)
+        } else if has(error, &|error| error.is::<ProxyFault>()) {
+            Self::Proxy(why)
+        } else {
+            Self::Failure(why)
         }
     }
 }
@@ -62,6 +77,7 @@ impl Lack {
 #[derive(Clone)]
 pub(super) struct Client {
     inner: legacy::Client<Connector, Full<Bytes>>,
+    proxies: Proxies,
     timer: Timer,
 }
 
@@ -72,7 +88,7 @@ impl Client {
             .pool_timer(timer.clone())
             .http1_max_buf_size(HEAD_MAX)
             .build(Connector::new(app, timer));
-        Self { inner, timer: timer.clone() }
+        Self { inner, proxies: app.proxies.clone(), timer: timer.clone() }
     }
 
     /// Sends the request and reads the answer, all within `limit`. Returns with it the time of the
@@ -96,11 +112,23 @@ impl Client {
             // Connections that are kept for the next request leave none for other hosts.
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        let url = Url::parse(&request.uri().to_string()).ok();
+        let forwards = url.and_then(|url| self.proxies.forwards(&url).cloned());
+        if let Some(text) = forwards.as_ref().and_then(|proxy| proxy.authorization.as_ref()) {
+            let mut value = HeaderValue::from_str(text).expect("it is base64");
+            value.set_sensitive(true);
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
         let (start, steps) = (self.timer.now(), Arc::new(Steps::default()));
         let mut timing = None;
         let answer = async {
             let answer = steps.note(self.inner.request(request)).await;
             let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
+            if let Some(proxy) =
+                forwards.filter(|_| head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED)
+            {
+                return Err(Lack::of(&ProxyFault::refused(&proxy)));
+            }
             // Its own connection may not be the one that it got.
             let used = head.extensions.get::<Arc<Steps>>();
             let own = used.filter(|used| Arc::ptr_eq(used, &steps));
@@ -166,13 +194,20 @@ fn chain(error: &dyn Error) -> String {
 
 /// Returns whether an error, or one of its causes, says that this host is short of something.
 fn is_short(error: &(dyn Error + 'static)) -> bool {
-    let is_own = error.is::<Shortage>()
-        || error.downcast_ref::<io::Error>().is_some_and(|error| {
-            // What an `io::Error` wraps is not its source.
-            let within = error.get_ref().map(|within| within as &(dyn Error + 'static));
-            descriptors::is_shortage(error) || within.is_some_and(is_short)
-        });
-    is_own || error.source().is_some_and(is_short)
+    has(error, &|error| {
+        error.is::<Shortage>()
+            || error.downcast_ref::<io::Error>().is_some_and(descriptors::is_shortage)
+    })
+}
+
+/// Returns whether `is` holds for an error, or for one of its causes.
+fn has(error: &(dyn Error + 'static), is: &dyn Fn(&(dyn Error + 'static)) -> bool) -> bool {
+    // What an `io::Error` wraps is not its source.
+    let within = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let within = within.map(|within| within as &(dyn Error + 'static));
+    is(error)
+        || within.is_some_and(|within| has(within, is))
+        || error.source().is_some_and(|source| has(source, is))
 }
 
 #[cfg(test)]

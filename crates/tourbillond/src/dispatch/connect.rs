@@ -24,8 +24,9 @@ use tourbillon::{Timer, timeout};
 use tower::Service;
 use url::Url;
 
+use super::proxy::{ProxyFault, tunnel};
 use crate::callback::{Guard, Refused};
-use crate::config::{App, Trust};
+use crate::config::{App, Proxies, Proxy, Trust};
 use crate::descriptors;
 use crate::model::Timing;
 
@@ -34,6 +35,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// Longest time for one address, so that another has its turn.
 const CONNECT_ONE: Duration = Duration::from_secs(3);
+
+/// Reason for which a name leads nowhere.
+const NO_ADDRESS: &str = "the host has no address";
 
 /// Shortage of this host that no error of the system's says.
 #[derive(Debug)]
@@ -105,13 +109,14 @@ pub(super) struct Connector(Arc<Rules>);
 struct Rules {
     guard: Guard,
     trust: Trust,
+    proxies: Proxies,
     timer: Timer,
 }
 
 impl Connector {
     pub(super) fn new(app: &App, timer: &Timer) -> Self {
-        let (guard, trust) = (Guard::new(app), app.trust.clone());
-        Self(Arc::new(Rules { guard, trust, timer: timer.clone() }))
+        let (trust, proxies) = (app.trust.clone(), app.proxies.clone());
+        Self(Arc::new(Rules { guard: Guard::new(app), trust, proxies, timer: timer.clone() }))
     }
 }
 
@@ -133,8 +138,12 @@ impl Rules {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = url.port_or_known_default().unwrap_or(80);
+        let proxy = self.proxies.of(&url);
+        let is_blind = proxy.is_some() && self.proxies.are_trusted();
         let addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
+            // What is behind the name is left to the proxy.
+            Err(_) if is_blind => Vec::new(),
             Err(_) => {
                 let (found, own) = resolve(host.to_owned(), port, place).await?;
                 place = own;
@@ -142,7 +151,24 @@ impl Rules {
                 found
             }
         };
-        let tcp = connect_any(&permitted(&self.guard, &addresses)?).await?;
+        let addresses = permitted(&self.guard, &addresses)?;
+        let forwards = self.proxies.forwards(&url).is_some();
+        let tcp = match proxy {
+            None => connect_any(&addresses).await?,
+            Some(proxy) => {
+                let (near, own) = near(proxy, place).await?;
+                place = own;
+                let targets = match is_blind {
+                    true => vec![format!("{}:{port}", url.host_str().unwrap_or_default())],
+                    // The address that was judged, so that the proxy connects to no other.
+                    false => addresses.iter().map(ToString::to_string).collect(),
+                };
+                match forwards {
+                    true => connect_proxy(proxy, &near).await?,
+                    false => connect_through(proxy, &near, &targets).await?,
+                }
+            }
+        };
         ends(&steps.connect);
         let socket: Box<dyn Socket> = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -153,7 +179,7 @@ impl Rules {
             Box::new(tcp)
         };
         let _ = steps.made.set(since);
-        Ok(Stream { io: TokioIo::new(socket), steps, _place: place })
+        Ok(Stream { io: TokioIo::new(socket), steps, forwards, _place: place })
     }
 }
 
@@ -223,7 +249,7 @@ fn permitted(guard: &Guard, found: &[SocketAddr]) -> io::Result<Vec<SocketAddr>>
 
 /// Connects to the first of the addresses that answers.
 async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS);
     for &address in addresses {
         match timeout(CONNECT_ONE, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
@@ -236,6 +262,41 @@ async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
             Ok(Err(error)) if has_source(address) => return Err(error),
             Ok(Err(error)) => last = io::Error::new(error.kind(), error.to_string()),
             Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
+
+/// The addresses of a proxy. An operator has named it, so no guard judges it.
+async fn near(
+    proxy: &Proxy,
+    place: OwnedSemaphorePermit,
+) -> io::Result<(Vec<SocketAddr>, OwnedSemaphorePermit)> {
+    match proxy.host.parse::<IpAddr>() {
+        Ok(address) => Ok((vec![SocketAddr::new(address, proxy.port)], place)),
+        Err(_) => {
+            let found = resolve(proxy.host.clone(), proxy.port, place).await;
+            found.map_err(|why| ProxyFault::error(proxy, why))
+        }
+    }
+}
+
+async fn connect_proxy(proxy: &Proxy, near: &[SocketAddr]) -> io::Result<TcpStream> {
+    connect_any(near).await.map_err(|why| ProxyFault::error(proxy, why))
+}
+
+/// Connects through a proxy to the first of the targets that it reaches.
+async fn connect_through(
+    proxy: &Proxy,
+    near: &[SocketAddr],
+    targets: &[String],
+) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS);
+    for target in targets {
+        let mut stream = connect_proxy(proxy, near).await?;
+        match tunnel(&mut stream, proxy, target).await {
+            Ok(()) => return Ok(stream),
+            Err(error) => last = error,
         }
     }
     Err(last)
@@ -262,6 +323,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 /// A connection, and its place among those of callbacks.
 pub(super) struct Stream {
     io: TokioIo<Box<dyn Socket>>,
+    /// Whether a proxy is at its other end, which is sent whole URLs.
+    forwards: bool,
     /// Steps that made it.
     steps: Arc<Steps>,
     _place: OwnedSemaphorePermit,
@@ -275,7 +338,7 @@ impl fmt::Debug for Stream {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        Connected::new().extra(self.steps.clone())
+        Connected::new().proxy(self.forwards).extra(self.steps.clone())
     }
 }
 

@@ -128,7 +128,8 @@ pub struct Timing {
     /// Time to resolve the name of the host; missing if the URL has an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve_ms: Option<u64>,
-    /// Time to connect to an address of the host, with those that were tried before it.
+    /// Time to connect to an address of the host, with those that were tried before it. Through a
+    /// proxy it includes the time of the tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_ms: Option<u64>,
     /// Time of the TLS handshake; missing without TLS.

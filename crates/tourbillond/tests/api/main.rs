@@ -17,6 +17,7 @@ mod search;
 mod secrets;
 mod site;
 mod times;
+mod trial;
 mod xtimer;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Receivers by TLS, with an authority that the test makes.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -138,5 +139,53 @@ fn a_client_certificate_is_shown_to_its_hosts_alone_and_is_read_again() {
             break;
         }
     }
+    assert!(service.stop());
+}
+
+/// Starts a proxy that makes one tunnel. Returns its port, and the heads of what it is asked.
+fn proxy() -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (asked, heads) = channel();
+    thread::spawn(move || {
+        let (mut near, _) = listener.accept().unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            near.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let far = TcpStream::connect(head.split(' ').nth(1).unwrap()).unwrap();
+        asked.send(head).unwrap();
+        near.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+        let (mut out, mut back) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        let (mut near, mut far) = (near, far);
+        thread::spawn(move || std::io::copy(&mut near, &mut far));
+        let _ = std::io::copy(&mut back, &mut out);
+    });
+    (port, heads)
+}
+
+#[test]
+fn a_receiver_by_tls_is_called_through_the_proxy_of_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.issue(folder.path());
+    let (port, calls) = tls_receiver(&authority, false);
+    let (near, heads) = proxy();
+    let text = "[apps.default]\nnetworks = ['127.0.0.0/8']\nca = 'ca.pem'\n\
+                [apps.default.proxy]\nenvironment = true\n";
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
+    for name in ["https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"] {
+        command.env_remove(name);
+    }
+    command.env("HTTPS_PROXY", format!("http://127.0.0.1:{near}"));
+    let service = Tourbillond::run(command, folder.path(), &["--config", "apps.toml"]);
+    let run = called(&service, "default", "one", &format!("https://localhost:{port}/"));
+    assert_eq!(run["state"], "succeeded", "{run}");
+    calls.recv_timeout(LIMIT).unwrap();
+    let head = heads.recv_timeout(LIMIT).unwrap();
+    assert!(head.starts_with(&format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\n")), "{head}");
     assert!(service.stop());
 }
