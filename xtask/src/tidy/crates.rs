@@ -280,6 +280,7 @@ pub const CRATES: &[Crate] = &[
             "answers",
             "descriptors",
             "private",
+            "pem",
             "manual",
         ],
         drawn_in: None,
