@@ -32,7 +32,7 @@ limits = { schedules = ${2 * SCHEDULES}, due_per_second = 100000, concurrent = 2
 `, { mode: 0o600 });
   const server = spawn(process.env.TOURBILLOND,
     ['--store', join(folder, 'timers.db'), '--listen', '127.0.0.1:0', '--config', config],
-    { stdio: ['ignore', 'pipe', 'inherit'] });
+    { stdio: ['ignore', 'pipe', 'ignore'] });
   let text = '';
   for await (const part of server.stdout) {
     text += part;
@@ -79,11 +79,10 @@ async function fill() {
       if (next % 1000 === 0) console.log(`${next} schedules`);
     }
   }));
-  for (let done = 0; done < SCHEDULES * RUNS_EACH;) {
-    await new Promise((resolve) => setTimeout(resolve, 5_000));
-    const { buckets } = await ask('/history');
-    done = buckets.reduce((sum, { succeeded, dead }) => sum + succeeded + dead, 0);
-    console.log(`${done} runs`);
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    const { overdue, running } = await (await fetch(`${url}/v1/overview`)).json();
+    if (!overdue && !running) break;
   }
   await stop();
   receiver.close();
