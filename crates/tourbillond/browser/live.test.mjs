@@ -93,6 +93,10 @@ test('the example of the first visit works', async () => {
   await isLive(page);
   await page.getByText('This is an example.').waitFor();
   await page.getByText('It would run at:').waitFor();
+  await page.getByRole('button', { name: 'Send a test now' }).click();
+  await page.getByRole('status').getByText('The test succeeded.').waitFor();
+  await page.getByText(`GET ${url}/healthz`).waitFor();
+  await accessible(page, 'a test of the example');
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('heading', { level: 1, name: 'first-example' }).waitFor();
   await page.getByRole('button', { name: 'Run now' }).click();
@@ -169,6 +173,9 @@ test('a credential is sent, and never shown once it is given', async () => {
   assert.doesNotMatch(await shown(), /hunter2|of-the-configuration/);
   await page.getByRole('link', { name: 'Edit' }).click();
   await page.getByLabel('Interval', { exact: true }).fill('8000h');
+  // A test has no value for what is not shown.
+  await page.getByRole('button', { name: 'Send a test now' }).click();
+  await page.locator('[data-field="callback.headers"]:focus').waitFor();
   assert.match(await page.getByLabel('Headers', { exact: true }).inputValue(), /: ••••••••/);
   assert.doesNotMatch(await shown(), /hunter2|of-the-configuration/);
   await page.getByRole('button', { name: 'Save' }).click();

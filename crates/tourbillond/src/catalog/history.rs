@@ -35,9 +35,12 @@ pub(crate) struct HistoryQuery {
     pub(crate) buckets: u32,
 }
 
-/// The latest histories, with the times until which they are served again.
+/// The latest histories, so that many viewers cost the database as much as one.
 #[derive(Debug, Default)]
-pub(super) struct Histories(Mutex<HashMap<(String, HistoryQuery), (Instant, Arc<History>)>>);
+pub(super) struct Histories(Mutex<Known>);
+
+/// Histories by their apps and queries, each with the time until which it is served again.
+type Known = HashMap<(String, HistoryQuery), (Instant, Arc<History>)>;
 
 impl Catalog {
     /// Counts the runs of an app by time: returns what was counted a moment ago, if there is that.

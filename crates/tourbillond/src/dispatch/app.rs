@@ -65,9 +65,9 @@ struct Job {
 /// Call that the gate decides on.
 enum Call {
     /// An attempt that is due.
-    Attempt(Job),
+    Attempt(Box<Job>),
     /// A test, and the host that it calls.
-    Trial(Trial, Arc<str>),
+    Trial(Box<Trial>, Arc<str>),
 }
 
 impl Call {
@@ -154,7 +154,7 @@ async fn run(
                 let Some(fire) = fire else { break };
                 let now = timer.now();
                 let Some(job) = understood(&shared, fire, now) else { continue };
-                calls.offer(&mut gate, Call::Attempt(job), now);
+                calls.offer(&mut gate, Call::Attempt(Box::new(job)), now);
             }
             Some(trial) = trials.recv() => {
                 if let Some(call) = trial::understood(trial) {
@@ -254,7 +254,7 @@ impl Calls {
             Offered::Starts(call) => self.start(call, now),
             Offered::Waits => {}
             Offered::Postponed(Call::Attempt(job), pause, full) => {
-                postpone(&self.shared, job, pause, full);
+                postpone(&self.shared, *job, pause, full);
             }
             Offered::Postponed(Call::Trial(trial, _), ..) => trial.end(Err(Untried::Limited)),
         }
@@ -264,8 +264,8 @@ impl Calls {
         let host = call.host();
         let shared = self.shared.clone();
         let task = match call {
-            Call::Attempt(job) => self.running.spawn(attempt(shared, job)),
-            Call::Trial(trial, _) => self.running.spawn(trial::carry_out(shared, trial)),
+            Call::Attempt(job) => self.running.spawn(attempt(shared, *job)),
+            Call::Trial(trial, _) => self.running.spawn(trial::carry_out(shared, *trial)),
         };
         self.hosts.insert(task.id(), (host, now));
         self.shared.meters.running.increment(1);

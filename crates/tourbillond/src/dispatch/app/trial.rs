@@ -19,7 +19,7 @@ pub(super) fn understood(trial: Trial) -> Option<Call> {
     match callback::target(&trial.callback.url) {
         Ok(url) => {
             let host = url.host_str().unwrap_or_default().into();
-            Some(Call::Trial(trial, host))
+            Some(Call::Trial(Box::new(trial), host))
         }
         Err(_) => {
             trial.end(Err(Untried::Away));
