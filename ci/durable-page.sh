@@ -5,6 +5,8 @@
 #
 #   ci/durable-page.sh                 the tests
 #   ci/durable-page.sh --screenshots   and the pictures in crates/tourbillond/docs
+#   ci/durable-page.sh --large         how long the views take with 10,000 schedules and 100,000
+#                                      runs, of a release build; some minutes
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
@@ -20,11 +22,20 @@ fi
     need_packages "the page in a browser" chromium
 export CHROMIUM=${CHROMIUM:-$(command -v chromium)}
 
-cargo build --quiet --locked --package tourbillond
+profile=dev
+[ "${1:-}" != --large ] || profile=release
+cargo build --quiet --locked --package tourbillond --profile "$profile"
 target=${CARGO_TARGET_DIR:-target}
-TOURBILLOND=$(realpath "$target/debug/tourbillond")
+TOURBILLOND=$(realpath "$target/${profile/dev/debug}/tourbillond")
 export TOURBILLOND
 cd crates/tourbillond/browser
 npm ci --ignore-scripts --no-audit --no-fund --silent
+if [ "$profile" = release ]; then
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    node large.mjs fill "$folder"
+    node large.mjs measure "$folder"
+    exit
+fi
 # One at a time: each has a browser of its own.
 ../../../ci/limited.sh 900 node --test --test-concurrency=1 --test-timeout=300000

@@ -3,6 +3,7 @@
 mod comments;
 mod crates;
 mod documents;
+mod features;
 mod imports;
 mod layers;
 mod locks;
@@ -56,6 +57,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
         }
     }
     documents::faults(tree, &mut breaches);
+    features::check(tree, &mut breaches);
     lines(tree, &mut breaches);
     Ok(breaches)
 }

@@ -45,11 +45,11 @@ use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, TimerId};
 use crate::node::Shared;
-use crate::record::Record;
+use crate::record::{Record, RecordSummary};
 use crate::schedule::Schedule;
 use crate::store::{
-    Inserted, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result, ScheduleQuery,
-    ScheduleRow, Store, Timer, TimerQuery, TimerUpdate,
+    Hits, Inserted, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result,
+    ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
@@ -338,6 +338,32 @@ impl Client {
     /// Lists records of timers and occurrences, oldest first unless the query says otherwise.
     pub async fn records(&self, query: RecordQuery) -> Result<Vec<Record>> {
         self.read(move |store| store.records(&query)).await
+    }
+
+    /// Returns the newest records of each of these names, `each` at most, in one statement: the
+    /// answers are in the order of `names`, and each has the newest record first.
+    pub async fn latest_records(
+        &self,
+        names: Vec<String>,
+        each: u32,
+    ) -> Result<Vec<Vec<RecordSummary>>> {
+        let latest = move |store: &mut dyn Store| {
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            store.latest_records(&names, each)
+        };
+        self.read(latest).await
+    }
+
+    /// Searches the names of schedules, and of timers that have a name and no schedule. It reads as
+    /// many rows as the search allows, and says where the next one continues.
+    pub async fn search(&self, search: Search) -> Result<Hits> {
+        self.read(move |store| store.search(&search)).await
+    }
+
+    /// Counts records by their time and how they ended. It stops at a limit and says so.
+    pub async fn tally(&self, of: &TallyOf) -> Result<Tally> {
+        let of = of.clone();
+        self.read(move |store| store.tally(&of)).await
     }
 
     /// The nodes that live.

@@ -37,7 +37,7 @@ pub use node::CompleteError;
 pub use node::{EndError, Ended, Fire, Key, Stats, Worker};
 pub use places::Places;
 pub use policy::{Missed, Overlap, Policies, PolicyError, Retry};
-pub use record::{Outcome, Reason, Record};
+pub use record::{Outcome, Reason, Record, RecordSummary};
 pub use rule::{Rule, Unreadable};
 pub use schedule::{Excluded, Schedule, ScheduleError};
 pub use store::Store;

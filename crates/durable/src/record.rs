@@ -121,3 +121,28 @@ pub struct Record {
     /// When this was recorded, by the database's clock.
     pub recorded: Time,
 }
+
+/// Part of a [`Record`] that shows how an occurrence ended, without what it takes to run it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordSummary {
+    /// The timer.
+    pub timer: TimerId,
+    /// Time that it was scheduled for.
+    pub scheduled_for: Time,
+    /// Its end.
+    pub outcome: Outcome,
+    /// Reason, unless it succeeded.
+    pub reason: Option<Reason>,
+    /// Detail of the record.
+    pub detail: String,
+    /// Time of the record, by the database's clock.
+    pub recorded: Time,
+}
+
+impl From<Record> for RecordSummary {
+    fn from(record: Record) -> Self {
+        let Record { timer, scheduled_for, outcome, reason, detail, recorded, .. } = record;
+        Self { timer, scheduled_for, outcome, reason, detail, recorded }
+    }
+}

@@ -90,6 +90,7 @@ mod query;
 pub mod sqlite;
 pub(crate) mod transfer;
 mod types;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +104,7 @@ pub use sqlite::Sqlite;
 
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
-use crate::record::Record;
+use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
@@ -113,6 +114,7 @@ pub use types::{
     Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Promoted, Scan,
     ScheduleRow, Skip, Timer, TimerUpdate, Unfinished, Upcoming, Waiting, Window,
 };
+pub use views::{Hits, NameState, Search, Tally, TallyOf};
 
 /// Message to a [listener](Store::listen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -451,6 +453,34 @@ pub trait Store: Send {
     /// Lists records, in the order of `(recorded, timer)`, or in the reverse if the query asks for
     /// the newest first.
     fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>>;
+
+    /// Returns the newest records of each of these names, `each` at most: the answers are in the
+    /// order of `names`, and each has the newest record first.
+    ///
+    /// Its cost depends only on what it returns. By default it lists the records of one name after
+    /// the other; a store overrides it to read all in one statement.
+    fn latest_records(&mut self, names: &[&str], each: u32) -> Result<Vec<Vec<RecordSummary>>> {
+        let latest = |name: &&str| {
+            let newest = RecordQuery::new().name(*name).newest_first().limit(each);
+            Ok(self.records(&newest)?.into_iter().map(RecordSummary::from).collect())
+        };
+        names.iter().map(latest).collect()
+    }
+
+    /// Searches the names of schedules, and of timers that have a name and no schedule.
+    ///
+    /// Reads as many rows as the [search](Search::most) allows, and says where the next search
+    /// continues. So its cost does not depend on how few names fit. The default reads lists; a
+    /// store overrides it to read nothing but names and states.
+    fn search(&mut self, search: &Search) -> Result<Hits> {
+        views::search(self, search)
+    }
+
+    /// Counts records by their time and how they ended, up to a limit. The default reads them; a
+    /// store overrides it to count by a statement.
+    fn tally(&mut self, of: &TallyOf) -> Result<Tally> {
+        views::tally(self, of)
+    }
 
     /// Counts timers, schedules and records of some kinds, at one moment. Each count stops at a
     /// limit and says so: what it costs does not depend on how much there is.

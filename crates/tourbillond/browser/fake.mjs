@@ -86,18 +86,31 @@ function night() {
       run('billing', 'ledger-sync', -0.6, 'succeeded', times(1, answered(-0.6, 41, 204))),
       run('billing', 'ledger-sync', -1.1, 'succeeded', times(1, answered(-1.1, 38, 204))),
       run('billing', 'invoices', -12, 'dead', times(5, answered(-12, 83, 503,
-        'the answer was 503', '<h1>Service Unavailable</h1>')), { reason: 'attempts' }),
+        'the answer was 503', '<h1>Service Unavailable</h1>')), { reason: 'failed' }),
       run('billing', 'invoices', -27, 'dead', times(5, answered(-27, 79, 503,
-        'the answer was 503', '<img src=x onerror="alert(1)">')), { reason: 'attempts' }),
+        'the answer was 503', '<img src=x onerror="alert(1)">')), { reason: 'failed' }),
       run('reports', 'nightly', -1362, 'succeeded',
-        [answered(-1362, 30_000, undefined, 'no answer within 30s')(0, 0),
-          answered(-1361, 21_408, 200, undefined, '{"pages": 212}')(0, 1)]),
+        [answered(-1362, 30_000, undefined, 'no answer within 30s')(0, 0), {
+          ...answered(-1361, 21_408, 200, undefined, '{"pages": 212}')(0, 1),
+          request: {
+            method: 'POST', url: 'https://reports.internal/build',
+            headers: { authorization: '••••••••', 'content-type': 'application/json' },
+          },
+          headers: { 'content-type': 'application/json', server: 'reports/7' },
+          timing: { resolve_ms: 3, connect_ms: 11, tls_ms: 24, first_byte_ms: 21_360 },
+        }]),
       run('billing', 'invoices', -42, 'skipped', [], { reason: 'overlap' }),
     ],
     overdue: 14,
     nodes: 3,
+    /** Whether totals of lists are cut. */
+    countsAtLeast: false,
+    /** Paths with their queries that were read. */
+    reads: [],
     /** Figures that are cut. */
     atLeast: [],
+    /** The status that tests are answered with. */
+    answers: 200,
     /** Names of secrets. */
     secrets: ['ledger'],
   };
@@ -120,12 +133,12 @@ export async function start() {
       now: iso(now()),
       overdue: world.overdue,
       running: seen.filter(({ state }) => state === 'running').length,
-      pending_next_hour: counts,
+      pending_next_hour: schedules.length ? counts : counts.fill(0),
       enabled: schedules.filter(({ state }) => state !== 'disabled').length,
       disabled: schedules.filter(({ state }) => state === 'disabled').length,
       at_least: world.atLeast,
       failing: seen.filter((each) => each.failures && each.state !== 'succeeded'),
-      outcomes: { succeeded: 1286, dead: seen.filter(({ state }) => state === 'dead').length },
+      outcomes: { succeeded: schedules.length && 1286, dead: seen.filter(({ state }) => state === 'dead').length },
       lateness: {
         p50: 0.8, p90: 2.1, p99: 11.4, p9999: 62,
         histogram: [[1, 812], [2, 344], [5, 91], [10, 22], [50, 14], [100, 3], [null, 0]]
@@ -176,14 +189,61 @@ export async function start() {
     for (const stream of streams) stream.write(`event: run\ndata: ${JSON.stringify(ended)}\n\n`);
   }
 
+  /** An item with its last runs, newest first. */
+  function withRuns(each, many) {
+    if (!many) return each;
+    const runs = world.runs.filter((run) =>
+      run.recorded && run.app === each.app && run.key === each.key);
+    runs.sort((a, b) => a.recorded < b.recorded ? 1 : -1);
+    return {
+      ...each,
+      last_runs: runs.slice(0, many).map(({ id, scheduled_for, state, recorded, ended_attempts }) =>
+        ({ id, scheduled_for, state, recorded, ...ended_attempts.at(-1) && {
+          ms: ended_attempts.at(-1).ms, status: ended_attempts.at(-1).status,
+        } })),
+    };
+  }
+
+  /** Runs by outcome in parts of a span: of a schedule those that it has, of an app a busy day. */
+  function history(app, query) {
+    const [since, until] = ['since', 'until'].map((name) => Date.parse(query.get(name)));
+    const many = Number(query.get('buckets'));
+    const part = (until - since) / many;
+    const buckets = times(many, (_, index) => {
+      const none = { start: iso(since + index * part), succeeded: 0, dead: 0, skipped: 0, cancelled: 0 };
+      return query.get('key') ? none
+        : { ...none, succeeded: 40 + (index * 7) % 13, dead: index > many - 4 ? 9 : 0, skipped: index % 5 };
+    });
+    for (const each of world.runs) {
+      const index = Math.floor((Date.parse(each.recorded) - since) / part);
+      if (each.app === app && each.key === query.get('key') && buckets[index]) {
+        buckets[index][each.state] += 1;
+      }
+    }
+    return { since: iso(since), until: iso(until), buckets, at_least: world.countsAtLeast };
+  }
+
   function page(items, query) {
     const limit = Number(query.get('limit') ?? 100);
     const from = Number(query.get('cursor') ?? 0);
     const next = from + limit < items.length ? `${from + limit}` : undefined;
-    return { items: items.slice(from, from + limit), next };
+    const total = query.get('count') === 'true'
+      ? { count: items.length, at_least: world.countsAtLeast } : undefined;
+    return { items: items.slice(from, from + limit), next, total };
   }
 
   function ofApp(method, app, [what, name, act], query, body, request) {
+    if (what === 'history') return history(app, query);
+    if (what === 'test') {
+      if (!body.url) {
+        throw refusal(422, 'That is no callback.', [{ field: 'url', detail: 'it is empty' }]);
+      }
+      return {
+        ...answered(0, 37, world.answers, world.answers < 400 ? undefined
+          : `the answer was ${world.answers}`, 'pong')(0, 0),
+        request: { method: body.method, url: body.url },
+      };
+    }
     if (what === 'runs') {
       if (!name) {
         return page(world.runs.filter((each) => each.app === app
@@ -205,10 +265,13 @@ export async function start() {
     const find = (key) => world.schedules.find((each) => each.app === app && each.key === key);
     if (!name) {
       if (method === 'GET') {
-        return page(world.schedules.filter((each) => each.app === app
+        const found = page(world.schedules.filter((each) => each.app === app
           && each.key.startsWith(query.get('prefix') ?? '')
+          && each.key.toLowerCase().includes((query.get('search') ?? '').toLowerCase())
           && (!query.get('state') || each.state === query.get('state'))
           && (!query.get('kind') || query.get('kind') === kindOf(each))), query);
+        const many = Number(query.get('last_runs') ?? 0);
+        return { ...found, items: found.items.map((each) => withRuns(each, many)) };
       }
       const { key = 'drawn', ...definition } = body;
       if (!definition.callback.url) {
@@ -305,9 +368,10 @@ export async function start() {
         return;
       }
       if (world.away === 'store') throw refusal(503, 'The store does not answer.');
-      if (['POST', 'PUT'].includes(request.method)) {
+      if (['POST', 'PUT'].includes(request.method) && pathname !== '/v1/preview') {
         world.asked = { path: pathname, body: body && JSON.parse(body) };
       }
+      if (request.method === 'GET') world.reads.push(request.url);
       json(200, api(request, pathname, searchParams, body && JSON.parse(body)));
     } catch (error) {
       if (!error.document) throw error;

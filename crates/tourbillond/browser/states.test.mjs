@@ -13,11 +13,11 @@ const VIEWS = [
   ['/schedules/reports/nightly', 'nightly', 'The clock shows this time twice'],
   ['/edit/reports/nightly', 'Edit nightly', 'The clock shows this time twice'],
   ['/edit', 'New schedule', 'It would run at'],
-  ['/runs', 'Runs', 'overlap'],
-  ['/runs?state=pending', 'Runs', 'retrying'],
-  ['/schedules/billing/dunning', 'dunning', 'Disabled: nothing runs'],
-  ['/schedules/billing/reminder-4711', 'reminder-4711', 'None yet'],
-  ['/nowhere', 'No such view', 'The address names no view'],
+  ['/runs', 'Runs', 'An earlier run was not finished'],
+  ['/runs?state=pending', 'Runs', 'Retrying'],
+  ['/schedules/billing/dunning', 'dunning', 'Disabled: no run starts'],
+  ['/schedules/billing/reminder-4711', 'reminder-4711', 'No runs yet'],
+  ['/nowhere', 'Page not found', 'This address has no page'],
   ['/dead', 'Dead letters', 'Retry all of these'],
 ];
 const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true };
@@ -99,7 +99,7 @@ test('an address that leads nowhere says so', async () => {
     '/', '/schedules/../..', '/edit/reports/..', '/runs/reports/%2E', '/now?app=nobodys',
     '/schedules?app=%E0%A4%A',
   ]) {
-    await go(page, hash, 'No such view');
+    await go(page, hash, 'Page not found');
     await accessible(page, hash);
     // Where it leads to from here works.
     await page.getByRole('main').getByRole('link', { name: 'Now' }).click();
@@ -108,7 +108,7 @@ test('an address that leads nowhere says so', async () => {
   for (const [hash, heading, text] of [
     ['/runs?hours=x&state=y', 'Runs', /6 runs, as of/],
     ['/schedules?state=x&kind=%00', 'Schedules', /7 schedules, as of/],
-    ['/runs?key=%E0%A4%A', 'Runs', 'No such runs.'],
+    ['/runs?key=%E0%A4%A', 'Runs', 'No runs match.'],
     ['/dead?hours=1e999', 'Dead letters', 'the answer was 503'],
   ]) {
     await go(page, hash, heading);
@@ -125,7 +125,7 @@ test('an address that leads nowhere says so', async () => {
 
 test('a page that starts at an address that makes no sense shows that', async () => {
   page = await open(browser, fake.url, { time: fake.now(), hash: '/schedules/a/%E0%A4%A' });
-  await page.getByRole('heading', { level: 1, name: 'No such view' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor();
   await isLive(page);
 });
 
@@ -153,8 +153,8 @@ test('a figure that is cut is said to be at least so much', async () => {
   await says(/at least 2 dead letters/);
   await says(/at least \d+ calls in the fullest minute/);
   assert.match(await slider.getAttribute('aria-valuetext'), /, at least \d+ calls$/);
-  assert.match(await page.locator('.readout').textContent(), /: at least \d+ calls$/);
-  await page.getByText('As a table').click();
+  assert.match(await page.locator('.hour .readout').textContent(), /: at least \d+ calls$/);
+  await page.locator('.hour').getByText('As a table').click();
   await page.getByRole('cell', { name: 'at least 151 calls' }).waitFor();
   await accessible(page, 'figures that are cut');
   await fits(page, 'figures that are cut');
@@ -183,14 +183,14 @@ test('a value that is not shown is kept, and a secret is a name', async () => {
 
 test('a timer of XTimer is seen and found by its name and its creator', async () => {
   await show();
-  for (const text of ['Stock', 'stock LEV', 'ann', 'xtimer.83']) {
-    await go(page, `/schedules?prefix=${text}`, 'Schedules');
+  for (const text of ['Stock', 'stock LEV', 'ann', 'xtimer.83', '8321']) {
+    await go(page, `/schedules?search=${text}`, 'Schedules');
     await page.getByText(/1 schedule, as of/).waitFor();
     await page.getByRole('row').filter({ hasText: 'xtimer.8321002' })
       .getByText('Stock levels by ann').waitFor();
   }
-  await go(page, '/schedules?prefix=bob', 'Schedules');
-  await says('No such schedules.');
+  await go(page, '/schedules?search=bob', 'Schedules');
+  await says('No schedules match.');
   await go(page, '/schedules/reports/xtimer.8321002', 'xtimer.8321002');
   await says('Stock levels by ann');
 });
@@ -202,7 +202,7 @@ test('what a form does not say is left to the server', async () => {
   await go(page, '/edit', 'New schedule');
   await page.getByLabel('Key', { exact: true }).fill('new');
   await page.getByLabel('URL').fill('https://billing.internal/');
-  await page.getByText('Retries, misses and overlaps').click();
+  await page.getByText('Retries, missed runs and overlaps').click();
   const shown = ['Attempts', 'First pause', 'Longest pause'].map((label) =>
     page.getByLabel(label, { exact: true }).getAttribute('placeholder'));
   assert.deepEqual(await Promise.all(shown), ['5', '10s', '2m']);
@@ -227,10 +227,10 @@ test('a lost connection is said in words, and mends by itself', async () => {
   fake.world.away = 'server';
   fake.cut();
   await page.getByRole('alert').getByText(/What you see is from \d\d:\d\d:\d\d/).waitFor();
-  await page.locator('#link').getByText('Cut off').waitFor();
+  await page.locator('#link').getByText('Disconnected').waitFor();
   assert.ok(await page.evaluate(() => document.body.classList.contains('old')));
   await page.getByText(/Next try in \d+ s|Trying now/).waitFor();
-  assert.equal(await page.getByText('not known').count(), 3);
+  assert.equal(await page.getByText('Unknown', { exact: true }).count(), 3);
   await accessible(page, 'a lost connection');
   await shoot('lost');
   fake.world.away = null;
@@ -248,7 +248,7 @@ test('a store that is away is said, and so is that lists are older', async () =>
   fake.world.away = 'store';
   await page.getByRole('alert').getByText('The store does not answer.').waitFor();
   await page.getByRole('button', { name: 'Disable ledger-sync' }).click();
-  await page.getByRole('status').getByText('Nothing was done').waitFor();
+  await page.getByRole('status').getByText('ledger-sync is not changed').waitFor();
   await page.getByText(/Not read: .* What follows is older\./).waitFor();
   fake.world.away = null;
   await isLive(page);
@@ -259,10 +259,10 @@ test('a token is asked for, kept for the tab, and asked for again if it is refus
   expected = [/401/];
   fake.world.token = 'open sesame';
   page = await open(browser, fake.url, { time: fake.now() });
-  const dialog = page.getByRole('dialog', { name: 'A token, please' });
+  const dialog = page.getByRole('dialog', { name: 'Sign in with a token' });
   await dialog.getByLabel('Token').fill('guess');
   await page.keyboard.press('Enter');
-  await dialog.getByText('does not take that token').waitFor();
+  await dialog.getByText('refused that token').waitFor();
   await accessible(page, 'the prompt');
   await dialog.getByLabel('Token').fill('open sesame');
   await page.keyboard.press('Enter');
@@ -270,7 +270,7 @@ test('a token is asked for, kept for the tab, and asked for again if it is refus
   const kept = await page.evaluate(() =>
     [Object.values(sessionStorage), localStorage.length, document.cookie]);
   assert.deepEqual(kept, [['open sesame'], 0, '']);
-  await page.getByRole('button', { name: 'Forget the token' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
   await dialog.waitFor();
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 });
@@ -283,6 +283,7 @@ test('a token that may not write sees no button that changes something', async (
   const changing = page.getByRole('button', { name: /^(Disable|Enable|Run now|Retry|Delete)/ });
   assert.equal(await changing.count(), 0);
   assert.equal(await page.getByText('New schedule').count(), 0);
+  assert.equal(await page.getByRole('checkbox').count(), 0);
   await go(page, '/dead', 'Dead letters');
   await says('the answer was 503');
   assert.equal(await changing.count(), 0);
@@ -304,6 +305,229 @@ test('what is wrong shows beside its field', async () => {
   await page.locator('[data-field="callback.url"]:focus').waitFor();
 });
 
+test('a cron expression has words beside it, unless it is wrong', async () => {
+  expected = [/422/];
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await page.getByRole('row').filter({ hasText: 'dunning' })
+    .getByText('At 09:00, Monday to Friday').waitFor();
+  await go(page, '/edit', 'New schedule');
+  const cron = page.getByLabel('Cron expression', { exact: true });
+  const words = page.locator('.edit .in-words');
+  await page.getByLabel('Zone').fill('Europe/Berlin');
+  await cron.fill('*/15 8-17 * * 1-5');
+  await words.getByText('Every 15 minutes from 08:00 to 17:45, Monday to Friday, ' +
+    'by the clock of Europe/Berlin.').waitFor();
+  await cron.fill('0 2 *');
+  await page.getByText('five fields are needed, not 3').waitFor();
+  assert.equal(await words.textContent(), '');
+  await page.getByLabel('At a fixed interval').check();
+  await says('It would run at');
+  assert.equal(await words.textContent(), '');
+});
+
+test('states and reasons are plain words', async () => {
+  await show();
+  await go(page, '/runs', 'Runs');
+  const states = page.getByLabel('State');
+  await says('An earlier run was not finished');
+  assert.deepEqual(await states.locator('option').allTextContents(),
+    ['Finished', 'Waiting', 'Running', 'Succeeded', 'Dead', 'Skipped', 'Cancelled']);
+  const seen = await page.locator('tbody .badge').allTextContents();
+  assert.deepEqual([...new Set(seen)].sort(), ['Dead', 'Skipped', 'Succeeded']);
+});
+
+test('several schedules are disabled at once, and what failed is named', async () => {
+  expected = [/404/];
+  await show();
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  const bulk = page.getByRole('group', { name: 'Selected schedules' });
+  assert.equal(await bulk.getByRole('button').count(), 0);
+  await page.getByLabel('Select invoices').press('Space');
+  await bulk.getByText('1 selected').waitFor();
+  await bulk.getByLabel('Select all shown').check();
+  await bulk.getByText('7 selected').waitFor();
+  await page.getByLabel('Select nightly').uncheck();
+  await bulk.getByText('6 selected').waitFor();
+  await accessible(page, 'a selection');
+  // One goes meanwhile.
+  fake.world.schedules = fake.world.schedules.filter(({ key }) => key !== 'ledger-sync');
+  await bulk.getByRole('button', { name: 'Disable' }).press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'Disable: 6 schedules?' });
+  await dialog.getByRole('button', { name: 'Disable' }).click();
+  await page.getByRole('status').getByText('5 of 6 schedules disabled.').waitFor();
+  await bulk.getByRole('listitem').getByText('ledger-sync').waitFor();
+  await page.locator('[data-act=select-all]:focus').waitFor();
+  assert.deepEqual(fake.world.schedules.filter(({ enabled }) => enabled).map(({ key }) => key),
+    ['nightly']);
+  await accessible(page, 'a failure');
+  await fits(page, 'a failure');
+});
+
+test('an action on several schedules can be stopped', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  const bulk = page.getByRole('group', { name: 'Selected schedules' });
+  await bulk.getByLabel('Select all shown').check();
+  // The second waits until it is let go.
+  let letGo;
+  const waiting = new Promise((resolve) => { letGo = resolve; });
+  let many = 0;
+  await page.route('**/v1/apps/*/schedules/*', async (route) => {
+    if (route.request().method() === 'DELETE') many += 1;
+    if (many === 2) await waiting;
+    await route.continue();
+  });
+  await bulk.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await bulk.getByText('1 of 7').waitFor();
+  assert.equal(await bulk.getByRole('progressbar').evaluate((bar) => bar.value / bar.max), 1 / 7);
+  await accessible(page, 'progress');
+  await page.locator('[data-act=stop]:focus').press('Enter');
+  letGo();
+  await page.getByRole('status').getByText('2 of 7 schedules deleted, then stopped.').waitFor();
+  await page.getByText(/5 schedules, as of/).waitFor();
+  assert.equal(fake.world.schedules.length, 5);
+  await bulk.getByText('5 selected').waitFor();
+});
+
+test('finished runs of a day and of a week are a chart and a table', async () => {
+  await show();
+  const history = page.getByRole('region', { name: 'Finished runs' });
+  const slider = history.getByRole('slider', { name: 'Bar of the chart' });
+  // Two apps are one chart.
+  await history.getByText(/^2\s196 succeeded, 92 skipped, 54 dead\./).waitFor();
+  await slider.press('End');
+  assert.equal(await slider.getAttribute('aria-valuetext'), '19:00–20:00, 90 succeeded, 6 skipped, 18 dead');
+  await history.getByLabel('Span').selectOption('week');
+  await slider.press('Home');
+  assert.match(await slider.getAttribute('aria-valuetext'),
+    /^Sat,? 17 Oct,? 20:00–02:00, 80 succeeded$/);
+  await tabTo(page, '.history summary');
+  await page.keyboard.press('Enter');
+  await history.getByRole('row', { name: /^Sat,? 17 Oct,? 20:00–02:00 80 0 0 0$/ }).waitFor();
+  assert.equal(await history.getByRole('row').count(), 29);
+  await accessible(page, 'a table of runs');
+
+  fake.world.countsAtLeast = true;
+  await go(page, '/schedules/billing/invoices', 'invoices');
+  await history.getByText(/^at least 1 skipped, at least 2 dead\./).waitFor();
+  // What is dead is below the line, and all of it.
+  const [line, dead] = await Promise.all(['base', 'dead[height="60"]'].map((name) =>
+    history.locator(`rect.${name}`).first().evaluate((rect) => Number(rect.getAttribute('y')))));
+  assert.equal(dead, line);
+  await accessible(page, 'a schedule with a chart');
+  await fits(page, 'a schedule with a chart');
+});
+
+test('a copy is a new schedule, without what is not shown', async () => {
+  await show();
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  await page.getByRole('link', { name: 'Duplicate' }).click();
+  await says('The copy is without authorization: values that are not shown are not copied.');
+  assert.equal(await page.getByLabel('Key', { exact: true }).inputValue(), 'nightly-copy');
+  await accessible(page, 'a copy');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'nightly-copy' }).waitFor();
+  const { path, body } = fake.world.asked;
+  assert.equal(path, '/v1/apps/reports/schedules');
+  assert.deepEqual([body.when, body.missed, body.callback.headers], [
+    { cron: '30 2 * * *', zone: 'Europe/Berlin' }, { catch_up: 3 },
+    { 'content-type': 'application/json', 'x-ledger': { secret: 'ledger' } },
+  ]);
+});
+
+test('an instant is picked by the clock here, and is kept as it is if it is not changed', async () => {
+  await show();
+  await go(page, '/edit', 'New schedule');
+  await page.getByLabel('Once, at a time').check();
+  await page.getByLabel('Key', { exact: true }).fill('picked');
+  await page.getByLabel('URL').fill('https://billing.internal/');
+  await page.getByLabel('Time', { exact: true }).fill('2026-12-24T18:30:00');
+  await says('It would run at');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'picked' }).waitFor();
+  assert.deepEqual(fake.world.asked.body.when, { at: '2026-12-24T23:30:00Z' });
+
+  Object.assign(fake.world.schedules.find(({ key }) => key === 'nightly').when,
+    { start: '2026-01-01T00:00:00.25+01:00' });
+  await go(page, '/edit/reports/nightly', 'Edit nightly');
+  assert.equal(await page.getByLabel('Start').inputValue(), '2025-12-31T18:00');
+  await page.getByLabel('End').pressSequentially('12');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.locator('[data-field="when.end"]:focus').waitFor();
+  await says('It lacks a part of the date or of the time.');
+  await page.getByLabel('End').fill('2027-07-01T00:00:00');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('status').getByText('nightly is saved').waitFor();
+  assert.deepEqual([fake.world.asked.body.when.start, fake.world.asked.body.when.end],
+    ['2026-01-01T00:00:00.25+01:00', '2027-07-01T04:00:00Z']);
+});
+
+test('the first visit to an empty service shows an example that works', async () => {
+  Object.assign(fake.world, { schedules: [], runs: [], overdue: 0 });
+  await show();
+  await page.getByRole('heading', { level: 1, name: 'New schedule' }).waitFor();
+  await says('This is an example.');
+  await says('It would run at');
+  assert.equal(await page.getByLabel('URL').inputValue(), `${fake.url}/healthz`);
+  await accessible(page, 'an example');
+  await go(page, '/schedules', 'Schedules');
+  await says('No schedules yet.');
+  await page.getByRole('link', { name: 'Start from an example' }).click();
+  await says('This is an example.');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { level: 1, name: 'first-example' }).waitFor();
+  await page.goto('about:blank');
+  page.wrong = page.wrong.filter((wrong) => wrong !== 'asked about:blank');
+  await page.goto(`${fake.url}/`);
+  await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
+});
+
+test('an attempt shows its request, its steps and the answer as far as they are kept', async () => {
+  await show();
+  const run = fake.world.runs.find(({ key }) => key === 'nightly');
+  await go(page, `/runs/reports/${run.id}`, 'Run of nightly');
+  const [first, second] = [0, 1].map((index) => page.locator('.attempt').nth(index));
+  for (const text of ['POST https://reports.internal/build', 'authorization: ••••••••',
+    'Name: 3 ms', 'Connection: 11 ms', 'TLS: 24 ms', 'First byte: 21 s', 'server: reports/7']) {
+    await second.getByText(text).waitFor();
+  }
+  assert.equal(await first.locator('dl').count(), 0);
+  await accessible(page, 'an attempt');
+  await fits(page, 'an attempt');
+});
+
+test('a test is sent from the form, and its answer is shown', async () => {
+  expected = [/422/];
+  await show();
+  await go(page, '/edit', 'New schedule');
+  const send = page.getByRole('button', { name: 'Send a test now' });
+  const shown = page.locator('.edit .attempt');
+  await send.press('Enter');
+  await page.locator('[data-field="callback.url"][aria-invalid]:focus').waitFor();
+  await page.getByLabel('URL').fill('https://billing.internal/ping');
+  await page.getByLabel('Headers', { exact: true }).fill('X-A: b');
+  await send.press('Enter');
+  await page.getByRole('status').getByText('The test succeeded.').waitFor();
+  await shown.getByText('Test succeeded').waitFor();
+  await shown.getByText('POST https://billing.internal/ping').waitFor();
+  await shown.getByText('pong').waitFor();
+  assert.equal(await page.locator('[aria-invalid]').count(), 0);
+  assert.equal(fake.world.asked.path, '/v1/apps/billing/test');
+  assert.deepEqual(fake.world.asked.body,
+    { method: 'POST', url: 'https://billing.internal/ping', headers: { 'X-A': 'b' }, body: '' });
+  fake.world.answers = 500;
+  await send.press('Enter');
+  await page.getByRole('status').getByText('The test failed: the answer was 500').waitFor();
+  await shown.getByText('Test failed').waitFor();
+  await accessible(page, 'a test');
+  await fits(page, 'a test');
+});
+
 test('a change from elsewhere is not overwritten', async () => {
   expected = [/412/];
   await show();
@@ -320,7 +544,7 @@ test('several dead letters are retried after a question', async () => {
   await page.getByRole('button', { name: 'Retry all of these' }).click();
   await page.getByRole('dialog', { name: 'Retry 2 dead letters?' })
     .getByRole('button', { name: 'Retry' }).click();
-  await page.getByRole('status').getByText('2 dead letters tried again.').waitFor();
+  await page.getByRole('status').getByText('2 dead letters retried.').waitFor();
   await says('No dead letters.');
 });
 
@@ -342,15 +566,63 @@ test('a long list is read on demand, and keeps the focus', async () => {
     ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
   await show();
   await go(page, '/schedules', 'Schedules');
-  await page.getByText(/50 schedules and more/).waitFor();
+  await page.getByText(/50 of 120 schedules, as of/).waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
-  await page.getByText(/100 schedules and more/).waitFor();
+  await page.getByText(/100 of 120 schedules, as of/).waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
   await page.getByText(/120 schedules, as of/).waitFor();
   await page.getByRole('button', { name: 'Enable job-007' }).press('Enter');
   await page.locator('[data-act=switch]:focus', { hasText: 'Disable' }).waitFor();
-  await page.getByLabel('Search').fill('job-11');
+  await page.getByLabel('Search').fill('b-11');
   await page.getByText(/10 schedules, as of/).waitFor();
+  fake.world.countsAtLeast = true;
+  await page.getByLabel('Search').fill('ob-');
+  await page.getByText(/50 of at least 120 schedules, as of/).waitFor();
+});
+
+test('what is read on is only what is new', async () => {
+  const [first] = fake.world.schedules;
+  const [, , , , dead] = fake.world.runs;
+  fake.world.schedules = Array.from({ length: 120 }, (_, index) =>
+    ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
+  fake.world.runs = Array.from({ length: 120 }, (_, index) => ({ ...dead, id: `${index}` }));
+  await show();
+  // Nothing is read again by itself in a tab that is not looked at.
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await page.getByLabel('App', { exact: true }).selectOption('billing');
+  for (const [view, heading, counted] of [
+    ['schedules', 'Schedules', 'of 120 schedules'], ['runs', 'Runs', 'runs and more'],
+  ]) {
+    await go(page, `/${view}?app=billing`, heading);
+    await page.getByText(`50 ${counted}`).waitFor();
+    fake.world.reads = [];
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await page.getByText(`100 ${counted}`).waitFor();
+    assert.equal(await page.locator('tbody tr').count(), 100);
+    const asked = fake.world.reads.map((path) => new URL(path, fake.url))
+      .filter(({ pathname }) => pathname.endsWith(`/${view}`));
+    assert.deepEqual(asked.map(({ searchParams }) =>
+      ['cursor', 'limit', 'count'].map((name) => searchParams.get(name))), [['50', '50', null]]);
+  }
+});
+
+test('the list has the last result and the runs before it, by word and shape', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  const row = (key) => page.getByRole('row').filter({ hasText: key });
+  await row('invoices').getByRole('link', { name: 'Dead' }).waitFor();
+  const line = row('invoices').getByRole('img', { name: 'Last 3 runs: 1 skipped, 2 dead' });
+  await line.waitFor();
+  // The newest is on the right; what died is below the line.
+  const bars = await line.locator('rect:not(.base)').evaluateAll((all) =>
+    all.map((bar) => ['class', 'x', 'y', 'height'].map((name) => bar.getAttribute(name))));
+  assert.deepEqual(bars, [
+    ['dead', '96', '8', '8'], ['dead', '91', '8', '8'], ['skipped', '86', '7', '2'],
+  ]);
+  await row('ledger-sync').getByRole('img', { name: 'Last 2 runs: 2 succeeded' }).waitFor();
+  assert.equal(await row('reminder-4711').getByRole('img').count(), 0);
+  await row('invoices').getByRole('link', { name: 'Dead' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Run of invoices' }).waitFor();
 });
 
 test('all can be done by keyboard', async () => {
@@ -368,7 +640,7 @@ test('all can be done by keyboard', async () => {
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('ArrowRight');
   assert.match(await slider.getAttribute('aria-valuetext'), /^19:1\d–19:1\d, 33 calls$/);
-  assert.match(await page.locator('.readout').textContent(), /33 calls$/);
+  assert.match(await page.locator('.hour .readout').textContent(), /33 calls$/);
   await tabTo(page, 'summary');
   await page.keyboard.press('Enter');
   await page.getByRole('cell', { name: '151 calls' }).waitFor();

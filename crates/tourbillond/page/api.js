@@ -101,38 +101,102 @@ export function path(parts, parameters = {}) {
  * @param {Object} parameters Of the list; with a function `accepts`, that leaves items out here. An
  *   array of them reads several lists, whose items are shown once.
  * @param {(a: Object, b: Object) => number} order The order that the API lists them in.
- * @returns {(wanted: number) => Promise<{items: Object[], more: boolean}>} Reads on.
+ * @returns {(wanted: number) => Promise<{items: Object[], more: boolean, total: ?Object}>} Reads
+ *   on. `total` is `{count, at_least}` of all that the lists have, where `parameters` ask for it.
  */
 export function lists(apps, what, parameters, order) {
   const sources = apps.flatMap((app) => [parameters].flat().map(({ accepts, ...query }) =>
-    ({ app, query, accepts, items: [], cursor: '', over: false })));
+    ({ app, query, accepts, items: [], cursor: '', over: false, total: null })));
   const seen = new Set();
   const refill = async (source, wanted) => {
     const { app, query, accepts = () => true, cursor } = source;
     const limit = source.accepts ? 1000 : wanted;
-    const { items, next } = await call('GET', path(['apps', app, what], { ...query, limit, cursor }));
+    const { items, next, total } =
+      await call('GET', path(['apps', app, what], { ...query, limit, cursor }));
     source.items = items.filter(accepts);
     source.cursor = next;
     source.over = next === undefined || next === null;
+    // Counted once, with the first page; a list that is filtered here counts what it has read.
+    if (source.accepts) {
+      const read = (source.total?.count ?? 0) + source.items.length;
+      source.total = { count: read, at_least: !source.over };
+    } else {
+      source.total ??= total ?? null;
+      source.query = { ...query, count: undefined };
+    }
   };
+  const total = () => sources.every((source) => source.total) ? {
+    count: sources.reduce((sum, source) => sum + source.total.count, 0),
+    at_least: sources.some((source) => source.total.at_least),
+  } : null;
   return async (wanted) => {
     const limit = Math.min(wanted, 1000);
     const items = [];
     for (;;) {
+      // A list that is filtered here may have nothing more that is shown.
+      const hasMore = ({ items: read, over, accepts }) => read.length || !over && !accepts;
+      if (items.length >= wanted && sources.some(hasMore)) return { items, more: true, total: total() };
       const empty = sources.filter((source) => !source.items.length && !source.over);
       await Promise.all(empty.map((source) => refill(source, limit)));
       const full = sources.filter((source) => source.items.length);
       if (!full.length) {
-        if (sources.every((source) => source.over)) return { items, more: false };
+        if (sources.every((source) => source.over)) return { items, more: false, total: total() };
         continue;
       }
-      if (items.length >= wanted) return { items, more: true };
+      if (items.length >= wanted) continue;
       full.sort((a, b) => order(a.items[0], b.items[0]));
       const item = full[0].items.shift();
       if (!seen.has(item.id)) items.push(item);
       seen.add(item.id);
     }
   };
+}
+
+/**
+ * Holds what is shown of a list. It is read again as a whole, and read on without that.
+ *
+ * @param {number} size How many items are read at a time.
+ * @param {() => Function} make Makes what {@link lists} returns, of what is asked for at the time.
+ */
+export function pages(size, make) {
+  let next = null;
+  let latest = 0;
+  let wanted = size;
+  const list = {
+    items: [],
+    more: false,
+    total: null,
+    /** Reads all that is shown anew; the first page alone if `anew` is set. False if overtaken. */
+    async read({ anew = false } = {}) {
+      if (anew) wanted = size;
+      next = null;
+      return list.readOn(make(), wanted, []);
+    },
+    /** Reads the next page, and nothing else. */
+    async readMore() {
+      wanted = list.items.length + size;
+      return next ? list.readOn(next, size, list.items) : list.read();
+    },
+    async readOn(reader, many, before) {
+      latest += 1;
+      const mine = latest;
+      // What a reader has read is lost if it fails.
+      next = null;
+      let read;
+      try {
+        read = await reader(many);
+      } catch (error) {
+        if (mine === latest) throw error;
+      }
+      if (mine !== latest) return false;
+      const { items, more, total } = read;
+      next = reader;
+      Object.assign(list, { items: [...before, ...items], more, total });
+      return true;
+    },
+    close() { latest += 1; },
+  };
+  return list;
 }
 
 /** The events of a body of server-sent events: `{event, data}`. */

@@ -100,8 +100,8 @@ onUnauthorized(async (refused) => {
   const value = by('token-value');
   value.value = '';
   setText(by('token-why'), refused
-    ? 'The server does not take that token. Another one?'
-    : 'This server asks for one. It is kept in this tab until you close it.');
+    ? 'The server refused that token. Enter another one.'
+    : 'This server requires a token. It is kept in this tab until you close it.');
   dialog.addEventListener('cancel', (event) => event.preventDefault());
   if (!dialog.open) dialog.showModal();
   await new Promise((resolve) => dialog.addEventListener('close', resolve, { once: true }));
@@ -163,8 +163,8 @@ function find(address) {
 }
 
 function nowhere(holder) {
-  put(holder, h('h1', {}, 'No such view'),
-    h('p', {}, 'The address names no view, or an app that you cannot see. ',
+  put(holder, h('h1', {}, 'Page not found'),
+    h('p', {}, 'This address has no page, or names an app that your token cannot see. ',
       h('a', { href: '#/now' }, 'Now')));
 }
 
@@ -175,7 +175,7 @@ function freshness() {
   isFresh = !trouble && !old;
   if (last && wasFresh && !isFresh) view.overview?.(last);
   const state = trouble ? 'lost' : !last ? 'connecting' : old ? 'late' : 'live';
-  const words = { live: 'Live', late: 'No news', connecting: 'Connecting', lost: 'Cut off' };
+  const words = { live: 'Live', late: 'Delayed', connecting: 'Connecting', lost: 'Disconnected' };
   if (by('link').dataset.state !== state) {
     by('link').dataset.state = state;
     by('link').replaceChildren(badge(state, words[state]));
@@ -255,6 +255,20 @@ function follow() {
   document.addEventListener('visibilitychange', hurry);
 }
 
+/** Whether nothing is there yet, and the viewer may change that. */
+async function isEmpty() {
+  if (![...apps.values()].some(({ write }) => write)) return false;
+  try {
+    const { enabled, disabled, running, outcomes, pending_next_hour: pending } =
+      await call('GET', '/v1/overview');
+    return [enabled, disabled, running, ...Object.values(outcomes), ...pending]
+      .every((figure) => figure === 0);
+  } catch {
+    // The stream says what is wrong.
+    return false;
+  }
+}
+
 /** Learns which apps there are, as often as it takes. */
 async function start() {
   for (let failures = 0; ; failures += 1) {
@@ -280,6 +294,7 @@ async function start() {
     if (!by('app').value) parameters.delete('app');
     go(`#${address}${parameters.size ? `?${parameters}` : ''}`);
   });
+  if (!location.hash && await isEmpty()) go(link(['edit'], { example: 1 }), { replace: true });
   await route(false);
   follow();
   setInterval(() => { tick(); freshness(); }, 500);

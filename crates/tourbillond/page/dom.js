@@ -1,5 +1,7 @@
 /** @file Elements and lists of them. All text is text: nothing here parses markup. */
 
+import { stateInWords } from './words.js';
+
 const SVG = 'http://www.w3.org/2000/svg';
 
 /**
@@ -99,7 +101,7 @@ const SHAPES = {
   triangle: ['M6 .8l5.6 10.4H.4z', ''],
 };
 
-/** How each state looks: shape, tone, and the word if it is another. */
+/** How each state looks: shape and tone. */
 const STATES = {
   enabled: ['dot', 'good'],
   disabled: ['ring', 'mute'],
@@ -120,9 +122,9 @@ const STATES = {
  * A state, by shape and word as well as by colour.
  *
  * @param {string} state
- * @param {string} [word] In place of the state's own name.
+ * @param {string} [word] In place of the state's own.
  */
-export function badge(state, word = state) {
+export function badge(state, word = stateInWords(state)) {
   const [shape, tone] = STATES[state] ?? ['ring', 'mute'];
   const [solid, line] = SHAPES[shape];
   return h('span', { class: `badge ${tone}` },

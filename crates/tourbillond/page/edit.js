@@ -1,9 +1,11 @@
 /** @file The form of a schedule, with what it would do shown as it is typed. */
 
 import { call, path } from './api.js';
+import { cronInWords } from './cron.js';
 import { button, field, h, put, section, select, setText } from './dom.js';
 import { makePreview } from './preview.js';
-import { HERE } from './time.js';
+import { attemptParts } from './runs.js';
+import { HERE, instantOf, localOf } from './time.js';
 
 /** How long typing gathers before a preview is asked for, in milliseconds. */
 const GATHER = 250;
@@ -11,16 +13,16 @@ const GATHER = 250;
 const MANY = 6;
 
 const WHENS = [
-  ['cron', 'By a cron expression'], ['every', 'Again and again'],
-  ['at', 'Once, at a time'], ['after', 'Once, after a while'],
+  ['cron', 'By a cron expression'], ['every', 'At a fixed interval'],
+  ['at', 'Once, at a time'], ['after', 'Once, after a delay'],
 ];
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD'].map((name) => [name, name]);
 const MISSED = [
-  ['', 'The last one stands for all (default)'], ['skip', 'Skip them'],
-  ['catch_up', 'Make up for the last ones'],
+  ['', 'Run once for all of them (default)'], ['skip', 'Skip them'],
+  ['catch_up', 'Run the last ones'],
 ];
 const OVERLAP = [
-  ['', 'Both run (default)'], ['skip', 'Skip the later one'], ['queue', 'The later ones wait'],
+  ['', 'Run both (default)'], ['skip', 'Skip the new run'], ['queue', 'Queue the new run'],
 ];
 
 /** Lines of `Name: value` as pairs. */
@@ -58,25 +60,83 @@ function policyOf(policy) {
   return [policy === 'coalesce' || policy === 'allow' ? '' : policy ?? '', ''];
 }
 
-/** Shows the form, of a new schedule or of one that is there. */
-export function show(holder, frame, { app, key }) {
+/** What the API shows in place of a value that is not to be seen. */
+const MASK = '••••••••';
+
+/** The headers without those whose values are not shown; adds the names of these to `missing`. */
+function shownHeaders(headers = {}, missing) {
+  return Object.fromEntries(Object.entries(headers).filter(([name, value]) => {
+    if (value === MASK) missing.push(name);
+    return value !== MASK;
+  }));
+}
+
+/** A new schedule like another, and what has to be said about it. */
+function copyOf({ key, callback = {}, notify, ...rest }) {
+  const missing = [];
+  return {
+    definition: {
+      ...rest, key: `${key}-copy`,
+      callback: { ...callback, headers: shownHeaders(callback.headers, missing) },
+      notify: notify && { ...notify, headers: shownHeaders(notify.headers, missing) },
+    },
+    remark: missing.length
+      ? `The copy is without ${missing.join(', ')}: values that are not shown are not copied.` : '',
+  };
+}
+
+/** A schedule that works where the service may call itself. */
+function example() {
+  return {
+    definition: {
+      key: 'first-example', when: { every: '1m' }, enabled: true,
+      callback: { method: 'GET', url: `${location.origin}/healthz` },
+    },
+    remark: 'This is an example. It calls this service itself each minute, and its runs show how ' +
+      'that went. Put in the URL of your own service, or try it as it is.',
+  };
+}
+
+/** A schedule as the form has it at first. */
+function blank() {
+  return {
+    definition: { when: { cron: '0 2 * * *', zone: HERE }, callback: {}, enabled: true }, remark: '',
+  };
+}
+
+/** Shows the form, of a new schedule, of one like another, or of one that is there. */
+export function show(holder, frame, { app, key, parameters }) {
   put(holder, h('h1', {}, key ? `Edit ${key}` : 'New schedule'));
   if (!frame.allApps.some(frame.canChange)) {
-    return void put(holder, h('p', { class: 'empty' }, 'You may change none of the apps.'));
+    return void put(holder, h('p', { class: 'empty' }, 'Your token cannot change any app.'));
   }
-  if (!key) return form(holder, frame, null);
+  const copied = parameters.get('copy');
+  if (!key && !copied) {
+    return form(holder, frame, null, parameters.has('example') ? example() : blank());
+  }
   let shown = {};
-  call('GET', path(['apps', app, 'schedules', key])).then(
-    (schedule) => { shown = form(holder, frame, schedule); },
+  call('GET', path(['apps', app ?? parameters.get('of') ?? '', 'schedules', key ?? copied])).then(
+    (schedule) => {
+      shown = key ? form(holder, frame, schedule, { definition: schedule, remark: '' })
+        : form(holder, frame, null, copyOf(schedule));
+    },
     (error) => put(holder, h('p', { class: 'error' }, error.message)));
   return { close: () => shown.close?.() };
 }
 
-function form(holder, frame, old) {
+function form(holder, frame, old, { definition: was, remark }) {
   const input = (attributes = {}) =>
     h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', ...attributes });
-  const was = old ?? { when: { cron: '0 2 * * *', zone: HERE }, callback: {}, enabled: true };
-  const { when, callback } = was;
+  // What is not changed keeps its form.
+  const instant = (time = '') => {
+    const element = input({ type: 'datetime-local', step: 1, value: time && localOf(time) });
+    // The browser leaves out seconds that are zero.
+    const shown = element.value;
+    element.instant = () => element.value === shown
+      ? time : element.value && instantOf(element.value);
+    return element;
+  };
+  const { when, callback = {} } = was;
   const first = WHENS.map(([name]) => name).find((name) => name in when);
   const [missed, missedMany] = policyOf(was.missed);
   const [overlap, overlapMany] = policyOf(was.overlap);
@@ -86,17 +146,17 @@ function form(holder, frame, old) {
   const zones = Intl.supportedValuesOf?.('timeZone') ?? [];
 
   const control = {
-    app: select(frame.allApps.filter(frame.canChange).map((name) => [name, name]), old?.app ?? frame.chosen,
+    app: select(frame.allApps.filter(frame.canChange).map((name) => [name, name]), was.app ?? frame.chosen,
       { disabled: Boolean(old) }),
-    key: input({ value: old?.key, disabled: Boolean(old) }),
+    key: input({ value: was.key, disabled: Boolean(old) }),
     cron: input({ value: when.cron ?? '', class: 'code' }),
     zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
     every: input({ value: when.every ?? '5m' }),
-    start: input({ value: when.start ?? '', placeholder: 'now' }),
-    end: input({ value: when.end ?? '', placeholder: 'never' }),
+    start: instant(when.start),
+    end: instant(when.end),
     excluded: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
       windowLines(when.excluded ?? [])),
-    at: input({ value: when.at ?? '', placeholder: '2027-03-01T09:00:00Z' }),
+    at: instant(when.at),
     after: input({ value: when.after ?? '10m' }),
     method: select(METHODS, callback.method ?? 'POST'),
     url: input({ value: callback.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
@@ -125,7 +185,7 @@ function form(holder, frame, old) {
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
     enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
   };
-  const value = (name) => control[name].value.trim();
+  const value = (name) => (control[name].instant?.() ?? control[name].value).trim();
   const kinds = WHENS.map(([name, words]) => h('label', { class: 'choice' },
     h('input', { type: 'radio', name: 'when', value: name, checked: name === first }), words));
   const chosen = () => element.querySelector('[name=when]:checked').value;
@@ -137,47 +197,51 @@ function form(holder, frame, old) {
         hint: 'Minute, hour, day of month, month, day of week, as in crontab(5).',
       }),
       field('Zone', control.zone, { name: 'when.zone', hint: 'A name such as Europe/Berlin.' })),
-    every: field('Period', control.every,
+    every: field('Interval', control.every,
       { name: 'when.every', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
-    at: field('Time', control.at, { name: 'when.at', hint: 'RFC 3339, with an offset or Z.' }),
-    after: field('How long from now', control.after,
+    at: field('Time', control.at, { name: 'when.at', hint: `By the clock here (${HERE}).` }),
+    after: field('Delay', control.after,
       { name: 'when.after', hint: 'A span, such as 90s, 1h 30m or PT5M.' }),
   };
   const bounds = h('details', { open: Boolean(when.start || when.end || when.excluded?.length) },
     h('summary', {}, 'Start, end and excluded windows'),
     h('div', { class: 'pair' },
-      field('Start', control.start, { name: 'when.start', hint: 'RFC 3339: the earliest time.' }),
-      field('End', control.end, { name: 'when.end', hint: 'RFC 3339: the latest time.' })),
+      field('Start', control.start, { name: 'when.start', hint: `The earliest time, by the clock here (${HERE}).` }),
+      field('End', control.end, { name: 'when.end', hint: `The latest time, by the clock here (${HERE}).` })),
     field('Excluded windows', control.excluded, {
       name: 'when.excluded',
-      hint: 'One a line: FROM..UNTIL. With =run-at-end, it runs once at the end of the window.',
+      hint: 'One per line, as FROM..UNTIL. With =run-at-end, it runs once at the end of the window.',
     }));
   const repeating = h('div', {},
     h('div', { class: 'pair' },
-      field('Occurrences that no node was there for', control.missed, { name: 'missed' }),
-      field('How many', control.missedMany, { name: 'missed.catch_up' }),
-      field('Counts as on time within', control.within, { name: 'on_time_within' })),
+      field('Missed runs', control.missed, { name: 'missed' }),
+      field('At most', control.missedMany, { name: 'missed.catch_up' }),
+      field('On time within', control.within, { name: 'on_time_within' })),
     h('div', { class: 'pair' },
-      field('Due while an earlier one is not finished', control.overlap, { name: 'overlap' }),
-      field('How many wait', control.overlapMany, { name: 'overlap.queue' }),
-      field('Later by up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
+      field('If the previous run is not finished', control.overlap, { name: 'overlap' }),
+      field('At most', control.overlapMany, { name: 'overlap.queue' }),
+      field('Random delay of up to', control.jitter, { name: 'jitter', hint: 'Spreads load.' })));
   const watched = h('div', { class: 'pair' },
     field('Has to succeed within', control.successWithin,
-      { name: 'success_within', hint: 'A span, such as 25h. Otherwise a notice says so.' }),
+      { name: 'success_within', hint: 'A span, such as 25h. Without a success in that time, a notice is sent.' }),
     field('Disable after', control.disableAfter,
-      { name: 'disable_after', hint: 'So many dead runs in a row.' }));
+      { name: 'disable_after', hint: 'Number of dead runs in a row.' }));
   const preview = makePreview();
+  const inWords = h('p', { class: 'in-words' });
   const about = h('p', { class: 'hint', role: 'status' });
   const general = h('p', { class: 'error', role: 'alert' });
+  const tested = h('div', { class: 'attempt' });
+  const test = button('Send a test now', sendTest);
   const save = h('button', { type: 'submit', class: 'main' }, old ? 'Save' : 'Create');
 
   const element = h('form', { class: 'edit', novalidate: true, onsubmit: submit, oninput: typed },
+    remark && h('p', { class: 'remark' }, remark),
     h('div', { class: 'edit-columns' },
       h('div', {},
         h('div', { class: 'pair' },
           field('App', control.app, { name: 'app' }),
           field('Key', control.key, {
-            name: 'key', hint: old ? undefined : 'Its name in the app. Drawn if it is empty.',
+            name: 'key', hint: old ? undefined : 'Its name in the app. If it is empty, the service chooses one.',
           })),
         h('fieldset', {}, h('legend', {}, 'When'),
           h('div', { class: 'choices' }, kinds), Object.values(fields), bounds),
@@ -187,25 +251,26 @@ function form(holder, frame, old) {
             field('URL', control.url, { name: 'callback.url' })),
           field('Headers', control.headers, {
             name: 'callback.headers',
-            hint: 'One a line: Name: value. For ••••••••, the value that it has is kept.',
+            hint: 'One per line, as Name: value. A value of •••••••• is kept as it is.',
           }),
           field('Headers with a secret', control.secrets, {
             name: 'callback.secrets',
-            hint: 'One a line.',
+            hint: 'One per line.',
           }),
           field('Body', control.body, {
             name: 'callback.body',
-            hint: 'Replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
+            hint: 'These are replaced: {{key}} {{schedule}} {{app}} {{scheduled_for}} {{attempt}}',
           }),
           h('div', { class: 'pair' },
             field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' }),
             field('Statuses of success', control.success,
-              { name: 'callback.success', hint: 'A list such as 200, 404.' }))),
+              { name: 'callback.success', hint: 'A list such as 200, 404.' })),
+          h('p', {}, test), tested),
         h('details',
           { open: Boolean(was.missed || was.overlap || was.jitter || was.retry || was.lane) },
-          h('summary', {}, 'Retries, misses and overlaps'),
+          h('summary', {}, 'Retries, missed runs and overlaps'),
           field('Lane', control.lane, {
-            name: 'lane', hint: 'Of all runs in a lane, one runs at a time, in the order of times.',
+            name: 'lane', hint: 'Runs in the same lane run one at a time, in the order of their times.',
           }),
           h('div', { class: 'pair' },
             field('Attempts', control.attempts, { name: 'retry.attempts' }),
@@ -215,10 +280,10 @@ function form(holder, frame, old) {
         h('details', { open: Boolean(was.notify || was.success_within || was.disable_after) },
           h('summary', {}, 'Alerts'),
           field('Notices go to', control.notify, {
-            name: 'notify', hint: 'A URL in place of the app’s. Its headers stay as they are.',
+            name: 'notify', hint: 'A URL to use in place of the app’s. Its headers are not changed.',
           }),
           watched)),
-      h('div', {}, section('preview', 'What that does', about, preview.element))),
+      h('div', {}, section('preview', 'Preview', inWords, about, preview.element))),
     h('datalist', { id: 'zones' }, zones.map((name) => h('option', { value: name }))),
     h('label', { class: 'choice', for: 'enabled' }, control.enabled, 'Enabled'),
     general,
@@ -239,6 +304,42 @@ function form(holder, frame, old) {
     };
   }
 
+  function callbackOf() {
+    const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
+    return {
+      method: value('method'), url: value('url'),
+      headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
+      body: control.body.value, timeout: value('timeout') || undefined,
+      success: value('success') ? value('success').split(/[\s,]+/).map(Number) : undefined,
+    };
+  }
+
+  /** Sends what the form says once, and shows the answer. */
+  async function sendTest() {
+    test.disabled = true;
+    tested.replaceChildren(h('p', { class: 'hint' }, 'Sending …'));
+    try {
+      const ended = await call('POST', path(['apps', value('app'), 'test']), { body: callbackOf() });
+      blame([], '', 'callback');
+      tested.replaceChildren(...attemptParts(ended, ended.error ? 'Test failed' : 'Test succeeded'));
+      frame.say(ended.error ? `The test failed: ${ended.error}` : 'The test succeeded.');
+    } catch (error) {
+      tested.replaceChildren();
+      blameCallback((error.errors ?? [])
+        .map((each) => ({ ...each, field: `callback.${each.field}` })), error.message, 'callback');
+    } finally {
+      test.disabled = false;
+      (element.querySelector('[aria-invalid]') ?? test).focus();
+    }
+  }
+
+  /** As {@link blame}; a header with a secret has a field of its own. */
+  function blameCallback(errors, rest, prefix) {
+    const named = pairsOf(control.secrets.value).map(([name]) => `callback.headers.${name}`);
+    blame(errors.map((each) =>
+      named.includes(each.field) ? { ...each, field: 'callback.secrets' } : each), rest, prefix);
+  }
+
   /** What the form says. Fields of their own are left out if they are empty. */
   function definition() {
     const text = (name) => value(name) || undefined;
@@ -247,15 +348,9 @@ function form(holder, frame, old) {
     const policy = (name, counted) => value(name) === counted
       ? { [counted]: number(`${name}Many`, 10) } : text(name);
     const retries = value('attempts') || value('first') || value('longest');
-    const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
     return {
       when: whenOf(),
-      callback: {
-        method: value('method'), url: value('url'),
-        headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
-        body: control.body.value, timeout: text('timeout'),
-        success: value('success') ? value('success').split(/[\s,]+/).map(Number) : undefined,
-      },
+      callback: callbackOf(),
       missed: repeats ? policy('missed', 'catch_up') : undefined,
       on_time_within: repeats ? text('within') : undefined,
       overlap: repeats ? policy('overlap', 'queue') : undefined,
@@ -309,7 +404,7 @@ function form(holder, frame, old) {
     const names = frame.secretsOf(value('app'));
     control.secrets.parentElement.hidden = !names.length && !value('secrets');
     setText(control.secrets.parentElement.querySelector('.hint'),
-      'One a line: Name: a secret of the app, which is put in when the request is sent. ' +
+      'One per line, as Name: the name of a secret, whose value is put in when the request is sent. ' +
       `Secrets: ${names.join(', ') || 'none'}.`);
     control.overlapMany.parentElement.hidden = value('overlap') !== 'queue';
     clearTimeout(gathering);
@@ -322,7 +417,8 @@ function form(holder, frame, old) {
     const asked = whenOf();
     if (!asked[chosen()]) {
       preview.element.hidden = true;
-      setText(about, 'Say when, and the next times show here.');
+      setText(inWords, '');
+      setText(about, 'Enter when it runs to see the next times here.');
       return;
     }
     try {
@@ -330,11 +426,14 @@ function form(holder, frame, old) {
       if (mine !== latest) return;
       blame([], '', 'when');
       preview.draw(occurrences);
+      const words = asked.cron && cronInWords(asked.cron);
+      setText(inWords, words ? `${words}, by the clock of ${asked.zone}.` : '');
       setText(about, occurrences.length ? 'It would run at:' : 'It would never run.');
     } catch (error) {
       if (mine !== latest) return;
       preview.element.hidden = true;
-      setText(about, 'Nothing to show for that.');
+      setText(inWords, '');
+      setText(about, 'There is no preview for that.');
       blame(error.errors ?? [], error.errors?.length ? '' : error.message, 'when');
     }
   }
@@ -343,6 +442,13 @@ function form(holder, frame, old) {
     event.preventDefault();
     latest += 1;
     clearTimeout(gathering);
+    const halves = ['at', 'start', 'end'].filter((name) => control[name].validity.badInput);
+    if (halves.length) {
+      blame(halves.map((name) =>
+        ({ field: `when.${name}`, detail: 'It lacks a part of the date or of the time.' })));
+      element.querySelector('[aria-invalid]')?.focus();
+      return;
+    }
     save.disabled = true;
     try {
       const app = value('app');
@@ -355,9 +461,7 @@ function form(holder, frame, old) {
       frame.say(`${kept.key} is ${old ? 'saved' : 'created'}.`);
       frame.go(frame.link(['schedules', kept.app ?? app, kept.key]));
     } catch (error) {
-      const named = pairsOf(control.secrets.value).map(([name]) => `callback.headers.${name}`);
-      blame((error.errors ?? []).map((each) =>
-        named.includes(each.field) ? { ...each, field: 'callback.secrets' } : each), error.message);
+      blameCallback(error.errors ?? [], error.message);
       (element.querySelector('[aria-invalid]') ?? save).focus();
     } finally {
       save.disabled = false;

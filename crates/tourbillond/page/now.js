@@ -1,6 +1,8 @@
 /** @file What happens now: overdue, running, failing, late; the next hour; the nodes. */
 
+import { makeChart } from './chart.js';
 import { badge, button, h, put, row, section, setText, svg, sync, table } from './dom.js';
+import { makeHistory } from './history.js';
 import { canRetry, retry, runLink, scheduleLink, stateOf, why } from './runs.js';
 import { atLeast, clock, count, counted, HERE, now, span, timeElement } from './time.js';
 
@@ -16,9 +18,10 @@ export function show(holder, frame) {
   const failing = makeFailing(frame);
   const nodes = makeNodes(frame);
   const lastRuns = makeLast(frame);
+  const history = makeHistory(frame.apps);
   put(holder,
     h('h1', {}, 'Now'),
-    figures.element, hour.element,
+    figures.element, hour.element, history.element,
     h('div', { class: 'columns' },
       h('div', {}, failing.element, nodes.element),
       h('div', {}, lastRuns.element, lateness.element)),
@@ -27,6 +30,8 @@ export function show(holder, frame) {
   return {
     overview: (overview) => parts.forEach((part) => part.update(overview)),
     run: lastRuns.add,
+    refresh: history.read,
+    close: history.close,
   };
 }
 
@@ -73,56 +78,26 @@ function makeFigures() {
   };
 }
 
-/** The next hour, a bar a minute. One minute at a time is read, by pointer, arrow keys or ear. */
+/** The next hour, a bar a minute. */
 function makeHour() {
   const minutes = 60;
   const [width, height] = [600, 96];
   let counts = new Array(minutes).fill(0);
   let isCut = false;
   let from = now();
-  let at = 0;
   const bars = counts.map((_, index) =>
     svg('rect', { x: index * 10 + 1, width: 8, y: height, height: 0, rx: 1 }));
-  const mark = svg('rect', { class: 'mark', x: 0, y: 0, width: 10, height });
+  const chart = makeChart({
+    label: 'Minute of the next hour', describedBy: 'hour-how', many: minutes, width, height, words,
+  }, bars);
   const most = h('span', {});
   const hours = [0, 15, 30, 45, 60].map(() => h('span', {}));
-  const readout = h('p', { class: 'readout', 'aria-hidden': 'true' });
-  const slider = h('div', {
-    class: 'chart', role: 'slider', tabindex: 0, 'aria-label': 'Minute of the next hour',
-    'aria-valuemin': 0, 'aria-valuemax': minutes - 1, 'aria-describedby': 'hour-how',
-    onkeydown: key, onpointermove: point, onpointerdown: point,
-  }, svg('svg', {
-    viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', 'aria-hidden': 'true',
-  }, mark, bars));
   const details = table('Calls due in each minute of the next hour', ['Minute', 'Due']);
 
   function words(index) {
     const start = from + index * MINUTE;
     const minute = `${clock(start, { seconds: false })}–${clock(start + MINUTE, { seconds: false })}`;
     return [minute, atLeast(isCut, counted(counts[index], 'call'))];
-  }
-  function read() {
-    const [minute, calls] = words(at);
-    setText(readout, `${minute}: ${calls}`);
-    slider.setAttribute('aria-valuenow', at);
-    slider.setAttribute('aria-valuetext', `${minute}, ${calls}`);
-    mark.setAttribute('x', at * 10);
-  }
-  function key(event) {
-    const steps = {
-      ArrowRight: at + 1, ArrowUp: at + 1, ArrowLeft: at - 1, ArrowDown: at - 1,
-      PageUp: at + 10, PageDown: at - 10, Home: 0, End: minutes - 1,
-    };
-    if (!(event.key in steps)) return;
-    event.preventDefault();
-    at = Math.max(0, Math.min(minutes - 1, steps[event.key]));
-    read();
-  }
-  function point(event) {
-    const box = slider.getBoundingClientRect();
-    const share = (event.clientX - box.left) / box.width;
-    at = Math.max(0, Math.min(minutes - 1, Math.floor(share * minutes)));
-    read();
   }
   function drawTable() {
     if (!details.table.parentElement.open) return;
@@ -132,9 +107,9 @@ function makeHour() {
   return {
     element: section('hour', 'The next hour',
       h('p', { class: 'hint', id: 'hour-how' },
-        'One bar is one minute. Arrow keys or a pointer read each figure.'),
-      h('div', { class: 'scale' }, most, readout),
-      slider,
+        'One bar is one minute. Use the arrow keys or a pointer to read each figure.'),
+      h('div', { class: 'scale' }, most, chart.readout),
+      chart.element,
       h('div', { class: 'axis', 'aria-hidden': 'true' }, hours),
       h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
     update(overview) {
@@ -152,7 +127,7 @@ function makeHour() {
         ? `at least ${fullest} in the fullest minute` : `at most ${fullest} a minute`);
       hours.forEach((label, index) =>
         setText(label, clock(from + index * 15 * MINUTE, { seconds: false })));
-      read();
+      chart.read();
       drawTable();
     },
   };
@@ -165,7 +140,7 @@ function makeLateness() {
   const none = h('p', { class: 'empty' }, 'Nothing has run yet.');
   return {
     element: section('lateness', 'Lateness',
-      h('p', { class: 'hint' }, 'From due to the start of the attempt, on this node.'),
+      h('p', { class: 'hint' }, 'Time from when a run is due to the start of its attempt, on this node.'),
       percentiles, buckets.table, none),
     update({ lateness }) {
       const all = lateness.histogram.filter(({ count: many }) => many);
@@ -195,7 +170,7 @@ function makeLateness() {
 /** What fails now: retried, or given up. */
 function makeFailing(frame) {
   const list = table('Failing', ['State', 'Schedule', 'Failures', 'Last answer', 'Next']);
-  const none = h('p', { class: 'empty' }, 'Nothing fails.');
+  const none = h('p', { class: 'empty' }, 'Nothing is failing.');
   return {
     element: section('failing', 'Failing', list.table, none),
     update({ failing }) {
@@ -217,11 +192,11 @@ function makeFailing(frame) {
 /** The nodes, how long their leases hold, and how far off their clocks are. */
 function makeNodes(frame) {
   const list = table('Nodes', ['Node', 'Lease', 'Last beat', 'Clock']);
-  const none = h('p', { class: 'empty' }, 'No node has a lease: nothing is called.');
+  const none = h('p', { class: 'empty' }, 'No node has a lease, so no callback is sent.');
   const lease = (node) => {
-    if (!frame.isFresh) return badge('unknown', 'not known');
+    if (!frame.isFresh) return badge('unknown', 'Unknown');
     const left = Date.parse(node.expires) - now();
-    if (left <= 0) return badge('lost', 'expired');
+    if (left <= 0) return badge('lost', 'Expired');
     const quiet = now() - Date.parse(node.beat);
     return badge(quiet > 2_500 ? 'late' : 'live', `${Math.ceil(left / 1000)} s left`);
   };
@@ -232,7 +207,7 @@ function makeNodes(frame) {
   };
   return {
     element: section('nodes', 'Nodes',
-      h('p', { class: 'hint' }, 'A clock is compared with the store’s, which alone decides.'),
+      h('p', { class: 'hint' }, 'Each clock is compared with the store’s clock, which decides when a run is due.'),
       list.table, none),
     update({ nodes }) {
       none.hidden = nodes.length > 0;
@@ -252,12 +227,12 @@ function makeNodes(frame) {
 
 /** The attempts that ended while one looked on. */
 function makeLast(frame) {
-  const list = table('Attempts that ended', ['State', 'Schedule', 'Ended', 'Answer']);
-  const none = h('p', { class: 'empty' }, 'Attempts show here as they end.');
+  const list = table('Attempts that finished', ['State', 'Schedule', 'Finished', 'Answer']);
+  const none = h('p', { class: 'empty' }, 'Attempts appear here as they finish.');
   let seen = [];
   list.table.hidden = true;
   return {
-    element: section('last', 'Ended just now', list.table, none),
+    element: section('last', 'Just finished', list.table, none),
     add(run) {
       const ended = new Date(now()).toISOString();
       seen = [{ ...run, ended }, ...seen].slice(0, LAST);
@@ -267,7 +242,7 @@ function makeLast(frame) {
         (each) => row([
           ['State', runLink(frame, each, stateOf(each))],
           ['Schedule', scheduleLink(frame, each)],
-          ['Ended', h('time', { datetime: each.ended }, clock(each.ended, { zone: HERE }))],
+          ['Finished', h('time', { datetime: each.ended }, clock(each.ended, { zone: HERE }))],
           ['Answer', why(each)],
         ]));
     },

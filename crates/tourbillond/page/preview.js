@@ -5,11 +5,11 @@ import { dated, HERE, timeElement } from './time.js';
 
 /** What is said of a time, by its note: a title, and what becomes of it. */
 const NOTES = {
-  gap: ['Daylight saving', 'The clock skips the time asked for: it runs as soon as that is skipped.'],
-  fold: ['Daylight saving', 'The clock shows this time twice: it runs at the first.'],
-  excluded: ['Excluded', 'It lies in an excluded window, and does not run.'],
-  run_at_end: ['End of a window', 'It runs for the times that the window excludes.'],
-  paused: ['Paused', 'The schedule is paused then, and does not run.'],
+  gap: ['Daylight saving', 'The clock skips this time. It runs as soon as the clock has moved on.'],
+  fold: ['Daylight saving', 'The clock shows this time twice. It runs the first time.'],
+  excluded: ['Excluded', 'It is in an excluded window, so it does not run.'],
+  run_at_end: ['End of a window', 'It runs once for the times that the window excludes.'],
+  paused: ['Paused', 'The schedule is paused then, so it does not run.'],
 };
 
 /** A note in words. */

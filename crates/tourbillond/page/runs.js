@@ -1,10 +1,11 @@
 /** @file Runs: by schedule, state and time; attempts and answers; dead letters with retry. */
 
-import { call, lists, path } from './api.js';
+import { call, lists, pages, path } from './api.js';
 import {
   badge, button, field, h, known, put, row, section, select, setText, sync, table,
 } from './dom.js';
 import { clock, count, counted, dated, now, span, timeElement } from './time.js';
+import { reasonInWords, stateOptions } from './words.js';
 
 /** How many runs are read at a time. */
 const PAGE = 50;
@@ -12,7 +13,7 @@ const PAGE = 50;
 const GATHER = 700;
 
 const STATES = ['pending', 'running', 'succeeded', 'dead', 'skipped', 'cancelled'];
-const OPTIONS = [['', 'over'], ...STATES.map((each) => [each, each])];
+const OPTIONS = stateOptions(STATES, 'Finished');
 const HOUR = 3_600_000;
 const SPANS = [['', 'Any time'], ['1', 'Last hour'], ['24', 'Last day'], ['168', 'Last week']];
 
@@ -36,7 +37,7 @@ export function scheduleLink(frame, { app, key }) {
 /** In a line: what the last attempt was answered, or why there was none. */
 export function why(run) {
   const last = run.ended_attempts.at(-1);
-  if (!last) return run.reason ?? '–';
+  if (!last) return run.reason ? reasonInWords(run.reason) : '–';
   return h('span', { class: 'why' }, [
     // An error that is an answer names its status.
     last.status && !last.error && h('b', {}, `${last.status}`),
@@ -53,10 +54,10 @@ export function canRetry(frame, run) {
 export async function retry(frame, run) {
   try {
     await call('POST', path(['apps', run.app, 'runs', run.id, 'retry']));
-    frame.say(`${run.key} is tried again.`);
+    frame.say(`${run.key} is retried.`);
     return true;
   } catch (error) {
-    frame.say(`${run.key} is not tried again. ${error.message}`);
+    frame.say(`${run.key} is not retried. ${error.message}`);
     return false;
   }
 }
@@ -69,14 +70,14 @@ function order(a, b) {
 
 /** Shows all runs. */
 export function show(holder, frame, { parameters }) {
-  return list(holder, frame, parameters, { head: 'Runs', none: 'No such runs.' });
+  return list(holder, frame, parameters, { head: 'Runs', none: 'No runs match.' });
 }
 
 /** Shows what was given up. */
 export function showDead(holder, frame, { parameters }) {
   return list(holder, frame, parameters, {
     head: 'Dead letters', state: 'dead', none: 'No dead letters.',
-    hint: 'All attempts failed. A retry makes a new run of what was to be called.',
+    hint: 'All attempts of these runs failed. A retry makes a new run with the same request.',
   });
 }
 
@@ -86,21 +87,23 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     state: state ?? known(OPTIONS, parameters.get('state')),
     hours: known(SPANS, parameters.get('hours')),
   };
-  const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Do']);
+  const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Actions']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const status = h('p', { class: 'hint' });
-  const more = button('Show more', () => read(shown.length + PAGE), { act: 'more' });
+  const more = button('Show more', () => draw(shown.readMore()), { act: 'more' });
   const all = button('Retry all of these', retryAll, { act: 'all' });
   more.hidden = true;
   all.hidden = true;
   runs.table.hidden = true;
   const isRetried = (run) => canRetry(frame, run);
-  let shown = [];
-  let latest = 0;
+  const shown = pages(PAGE, () => {
+    const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
+    return lists(frame.apps, 'runs', { key: chosen.key, state: chosen.state, since }, order);
+  });
   let gathering;
 
   const key = field('Schedule', h('input', {
-    type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'its whole key',
+    type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'the whole key',
     autocomplete: 'off', spellcheck: 'false',
   }));
   const states = field('State', select(OPTIONS, chosen.state, { id: 'runs-state' }));
@@ -119,35 +122,30 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     const { key: ofKey, hours: ofHours } = chosen;
     frame.go(frame.link([state ? 'dead' : 'runs'],
       { key: ofKey, hours: ofHours, state: state ? '' : chosen.state }), { replace: true });
-    read(PAGE);
+    draw(shown.read({ anew: true }));
   }
 
-  async function read(wanted) {
-    latest += 1;
-    const mine = latest;
-    const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
+  /** Draws what is shown once `reading` has come to an end. */
+  async function draw(reading) {
     try {
-      const next = lists(frame.apps, 'runs',
-        { key: chosen.key, state: chosen.state, since }, order);
-      const { items, more: isMore } = await next(wanted);
-      if (mine !== latest) return;
-      shown = items;
-      more.hidden = !isMore;
+      if (!await reading) return;
+      const { items } = shown;
+      more.hidden = !shown.more;
       all.hidden = state !== 'dead' || items.filter(isRetried).length < 2;
       runs.table.hidden = !items.length;
       empty.hidden = items.length > 0;
       setText(empty, none);
-      setText(status, `${counted(items.length, 'run')}${isMore ? ' and more' : ''}, ` +
+      setText(status, `${counted(items.length, 'run')}${shown.more ? ' and more' : ''}, ` +
         `as of ${clock(now())}.`);
-      sync(runs.body, items, (run) => `${run.app}/${run.id}`, draw);
+      sync(runs.body, items, (run) => `${run.app}/${run.id}`, drawRow);
     } catch (error) {
-      if (mine !== latest) return;
-      setText(status, `Not read: ${error.message} ${shown.length ? 'What follows is older.' : ''}`);
+      setText(status,
+        `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
       empty.hidden = true;
     }
   }
 
-  function draw(run) {
+  function drawRow(run) {
     return row([
       ['State', runLink(frame, run)],
       ['Schedule', scheduleLink(frame, run)],
@@ -155,18 +153,17 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
         h('span', { class: 'soft' }, timeElement(run.scheduled_for))]],
       ['Attempts', count(run.attempts)],
       ['Answer', why(run)],
-      ['Do', canRetry(frame, run) && button('Retry', () => again(run), { about: run.key })],
+      ['Actions', canRetry(frame, run) && button('Retry', () => again(run), { about: run.key })],
     ], { class: stateOf(run) });
   }
 
   async function again(run) {
-    if (await retry(frame, run)) read(shown.length);
+    if (await retry(frame, run)) draw(shown.read());
   }
 
   async function retryAll() {
-    const those = shown.filter(isRetried);
-    const text = 'Each is called again as soon as limits allow, ' +
-      'with what was to be sent at the time.';
+    const those = shown.items.filter(isRetried);
+    const text = 'Each makes a new run, sent as soon as limits allow, with the same request.';
     if (!await frame.sure(`Retry ${counted(those.length, 'dead letter')}?`, text, 'Retry')) return;
     let done = 0;
     for (const run of those) {
@@ -174,29 +171,62 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
         await call('POST', path(['apps', run.app, 'runs', run.id, 'retry']));
         done += 1;
       } catch (error) {
-        frame.say(`${run.key} is not tried again. ${error.message}`);
+        frame.say(`${run.key} is not retried. ${error.message}`);
         break;
       }
     }
-    if (done === those.length) frame.say(`${counted(done, 'dead letter')} tried again.`);
-    read(shown.length);
+    if (done === those.length) frame.say(`${counted(done, 'dead letter')} retried.`);
+    draw(shown.read());
   }
 
-  read(PAGE);
+  draw(shown.read());
   return {
-    refresh: () => read(Math.max(PAGE, shown.length)),
+    refresh: () => draw(shown.read()),
     run(run) {
       if (chosen.key && run.key !== chosen.key) return;
       gathering ??= setTimeout(() => {
         gathering = undefined;
-        read(Math.max(PAGE, shown.length));
+        draw(shown.read());
       }, GATHER);
     },
     close() {
-      latest += 1;
+      shown.close();
       clearTimeout(gathering);
     },
   };
+}
+
+/** Steps of an attempt, in their order. */
+const STEPS = [
+  ['resolve_ms', 'Name'], ['connect_ms', 'Connection'], ['tls_ms', 'TLS'],
+  ['first_byte_ms', 'First byte'],
+];
+
+/** The request of an attempt, its steps and the headers of its answer, as far as they are kept. */
+function carried({ request, headers = {}, timing = {} }) {
+  const lines = (pairs) => Object.entries(pairs ?? {}).map(([name, value]) =>
+    h('div', {}, h('code', {}, `${name}: ${value}`)));
+  const steps = STEPS.filter(([name]) => typeof timing[name] === 'number');
+  const facts = [
+    request && ['Request', [h('span', { class: 'url' }, `${request.method} ${request.url}`),
+      lines(request.headers)]],
+    steps.length && ['Time of', steps.map(([name, word]) =>
+      h('div', {}, `${word}: ${span(timing[name])}`))],
+    Object.keys(headers).length && ['Answer', lines(headers)],
+  ].filter(Boolean);
+  return facts.length > 0 && h('dl', { class: 'facts' }, facts.map(([term, what]) =>
+    h('div', {}, h('dt', {}, term), h('dd', {}, what))));
+}
+
+/** What is shown of an attempt that has ended, under the name `title`. */
+export function attemptParts(attempt, title) {
+  return [
+    h('p', {}, badge(attempt.error ? 'dead' : 'succeeded', title), ' ',
+      attempt.status && h('b', {}, `${attempt.status}`), ' ', attempt.error),
+    h('p', { class: 'hint' }, `${dated(attempt.started)}, took ${span(attempt.ms)}`),
+    carried(attempt),
+    attempt.answer && h('pre', { tabindex: 0, 'aria-label': `Answer: ${title}` }, attempt.answer),
+  ].filter(Boolean);
 }
 
 /** Shows one run, with all attempts that are kept. */
@@ -220,30 +250,25 @@ export function showOne(holder, frame, { app, id }) {
     setText(holder.querySelector('h1'), `Run of ${run.key}`);
     const facts = [
       ['State', badge(stateOf(run))],
-      run.reason && ['Reason', run.reason],
+      run.reason && ['Reason', reasonInWords(run.reason)],
       ['Schedule', scheduleLink(frame, run)],
       ['Scheduled for', [dated(run.scheduled_for), ' ', timeElement(run.scheduled_for)]],
       run.due && ['Due', [dated(run.due), ' ', timeElement(run.due)]],
-      run.recorded && ['Ended', [dated(run.recorded), ' ', timeElement(run.recorded)]],
-      ['Attempts', `${count(run.attempts)}, of which ${count(run.failures)} failed`],
+      run.recorded && ['Finished', [dated(run.recorded), ' ', timeElement(run.recorded)]],
+      ['Attempts', `${count(run.attempts)}, ${count(run.failures)} failed`],
       run.node && ['Node', h('code', {}, run.node)],
       ['Identity', h('code', {}, run.id)],
     ].filter(Boolean);
-    const attempts = run.ended_attempts.map((each) => h('li', { class: 'attempt' },
-      h('p', {},
-        badge(each.error ? 'dead' : 'succeeded', `Attempt ${each.attempt}`), ' ',
-        each.status && h('b', {}, `${each.status}`), ' ', each.error),
-      h('p', { class: 'hint' }, `${dated(each.started)}, took ${span(each.ms)}`),
-      each.answer && h('pre', { tabindex: 0, 'aria-label': `Answer to attempt ${each.attempt}` },
-        each.answer)));
+    const attempts = run.ended_attempts.map((each) =>
+      h('li', { class: 'attempt' }, attemptParts(each, `Attempt ${each.attempt}`)));
     inside.replaceChildren(
       h('p', { class: 'buttons' },
         canRetry(frame, run) && button('Retry', async () => { await retry(frame, run); read(); },
           { kind: 'main' })),
-      section('about-it', 'What became of it', h('dl', { class: 'facts' },
+      section('about-it', 'Details', h('dl', { class: 'facts' },
         facts.map(([term, what]) => h('div', {}, h('dt', {}, term), h('dd', {}, what))))),
       section('attempts', 'Attempts', attempts.length
-        ? h('ol', { class: 'attempts' }, attempts) : h('p', { class: 'empty' }, 'None has ended yet.')));
+        ? h('ol', { class: 'attempts' }, attempts) : h('p', { class: 'empty' }, 'No attempt has finished yet.')));
   }
 
   read();

@@ -2,21 +2,15 @@
 
 import { call, path } from './api.js';
 import { badge, button, h, put, row, section, setText, sync, table } from './dom.js';
+import { makeHistory } from './history.js';
 import { makePreview } from './preview.js';
 import { runLink, why } from './runs.js';
 import { actions, canSwitch, target, when, xtimerOf } from './schedules.js';
 import { counted, dated, timeElement } from './time.js';
+import { policyInWords } from './words.js';
 
 /** How many occurrences to come, and how many runs, are shown. */
 const MANY = 10;
-
-/** A policy in words. */
-function words(policy, missing) {
-  if (policy === undefined || policy === null) return missing;
-  if (typeof policy === 'string') return policy;
-  const [[name, many]] = Object.entries(policy);
-  return `${name.replace('_', ' ')}, ${many} at most`;
-}
 
 /** Whether it is no one-shot. */
 function isRepeated({ when: { cron, every } }) {
@@ -33,13 +27,14 @@ export function show(holder, frame, { app, key }) {
   const parts = ['apps', app, 'schedules', key];
   const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
   const preview = makePreview();
+  const history = makeHistory([app], key);
   const nothing = h('p', { class: 'empty' });
   const runs = table('Last runs', ['State', 'Scheduled for', 'Answer']);
-  const noRuns = h('p', { class: 'empty', hidden: true }, 'None yet.');
+  const noRuns = h('p', { class: 'empty', hidden: true }, 'No runs yet.');
   // Nothing is said of what is not read yet.
   runs.table.hidden = true;
   const facts = h('div', {});
-  const about = section('about-it', 'What it is', facts);
+  const about = section('about-it', 'Definition', facts);
   let latest = 0;
   put(holder, h('h1', {}, key), inside);
 
@@ -54,7 +49,8 @@ export function show(holder, frame, { app, key }) {
           h('div', { class: 'columns' },
             section('next', 'Next', preview.element, nothing),
             section('last-runs', 'Last runs', runs.table, noRuns,
-              h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))));
+              h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))),
+          history.element);
       }
       const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
       sync(facts, [schedule], () => 'facts', draw);
@@ -68,7 +64,7 @@ export function show(holder, frame, { app, key }) {
       preview.draw(occurrences);
       nothing.hidden = occurrences.length > 0;
       setText(nothing, schedule.state === 'disabled'
-        ? 'Disabled: nothing runs until it is enabled.' : 'Nothing is to come.');
+        ? 'Disabled: no run starts until it is enabled.' : 'No further runs.');
       runs.table.hidden = !items.length;
       noRuns.hidden = items.length > 0;
       sync(runs.body, items, ({ id }) => id, (run) => row([
@@ -80,7 +76,7 @@ export function show(holder, frame, { app, key }) {
     } catch (error) {
       if (mine !== latest) return;
       inside.replaceChildren(h('p', { class: 'error' }, error.message),
-        h('p', {}, button('Read again', read)));
+        h('p', {}, button('Try again', read)));
     }
   }
 
@@ -106,7 +102,7 @@ export function show(holder, frame, { app, key }) {
         ['Disable after', `${counted(schedule.disable_after, 'dead run')} in a row`],
       schedule.disabled_by && ['Disabled by',
         `${counted(schedule.disabled_by.dead_runs, 'dead run')}, ${dated(schedule.disabled_by.at)}`],
-      ['Calls', h('span', { class: 'url' }, target(schedule))],
+      ['Request', h('span', { class: 'url' }, target(schedule))],
       headers.length && ['Headers', headers.map(([name, value]) =>
         h('div', {}, h('code', {}, `${name}: `),
           typeof value === 'string' ? h('code', {}, value) : `the secret ${value.secret}`))],
@@ -114,8 +110,8 @@ export function show(holder, frame, { app, key }) {
       callback.success && ['Statuses of success', callback.success.join(', ')],
       ['Timeout', callback.timeout ?? frame.defaults.timeout],
       ['Retry', `${counted(attempts, 'attempt')}, pauses from ${first} to ${longest}`],
-      isRepeated(schedule) && ['Missed', words(schedule.missed, 'coalesce')],
-      isRepeated(schedule) && ['Overlap', words(schedule.overlap, 'allow')],
+      isRepeated(schedule) && ['Missed runs', policyInWords(schedule.missed, 'coalesce')],
+      isRepeated(schedule) && ['Overlap', policyInWords(schedule.overlap, 'allow')],
       schedule.jitter && ['Jitter', schedule.jitter],
       ['Version', `${schedule.version}`],
     ].filter(Boolean);
@@ -125,13 +121,16 @@ export function show(holder, frame, { app, key }) {
         frame.canChange(app) && canSwitch(schedule) && [
           h('a', { href: frame.link(['edit', app, key]), class: 'button', 'data-act': 'edit' }, 'Edit'),
           button('Delete', remove, { kind: 'bad' }),
-        ]),
+        ],
+        frame.canChange(app) && h('a', {
+          href: frame.link(['edit'], { of: app, copy: key }), class: 'button', 'data-act': 'copy',
+        }, 'Duplicate')),
       h('dl', { class: 'facts' }, list.map(([term, what]) =>
         h('div', {}, h('dt', {}, term), h('dd', {}, what)))));
   }
 
   async function remove() {
-    const text = 'No new callback starts once it is deleted. Its runs stay in the history.';
+    const text = 'No new run starts after that. Its past runs stay in the list of runs.';
     if (!await frame.sure(`Delete ${key}?`, text, 'Delete')) return;
     try {
       await call('DELETE', path(parts));
@@ -146,6 +145,9 @@ export function show(holder, frame, { app, key }) {
   return {
     refresh: read,
     run: (run) => { if (run.app === app && run.key === key) read(); },
-    close: () => { latest += 1; },
+    close() {
+      latest += 1;
+      history.close();
+    },
   };
 }

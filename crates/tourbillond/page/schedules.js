@@ -1,9 +1,13 @@
-/** @file Schedules: search, filter, enable, disable, run now. */
+/** @file Schedules: search, filter, last runs, enable, disable, run now. */
 
-import { call, lists, path } from './api.js';
+import { call, lists, pages, path } from './api.js';
+import { idOf, makeBulk } from './bulk.js';
+import { cronInWords } from './cron.js';
 import { badge, button, field, h, known, put, row, select, setText, sync, table } from './dom.js';
-import { scheduleLink } from './runs.js';
-import { clock, counted, dated, HERE, now, timeElement } from './time.js';
+import { LAST_RUNS, sparkline } from './history.js';
+import { runLink, scheduleLink } from './runs.js';
+import { atLeast, clock, count, counted, dated, HERE, now, timeElement } from './time.js';
+import { stateOptions } from './words.js';
 
 /** How many schedules are read at a time. */
 const PAGE = 50;
@@ -12,15 +16,19 @@ const GATHER = 300;
 /** How often the list is read again while it is looked at, in milliseconds. */
 const AGAIN = 10_000;
 
-/** Those that are listed: a one-shot that is over is among the runs. */
+/** Those that are listed: a one-shot that is finished is among the runs. */
 const STATES = ['enabled', 'disabled', 'pending', 'running'];
-const OPTIONS = [['', 'Any'], ...STATES.map((each) => [each, each])];
+const OPTIONS = stateOptions(STATES, 'Any');
 const KINDS = [['', 'Any'], ['repeated', 'Repeated'], ['once', 'Once']];
 
 /** When it happens, in a line. */
 export function when(schedule) {
   const { cron, zone = 'UTC', every, at, after } = schedule.when;
-  if (cron) return [h('code', {}, cron), ' ', h('span', { class: 'soft' }, zone)];
+  if (cron) {
+    const words = cronInWords(cron);
+    return [h('code', {}, cron), ' ', h('span', { class: 'soft' }, zone),
+      words && h('div', { class: 'in-words' }, words)];
+  }
   if (every) return ['every ', h('code', {}, every)];
   if (at) return `once, ${dated(at)}`;
   return ['once, after ', h('code', {}, after)];
@@ -36,7 +44,7 @@ export function xtimerOf({ xtimer }) {
   return xtimer && [xtimer.name, xtimer.creator && ` by ${xtimer.creator}`].filter(Boolean).join('');
 }
 
-/** Whether it can be switched off and on: what is over cannot. */
+/** Whether it can be switched off and on: a one-shot that is finished cannot. */
 export function canSwitch({ state }) {
   return ['enabled', 'disabled', 'pending', 'running'].includes(state);
 }
@@ -61,13 +69,13 @@ export function actions(frame, schedule, done) {
       const answer = await call('POST', path(['apps', app, 'schedules', key, what]));
       frame.say(said(answer ?? {}));
     } catch (error) {
-      frame.say(`Nothing was done: ${error.message}`);
+      frame.say(`${key} is not changed. ${error.message}`);
     }
     done();
   };
   const still = ({ running = [] }) => {
     const many = Array.isArray(running) ? running.length : running;
-    return many ? `${counted(many, 'attempt')} of before still running.` : 'None is running.';
+    return many ? `${counted(many, 'attempt')} still running.` : 'No attempt is running.';
   };
   if (!frame.canChange(app) || !canSwitch(schedule)) return [];
   return [
@@ -77,7 +85,7 @@ export function actions(frame, schedule, done) {
         (answer) => `${key} is disabled: no new callback starts. ${still(answer)}`),
       { about, act: 'switch' }),
     state !== 'disabled' && button('Run now', async () => {
-      const text = `${target(schedule)}, at once, ${state === 'enabled' ? 'beside its times' : 'instead of at its time'}.`;
+      const text = `It sends ${target(schedule)} at once, ${state === 'enabled' ? 'in addition to its times' : 'instead of at its time'}.`;
       if (await frame.sure(`Run ${key} now?`, text, 'Run')) {
         await ask('run-now', () => `${key} runs.`);
       }
@@ -88,22 +96,24 @@ export function actions(frame, schedule, done) {
 /** Shows the view. */
 export function show(holder, frame, { parameters }) {
   const chosen = {
-    prefix: parameters.get('prefix') ?? '',
+    search: parameters.get('search') ?? '',
     state: known(OPTIONS, parameters.get('state')),
     kind: known(KINDS, parameters.get('kind')),
   };
-  const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Calls', 'Do']);
+  const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Last runs', 'Request', 'Actions']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
+  const first = frame.apps.some(frame.canChange) && h('p', { hidden: true },
+    h('a', { href: frame.link(['edit'], { example: 1 }) }, 'Start from an example'));
   const status = h('p', { class: 'hint' });
-  const more = button('Show more', () => read(shown.length + PAGE), { act: 'more' });
+  const more = button('Show more', () => draw(shown.readMore()), { act: 'more' });
   more.hidden = true;
   list.table.hidden = true;
-  let shown = [];
-  let latest = 0;
+  const shown = pages(PAGE, () => lists(frame.apps, 'schedules', asked(), byName));
+  const bulk = makeBulk(frame, () => shown.items, () => again());
   let gathering;
 
   const search = field('Search', h('input', {
-    type: 'search', id: 'search', value: chosen.prefix, placeholder: 'key begins with, or XTimer’s name',
+    type: 'search', id: 'search', value: chosen.search, placeholder: 'part of the key',
     autocomplete: 'off', spellcheck: 'false', oninput: gather,
   }));
   const states = field('State', select(OPTIONS, chosen.state, { id: 'state' }));
@@ -114,7 +124,8 @@ export function show(holder, frame, { parameters }) {
     h('form', { class: 'filters', role: 'search', 'aria-label': 'Schedules',
       onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
     search, states, kinds),
-    status, list.table, empty, h('p', {}, more));
+    status, bulk.element, list.table, empty, first, h('p', {}, more));
+  bulk.draw();
 
   function gather() {
     clearTimeout(gathering);
@@ -123,71 +134,100 @@ export function show(holder, frame, { parameters }) {
 
   function filter() {
     clearTimeout(gathering);
-    chosen.prefix = search.querySelector('input').value.trim();
+    chosen.search = search.querySelector('input').value.trim();
     chosen.state = states.querySelector('select').value;
     chosen.kind = kinds.querySelector('select').value;
     frame.go(frame.link(['schedules'], chosen), { replace: true });
-    read(PAGE);
+    bulk.clear();
+    draw(shown.read({ anew: true }));
   }
 
   /** What is asked of the API. It searches keys; names of XTimer's are looked through here. */
   function asked() {
-    if (!chosen.prefix) return chosen;
-    const text = chosen.prefix.toLowerCase();
-    const accepts = ({ xtimer }) => xtimer && [xtimer.name, xtimer.creator].some((name) =>
-      name.toLowerCase().includes(text));
-    return [chosen, { ...chosen, prefix: 'xtimer.', accepts }];
+    const whole = { ...chosen, last_runs: LAST_RUNS, count: true };
+    if (!chosen.search) return whole;
+    const text = chosen.search.toLowerCase();
+    const accepts = ({ key, xtimer }) => xtimer && !key.toLowerCase().includes(text) &&
+      [xtimer.name, xtimer.creator].some((name) => name.toLowerCase().includes(text));
+    return [whole, { ...whole, search: '', count: '', prefix: 'xtimer.', accepts }];
   }
 
-  async function read(wanted) {
-    latest += 1;
-    const mine = latest;
+  /** Draws what is shown once `reading` has come to an end. */
+  async function draw(reading) {
     try {
-      const byName = (a, b) => a.app === b.app ? 0 : a.app < b.app ? -1 : 1;
-      const { items, more: isMore } = await lists(frame.apps, 'schedules', asked(), byName)(wanted);
-      if (mine !== latest) return;
-      shown = items;
-      more.hidden = !isMore;
+      if (!await reading) return;
+      const { items, total } = shown;
+      more.hidden = !shown.more;
       list.table.hidden = !items.length;
       empty.hidden = items.length > 0;
-      setText(empty, Object.values(chosen).some(Boolean)
-        ? 'No such schedules.' : 'No schedules yet. Create one above.');
-      setText(status, `${counted(items.length, 'schedule')}${isMore ? ' and more' : ''}, ` +
-        `as of ${clock(now())}.`);
-      sync(list.body, items, ({ app, key }) => `${app}/${key}`, draw);
+      const isFiltered = Object.values(chosen).some(Boolean);
+      setText(empty, isFiltered ? 'No schedules match.' : 'No schedules yet.');
+      if (first) first.hidden = isFiltered || items.length > 0;
+      setText(status, `${howMany(items.length, shown.more, total)}, as of ${clock(now())}.`);
+      sync(list.body, items, idOf, drawRow);
+      bulk.draw();
     } catch (error) {
-      if (mine !== latest) return;
-      setText(status, `Not read: ${error.message} ${shown.length ? 'What follows is older.' : ''}`);
+      setText(status,
+        `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
+      if (first) first.hidden = true;
       empty.hidden = true;
     }
   }
 
-  function draw(schedule) {
+  function drawRow(schedule) {
     const { next = [] } = schedule;
     return row([
-      ['Schedule', [scheduleLink(frame, schedule),
+      ['Schedule', [bulk.box(schedule), scheduleLink(frame, schedule),
         schedule.xtimer && h('div', { class: 'soft' }, xtimerOf(schedule))]],
       ['State', badge(schedule.state)],
       ['When', when(schedule)],
       ['Next', next.length ? nextRun(schedule, next[0]) : '–'],
-      ['Calls', h('span', { class: 'url' }, target(schedule))],
-      ['Do', h('div', { class: 'buttons' },
-        actions(frame, schedule, () => read(Math.max(PAGE, shown.length))))],
+      ['Last runs', lastRuns(frame, schedule)],
+      ['Request', h('span', { class: 'url' }, target(schedule))],
+      ['Actions', h('div', { class: 'buttons' },
+        actions(frame, schedule, again))],
     ], { class: schedule.state });
   }
 
-  read(PAGE);
-  const again = () => { if (!document.hidden) read(Math.max(PAGE, shown.length)); };
-  const timer = setInterval(again, AGAIN);
+  function again() {
+    draw(shown.read());
+  }
+  function look() {
+    if (!document.hidden) again();
+  }
+
+  again();
+  const timer = setInterval(look, AGAIN);
   return {
-    refresh: again,
-    run: () => { gathering ??= setTimeout(() => { gathering = undefined; again(); }, GATHER); },
+    refresh: look,
+    run: () => { gathering ??= setTimeout(() => { gathering = undefined; look(); }, GATHER); },
     close() {
-      latest += 1;
+      shown.close();
+      bulk.close();
       clearTimeout(gathering);
       clearInterval(timer);
     },
   };
+}
+
+/** `50 of 120 schedules`, or how many there are if all are shown. */
+function howMany(shown, isMore, total) {
+  if (!isMore) return counted(shown, 'schedule');
+  if (!total) return `${counted(shown, 'schedule')} and more`;
+  return `${count(shown)} of ${atLeast(total.at_least, counted(total.count, 'schedule'))}`;
+}
+
+/** The last result, and the runs before it in a line. */
+function lastRuns(frame, { app, key, last_runs: runs = [] }) {
+  if (!runs.length) return '–';
+  const [last] = runs;
+  return [h('span', { class: 'last-run' }, runLink(frame, { ...last, app, key }),
+    h('span', { class: 'soft' }, timeElement(last.recorded))), sparkline(runs)];
+}
+
+/** The order of the API's lists, one app after another. */
+function byName(a, b) {
+  return a.app === b.app ? 0 : a.app < b.app ? -1 : 1;
 }
 
 /** A run to come, by its own zone's clock and the viewer's. */

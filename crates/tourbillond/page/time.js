@@ -59,6 +59,17 @@ export function clock(time, { zone = HERE, seconds = true } = {}) {
   return format(zone, seconds ? { ...options, second: '2-digit' } : options).format(new Date(time));
 }
 
+/** What an input of the type `datetime-local` shows of an instant, by the clock here. */
+export function localOf(time) {
+  const date = new Date(time);
+  return new Date(date - date.getTimezoneOffset() * MINUTE).toISOString().slice(0, 19);
+}
+
+/** The instant that such an input means, in RFC 3339. */
+export function instantOf(local) {
+  return new Date(local).toISOString().replace('.000Z', 'Z');
+}
+
 /** A span of milliseconds in one or two units: `3.2 ms`, `12 s`, `2 h 5 min`. */
 export function span(ms) {
   if (ms < 10) return `${Number(ms.toFixed(1))} ms`;

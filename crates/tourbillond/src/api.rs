@@ -6,6 +6,7 @@
 pub(crate) mod about;
 mod access;
 pub(crate) mod audit;
+pub(crate) mod history;
 pub(crate) mod overview;
 pub(crate) mod preview;
 mod problem;
@@ -14,6 +15,7 @@ pub(crate) mod runs;
 pub(crate) mod schedules;
 pub(crate) mod times;
 mod trail;
+pub(crate) mod trial;
 mod wording;
 
 pub(crate) use access::Access;

@@ -1,10 +1,11 @@
 //! Callbacks: the request of an attempt, the meaning of its answer, and the attempts that are kept.
 //!
 //! A definition is [checked](check) when it is written. Each attempt is [built](request) anew, for
-//! an address that the app's [`Guard`] permits; its [outcome] and the [attempts] before it are kept
-//! with the timer, without [secrets](redact). Nothing here sends or waits.
+//! an address that the app's [`Guard`] permits. Its [exchange], its [outcome] and the [attempts]
+//! before it are kept with the timer, without [secrets](redact). Nothing here sends or waits.
 
 mod attempts;
+mod exchange;
 mod guard;
 mod outcome;
 mod redact;
@@ -12,6 +13,7 @@ mod request;
 
 pub(crate) use attempts::{append, cut, shown};
 pub use attempts::{ended, read as read_attempts, was_of};
+pub(crate) use exchange::{answered, sent};
 pub(crate) use guard::{Guard, Refused};
 pub use outcome::retry;
 pub(crate) use outcome::{Answer, Verdict, judge, share};

@@ -8,11 +8,13 @@
 mod definition;
 mod error;
 mod found;
+mod history;
 mod overview;
 mod pages;
 mod preview;
 mod quota;
 mod runs;
+mod search;
 mod switch;
 mod times;
 mod watch;
@@ -23,6 +25,8 @@ use tourbillon_durable::{Client, NodeId};
 
 pub(crate) use error::{Conflict, Error};
 pub(crate) use found::Found;
+use history::Histories;
+pub(crate) use history::HistoryQuery;
 use overview::Overviews;
 pub(crate) use pages::{Left, PAGE, Query, ROWS};
 use preview::Previews;
@@ -45,6 +49,7 @@ pub(crate) struct Catalog {
     node: NodeId,
     quota: Quota,
     overviews: Overviews,
+    histories: Histories,
     previews: Previews,
 }
 
@@ -58,6 +63,7 @@ impl Catalog {
             node,
             quota: Quota::default(),
             overviews: Overviews::default(),
+            histories: Histories::default(),
             previews: Previews::default(),
         }
     }

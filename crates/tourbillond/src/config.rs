@@ -6,9 +6,11 @@
 mod app;
 mod file;
 mod flags;
+mod proxy;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +20,10 @@ use std::time::Duration;
 pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, check_name, hash};
 pub use file::{ConfigError, load};
 pub use flags::{Flags, LogFormat, StoreAt};
+pub(crate) use proxy::Proxy;
+pub use proxy::{Proxies, ProxySettings};
 pub use tls::{TlsFiles, TlsFlags, TlsVersion};
+pub use trust::{ClientCertificate, Trust};
 
 use crate::net::Destination;
 
@@ -50,8 +55,9 @@ pub struct Settings {
     pub audit: Option<PathBuf>,
     /// Time for which ended runs are kept.
     pub keep: Duration,
-    /// Warning for the log if the file holds tokens or secrets and everybody can read it.
-    pub exposed: Option<String>,
+    /// Warnings for the log: of the file if it holds tokens or secrets, and of the keys of client
+    /// certificates, if everybody can read them.
+    pub exposed: Vec<String>,
 }
 
 impl Settings {

@@ -93,8 +93,12 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
     };
     match &cli.command {
         Command::Apps => out(&remote.get(remote.url(["v1", "apps"], &[])).await?, show::apps),
-        Command::List { prefix, state, page } => {
-            let asked = [("prefix", prefix.as_deref()), ("state", state.as_deref())];
+        Command::List { search, prefix, state, page } => {
+            let asked = [
+                ("search", search.as_deref()),
+                ("prefix", prefix.as_deref()),
+                ("state", state.as_deref()),
+            ];
             let items = remote.list(&["v1", "apps", app, "schedules"], &asked, page.limit).await?;
             out(&items, show::schedules)
         }
@@ -144,6 +148,13 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
             let body = json!({ "when": when, "count": count });
             let url = remote.url(["v1", "preview"], &[]);
             out(&remote.send("POST", url, Some(&body)).await?, show::preview)
+        }
+        Command::Test { request } => {
+            let body = serde_json::to_value(request.callback()?)?;
+            let url = remote.url(["v1", "apps", app, "test"], &[]);
+            let ended = remote.send("POST", url, Some(&body)).await?;
+            out(&ended, show::fields)?;
+            Ok(if ended["error"].is_null() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Command::Times(command) => command.carry_out(remote, schedule, cli.common.json).await,
         Command::Runs { key, state, since, until, page } => {

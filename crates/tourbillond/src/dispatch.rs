@@ -3,21 +3,22 @@
 //! Due attempts come from the worker of their app. [`gate`] decides whether one starts, waits a
 //! little in memory, or is postponed: handed back to the database, due again later, with no failure
 //! counted. An attempt that starts is built and judged by [`callback`](crate::callback), and
-//! [sent](client) to an address that the app's [`Guard`] permits.
+//! [sent](client) to an address that the app's [guard](crate::callback::Guard) permits.
 //!
 //! Every limit is of one node.
 
 mod app;
 mod client;
+mod connect;
 mod gate;
 mod notice;
+mod proxy;
 mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::callback::Guard;
 use crate::metrics;
 use crate::service::Service;
 use app::Dispatcher;
@@ -51,13 +52,7 @@ async fn follow(service: Arc<Service>) {
             dispatcher.retire().await;
         }
         for (name, app) in &config.apps {
-            let client = match Client::new(Guard::new(app), &service.timer) {
-                Ok(client) => client,
-                Err(error) => {
-                    tracing::error!(app = name, %error, "no callbacks: TLS cannot be set up");
-                    continue;
-                }
-            };
+            let client = Client::new(app, &service.timer);
             let Some(started) = Dispatcher::start(&service, name, app, client) else { return };
             dispatchers.insert(name.clone(), started);
         }

@@ -32,6 +32,7 @@ pub mod metrics;
 pub mod model;
 pub mod net;
 pub mod page;
+mod pem;
 mod private;
 pub mod routes;
 pub mod service;

@@ -122,7 +122,7 @@ fn token(write: bool, name: Option<&str>) -> Result<(), Box<dyn Error>> {
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let (settings, config) = load(flags)?;
     log(&settings)?;
-    if let Some(warning) = &settings.exposed {
+    for warning in &settings.exposed {
         tracing::warn!("{warning}");
     }
     let limit = descriptors::raise();
@@ -241,10 +241,11 @@ async fn reload(
         for field in started.changed(&settings) {
             tracing::warn!(field, "a setting has changed that holds from the next start");
         }
-        if let Some(warning) = settings.exposed.filter(|new| started.exposed.as_ref() != Some(new))
-        {
-            tracing::warn!("{warning}");
-            started.exposed = Some(warning);
+        for warning in settings.exposed {
+            if !started.exposed.contains(&warning) {
+                tracing::warn!("{warning}");
+                started.exposed.push(warning);
+            }
         }
         tracing::info!(apps = config.apps.len(), "configuration read again");
         service.reload(config);

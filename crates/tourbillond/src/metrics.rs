@@ -75,7 +75,7 @@ fn describe() {
     describe_counter!(
         POSTPONED,
         Unit::Count,
-        "Attempts postponed by a limit or a shortage, by app and limit."
+        "Attempts postponed by a limit, a shortage or a proxy, by app and limit."
     );
     describe_gauge!(
         LAST_SUCCESS,
@@ -163,6 +163,7 @@ pub(crate) struct Meters {
     pub(crate) postponed_by_host: Counter,
     pub(crate) postponed_by_rate: Counter,
     pub(crate) postponed_by_shortage: Counter,
+    pub(crate) postponed_by_proxy: Counter,
     last_success: Gauge,
     pub(crate) running: Gauge,
     took: Histogram,
@@ -183,6 +184,7 @@ impl Meters {
             postponed_by_host: postponed("host"),
             postponed_by_rate: postponed("rate"),
             postponed_by_shortage: postponed("shortage"),
+            postponed_by_proxy: postponed("proxy"),
             last_success: gauge!(LAST_SUCCESS, "app" => app()),
             running: gauge!(RUNNING, "app" => app()),
             took: histogram!(CALLBACK_SECONDS, "app" => app()),

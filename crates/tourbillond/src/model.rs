@@ -13,6 +13,7 @@ mod bounds;
 mod callback;
 mod definition;
 mod header;
+mod history;
 mod overview;
 mod run;
 mod schedule;
@@ -32,8 +33,9 @@ pub use bounds::{Bounds, Excluded, Window};
 pub use callback::Callback;
 pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};
+pub use history::{History, HistoryBucket};
 pub use overview::{Bucket, Figure, Lateness, Node, Outcomes, Overview};
-pub use run::{EndedAttempt, Run, RunState};
+pub use run::{EndedAttempt, LastRun, Run, RunState, SentRequest, Timing};
 pub use schedule::{
     Backfilled, Made, Note, Occurrence, RunningAttempt, Schedule, ScheduleKind, ScheduleState,
     Stopped,
@@ -58,6 +60,25 @@ pub struct Page<T> {
     /// `limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Number of items of all pages, in lists of schedules that ask for it by `count`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Total>,
+}
+
+impl<T> Page<T> {
+    /// Makes a page without a total.
+    pub fn new(items: Vec<T>, next: Option<String>) -> Self {
+        Self { items, next, total: None }
+    }
+}
+
+/// Number of items of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Total {
+    /// Number of items that were counted.
+    pub count: u64,
+    /// True if there may be more, as counting stopped at a limit.
+    pub at_least: bool,
 }
 
 /// The kind of the timers and schedules of `app`.

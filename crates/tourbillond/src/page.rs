@@ -47,14 +47,19 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "icon.svg": SVG,
         "app.js": SCRIPT,
         "api.js": SCRIPT,
+        "bulk.js": SCRIPT,
+        "chart.js": SCRIPT,
+        "cron.js": SCRIPT,
         "dom.js": SCRIPT,
         "edit.js": SCRIPT,
+        "history.js": SCRIPT,
         "now.js": SCRIPT,
         "preview.js": SCRIPT,
         "runs.js": SCRIPT,
         "schedule.js": SCRIPT,
         "schedules.js": SCRIPT,
         "time.js": SCRIPT,
+        "words.js": SCRIPT,
     }
 });
 

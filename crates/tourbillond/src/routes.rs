@@ -18,7 +18,9 @@ use utoipa_axum::routes;
 
 pub use site::Reached;
 
-use crate::api::{Problem, about, audit, overview, preview, runs, schedules, times};
+use crate::api::{
+    Problem, about, audit, history, overview, preview, runs, schedules, times, trial,
+};
 use crate::model::Run;
 use crate::service::Service;
 use crate::{metrics, page, xtimer};
@@ -55,9 +57,11 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(times::backfill))
         .routes(routes!(preview::kept))
         .routes(routes!(preview::free))
+        .routes(routes!(trial::send))
         .routes(routes!(runs::list))
         .routes(routes!(runs::get))
         .routes(routes!(runs::retry))
+        .routes(routes!(history::get))
         .routes(routes!(overview::get))
         .routes(routes!(overview::live))
         .routes(routes!(audit::list))

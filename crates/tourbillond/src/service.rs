@@ -1,5 +1,7 @@
 //! [`Service`]: what all parts share.
 
+mod trials;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ use crate::config::{Config, StoreAt};
 use crate::metrics::Timed;
 use crate::model::Run;
 use crate::private::{self, NOT_OWNER};
+use trials::Trials;
+pub(crate) use trials::{Trial, Untried};
 
 /// Runs by which a slow reader of [`Service::runs`] may be behind before it misses some.
 const RUNS: usize = 1_024;
@@ -72,6 +76,8 @@ pub struct Service {
     pub answers: Arc<Answers>,
     /// Schedules and runs.
     pub(crate) catalog: Catalog,
+    /// Callbacks that are sent once, as a test.
+    pub(crate) trials: Trials,
     /// A permit for each client that follows what happens.
     pub(crate) live: Arc<Semaphore>,
     config: watch::Sender<Arc<Config>>,
@@ -106,6 +112,7 @@ impl Service {
             runs: broadcast::channel(RUNS).0,
             answers: Answers::new(ANSWERS_MAX),
             catalog,
+            trials: Trials::default(),
             live: Arc::new(Semaphore::new(LIVE)),
             config: watch::Sender::new(Arc::new(config)),
             stopping: watch::Sender::new(false),

@@ -2,6 +2,8 @@
 
 #[path = "process/manual.rs"]
 mod manual;
+#[path = "process/receivers.rs"]
+mod receivers;
 #[path = "process/tls.rs"]
 mod tls;
 #[path = "support/tourbillond.rs"]
@@ -248,6 +250,8 @@ fn a_secret_is_put_in_when_a_request_is_sent_and_is_kept_nowhere() {
         assert_eq!(run["state"], "succeeded", "{run}");
         let answer = run["ended_attempts"][0]["answer"].as_str().unwrap();
         assert!(answer.contains("authorization: ••••••••"), "{answer}");
+        let headers = &run["ended_attempts"][0]["request"]["headers"];
+        assert_eq!(headers["authorization"], "••••••••", "{run}");
         assert!(!run.to_string().contains("hunter2"), "{run}");
     }
     assert!(!is_kept(folder.path(), "hunter2-of-the-file"));
@@ -337,6 +341,37 @@ fn a_file_is_applied_once_also_with_values_that_are_not_shown() {
     assert_eq!(apply("Bearer two", "--dry-run"), (3, differs));
     assert_eq!(apply("Bearer two", "--yes").0, 0);
     assert_eq!(apply("Bearer two", "--dry-run").0, 0);
+    assert!(service.stop());
+}
+
+#[test]
+fn a_callback_is_tested_and_a_schedule_found_from_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Tourbillond::start(folder.path(), &[]);
+    let definition =
+        json!({ "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" } });
+    for key in ["nightly-mail", "report"] {
+        let (status, _) = service.call("", "PUT", &format!("{SCHEDULES}/{key}"), &definition);
+        assert_eq!(status, 201);
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillonctl"));
+        command.args(["--url", &format!("http://{}", service.address)]).args(arguments);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, shown) = run(&["schedules", "--search", "MAIL"]);
+    assert_eq!((code, shown.contains("nightly-mail"), shown.contains("report")), (0, true, false));
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let receiver = std::thread::spawn(move || receive_and(&listener, |_| "thanks".to_owned()));
+    let (code, shown) = run(&["test", "--to", &url, "--body", "{{schedule}}"]);
+    let (head, body) = receiver.join().unwrap();
+    assert_eq!((code, &*body), (0, "test"), "{shown}");
+    assert!(head.contains("tourbillon-test: true") && shown.contains("thanks"), "{head}{shown}");
+    // Nobody listens there any more.
+    assert_eq!(run(&["test", "--to", &url]).0, 1);
     assert!(service.stop());
 }
 

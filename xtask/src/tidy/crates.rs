@@ -281,6 +281,7 @@ pub const CRATES: &[Crate] = &[
             "answers",
             "descriptors",
             "private",
+            "pem",
             "manual",
         ],
         drawn_in: None,

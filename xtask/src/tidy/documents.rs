@@ -138,7 +138,7 @@ pub fn identifiers(tree: &Tree) -> BTreeSet<&str> {
 }
 
 /// Returns the lines of a document, with those of code made empty.
-fn prose_lines(text: &str) -> impl Iterator<Item = &str> {
+pub fn prose_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     text.lines().map(move |line| {
         let is_fence = line.trim_start().starts_with("```");

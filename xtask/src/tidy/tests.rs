@@ -269,6 +269,81 @@ fn a_name_of_what_is_not_there_is_found() {
 }
 
 #[test]
+fn a_test_that_a_document_names_and_that_is_none_is_found() {
+    let mut garden = Garden::new();
+    let rule = "documents name a test that is not there";
+    let features = "crates/tourbillond/docs/FEATURES.md";
+    for file in [features, "crates/tourbillond/README.md", "docs/HAZARDS.md"] {
+        for name in [
+            "crates/tourbillond/tests/api/access.rs::no_such_test",
+            // A test of another file, and a function that is no test.
+            "crates/tourbillond/tests/api/access.rs::a_service_without_a_log_says_so",
+            "crates/tourbillond/tests/cluster.rs::restart_database",
+            "crates/tourbillond/tests/none.rs::a_token_is_good_for_its_app_and_its_scope",
+            "crates/tourbillond/browser/live.test.mjs::it runs now when it is",
+        ] {
+            garden.plant(rule, file, &format!("Shown by `{name}`."));
+        }
+    }
+    for name in [
+        "tests/api/access.rs::a_token_is_good_for_its_app_and_its_scope",
+        "crates/durable/tests/engine.rs::runs_on_tokio",
+        "browser/live.test.mjs::it runs now when it is asked to",
+    ] {
+        garden.plant(None, features, &format!("Shown by `{name}`."));
+    }
+    garden.harvest();
+}
+
+#[test]
+fn a_feature_without_what_shows_it_is_found() {
+    let file = "crates/tourbillond/docs/FEATURES.md";
+    let table = |own: &str, other: &str, below: &str| {
+        let others = [
+            "River",
+            "Sidekiq",
+            "pg-boss",
+            "Temporal",
+            "cron-job.org",
+            "Google",
+            "Amazon",
+            "dkron",
+            "Ofelia",
+            "Cronicle",
+        ];
+        let rows = others.map(|name| format!("| {name} | {other} |")).join("\n");
+        format!("## Planted\n\n| | A |\n|---|---|\n| **tourbillond** | {own} |\n{rows}\n\n{below}")
+    };
+    let shown = "- A: `tests/api/access.rs::a_token_is_good_for_its_app_and_its_scope`";
+    let none = "a feature of ours without what shows it";
+    let no_source = "a feature of another system without its source";
+    let mut garden = Garden::new();
+    for (rule, text) in [
+        (Some(none), table("yes", "unknown", "")),
+        (Some(none), table("nothing else", "unknown", "")),
+        (Some(none), table("yes", "unknown", "- A: certainly.")),
+        (Some(none), table("yes", "unknown", &format!("## Next\n\n{shown}"))),
+        (None, table("yes", "unknown", shown)),
+        (None, table("no", "unknown", "")),
+        (None, table("untested: what it may be", "unknown", "")),
+        (Some(no_source), table("no", "yes", "")),
+        (Some(no_source), table("no", "[yes][no-such-link]", "")),
+        (None, table("no", "[yes][r-readme]", "")),
+        (
+            Some("a table of features without a cell for each system"),
+            table("no", "unknown", "").replace("| River | unknown |\n", ""),
+        ),
+        (
+            Some("a table of features without a cell for each system"),
+            table("no", "unknown", "").replace("| River | unknown |", "| River |"),
+        ),
+    ] {
+        garden.plant(rule, file, &text);
+    }
+    garden.harvest();
+}
+
+#[test]
 fn a_sentence_that_stands_twice_is_found() {
     let mut garden = Garden::new();
     let rule = "a sentence stands twice";

@@ -11,6 +11,7 @@ mod rivals;
 mod schedules;
 mod timers;
 mod transfers;
+mod views;
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -104,6 +105,11 @@ cases! {
         an_overview_counts_what_there_is
         an_overview_says_where_it_stopped
         nodes_says_who_lives_and_how_long;
+    views:
+        the_newest_records_of_each_name_are_read_together
+        names_are_found_by_a_text_and_a_state
+        a_search_stops_and_continues
+        records_are_counted_in_parts_of_time;
     nodes:
         a_node_without_a_life_claims_nothing
         a_beat_keeps_a_node_alive

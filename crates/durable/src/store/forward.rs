@@ -170,6 +170,18 @@ macro_rules! forward {
         $crate::forward!(@@ $self $pass records(query: &$crate::store::RecordQuery)
             -> ::std::vec::Vec<$crate::Record>);
     };
+    (@ latest_records $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass latest_records(names: &[&str], each: u32)
+            -> ::std::vec::Vec<::std::vec::Vec<$crate::RecordSummary>>);
+    };
+    (@ search $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass search(search: &$crate::store::Search)
+            -> $crate::store::Hits);
+    };
+    (@ tally $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass tally(of: &$crate::store::TallyOf)
+            -> $crate::store::Tally);
+    };
     (@ overview $self:ident $pass:ident) => {
         $crate::forward!(@@ $self $pass overview(of: &$crate::store::OverviewOf)
             -> $crate::store::Overview);

@@ -16,7 +16,7 @@ use super::{
     Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Transfer, Upcoming, Waiting, Window,
 };
 use crate::id::{Lease, NodeId, ScheduleId, Shards, TimerId};
-use crate::record::{Reason, Record};
+use crate::record::{Reason, Record, RecordSummary};
 use crate::time::Time;
 
 /// Most timers in an answer to [`Store::held`], so few that tests see several parts.
@@ -432,6 +432,11 @@ impl Store for Memory {
         } else {
             rows.take(limit).cloned().collect()
         })
+    }
+
+    fn latest_records(&mut self, names: &[&str], each: u32) -> Result<Vec<Vec<RecordSummary>>> {
+        let (_, tables) = self.begin();
+        Ok(tables.latest(names, each as usize))
     }
 
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {

@@ -136,7 +136,7 @@ impl Count {
         Self { count, is_cut }
     }
 
-    fn add(&mut self, count: u64, is_cut: bool) {
+    pub(super) fn add(&mut self, count: u64, is_cut: bool) {
         self.count += count;
         self.is_cut |= is_cut;
     }

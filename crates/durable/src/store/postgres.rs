@@ -47,6 +47,7 @@ mod timers;
 mod tls;
 mod transfer;
 mod values;
+mod views;
 mod within;
 
 use std::fmt;
@@ -60,14 +61,14 @@ use self::server::{Backend, Server};
 pub use self::tables::Tables;
 use self::values::Span;
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held, Hits,
     Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
-    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
-    Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
+    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Search,
+    Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
-use crate::record::Record;
+use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
 /// The longest pause before a call that conflicts is repeated.
@@ -435,6 +436,18 @@ impl Store for Postgres {
 
     fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {
         self.call(async |session, _| lists::records(session, query).await)
+    }
+
+    fn latest_records(&mut self, names: &[&str], each: u32) -> Result<Vec<Vec<RecordSummary>>> {
+        self.call(async |session, _| views::latest_records(session, names, each).await)
+    }
+
+    fn search(&mut self, search: &Search) -> Result<Hits> {
+        self.call(async |session, _| views::search(session, search).await)
+    }
+
+    fn tally(&mut self, of: &TallyOf) -> Result<Tally> {
+        self.call(async |session, _| views::tally(session, of).await)
     }
 
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {

@@ -21,6 +21,7 @@ mod schema;
 mod timers;
 mod transfer;
 mod values;
+mod views;
 mod within;
 
 use std::fmt;
@@ -30,14 +31,14 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Inserted,
+    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Hits, Inserted,
     Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past,
-    Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery,
-    TimerUpdate, Transfer, Upcoming, Window,
+    Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf,
+    Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
-use crate::record::Record;
+use crate::record::{Record, RecordSummary};
 use crate::time::Time;
 
 /// Records that are deleted in one transaction. Nobody else writes meanwhile.
@@ -265,6 +266,18 @@ impl Store for Sqlite {
 
     fn records(&mut self, query: &RecordQuery) -> Result<Vec<Record>> {
         self.link.read(|file, _| lists::records(query).get(file, values::record))
+    }
+
+    fn latest_records(&mut self, names: &[&str], each: u32) -> Result<Vec<Vec<RecordSummary>>> {
+        self.link.read(|file, _| views::latest_records(file, names, each))
+    }
+
+    fn search(&mut self, search: &Search) -> Result<Hits> {
+        self.link.read(|file, _| views::search(file, search))
+    }
+
+    fn tally(&mut self, of: &TallyOf) -> Result<Tally> {
+        self.link.read(|file, _| views::tally(file, of))
     }
 
     fn overview(&mut self, of: &OverviewOf) -> Result<Overview> {

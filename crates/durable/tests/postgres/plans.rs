@@ -7,8 +7,8 @@ use std::time::Duration;
 use postgres::Client;
 use tourbillon_durable::store::{
     Advance, Advanced, Change, End, Filled, How, ManualRun, NewOccurrence, NewTimer, OverviewOf,
-    Past, Postgres, RecordQuery, Scan, ScheduleQuery, ScheduleRow, Skip, Store, TimerQuery,
-    TimerUpdate,
+    Past, Postgres, RecordQuery, Scan, ScheduleQuery, ScheduleRow, Search, Skip, Store, TallyOf,
+    TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
@@ -532,6 +532,20 @@ fn a_page_of_a_list_reads_what_it_returns() {
         }
         let of = OverviewOf::new(vec!["kind 9".to_owned()], 50);
         page("overview", 50, &mut |store| store.overview(&of).unwrap().enabled.count as usize);
+        let names: Vec<String> = (0..50).map(|n| format!("9/{}", n * 7)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        page("latest records", 250, &mut |store| {
+            let latest = store.latest_records(&names, 5).unwrap();
+            latest.iter().map(Vec::len).sum()
+        });
+        for search in [Search::new("9/"), Search::new("9/").after("9/7")] {
+            let search = search.contains(2, "none").most(100);
+            page("search", 0, &mut |store| store.search(&search).unwrap().names.len());
+        }
+        let all = TallyOf::new("kind 9", Time::from_micros(0), Time::NEVER).most(50);
+        for of in [all.clone(), all.name("9/77")] {
+            page("tally", 1, &mut |store| store.tally(&of).unwrap().parts.len());
+        }
         // What is held is passed over.
         page("maintain", 0, &mut |store| store.maintain().unwrap().promoted as usize);
         let past = Time::from_micros(0);

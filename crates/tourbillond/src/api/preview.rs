@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Deserialize;
-use tourbillon_durable::Time;
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
 use super::problem::{Failure, Problem};
-use super::request::{Json, OfSchedule, Params, Path};
+use super::request::{Json, OfSchedule, Params, Path, time};
 use crate::config::Scope;
-use crate::model::{self, Occurrence, When};
+use crate::model::{Occurrence, When};
 use crate::service::Service;
 
 /// Most occurrences that are shown.
@@ -63,7 +62,7 @@ pub(crate) async fn kept(
     Params(asked): Params<Asked>,
 ) -> Result<axum::Json<Vec<Occurrence>>, Problem> {
     access.to(&app, Scope::Read)?;
-    let (count, from) = (number(asked.count)?, start(asked.from)?);
+    let (count, from) = (number(asked.count)?, time("from", asked.from)?);
     Ok(axum::Json(service.catalog.preview(&app, &key, count, from).await?))
 }
 
@@ -82,7 +81,7 @@ pub(crate) async fn free(
     _: Access,
     Json(Preview { when, count, from }): Json<Preview>,
 ) -> Result<axum::Json<Vec<Occurrence>>, Problem> {
-    let (count, from) = (number(count)?, start(from)?);
+    let (count, from) = (number(count)?, time("from", from)?);
     Ok(axum::Json(service.catalog.preview_of(when, count, from).await?))
 }
 
@@ -92,10 +91,4 @@ fn number(asked: Option<u32>) -> Result<usize, Problem> {
         count @ 1..=COUNT_MAX => Ok(count as usize),
         _ => Err(Problem::field("count", format!("it is not within 1 to {COUNT_MAX}"))),
     }
-}
-
-/// Returns the time after which occurrences are shown.
-fn start(asked: Option<String>) -> Result<Option<Time>, Problem> {
-    let from = asked.map(|from| model::time(&from)).transpose();
-    from.map_err(|why| Problem::field("from", why))
 }

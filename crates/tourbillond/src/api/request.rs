@@ -10,10 +10,12 @@ use hyper::body::{Body as _, Bytes};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use tourbillon_durable::Time;
 use utoipa::IntoParams;
 
 use super::problem::Problem;
 use super::wording::fault;
+use crate::model;
 
 /// The largest body of a request, in bytes.
 pub(crate) const BODY_MAX: usize = 64 * 1024;
@@ -243,4 +245,10 @@ pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Problem> {
         limit @ 1..=MAX => Ok(limit),
         _ => Err(Problem::field("limit", format!("it is not between 1 and {MAX}"))),
     }
+}
+
+/// Reads a time of the query or of the body.
+pub(super) fn time(field: &str, text: Option<String>) -> Result<Option<Time>, Problem> {
+    let time = text.map(|text| model::time(&text)).transpose();
+    time.map_err(|why| Problem::field(field, why))
 }

@@ -9,10 +9,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::access::Access;
 use super::problem::{Failure, PROBLEM, Problem};
-use super::request::{OfApp, OfRun, Params, Path, limit};
+use super::request::{OfApp, OfRun, Params, Path, limit, time};
 use crate::catalog::RunQuery;
 use crate::config::Scope;
-use crate::model::{self, Made, Page, Run, RunState};
+use crate::model::{Made, Page, Run, RunState};
 use crate::service::Service;
 
 /// Filter of a list of runs.
@@ -64,10 +64,6 @@ pub(crate) async fn list(
 ) -> Result<Response, Problem> {
     access.to(&app, Scope::Read)?;
     let limit = limit(listed.limit)?;
-    let time = |field: &str, text: Option<String>| {
-        let time = text.map(|text| model::time(&text)).transpose();
-        time.map_err(|why| Problem::field(field, why))
-    };
     let draft = service.answers.draft().await;
     let query = RunQuery {
         key: listed.key,

@@ -115,6 +115,13 @@ pub(crate) struct Listed {
     /// Only schedules of this kind: `repeated` or `once`.
     #[param(inline)]
     kind: Option<ScheduleKind>,
+    /// Only schedules whose key contains this text of 1 to 100 characters, in small or large
+    /// letters.
+    search: Option<String>,
+    /// Number of runs to show of each schedule, 20 at most: those that ended last. 0 by default.
+    last_runs: Option<u32>,
+    /// True to count the schedules of all pages.
+    count: Option<bool>,
     /// Maximum number of items: 100 by default, 1000 at most.
     limit: Option<u32>,
     /// The `next` of the previous page.
@@ -125,7 +132,8 @@ pub(crate) struct Listed {
 ///
 /// A list has the length of each callback's body in place of the body; get a schedule to see it.
 /// A page may have fewer items than `limit`, or none, although more follow: continue as long as
-/// there is a `next`.
+/// there is a `next`. So it is with a `search` that few keys fit: a page looks at 20,000 schedules
+/// and as many one-shots at most.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules", tag = "schedules",
     operation_id = "list_schedules",
@@ -148,10 +156,31 @@ pub(crate) async fn list(
         prefix: listed.prefix,
         state: listed.state,
         kind: listed.kind,
+        search: searched(listed.search)?,
+        last_runs: last_runs(listed.last_runs)?,
+        count: listed.count.unwrap_or(false),
         limit,
         cursor: listed.cursor,
     };
     Ok(draft.answer(&service.catalog.list(&app, query).await?))
+}
+
+/// Returns the text that keys have to contain.
+fn searched(text: Option<String>) -> Result<Option<String>, Problem> {
+    const MAX: usize = 100;
+    match text.as_ref().map_or(1, |text| text.chars().count()) {
+        1..=MAX => Ok(text),
+        _ => Err(Problem::field("search", format!("it does not have 1 to {MAX} characters"))),
+    }
+}
+
+/// Returns the number of runs to show of each schedule.
+fn last_runs(asked: Option<u32>) -> Result<u32, Problem> {
+    const MAX: u32 = 20;
+    match asked.unwrap_or(0) {
+        runs @ 0..=MAX => Ok(runs),
+        _ => Err(Problem::field("last_runs", format!("it is not within 0 to {MAX}"))),
+    }
 }
 
 /// Returns a schedule or one-shot.

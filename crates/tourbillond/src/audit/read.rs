@@ -49,7 +49,7 @@ impl Audit {
             Ok(file) => file,
             // It was moved away, and there was no change since.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let page = Page { items: Vec::new(), next: None };
+                let page = Page::new(Vec::new(), None);
                 return Ok(query.cursor.is_none().then_some(page));
             }
             Err(error) => return Err(error),
@@ -66,7 +66,7 @@ impl Audit {
                 }
             }
         };
-        let mut page = Page { items: Vec::new(), next: None };
+        let mut page = Page::new(Vec::new(), None);
         let mut lines = Backwards { file: &file, start: end, held: VecDeque::new(), reads: BLOCKS };
         while let Some(line) = lines.next()? {
             let entry = serde_json::from_slice::<AuditEntry>(&line).ok();

@@ -1,5 +1,8 @@
 //! Attempts that have ended, as JSON lines of [`EndedAttempt`]: the first and the last.
 
+use std::borrow::Cow;
+use std::mem;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Definition, EndedAttempt};
@@ -28,18 +31,35 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     text.chars().take(most).map(shown).collect()
 }
 
-/// The attempts, and one more. If that is too much, those after the first go, the oldest first.
+/// The attempts, and one more. If that is too much, requests and headers of those before it go, and
+/// then those after the first go, the oldest first.
 pub(crate) fn append(kept: &str, last: &EndedAttempt) -> String {
     let mut last = last.clone();
     last.error = last.error.map(|error| cut(&error, ERROR_MAX));
-    let line = serde_json::to_string(&last).expect("an attempt is written as JSON");
-    let mut lines = kept.lines().collect::<Vec<_>>();
-    lines.push(&line);
-    let size = |lines: &[&str]| lines.iter().map(|line| line.len() + 1).sum::<usize>();
+    let mut lines = kept.lines().map(Cow::Borrowed).collect::<Vec<_>>();
+    lines.push(Cow::Owned(written(&last)));
+    let size = |lines: &[Cow<'_, str>]| lines.iter().map(|line| line.len() + 1).sum::<usize>();
     while size(&lines) > KEPT_MAX && lines.len() > 1 {
-        lines.remove(if lines.len() > 2 { 1 } else { 0 });
+        let before = lines.len() - 1;
+        let bare = lines[..before].iter().enumerate();
+        let bare = bare.filter_map(|(index, line)| Some((index, bare_of(line)?))).next();
+        match bare {
+            Some((index, line)) => lines[index] = Cow::Owned(line),
+            None => drop(lines.remove(if before > 1 { 1 } else { 0 })),
+        }
     }
     lines.join("\n")
+}
+
+fn written(attempt: &EndedAttempt) -> String {
+    serde_json::to_string(attempt).expect("an attempt is written as JSON")
+}
+
+/// The line of an attempt without its request and headers; `None` if it has neither.
+fn bare_of(line: &str) -> Option<String> {
+    let mut attempt: EndedAttempt = serde_json::from_str(line).ok()?;
+    let (request, headers) = (attempt.request.take(), mem::take(&mut attempt.headers));
+    (request.is_some() || !headers.is_empty()).then(|| written(&attempt))
 }
 
 /// Line that identifies the definition of a one-shot that succeeded, whose record has no payload.
@@ -68,7 +88,10 @@ pub fn read(kept: &str) -> Vec<EndedAttempt> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::model::{SentRequest, Timing};
 
     fn attempt_of(attempt: u32, answer: &str) -> EndedAttempt {
         EndedAttempt {
@@ -78,7 +101,22 @@ mod tests {
             status: Some(503),
             error: Some("answered 503".into()),
             answer: answer.into(),
+            request: None,
+            headers: BTreeMap::new(),
+            timing: Timing::default(),
         }
+    }
+
+    /// The same with a request and headers that have so many bytes.
+    fn whole(attempt: u32, answer: &str, bytes: usize) -> EndedAttempt {
+        let headers = BTreeMap::from([("x".to_owned(), "y".repeat(bytes))]);
+        let request = SentRequest {
+            method: "POST".into(),
+            url: "https://example.com/".into(),
+            headers: headers.clone(),
+        };
+        let timing = Timing { first_byte_ms: Some(7), ..Timing::default() };
+        EndedAttempt { request: Some(request), headers, timing, ..attempt_of(attempt, answer) }
     }
 
     #[test]
@@ -104,6 +142,40 @@ mod tests {
         }
         let numbers = read(&kept).iter().map(|kept| kept.attempt).collect::<Vec<_>>();
         assert!(numbers.len() > 2 && numbers.is_sorted(), "{numbers:?}");
+    }
+
+    #[test]
+    fn requests_and_headers_go_before_attempts_do_and_those_of_the_last_stay() {
+        let mut kept = String::new();
+        for attempt in 1..=5 {
+            kept = append(&kept, &whole(attempt, "no", 400));
+        }
+        let all = read(&kept);
+        assert_eq!(all, (1..=5).map(|attempt| whole(attempt, "no", 400)).collect::<Vec<_>>());
+        for attempt in 6..=12 {
+            kept = append(&kept, &whole(attempt, "no", 400));
+            assert!(kept.len() <= KEPT_MAX, "{}", kept.len());
+        }
+        let all = read(&kept);
+        let numbers = all.iter().map(|kept| kept.attempt).collect::<Vec<_>>();
+        assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
+        let bare = all.iter().take_while(|kept| kept.request.is_none()).count();
+        assert!((1..12).contains(&bare), "{bare}");
+        assert!(all[..bare].iter().all(|kept| kept.headers.is_empty()));
+        assert!(all[bare..].iter().all(|kept| *kept == whole(kept.attempt, "no", 400)));
+        assert!(all.iter().all(|kept| kept.timing.first_byte_ms == Some(7)));
+    }
+
+    #[test]
+    fn the_longest_attempt_fits_beside_the_first_with_its_request_and_headers() {
+        let mut longest = whole(1, &shown(&[0; 512]), 1024);
+        longest.error = Some("\u{10ffff}".repeat(1_000));
+        longest.request.as_mut().unwrap().url = "u".repeat(512);
+        let kept = append("", &longest);
+        longest.attempt = 2;
+        let attempts = read(&append(&kept, &longest));
+        assert_eq!(attempts.iter().map(|kept| kept.attempt).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((&attempts[0].request, &attempts[1].request), (&None, &longest.request));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
+use hyper::header::HeaderMap;
 use tourbillon_durable::Retry;
 
 use super::request::Fault;
@@ -60,6 +61,7 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     /// Time for which the receiver asks to be left alone.
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) headers: HeaderMap,
     /// The beginning of the body.
     pub(crate) body: Vec<u8>,
 }
@@ -118,7 +120,7 @@ mod tests {
 
     fn answer(status: u16, retry_after: Option<Duration>) -> Result<Answer, String> {
         let status = StatusCode::from_u16(status).unwrap();
-        Ok(Answer { status, retry_after, body: Vec::new() })
+        Ok(Answer { status, retry_after, headers: HeaderMap::new(), body: Vec::new() })
     }
 
     fn pause(answer: &Result<Answer, String>, failures: u32, random: u64) -> Duration {

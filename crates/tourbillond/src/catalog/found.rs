@@ -250,6 +250,7 @@ impl Found {
             enabled,
             disabled_by: disabled_by.filter(|_| !enabled),
             xtimer,
+            last_runs: None,
         })
     }
 }

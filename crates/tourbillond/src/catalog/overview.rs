@@ -16,7 +16,7 @@ use crate::metrics;
 use crate::model::{self, Figure, Node, Outcomes, Overview};
 
 /// Age up to which an overview is served again.
-const FRESH: Duration = Duration::from_millis(900);
+pub(super) const FRESH: Duration = Duration::from_millis(900);
 
 /// Age up to which the count of occurrences within the hour is used again.
 const PLANNED_FRESH: Duration = Duration::from_secs(10);

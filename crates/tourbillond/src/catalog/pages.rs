@@ -25,6 +25,9 @@ const ROW: usize = 64 << 10;
 /// Bytes that each item counts beside what is stored.
 const ITEM: usize = 512;
 
+/// Bytes that each run counts that is shown beside its schedule.
+const LAST_RUN: usize = 256;
+
 /// Bytes that each row counts that is read and not listed.
 const PASSED: usize = 64;
 
@@ -165,6 +168,12 @@ pub(crate) struct Query {
     pub(crate) state: Option<ScheduleState>,
     /// Kind of the schedules.
     pub(crate) kind: Option<ScheduleKind>,
+    /// Text that the keys contain, in small or large letters.
+    pub(crate) search: Option<String>,
+    /// Number of runs to show of each schedule, those that ended last.
+    pub(crate) last_runs: u32,
+    /// True to count the schedules of all pages.
+    pub(crate) count: bool,
     /// Most schedules of the page.
     pub(crate) limit: u32,
     /// Key that the page comes after.
@@ -179,6 +188,21 @@ impl Catalog {
 
     /// Lists schedules, and one-shots that are not over, by key.
     pub(crate) async fn list(&self, app: &str, query: Query) -> Result<Page<Schedule>> {
+        let total = match query.count {
+            true => Some(self.total(app, &query).await?),
+            false => None,
+        };
+        let mut page = match query.search {
+            Some(_) => self.searched(app, &query).await?,
+            None => self.listed(app, &query).await?,
+        };
+        if query.last_runs > 0 {
+            self.show_last_runs(app, &mut page.items, query.last_runs).await?;
+        }
+        Ok(Page { total, ..page })
+    }
+
+    async fn listed(&self, app: &str, query: &Query) -> Result<Page<Schedule>> {
         let prefix = model::name(app, query.prefix.as_deref().unwrap_or(""));
         let after = query.cursor.as_ref().map(|key| model::name(app, key));
         let enabled = match query.state {
@@ -222,18 +246,25 @@ impl Catalog {
             let fits = query.state.is_none_or(|state| found.state() == state);
             match last.as_ref().filter(|_| fits).and_then(|key| found.view(app, key, now)) {
                 Some(view) => {
-                    left.take(found.size());
+                    left.take(found.size() + query.bytes());
                     items.push(without_body(view));
                 }
                 None => left.pass(),
             }
         }
-        Ok(Page { items, next })
+        Ok(Page::new(items, next))
+    }
+}
+
+impl Query {
+    /// Returns about how many bytes the runs of an item have.
+    pub(super) fn bytes(&self) -> usize {
+        self.last_runs as usize * LAST_RUN
     }
 }
 
 /// A schedule as lists show it.
-fn without_body(mut schedule: Schedule) -> Schedule {
+pub(super) fn without_body(mut schedule: Schedule) -> Schedule {
     if let Some(callback) = schedule.callback.as_mut().filter(|callback| !callback.body.is_empty())
     {
         callback.body_bytes = Some(std::mem::take(&mut callback.body).len());

@@ -1,13 +1,13 @@
 //! Runs: occurrences that are due, that run, and that are over.
 
 use tourbillon_durable::store::{RecordQuery, State, Timer, TimerOrder, TimerQuery};
-use tourbillon_durable::{Outcome, Record, Revival, StoreError, Time, TimerId};
+use tourbillon_durable::{Outcome, Record, RecordSummary, Revival, StoreError, Time, TimerId};
 
 use super::Catalog;
 use super::error::{Conflict, Error, Missing, Result};
 use super::pages::{Left, ROWS};
 use crate::callback::read_attempts;
-use crate::model::{self, Page, Run, RunState, Stored};
+use crate::model::{self, LastRun, Page, Run, RunState, Stored};
 
 /// Query of a list of runs.
 #[derive(Clone, Debug)]
@@ -71,14 +71,14 @@ impl Catalog {
             for (place, stored, run) in rows {
                 if left.is_none() {
                     let next = last.map(|(time, id)| format!("{}.{id}", time.as_micros()));
-                    return Ok(Page { items, next });
+                    return Ok(Page::new(items, next));
                 }
                 left.take(stored);
                 last = Some(place);
                 items.push(run);
             }
             if is_last {
-                return Ok(Page { items, next: None });
+                return Ok(Page::new(items, None));
             }
         }
     }
@@ -186,6 +186,20 @@ fn outcome_of(state: RunState) -> Option<Outcome> {
     }
 }
 
+fn state_of(outcome: Outcome) -> RunState {
+    match outcome {
+        Outcome::Succeeded => RunState::Succeeded,
+        Outcome::Dead => RunState::Dead,
+        Outcome::Skipped => RunState::Skipped,
+        _ => RunState::Cancelled,
+    }
+}
+
+/// Returns the time of a run that is over. One that was held until it was taken back has none.
+fn scheduled_for(time: Time, recorded: Time) -> String {
+    model::rfc3339(if time == Time::NEVER { recorded } else { time })
+}
+
 /// Returns the app and the key of a run. A run that was made again may have no name.
 fn app_and_key(kind: &str, name: Option<&str>, payload: Option<&[u8]>) -> (String, String) {
     if let Some((app, key)) = name.and_then(model::app_and_key) {
@@ -218,6 +232,19 @@ fn of_timer(timer: &Timer) -> Run {
     }
 }
 
+/// A run that is over, as lists of schedules show it.
+pub(super) fn of_summary(record: &RecordSummary) -> LastRun {
+    let last = read_attempts(&record.detail).pop();
+    LastRun {
+        id: record.timer.to_string(),
+        scheduled_for: scheduled_for(record.scheduled_for, record.recorded),
+        state: state_of(record.outcome),
+        recorded: model::rfc3339(record.recorded),
+        ms: last.as_ref().map(|last| last.ms),
+        status: last.and_then(|last| last.status),
+    }
+}
+
 /// A run that is over.
 pub(super) fn of_record(record: &Record) -> Run {
     let (app, key) = app_and_key(&record.kind, record.name.as_deref(), record.payload.as_deref());
@@ -225,17 +252,8 @@ pub(super) fn of_record(record: &Record) -> Run {
         id: record.timer.to_string(),
         app,
         key,
-        // What was held until it was taken back has no time.
-        scheduled_for: model::rfc3339(match record.scheduled_for {
-            Time::NEVER => record.recorded,
-            time => time,
-        }),
-        state: match record.outcome {
-            Outcome::Succeeded => RunState::Succeeded,
-            Outcome::Dead => RunState::Dead,
-            Outcome::Skipped => RunState::Skipped,
-            _ => RunState::Cancelled,
-        },
+        scheduled_for: scheduled_for(record.scheduled_for, record.recorded),
+        state: state_of(record.outcome),
         reason: record.reason.map(|reason| reason.to_string()),
         due: None,
         recorded: Some(model::rfc3339(record.recorded)),

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use super::{ClientCertificate, Proxies, ProxySettings, Trust};
 use crate::model::{AppLimits, Notify};
 use crate::net::{Destination, Network};
 
@@ -44,6 +46,20 @@ pub struct App {
     pub notify: Option<Notify>,
     /// Values of headers, by the names that callbacks of this app have for them.
     pub header_secrets: BTreeMap<String, HeaderSecret>,
+    /// PEM file of authorities whose certificates receivers may have, beside Mozilla's.
+    pub ca: Option<PathBuf>,
+    /// True if no receiver may have a certificate of Mozilla's authorities.
+    pub ca_only: bool,
+    /// Certificates for receivers that ask for one. The first that has the host is shown.
+    pub client_certificates: Vec<ClientCertificate>,
+    /// Proxies that callbacks go through.
+    pub proxy: ProxySettings,
+    /// Proxies of the callbacks, by `proxy` and the environment.
+    #[serde(skip)]
+    pub proxies: Proxies,
+    /// TLS of the callbacks, by the files that are named above.
+    #[serde(skip)]
+    pub trust: Trust,
 }
 
 /// A token, as it is configured: by its hash.

@@ -10,7 +10,8 @@ use serde::Deserialize;
 
 use super::app::Names;
 use super::{
-    App, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Settings, StoreAt, TlsFlags, Token,
+    App, ClientCertificate, Config, DEFAULT_APP, FILE, Flags, LISTEN, LogFormat, Proxies, Settings,
+    StoreAt, TlsFlags, Token, Trust,
 };
 use crate::model;
 use crate::net::Destination;
@@ -47,6 +48,7 @@ impl File {
         let store = self.store.as_ref().and_then(|store| url::Url::parse(store).ok());
         let has = |app: &App| {
             !(app.tokens.is_empty() && app.secrets.is_empty() && app.header_secrets.is_empty())
+                || app.proxy.has_secrets()
         };
         store.is_some_and(|store| store.password().is_some())
             || !self.admin.tokens.is_empty()
@@ -70,12 +72,14 @@ impl std::error::Error for ConfigError {}
 ///
 /// # Errors
 ///
-/// If the file cannot be read or has what is not known, with the line; if a value makes no sense;
-/// or if other than loopback is to be listened on without a token.
+/// If the file, or one that it names for an app, cannot be read or has what is not known; if a
+/// value makes no sense; or if other than loopback is to be listened on without a token.
 pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
     let path = flags.config.as_deref().filter(|_| file.has_secrets());
-    let exposed = path.and_then(|path| private::exposed(path, OTHERS));
+    let mut exposed = Vec::from_iter(path.and_then(|path| private::exposed(path, OTHERS)));
+    let certificates = file.apps.values().flat_map(|app| &app.client_certificates);
+    exposed.extend(certificates.filter_map(ClientCertificate::exposed));
     let wrong = |field: &str, why: String| ConfigError(format!("`{field}`: {why}"));
     let listen = flags.listen.or(file.listen);
     let store = file.store.map(|text| text.parse::<StoreAt>()).transpose();
@@ -126,12 +130,16 @@ pub fn load(flags: &Flags) -> Result<(Settings, Config), ConfigError> {
     for token in &config.admin {
         token.check(&mut names).map_err(|why| wrong("admin.tokens", why))?;
     }
-    for (name, app) in &config.apps {
+    for (name, app) in &mut config.apps {
         for token in &app.tokens {
             let field = format!("apps.{name}.tokens");
             token.check(&mut names).map_err(|why| wrong(&field, why))?;
         }
-        app.check(name).map_err(|why| wrong(&format!("apps.{name}"), why))?;
+        let field = format!("apps.{name}");
+        app.check(name).map_err(|why| wrong(&field, why))?;
+        let proxies = Proxies::read(&app.proxy, |name| std::env::var(name).ok());
+        app.proxies = proxies.map_err(|why| wrong(&field, why))?;
+        app.trust = Trust::read(app).map_err(|why| wrong(&field, why))?;
     }
     Ok((settings, config))
 }

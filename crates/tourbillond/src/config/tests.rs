@@ -1,5 +1,7 @@
 use std::io::Write as _;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+
 use super::{Flags, LogFormat, Scope, StoreAt, TlsFiles, TlsVersion, load};
 
 const SHA: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -205,6 +207,73 @@ fn a_file_with_secrets_that_everybody_can_read_is_warned_about() {
         let mode = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(file.path(), mode.clone()).unwrap();
         let (settings, _) = load(&flags).unwrap();
-        assert_eq!(settings.exposed.is_some(), is_exposed, "{text} {mode:?}");
+        assert_eq!(!settings.exposed.is_empty(), is_exposed, "{text} {mode:?}");
+    }
+}
+
+/// Writes a certificate and its key, and returns the folder as text.
+fn certify(folder: &tempfile::TempDir, name: &str) -> String {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    pem(folder, &format!("{name}.pem"), "CERTIFICATE", own.cert.der());
+    pem(folder, &format!("{name}.key"), "PRIVATE KEY", &own.signing_key.serialize_der());
+    folder.path().display().to_string()
+}
+
+fn pem(folder: &tempfile::TempDir, name: &str, label: &str, der: &[u8]) {
+    let text = BASE64_STANDARD.encode(der);
+    let text = format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n");
+    std::fs::write(folder.path().join(name), text).unwrap();
+}
+
+/// An app with a certificate for these hosts.
+fn identified(folder: &str, key: &str, hosts: &str) -> String {
+    format!(
+        "[[apps.a.client_certificates]]\ncertificate = '{folder}/one.pem'\n\
+         key = '{folder}/{key}'\nhosts = [{hosts}]"
+    )
+}
+
+#[test]
+fn authorities_and_client_certificates_are_read_and_what_is_wrong_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    certify(&folder, "one");
+    let at = certify(&folder, "other");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    write("both.pem", read("one.pem") + &read("other.pem"));
+    write("empty", String::new());
+    pem(&folder, "nonsense.pem", "CERTIFICATE", b"nonsense");
+    let ca = |name: &str| format!("[apps.a]\nca = '{at}/{name}'");
+    let only = ca("both.pem") + "\nca_only = true";
+    for good in [ca("both.pem"), only, identified(&at, "one.key", "'h'")] {
+        let (_file, flags) = file(&good);
+        load(&flags).unwrap();
+    }
+    for (wrong, why) in [
+        (ca("none.pem"), "`apps.a`: `ca`: DIR/none.pem: "),
+        (ca("empty"), "DIR/empty: it has no certificate"),
+        (ca("one.key"), "DIR/one.key: it has no certificate"),
+        (ca("nonsense.pem"), "DIR/nonsense.pem: certificate 1 is of no authority: "),
+        ("[apps.a]\nca_only = true".to_owned(), "`ca_only` needs a `ca`"),
+        (identified(&at, "other.key", "'h'"), "DIR/other.key is not the key of DIR/one.pem"),
+        (identified(&at, "one.pem", "'h'"), "`client_certificates`: DIR/one.pem: it has no key"),
+        (identified(&at, "one.key", ""), "`hosts` names no host"),
+    ] {
+        let refused = refused(&wrong);
+        assert!(refused.contains(&why.replace("DIR", &at)), "{wrong}: {refused}");
+    }
+}
+
+#[test]
+fn a_key_that_everybody_can_read_is_warned_about() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let at = certify(&folder, "one");
+    let (_file, flags) = file(&identified(&at, "one.key", "'h'"));
+    let key = format!("{at}/one.key");
+    for (mode, is_exposed) in [(0o600, false), (0o640, false), (0o644, true)] {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        let said = load(&flags).unwrap().0.exposed;
+        assert_eq!(said.iter().any(|line| line.contains(&key)), is_exposed, "{said:?}");
     }
 }

@@ -1,6 +1,5 @@
 //! The command line of `tourbillonctl`.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +27,7 @@ Examples:
   tourbillonctl put nightly --cron '0 2 * * *' --zone Europe/Berlin --to https://example.com/backup
   tourbillonctl put reminder-42 --after 30m --to https://example.com/remind --body '{\"order\": 42}'
   tourbillonctl preview --cron '30 2 * * *' --zone Europe/Berlin --count 3
+  tourbillonctl test --to https://example.com/backup
   tourbillonctl runs --state dead
   tourbillonctl apply -f schedules.toml --dry-run
   tourbillonctl --url http://old:8321 export | tourbillonctl --url http://new:8321 import --yes -
@@ -40,7 +40,7 @@ A file for `apply`, as TOML or as JSON:
 
 Exit codes:
   0  success
-  1  the service refused the request, or could not be reached
+  1  the service refused the request, or could not be reached; or a callback that was tested failed
   2  the command line or a file is wrong; nothing was sent
   3  `apply --dry-run` or `import --dry-run` found a difference
   4  `export` wrote the lines, and some value of them is missing";
@@ -70,7 +70,11 @@ pub(super) enum Command {
     /// List the apps that the token may read.
     Apps,
     /// List schedules by key.
+    #[command(visible_alias = "schedules")]
     List {
+        /// Only keys that contain this text, in small or large letters.
+        #[arg(long)]
+        search: Option<String>,
         /// Only keys with this prefix.
         #[arg(long)]
         prefix: Option<String>,
@@ -121,6 +125,13 @@ pub(super) enum Command {
     RunNow {
         /// Key of the schedule.
         key: String,
+    },
+    /// Send a callback once, now, and show how it ended; nothing is kept of it.
+    ///
+    /// The command fails if the callback does.
+    Test {
+        #[command(flatten)]
+        request: Request,
     },
     #[command(flatten)]
     Times(times::Command),
@@ -282,6 +293,33 @@ pub(super) struct Consent {
     pub(super) past: bool,
 }
 
+/// The request of a callback, by flags.
+#[derive(Args, Debug)]
+pub(super) struct Request {
+    /// URL to call.
+    #[arg(long)]
+    pub(super) to: Option<String>,
+    /// HTTP method.
+    #[arg(long, default_value = "POST")]
+    pub(super) method: String,
+    /// Header to send, as `Name: value`. Can be repeated.
+    #[arg(long = "header", value_parser = header)]
+    pub(super) headers: Vec<(String, String)>,
+    /// Header whose value is a secret of the service's configuration, as `Name: SECRET`. Can be
+    /// repeated.
+    #[arg(long = "secret-header", value_parser = header)]
+    pub(super) secret_headers: Vec<(String, String)>,
+    /// Body to send; `@FILE` reads it from a file.
+    #[arg(long, default_value = "")]
+    pub(super) body: String,
+    /// Time limit of one attempt.
+    #[arg(long)]
+    pub(super) timeout: Option<String>,
+    /// Statuses that mean success, such as `200,404`, in place of all of 2xx.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub(super) success: Vec<u16>,
+}
+
 /// A definition by flags, or as a document.
 #[derive(Args, Debug)]
 pub(super) struct Define {
@@ -305,28 +343,8 @@ pub(super) struct Define {
     pub(super) after: Option<String>,
     #[command(flatten)]
     pub(super) limits: times::Limits,
-    /// URL to call.
-    #[arg(long)]
-    pub(super) to: Option<String>,
-    /// HTTP method.
-    #[arg(long, default_value = "POST")]
-    pub(super) method: String,
-    /// Header to send, as `Name: value`. Can be repeated.
-    #[arg(long = "header", value_parser = header)]
-    pub(super) headers: Vec<(String, String)>,
-    /// Header whose value is a secret of the service's configuration, as `Name: SECRET`. Can be
-    /// repeated.
-    #[arg(long = "secret-header", value_parser = header)]
-    pub(super) secret_headers: Vec<(String, String)>,
-    /// Body to send; `@FILE` reads it from a file.
-    #[arg(long, default_value = "")]
-    pub(super) body: String,
-    /// Time limit of one attempt.
-    #[arg(long)]
-    pub(super) timeout: Option<String>,
-    /// Statuses that mean success, such as `200,404`, in place of all of 2xx.
-    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
-    pub(super) success: Vec<u16>,
+    #[command(flatten)]
+    pub(super) request: Request,
     /// Number of attempts, with the default pauses.
     #[arg(long)]
     pub(super) attempts: Option<u32>,
@@ -376,16 +394,9 @@ fn word(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-impl Define {
-    pub(super) fn definition(&self) -> Result<Definition, Failure> {
-        if let Some(file) = &self.file {
-            let text = read(file)?;
-            return serde_json::from_slice(&text)
-                .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())));
-        }
-        let [cron, every, at, after] =
-            [&self.cron, &self.every, &self.at, &self.after].map(Option::as_deref);
-        let when = when(cron, &self.zone, every, at, after, self.limits.bounds())?;
+impl Request {
+    /// Returns the callback that the flags describe.
+    pub(super) fn callback(&self) -> Result<Callback, Failure> {
         let url = self.to.clone();
         let url =
             url.ok_or_else(|| Failure::Usage("no URL is given: use `--to URL`".to_owned()))?;
@@ -396,13 +407,31 @@ impl Define {
         let values = self.headers.iter().map(|(name, value)| (name.clone(), value.clone().into()));
         let secrets = self.secret_headers.iter().cloned();
         let secrets = secrets.map(|(name, secret)| (name, Header::Secret { secret }));
-        let headers: BTreeMap<_, _> = values.chain(secrets).collect();
+        Ok(Callback {
+            method: self.method.clone(),
+            url,
+            headers: values.chain(secrets).collect(),
+            body,
+            body_bytes: None,
+            timeout: self.timeout.clone(),
+            success: self.success.clone(),
+        })
+    }
+}
+
+impl Define {
+    pub(super) fn definition(&self) -> Result<Definition, Failure> {
+        if let Some(file) = &self.file {
+            let text = read(file)?;
+            return serde_json::from_slice(&text)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())));
+        }
+        let [cron, every, at, after] =
+            [&self.cron, &self.every, &self.at, &self.after].map(Option::as_deref);
+        let when = when(cron, &self.zone, every, at, after, self.limits.bounds())?;
+        let callback = self.request.callback()?;
         let retry =
             self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
-        let method = self.method.clone();
-        let timeout = self.timeout.clone();
-        let success = self.success.clone();
-        let callback = Callback { method, url, headers, body, body_bytes: None, timeout, success };
         Ok(Definition {
             missed: self.missed,
             overlap: self.overlap,

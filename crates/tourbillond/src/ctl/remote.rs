@@ -13,14 +13,13 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use url::Url;
 
 use super::Failure;
 use super::show::visible;
+use crate::pem;
 
 /// Longest time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -179,15 +178,8 @@ impl Remote {
 fn trusting(file: &Path) -> Result<ClientConfig, Failure> {
     let wrong = |why: &dyn fmt::Display| Failure::Usage(format!("{}: {why}", file.display()));
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let authorities = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
-    let mut count = 0;
-    for authority in authorities {
-        let authority = authority.map_err(|error| wrong(&error))?;
+    for authority in pem::certificates(file).map_err(Failure::Usage)? {
         roots.add(authority).map_err(|error| wrong(&error))?;
-        count += 1;
-    }
-    if count == 0 {
-        return Err(wrong(&"it has no certificate"));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config =

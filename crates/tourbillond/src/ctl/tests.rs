@@ -300,6 +300,24 @@ fn a_crontab_with_faults_makes_nothing() {
 }
 
 #[test]
+fn flags_make_a_test_and_a_search() {
+    let line = "tourbillonctl test --to http://h/ --method PUT --body b --timeout 3s --success 404";
+    let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+    let Command::Test { request } = cli.command else { panic!("another command") };
+    let callback = serde_json::to_value(request.callback().unwrap()).unwrap();
+    let expected = json!({
+        "url": "http://h/", "method": "PUT", "body": "b", "timeout": "3s", "success": [404],
+    });
+    assert_eq!(callback, expected);
+    let cli = Cli::try_parse_from(["tourbillonctl", "test"]).unwrap();
+    let Command::Test { request } = cli.command else { panic!("another command") };
+    assert!(request.callback().is_err());
+    let cli = Cli::try_parse_from(["tourbillonctl", "schedules", "--search", "mail"]).unwrap();
+    let Command::List { search, .. } = cli.command else { panic!("another command") };
+    assert_eq!(search.as_deref(), Some("mail"));
+}
+
+#[test]
 fn a_problem_names_its_fields_and_moves_no_cursor() {
     let problem = json!({
         "title": "Unprocessable Content",

@@ -1,17 +1,23 @@
 //! The attempts of one app: from the worker, through the gate, to the receiver.
 
-use std::collections::HashMap;
+mod trial;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http_body_util::Full as Body;
+use hyper::Request;
+use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde::Deserialize;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
 use tourbillon_durable::{Ended, Fire, Retry, Worker};
 use tracing::{debug, error, info, warn};
 
 use super::client::{Client, Lack};
+use super::connect::millis;
 use super::gate::{Full, Gate, GateLimits, Offered};
 use super::notice::Notice;
 use crate::callback::{
@@ -19,8 +25,8 @@ use crate::callback::{
 };
 use crate::config::App;
 use crate::metrics::Meters;
-use crate::model::{self, EndedAttempt, Run, RunState, Stored};
-use crate::service::Service;
+use crate::model::{self, EndedAttempt, Run, RunState, SentRequest, Stored, Timing};
+use crate::service::{Service, Trial, Untried};
 
 /// Attempts that wait for each that may run.
 const WAITING: usize = 4;
@@ -31,6 +37,9 @@ const IN_PASSING: usize = 256;
 
 /// The shortest pause after a shortage of this host's own; the longest is twice as long.
 const SHORTAGE: Duration = Duration::from_millis(500);
+
+/// The shortest pause after a fault of a proxy; the longest is twice as long.
+const PROXY: Duration = Duration::from_secs(2);
 
 /// State that the attempts of an app share.
 struct Shared {
@@ -51,6 +60,24 @@ struct Job {
     retry: Retry,
     /// When it came from the worker.
     since: Instant,
+}
+
+/// Call that the gate decides on.
+enum Call {
+    /// An attempt that is due.
+    Attempt(Box<Job>),
+    /// A test, and the host that it calls.
+    Trial(Box<Trial>, Arc<str>),
+}
+
+impl Call {
+    /// The host that is called, by which it is counted.
+    fn host(&self) -> Arc<str> {
+        match self {
+            Self::Attempt(job) => job.host.clone(),
+            Self::Trial(_, host) => host.clone(),
+        }
+    }
 }
 
 /// The attempts of one app, until it is [retired](Self::retire) or the engine stops.
@@ -87,7 +114,8 @@ impl Dispatcher {
         };
         let (stop, stopped) = oneshot::channel();
         let (release, released) = oneshot::channel();
-        tokio::spawn(run(Arc::new(shared), limits, fires, stopped, release));
+        let sources = (fires, service.trials.open(name));
+        tokio::spawn(run(Arc::new(shared), limits, sources, stopped, release));
         Some(Self { stop, released })
     }
 
@@ -104,7 +132,7 @@ impl Dispatcher {
 async fn run(
     shared: Arc<Shared>,
     limits: GateLimits,
-    mut fires: Worker,
+    (mut fires, mut trials): (Worker, mpsc::Receiver<Trial>),
     mut stopped: oneshot::Receiver<()>,
     release: oneshot::Sender<()>,
 ) {
@@ -118,24 +146,25 @@ async fn run(
                 let (host, since) = calls.ended(ended);
                 let now = timer.now();
                 gate.ended(&host, now.duration_since(since), now);
-                while let Some((_, job)) = gate.next(now) {
-                    calls.start(job, now);
+                while let Some((_, call)) = gate.next(now) {
+                    calls.start(call, now);
                 }
             }
             fire = fires.next() => {
                 let Some(fire) = fire else { break };
                 let now = timer.now();
                 let Some(job) = understood(&shared, fire, now) else { continue };
-                match gate.offer(&job.host.clone(), job, now) {
-                    Offered::Starts(job) => calls.start(job, now),
-                    Offered::Waits => {}
-                    Offered::Postponed(job, pause, full) => postpone(&shared, job, pause, full),
+                calls.offer(&mut gate, Call::Attempt(Box::new(job)), now);
+            }
+            Some(trial) = trials.recv() => {
+                if let Some(call) = trial::understood(trial) {
+                    calls.offer(&mut gate, call, timer.now());
                 }
             }
             _ = &mut stopped => break,
         }
     }
-    drop((fires, gate, release));
+    drop((fires, trials, gate, release));
     while let Some(ended) = calls.running.join_next_with_id().await {
         calls.ended(ended);
     }
@@ -175,6 +204,9 @@ fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
                 status: None,
                 error: Some(format!("not understood: {why}")),
                 answer: String::new(),
+                request: None,
+                headers: BTreeMap::new(),
+                timing: Timing::default(),
             };
             // By itself: the notice may wait for the database.
             tokio::spawn(end_unread(shared.clone(), fire, ended));
@@ -216,9 +248,25 @@ struct Calls {
 }
 
 impl Calls {
-    fn start(&mut self, job: Job, now: Instant) {
-        let host = job.host.clone();
-        let task = self.running.spawn(attempt(self.shared.clone(), job));
+    /// Starts a call, has it wait, or sends it back, as the gate says.
+    fn offer(&mut self, gate: &mut Gate<Call>, call: Call, now: Instant) {
+        match gate.offer(&call.host(), call, now) {
+            Offered::Starts(call) => self.start(call, now),
+            Offered::Waits => {}
+            Offered::Postponed(Call::Attempt(job), pause, full) => {
+                postpone(&self.shared, *job, pause, full);
+            }
+            Offered::Postponed(Call::Trial(trial, _), ..) => trial.end(Err(Untried::Limited)),
+        }
+    }
+
+    fn start(&mut self, call: Call, now: Instant) {
+        let host = call.host();
+        let shared = self.shared.clone();
+        let task = match call {
+            Call::Attempt(job) => self.running.spawn(attempt(shared, *job)),
+            Call::Trial(trial, _) => self.running.spawn(trial::carry_out(shared, *trial)),
+        };
         self.hosts.insert(task.id(), (host, now));
         self.shared.meters.running.increment(1);
     }
@@ -248,11 +296,20 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
     shared.meters.starts(late);
     let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
-    let answer = send(&shared, &job, trace.clone(), started).await;
+    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
+    let about = Attempt {
+        app: &shared.app,
+        schedule: &job.key,
+        key: job.fire.key().to_string(),
+        scheduled_for: job.fire.scheduled_for(),
+        number: job.fire.attempt(),
+        trace: trace.clone(),
+    };
+    let exchange = Exchange::of(&shared, &job.stored, &about, &redact, started).await;
     let took = timer.now().duration_since(start);
     shared.meters.took(took);
 
-    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
+    let Exchange { request, answer, timing } = exchange;
     let Job { fire, key, stored, retry, .. } = job;
     let answer = match answer {
         Ok(answer) => Ok(answer),
@@ -265,6 +322,13 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
             fire.postpone(SHORTAGE + share(SHORTAGE, random()));
             return;
         }
+        Err(Lack::Proxy(why)) => {
+            shared.meters.postponed_by_proxy.increment(1);
+            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
+            info!(app, key, attempt, why, "postponed: the proxy does not work");
+            fire.postpone(PROXY + share(PROXY, random()));
+            return;
+        }
     };
     let success = &stored.definition.callback.success;
     let verdict = judge(&answer, success, &retry, fire.failures(), random());
@@ -272,14 +336,8 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Verdict::Succeeded => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
     };
-    let ended = EndedAttempt {
-        attempt: fire.attempt(),
-        started: started.to_string(),
-        ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        status: answer.as_ref().ok().map(|answer| answer.status.as_u16()),
-        error,
-        answer: answer.map(|answer| redact.text(callback::shown(&answer.body))).unwrap_or_default(),
-    };
+    let sent = (request, timing);
+    let ended = ended((fire.attempt(), started, took), sent, answer.as_ref().ok(), error, &redact);
     let detail = callback::append(fire.detail(), &ended);
     let is_last = fire.failures() + 1 >= retry.attempts;
     let (state, reason) = match &verdict {
@@ -323,6 +381,30 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     }
 }
 
+/// Returns what is kept of an attempt: its number, its start and the time that it took, the request
+/// and the time of its steps, the answer, and the reason of a failure.
+fn ended(
+    (attempt, started, took): (u32, Timestamp, Duration),
+    (request, timing): (Option<SentRequest>, Timing),
+    answer: Option<&Answer>,
+    error: Option<String>,
+    redact: &Redact,
+) -> EndedAttempt {
+    let headers = answer.map(|answer| callback::answered(&answer.headers, redact));
+    let body = answer.map(|answer| redact.text(callback::shown(&answer.body)));
+    EndedAttempt {
+        attempt,
+        started: started.to_string(),
+        ms: millis(took),
+        status: answer.map(|answer| answer.status.as_u16()),
+        error,
+        headers: headers.unwrap_or_default(),
+        answer: body.unwrap_or_default(),
+        request,
+        timing,
+    }
+}
+
 /// Makes the notices of an attempt's end, and counts it. Returns `false` if the node has lost the
 /// attempt meanwhile.
 async fn is_told(
@@ -344,26 +426,52 @@ async fn is_told(
     }
 }
 
-/// Sends the request of an attempt, and reads the answer.
-async fn send(
-    shared: &Shared,
-    job: &Job,
-    trace: Option<Trace>,
-    now: Timestamp,
-) -> Result<Answer, Lack> {
-    let callback = &job.stored.definition.callback;
-    let attempt = Attempt {
-        app: &shared.app,
-        schedule: &job.key,
-        key: job.fire.key().to_string(),
-        scheduled_for: job.fire.scheduled_for(),
-        number: job.fire.attempt(),
-        trace,
-    };
-    let xtimer = job.stored.xtimer.as_ref();
-    let request = callback::build(callback, xtimer, &attempt, &shared.config, now)?;
-    let limit = callback::limit(callback).map_err(|why| format!("the timeout {why}"))?;
-    shared.client.send(request, limit).await
+/// Exchange of an attempt with its receiver.
+struct Exchange {
+    /// `None` if none could be made.
+    request: Option<SentRequest>,
+    answer: Result<Answer, Lack>,
+    timing: Timing,
+}
+
+impl Exchange {
+    /// Sends the request of an attempt, and reads the answer.
+    async fn of(
+        shared: &Shared,
+        stored: &Stored,
+        attempt: &Attempt<'_>,
+        redact: &Redact,
+        now: Timestamp,
+    ) -> Self {
+        let callback = &stored.definition.callback;
+        let xtimer = stored.xtimer.as_ref();
+        let request = match callback::build(callback, xtimer, attempt, &shared.config, now) {
+            Ok(request) => request,
+            Err(why) => return why.into(),
+        };
+        match callback::limit(callback) {
+            Ok(limit) => Self::send(shared, request, limit, redact).await,
+            Err(why) => format!("the timeout {why}").into(),
+        }
+    }
+
+    async fn send(
+        shared: &Shared,
+        request: Request<Body<Bytes>>,
+        limit: Duration,
+        redact: &Redact,
+    ) -> Self {
+        let sent = callback::sent(&request, redact);
+        let (answer, timing) = shared.client.send(request, limit).await;
+        Self { request: Some(sent), answer, timing }
+    }
+}
+
+impl From<String> for Exchange {
+    /// One without a request, and why.
+    fn from(why: String) -> Self {
+        Self { request: None, answer: Err(why.into()), timing: Timing::default() }
+    }
 }
 
 /// Writes a line into the log.

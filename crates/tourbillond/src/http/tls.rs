@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::{Error as PemError, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, crypto, version};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -16,6 +14,7 @@ use tourbillon_http_limits::Standing;
 
 use super::room::Seat;
 use crate::config::{TlsFiles, TlsVersion};
+use crate::pem;
 use crate::private::{self, OTHERS};
 
 /// Time for a handshake.
@@ -108,19 +107,9 @@ impl fmt::Debug for Tls {
 
 fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     let TlsFiles { certificate, key, minimum } = files;
-    let wrong = |path: &std::path::Path, why: &dyn fmt::Display| {
-        TlsError(format!("{}: {why}", path.display()))
-    };
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(|all| all.collect::<Result<Vec<_>, _>>())
-        .map_err(|error| wrong(certificate, &error))?;
-    if chain.is_empty() {
-        return Err(wrong(certificate, &"it has no certificate"));
-    }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
-        PemError::NoItemsFound => wrong(key, &"it has no key"),
-        error => wrong(key, &error),
-    })?;
+    let wrong = |error| TlsError(format!("{}: {error}", certificate.display()));
+    let chain = pem::certificates(certificate).map_err(TlsError)?;
+    let private = pem::key(key).map_err(TlsError)?;
     let versions: &[_] = match minimum {
         TlsVersion::V12 => &[&version::TLS13, &version::TLS12],
         TlsVersion::V13 => &[&version::TLS13],
@@ -128,11 +117,9 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
-        .map_err(|error| wrong(certificate, &error))?;
-    let mut config = config
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(|error| wrong(certificate, &error))?;
+        .map_err(wrong)?;
+    let mut config =
+        config.with_no_client_auth().with_single_cert(chain, private).map_err(wrong)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

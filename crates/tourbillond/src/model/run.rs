@@ -1,5 +1,7 @@
 //! Runs: occurrences with their attempts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -57,6 +59,25 @@ pub struct Run {
     pub can_retry: bool,
 }
 
+/// A run that is over, as lists of schedules show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LastRun {
+    /// Identity of the run.
+    pub id: String,
+    /// Time for which it was scheduled, RFC 3339.
+    pub scheduled_for: String,
+    /// State of the run.
+    pub state: RunState,
+    /// Time of the record of its end, RFC 3339.
+    pub recorded: String,
+    /// Time that its last attempt took, in milliseconds, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
+    /// The status of the last attempt's answer, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
 /// One attempt that has ended, as it is kept in the detail of a timer and of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndedAttempt {
@@ -75,4 +96,52 @@ pub struct EndedAttempt {
     /// The beginning of the answer's body.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub answer: String,
+    /// Request that was made. The last attempt of a run has it, and those before it as long as
+    /// there is room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<SentRequest>,
+    /// Headers of the answer, as in `request`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Time of the attempt's steps.
+    #[serde(default, skip_serializing_if = "Timing::is_empty")]
+    pub timing: Timing,
+}
+
+/// Request of an attempt, without its body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SentRequest {
+    /// HTTP method of the request.
+    pub method: String,
+    /// Beginning of the URL: 512 characters at most.
+    pub url: String,
+    /// The first headers by their names: 16 at most, 128 characters of each value, and 1 KiB
+    /// together. Values that let somebody in are masked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Time of an attempt's steps, in milliseconds. Steps that did not come to their end are missing;
+/// so are the first three if the attempt used a connection of an earlier one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Timing {
+    /// Time to resolve the name of the host; missing if the URL has an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve_ms: Option<u64>,
+    /// Time to connect to an address of the host, with those that were tried before it. Through a
+    /// proxy it includes the time of the tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_ms: Option<u64>,
+    /// Time of the TLS handshake; missing without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_ms: Option<u64>,
+    /// Time from the connection, or from the start if it was there already, to the answer's head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<u64>,
+}
+
+impl Timing {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Callback, DisabledBy, MissedPolicy, Notify, OverlapPolicy, RetryPolicy, When, XTimerView,
+    Callback, DisabledBy, LastRun, MissedPolicy, Notify, OverlapPolicy, RetryPolicy, When,
+    XTimerView,
 };
 
 /// Kind of schedule: repeating or not.
@@ -103,6 +104,9 @@ pub struct Schedule {
     /// Identity by XTimer's routes, if they made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xtimer: Option<XTimerView>,
+    /// Runs that ended last, the newest first, in lists that ask for them by `last_runs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_runs: Option<Vec<LastRun>>,
 }
 
 /// An occurrence that is to come.

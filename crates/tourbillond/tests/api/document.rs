@@ -63,6 +63,8 @@ async fn the_document_has_what_was_promised() {
         "GET /v1/apps/{app}/runs",
         "GET /v1/apps/{app}/runs/{id}",
         "POST /v1/apps/{app}/runs/{id}/retry",
+        "GET /v1/apps/{app}/history",
+        "POST /v1/apps/{app}/test",
         "GET /v1/overview",
         "GET /v1/live",
         "GET /v1/openapi.json",

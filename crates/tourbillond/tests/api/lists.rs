@@ -2,11 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Api, SCHEDULES, keyed, nightly, one};
-
-fn keys(page: &Value) -> Vec<&str> {
-    page["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect()
-}
+use super::{Api, SCHEDULES, keyed, keys, nightly, one};
 
 #[tokio::test]
 async fn schedules_and_one_shots_are_listed_together_page_by_page() {

@@ -5,15 +5,19 @@ mod alerts;
 mod audit;
 mod document;
 mod errors;
+mod history;
 mod keys;
+mod last_runs;
 mod lists;
 mod operations;
 mod overview;
 mod promises;
 mod schedules;
+mod search;
 mod secrets;
 mod site;
 mod times;
+mod trial;
 mod xtimer;
 
 use std::collections::BTreeMap;
@@ -81,7 +85,11 @@ impl Api {
     }
 
     fn with(store: Box<dyn Store>, config: Config) -> Self {
-        let service = Service::start(store, config, &Timer::global()).unwrap();
+        Self::by(store, config, &Timer::global())
+    }
+
+    fn by(store: Box<dyn Store>, config: Config, timer: &Timer) -> Self {
+        let service = Service::start(store, config, timer).unwrap();
         let router = routes::router(Arc::clone(&service)).layer(map_request(with_host));
         Self { service, router }
     }
@@ -145,6 +153,23 @@ fn keyed(key: &str, when: Value) -> Value {
     let mut definition = definition(when);
     definition["key"] = key.into();
     definition
+}
+
+/// Ends a run of a key by an attempt of the worker, which leaves this detail; `None` for one that
+/// fails for good.
+async fn end_run(fires: &mut tourbillon_durable::Worker, detail: Option<&str>) -> String {
+    let fire = fires.next().await.unwrap();
+    let id = fire.id().to_string();
+    match detail {
+        Some(detail) => fire.complete_with(detail).await.unwrap(),
+        None => fire.give_up("no").await.unwrap(),
+    }
+    id
+}
+
+/// The keys of a page.
+fn keys(page: &Value) -> Vec<&str> {
+    page["items"].as_array().unwrap().iter().filter_map(|item| item["key"].as_str()).collect()
 }
 
 /// Something that is far off.

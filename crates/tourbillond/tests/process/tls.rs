@@ -19,30 +19,41 @@ use super::Tourbillond;
 const BOTH: [&SupportedProtocolVersion; 2] = [&version::TLS12, &version::TLS13];
 
 /// An authority.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
-fn pem(label: &str, der: &[u8]) -> String {
+pub(super) fn pem(label: &str, der: &[u8]) -> String {
     let text = BASE64_STANDARD.encode(der);
     format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Writes a certificate and its key for this host, and the authority's own certificate.
-    fn issue(&self, folder: &Path) -> CertificateDer<'static> {
+    /// The authority's own certificate.
+    pub(super) fn own(&self) -> &CertificateDer<'static> {
+        self.0.der()
+    }
+
+    /// Returns a certificate for this host, and its key.
+    pub(super) fn certify(&self) -> (CertificateDer<'static>, KeyPair) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["localhost".into(), "127.0.0.1".into()]).unwrap();
         let own = params.signed_by(&key, &self.0).unwrap();
+        (own.der().clone(), key)
+    }
+
+    /// Writes a certificate and its key for this host, and the authority's own certificate.
+    pub(super) fn issue(&self, folder: &Path) -> CertificateDer<'static> {
+        let (own, key) = self.certify();
         let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
         write("key.pem", pem("PRIVATE KEY", &key.serialize_der()));
-        write("chain.pem", pem("CERTIFICATE", own.der()));
-        write("ca.pem", pem("CERTIFICATE", self.0.der()));
-        own.der().clone()
+        write("chain.pem", pem("CERTIFICATE", &own));
+        write("ca.pem", pem("CERTIFICATE", self.own()));
+        own
     }
 
     /// Connects by one of these versions.

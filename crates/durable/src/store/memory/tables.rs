@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Weak;
 
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
-use crate::record::{Outcome, Reason, Record};
+use crate::record::{Outcome, Reason, Record, RecordSummary};
 use crate::store::overview::HOUR;
 use crate::store::transfer::{receive, received};
 use crate::store::{
@@ -330,6 +330,24 @@ impl Tables {
         let records = records.take_while(|record| record.recorded >= overview.now - HOUR);
         let outcomes: Vec<_> = records.map(|record| (record.outcome, 1, record.recorded)).collect();
         overview.add_outcomes(&outcomes, part);
+    }
+
+    /// Returns the newest records of each name.
+    pub(super) fn latest(&self, names: &[&str], each: usize) -> Vec<Vec<RecordSummary>> {
+        let mut wanted: HashMap<&str, Vec<RecordSummary>> =
+            names.iter().map(|name| (*name, Vec::new())).collect();
+        let mut left = wanted.len() * each;
+        for record in self.records.values().rev() {
+            if left == 0 {
+                break;
+            }
+            let found = record.name.as_deref().and_then(|name| wanted.get_mut(name));
+            if let Some(found) = found.filter(|found| found.len() < each) {
+                found.push(record.clone().into());
+                left -= 1;
+            }
+        }
+        names.iter().map(|name| wanted[name].clone()).collect()
     }
 
     pub(super) fn finish(&mut self, lease: Lease, end: &End, now: Time) -> Finished {

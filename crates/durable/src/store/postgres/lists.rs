@@ -19,14 +19,26 @@ use crate::store::{
 use crate::time::Time;
 
 /// A statement and its parameters.
-struct List<'a> {
+pub(super) struct List<'a> {
     sql: String,
     params: Vec<&'a (dyn ToSql + Sync)>,
 }
 
 impl<'a> List<'a> {
-    fn new(sql: String) -> Self {
+    pub(super) fn new(sql: String) -> Self {
         Self { sql, params: Vec::new() }
+    }
+
+    /// Adds a parameter that the statement has already.
+    pub(super) fn with(&mut self, value: &'a (impl ToSql + Sync)) -> &mut Self {
+        self.params.push(value);
+        self
+    }
+
+    /// Adds the end of the statement; `?` in it stands for `value`.
+    pub(super) fn end(&mut self, end: &str, value: &'a (impl ToSql + Sync)) {
+        self.params.push(value);
+        self.sql += &end.replace('?', &format!("${}", self.params.len()));
     }
 
     /// Adds a condition for an index; `?` in it stands for `value`.
@@ -50,7 +62,7 @@ impl<'a> List<'a> {
 
     /// Adds a page of names: from `prefix` on, before `end`, and after a name. It has one lower
     /// bound: a plan that is made before the values are known may seek by the lower of two.
-    fn page(
+    pub(super) fn page(
         &mut self,
         column: &str,
         prefix: Option<&'a String>,
@@ -74,7 +86,7 @@ impl<'a> List<'a> {
         }
     }
 
-    async fn read(&self, session: &mut Session) -> Answer<Vec<Row>> {
+    pub(super) async fn read(&self, session: &mut Session) -> Answer<Vec<Row>> {
         session.read_list(&self.sql, &self.params).await
     }
 }
@@ -321,10 +333,7 @@ fn record(row: &Row, at: usize) -> Answer<Record> {
     let node: Option<Id> = row.try_get(at + 10)?;
     let (Stamp(scheduled_for), Stamp(recorded)) = (row.try_get(at + 4)?, row.try_get(at + 11)?);
     let outcome = outcome(row.try_get(at + 7)?)?;
-    let reason = match row.try_get(at + 8)? {
-        None => None,
-        Some(code) => Some(Reason::from_code(code).ok_or_else(unknown)?),
-    };
+    let reason = reason(row.try_get(at + 8)?)?;
     Ok(Record {
         timer: row.try_get::<_, Id>(at)?.into(),
         schedule: schedule.map(Into::into),
@@ -349,6 +358,10 @@ fn record(row: &Row, at: usize) -> Answer<Record> {
 
 pub(super) fn outcome(code: i16) -> Answer<Outcome> {
     Outcome::from_code(code).ok_or_else(unknown)
+}
+
+pub(super) fn reason(code: Option<i16>) -> Answer<Option<Reason>> {
+    code.map(|code| Reason::from_code(code).ok_or_else(unknown)).transpose()
 }
 
 fn unknown() -> Failure {

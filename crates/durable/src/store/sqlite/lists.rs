@@ -9,7 +9,7 @@ use super::{schedules, timers};
 use crate::id::TimerId;
 use crate::record::Outcome;
 use crate::store::query::prefix_end;
-use crate::store::{Named, RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
+use crate::store::{Named, RecordQuery, ScheduleQuery, Search, State, TimerOrder, TimerQuery};
 use crate::time::Time;
 
 pub(super) const PRUNE: &str = "
@@ -162,6 +162,25 @@ pub(super) fn schedules(query: &ScheduleQuery) -> List {
         }
     };
     list.order("name", query.limit);
+    list
+}
+
+/// Names of schedules in their order, and whether each is enabled.
+pub(super) fn names_of_schedules(search: &Search) -> List {
+    let mut list = List::new("SELECT name, enabled FROM tourbillon_schedule WHERE true".to_owned());
+    list.page(Some(&search.prefix), search.after.as_ref()).order("name", search.most);
+    list
+}
+
+/// Names of timers without a schedule in their order, whether each runs, and its time.
+pub(super) fn names_of_timers(search: &Search) -> List {
+    let mut list = List::new(
+        "SELECT name, node IS NOT NULL, scheduled_for
+         FROM tourbillon_timer INDEXED BY tourbillon_timer_name
+         WHERE schedule IS NULL AND name IS NOT NULL"
+            .to_owned(),
+    );
+    list.page(Some(&search.prefix), search.after.as_ref()).order("name", search.most);
     list
 }
 

@@ -2,10 +2,10 @@
 
 use rusqlite::Connection;
 
-use super::{lanes, lists, nodes, overview, schedules, schema, timers, transfer};
+use super::{lanes, lists, nodes, overview, schedules, schema, timers, transfer, views};
 use crate::id::{SHARDS, TimerId};
 use crate::record::Outcome;
-use crate::store::{RecordQuery, ScheduleQuery, State, TimerQuery};
+use crate::store::{RecordQuery, ScheduleQuery, Search, State, TimerQuery};
 use crate::time::Time;
 
 fn plan(connection: &Connection, sql: &str) -> Vec<String> {
@@ -84,6 +84,9 @@ fn no_statement_walks_a_table() {
         overview::ENABLED,
         overview::DISABLED,
         overview::OUTCOMES,
+        views::LATEST,
+        views::TALLY,
+        views::TALLY_NAMED,
     ] {
         for step in plan(&connection, sql) {
             // `queue`, and what has no name, is what another step has found by an index.
@@ -134,6 +137,15 @@ fn a_list_by_what_it_has_an_index_for_walks_no_table_and_sorts_nothing() {
         (lists::timers(&held), format!("{timer}kind (kind=? AND due>?)")),
     ] {
         assert_eq!(plan(&connection, list.sql()), [&*expected, sort], "{}", list.sql());
+    }
+    let schedule = "SEARCH tourbillon_schedule USING INDEX sqlite_autoindex_tourbillon_schedule_2";
+    for search in [Search::new("a/"), Search::new("a/").after("a/7")] {
+        for (list, expected) in [
+            (lists::names_of_schedules(&search), format!("{schedule} (name>? AND name<?)")),
+            (lists::names_of_timers(&search), format!("{timer}name (name>? AND name<?)")),
+        ] {
+            assert_eq!(plan(&connection, list.sql()), [expected], "{}", list.sql());
+        }
     }
     let kind = || ScheduleQuery::new().kind("mail");
     for query in [kind(), kind().prefix("a/"), kind().name("a/1"), kind().enabled(true)] {

@@ -151,7 +151,6 @@ macro_rules! record_columns {
 pub(super) use record_columns;
 
 pub(super) fn record(row: &Row<'_>) -> Result<Record> {
-    let reason: Option<i16> = row.get(8)?;
     let attempts: Option<u32> = row.get(13)?;
     Ok(Record {
         timer: row.get::<_, Id>(0)?.into(),
@@ -162,7 +161,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record> {
         attempts: row.get(5)?,
         failures: row.get(6)?,
         outcome: outcome(row, 7)?,
-        reason: reason.map(|code| known(code, 8, Reason::from_code)).transpose()?,
+        reason: reason(row, 8)?,
         detail: row.get(9)?,
         payload: row.get(12)?,
         retry: match attempts {
@@ -177,6 +176,11 @@ pub(super) fn record(row: &Row<'_>) -> Result<Record> {
 
 pub(super) fn outcome(row: &Row<'_>, column: usize) -> Result<Outcome> {
     known(row.get(column)?, column, Outcome::from_code)
+}
+
+pub(super) fn reason(row: &Row<'_>, column: usize) -> Result<Option<Reason>> {
+    let code: Option<i16> = row.get(column)?;
+    code.map(|code| known(code, column, Reason::from_code)).transpose()
 }
 
 /// Reads a code. One that a later build may have written does not come back as something else.

@@ -587,3 +587,44 @@ async fn starved() {
     assert!(records.iter().all(is_done), "{records:?}");
     service.stop().await;
 }
+
+#[tokio::test]
+async fn what_a_proxy_fails_at_is_called_once_it_works_and_has_no_failure() {
+    let mut receiver = Receiver::start().await;
+    let reserved = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = reserved.local_addr().unwrap();
+    // Listened on again later, so that it refuses until then.
+    drop(reserved);
+    let proxied = serde_json::json!({ "http": format!("http://{address}") });
+    let mut app = App { proxy: serde_json::from_value(proxied).unwrap(), ..app(8) };
+    app.proxies = crate::config::Proxies::read(&app.proxy, |_| None).unwrap();
+    let service = service(&[("a", app)]);
+    once(&service, "a", "one", &receiver.url(1, "201")).await;
+    // A second attempt, so that the first is over.
+    let is_postponed = || async {
+        let timers = service.reader.timers(TimerQuery::new()).await.unwrap();
+        timers.iter().any(|timer| timer.attempt > 1)
+    };
+    while !is_postponed().await {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+    let proxy = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        let (mut near, _) = proxy.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(tokio::io::AsyncReadExt::read_u8(&mut near).await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap();
+        let target = head.split(' ').nth(1).unwrap();
+        let mut far = tokio::net::TcpStream::connect(target).await.unwrap();
+        let answer = b"HTTP/1.1 200 Connected\r\n\r\n";
+        tokio::io::AsyncWriteExt::write_all(&mut near, answer).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+    });
+    let call = receiver.next().await;
+    assert_ne!(call.headers["tourbillon-attempt"], "1");
+    let records = records(&service, 1).await;
+    assert_eq!((records[0].outcome, records[0].failures), (Outcome::Succeeded, 0));
+    service.stop().await;
+}

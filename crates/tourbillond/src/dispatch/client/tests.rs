@@ -1,9 +1,10 @@
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use hyper::header::HeaderValue;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
@@ -41,11 +42,15 @@ async fn head(stream: &mut TcpStream) -> io::Result<String> {
 
 fn client(network: &str) -> Client {
     let app = App { networks: vec![network.parse().unwrap()], ..App::default() };
-    Client::new(Guard::new(&app), &Timer::global()).unwrap()
+    Client::new(&app, &Timer::global())
 }
 
 fn get(url: &str) -> Request<Full<Bytes>> {
     Request::get(url).body(Full::default()).unwrap()
+}
+
+async fn send(client: &Client, url: &str) -> Result<Answer, Lack> {
+    client.send(get(url), LONG).await.0
 }
 
 /// Why a receiver is to blame for there being no answer.
@@ -69,7 +74,7 @@ async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
     .await;
     let client = client("127.0.0.0/8");
     for _ in 0..2 {
-        let answer = client.send(get(&url), LONG).await.unwrap();
+        let answer = send(&client, &url).await.unwrap();
         assert_eq!(answer.status, 503);
         assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
         assert_eq!(answer.body, [b'x'; BODY_KEPT]);
@@ -78,11 +83,56 @@ async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
 }
 
 #[tokio::test]
+async fn steps_of_a_connection_are_those_of_the_attempt_that_made_it() {
+    let (url, connections) = receiver(async |mut stream: TcpStream| {
+        loop {
+            head(&mut stream).await?;
+            stream.write_all(b"HTTP/1.1 204 Done\r\n\r\n").await?;
+        }
+    })
+    .await;
+    let url = url.replace("127.0.0.1", "localhost");
+    let client = client("127.0.0.0/8");
+    loop {
+        let before = connections.load(SeqCst);
+        let (answer, timing) = client.send(get(&url), LONG).await;
+        answer.unwrap();
+        let Timing { resolve_ms, connect_ms, tls_ms, first_byte_ms } = timing;
+        let is_made = connections.load(SeqCst) > before;
+        assert_eq!((resolve_ms.is_some(), connect_ms.is_some()), (is_made, is_made), "{timing:?}");
+        assert!(tls_ms.is_none() && first_byte_ms.is_some(), "{timing:?}");
+        if !is_made {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn steps_that_came_to_their_end_are_known_without_an_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+    let mut limit = Duration::from_millis(1);
+    let made = loop {
+        let (answer, timing) = client("127.0.0.0/8").send(get(&url), limit).await;
+        assert!(answer.is_err());
+        if timing.connect_ms.is_some() {
+            break timing;
+        }
+        limit *= 2;
+    };
+    assert!(made.resolve_ms.is_some() && made.first_byte_ms.is_none(), "{made:?}");
+    drop(listener);
+    let (answer, refused) = client("127.0.0.0/8").send(get(&url), LONG).await;
+    assert!(answer.is_err());
+    assert!(refused.resolve_ms.is_some() && refused.connect_ms.is_none(), "{refused:?}");
+}
+
+#[tokio::test]
 async fn what_is_not_allowed_gets_no_connection() {
     let (url, connections) = receiver(async |_| Ok(())).await;
     let named = url.replace("127.0.0.1", "localhost");
     for url in [&url, &named] {
-        let error = failure(client("10.0.0.0/8").send(get(url), LONG).await);
+        let error = failure(send(&client("10.0.0.0/8"), url).await);
         assert!(error.contains("is loopback"), "{error}");
     }
     assert_eq!(connections.load(SeqCst), 0);
@@ -97,16 +147,7 @@ async fn a_name_is_called_by_an_address_that_it_resolves_to() {
     })
     .await;
     let url = url.replace("127.0.0.1", "localhost");
-    assert_eq!(client("127.0.0.0/8").send(get(&url), LONG).await.unwrap().status, 204);
-}
-
-#[test]
-fn of_the_addresses_of_a_name_only_those_that_are_allowed_are_tried() {
-    let guard = Guard::default();
-    let [inner, outer] = ["10.0.0.1:80", "8.8.8.8:80"].map(|text| text.parse().unwrap());
-    assert_eq!(permitted(&guard, &[inner, outer]).unwrap(), [outer]);
-    let error = permitted(&guard, &[inner]).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    assert_eq!(send(&client("127.0.0.0/8"), &url).await.unwrap().status, 204);
 }
 
 #[tokio::test]
@@ -120,7 +161,7 @@ async fn a_redirect_is_not_followed() {
         }
     })
     .await;
-    assert_eq!(client("127.0.0.0/8").send(get(&url), LONG).await.unwrap().status, 307);
+    assert_eq!(send(&client("127.0.0.0/8"), &url).await.unwrap().status, 307);
     assert_eq!(connections.load(SeqCst), 0);
 }
 
@@ -151,7 +192,7 @@ async fn is_cut(answer: &'static str, dribble: bool) {
     let mut limit = Duration::from_millis(1);
     while was_asked.try_recv().is_err() {
         limit *= 2;
-        let error = failure(client.send(get(&url), limit).await);
+        let error = failure(client.send(get(&url), limit).await.0);
         assert!(error.contains(&format!("within {limit:?}")), "{error}");
     }
     noticed.recv().await.unwrap();
@@ -182,7 +223,7 @@ async fn of_an_endless_body_no_more_is_read_than_the_limit() {
         }
     })
     .await;
-    let answer = client("127.0.0.0/8").send(get(&url), LONG).await.unwrap();
+    let answer = send(&client("127.0.0.0/8"), &url).await.unwrap();
     assert_eq!((answer.status.as_u16(), answer.body.len()), (200, BODY_KEPT));
 }
 
@@ -196,7 +237,7 @@ async fn an_answer_with_too_long_a_head_is_an_error() {
         }
     })
     .await;
-    assert!(client("127.0.0.0/8").send(get(&url), LONG).await.is_err());
+    assert!(send(&client("127.0.0.0/8"), &url).await.is_err());
 }
 
 #[tokio::test]
@@ -204,7 +245,7 @@ async fn an_error_names_its_cause() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let error = failure(client("127.0.0.0/8").send(get(&url), LONG).await);
+    let error = failure(send(&client("127.0.0.0/8"), &url).await);
     assert!(error.contains("refused"), "{error}");
 }
 
@@ -223,14 +264,6 @@ fn a_shortage_is_found_however_deep_it_is() {
     for errno in [Errno::CONNREFUSED, Errno::HOSTUNREACH, Errno::NETUNREACH, Errno::ACCESS] {
         assert!(matches!(Lack::of(&of(errno)), Lack::Failure(_)), "{errno:?}");
     }
-}
-
-#[test]
-fn an_address_that_this_host_cannot_call_from_is_no_shortage() {
-    assert!(has_source("127.0.0.1:9".parse().unwrap()));
-    // An address of documentation bound to an interface that is not there.
-    let nowhere = std::net::SocketAddrV6::new("fe80::1".parse().unwrap(), 9, 0, u32::MAX);
-    assert!(!has_source(nowhere.into()));
 }
 
 #[test]

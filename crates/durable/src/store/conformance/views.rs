@@ -1,0 +1,189 @@
+//! Reads for those who look on: the newest records of names, names by a text, and counts by time.
+
+use std::time::Duration;
+
+use super::{Bench, LONG, MOMENT, Rig, done};
+use crate::id::TimerId;
+use crate::record::{Outcome, Reason};
+use crate::store::{Change, Hits, How, NameState, NewTimer, ScheduleRow, Search, TallyOf};
+use crate::time::Time;
+
+fn dead(detail: &str) -> How {
+    How::Done(Outcome::Dead, Some(Reason::Failed), detail.to_owned())
+}
+
+/// Ends a timer of this name.
+fn ended(bench: &mut Bench<'_>, kind: &str, name: &str, how: How) -> (Time, TimerId) {
+    let (kind, name) = (kind.to_owned(), Some(name.to_owned()));
+    let timer = NewTimer { kind, name, ..bench.timer(Duration::ZERO) };
+    bench.store.insert(std::slice::from_ref(&timer)).unwrap();
+    bench.pass(MOMENT);
+    bench.claim(timer.id).unwrap();
+    bench.finish(timer.id, 1, how);
+    bench.pass(MOMENT);
+    let recorded = bench.records().iter().find(|record| record.timer == timer.id).unwrap().recorded;
+    (recorded, timer.id)
+}
+
+pub(super) fn the_newest_records_of_each_name_are_read_together(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut of = Vec::new();
+    for (number, name) in ["one", "two", "one", "one", "other"].into_iter().enumerate() {
+        let how = if number == 2 { dead("rain") } else { done() };
+        of.push(ended(&mut bench, "mail", name, how));
+    }
+    let names = ["two", "none", "one"];
+    let found = bench.store.latest_records(&names, 2).unwrap();
+    let ids: Vec<Vec<TimerId>> =
+        found.iter().map(|of| of.iter().map(|record| record.timer).collect()).collect();
+    assert_eq!(ids, [vec![of[1].1], vec![], vec![of[3].1, of[2].1]]);
+    let all = bench.store.latest_records(&["one"], 20).unwrap();
+    assert_eq!(
+        all[0].iter().map(|record| record.timer).collect::<Vec<_>>(),
+        [3, 2, 0].map(|n| of[n].1)
+    );
+    let (failed, record) = (&all[0][1], bench.records().swap_remove(2));
+    assert_eq!((failed.timer, failed.outcome), (record.timer, Outcome::Dead));
+    assert_eq!((failed.reason, &*failed.detail), (Some(Reason::Failed), "rain"));
+    assert_eq!((failed.scheduled_for, failed.recorded), (record.scheduled_for, of[2].0));
+    assert_eq!(bench.store.latest_records(&["one"], 0).unwrap(), [vec![]]);
+    assert_eq!(bench.store.latest_records(&[], 20).unwrap(), [[]; 0]);
+}
+
+/// Makes a schedule; unless it is enabled, the second version of it is not.
+fn scheduled(bench: &mut Bench<'_>, name: &str, enabled: bool) {
+    let row = bench.scheduled(name, LONG);
+    if !enabled {
+        let row = ScheduleRow { enabled, ..row };
+        let change =
+            Change { name, expect: Some(1), row: Some(&row), withdraw: None, skipped: &[] };
+        bench.store.change(&change).unwrap();
+    }
+}
+
+/// Three schedules, and a timer in each of its states.
+fn fill(bench: &mut Bench<'_>) {
+    for (name, enabled) in [("a/Mail-1", true), ("a/bill", true), ("a/mail-3", false)] {
+        scheduled(bench, name, enabled);
+    }
+    scheduled(bench, "b/mail", true);
+    let timer = |bench: &mut Bench<'_>, name: &str, ahead| NewTimer {
+        name: Some(name.to_owned()),
+        ..bench.timer(ahead)
+    };
+    let runs = timer(bench, "a/eMAIL", Duration::ZERO);
+    let waits = timer(bench, "a/mail-2", LONG);
+    let held = timer(bench, "a/mail-0", LONG);
+    let held = NewTimer { scheduled_for: Time::NEVER, due: Time::NEVER, ..held };
+    bench.store.insert(&[runs.clone(), waits, held]).unwrap();
+    bench.pass(MOMENT);
+    bench.claim(runs.id).unwrap();
+}
+
+fn found(bench: &mut Bench<'_>, search: &Search) -> Vec<String> {
+    let Hits { names, count, rest } = bench.store.search(search).unwrap();
+    assert_eq!((count.count, count.is_cut, rest), (names.len() as u64, false, None));
+    names
+}
+
+pub(super) fn names_are_found_by_a_text_and_a_state(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    fill(&mut bench);
+    let all = Search::new("a/");
+    let names = ["a/Mail-1", "a/bill", "a/eMAIL", "a/mail-0", "a/mail-2", "a/mail-3"];
+    assert_eq!(found(&mut bench, &all), names);
+    let mail = all.clone().contains(2, "MaIl");
+    assert_eq!(found(&mut bench, &mail), [0, 2, 3, 4, 5].map(|n| names[n]));
+    // The prefix is not searched, and a text has no wildcards.
+    for text in ["a/", "mail_1", "mail%", "mail-11"] {
+        assert_eq!(found(&mut bench, &all.clone().contains(2, text)), [""; 0], "{text}");
+    }
+    assert_eq!(found(&mut bench, &all.clone().contains(0, "a/m")), [0, 3, 4, 5].map(|n| names[n]));
+    assert_eq!(found(&mut bench, &mail.clone().after("a/eMAIL")), names[3..]);
+    assert_eq!(found(&mut bench, &Search::new("a/mail").contains(2, "3")), names[5..]);
+    for (state, expected) in NameState::ALL.into_iter().zip([
+        &names[..2],
+        &names[5..],
+        &names[4..5],
+        &names[3..4],
+        &names[2..3],
+    ]) {
+        assert_eq!(found(&mut bench, &all.clone().states(&[state])), expected, "{state:?}");
+    }
+    assert_eq!(found(&mut bench, &all.states(&[])), [""; 0]);
+}
+
+pub(super) fn a_search_stops_and_continues(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    fill(&mut bench);
+    let mail = Search::new("a/").contains(2, "mail");
+    let expected = ["a/Mail-1", "a/eMAIL", "a/mail-0", "a/mail-2", "a/mail-3"];
+    for most in 1..6 {
+        for limit in 1..4 {
+            let mut search = mail.clone().most(most).limit(limit);
+            let mut names = Vec::new();
+            for round in 0.. {
+                assert!(round < 20, "{most} {limit}");
+                let hits = bench.store.search(&search).unwrap();
+                assert!(hits.names.len() <= limit as usize);
+                names.extend(hits.names);
+                let Some(rest) = hits.rest else { break };
+                assert!(search.after.as_ref() < Some(&rest));
+                search = search.after(rest);
+            }
+            assert_eq!(names, expected, "{most} {limit}");
+        }
+    }
+    // All rows that may be read are counted, however few names are returned.
+    let hits = bench.store.search(&mail.clone().limit(0)).unwrap();
+    assert_eq!((hits.names, hits.count.count, hits.count.is_cut), (vec![], 5, false));
+    let hits = bench.store.search(&mail.most(2)).unwrap();
+    assert_eq!((hits.count.count, hits.count.is_cut), (3, true));
+}
+
+pub(super) fn records_are_counted_in_parts_of_time(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let mut of = Vec::new();
+    for (kind, name, how) in [
+        ("mail", "one", done()),
+        ("mail", "two", dead("")),
+        ("bill", "two", done()),
+        ("mail", "one", dead("")),
+        ("mail", "one", done()),
+        ("mail", "one", done()),
+    ] {
+        of.push(ended(&mut bench, kind, name, how).0);
+    }
+    let micro = Duration::from_micros(1);
+    // From the first to before the last, in two parts: the second begins with the fourth.
+    let (since, until) = (of[0], of[3] + of[3].since(of[0]));
+    let all = TallyOf::new("mail", since, until).parts(2);
+    let ends = of.iter().filter(|at| **at < until).count();
+    assert!(ends >= 4);
+    let succeeded = (Outcome::Succeeded, ends as u64 - 4);
+    let second = match succeeded.1 {
+        0 => vec![(Outcome::Dead, 1)],
+        _ => vec![succeeded, (Outcome::Dead, 1)],
+    };
+    let first = vec![(Outcome::Succeeded, 1), (Outcome::Dead, 1)];
+    let tally = bench.store.tally(&all).unwrap();
+    assert_eq!((tally.parts, tally.cut), (vec![(since, first), (of[3], second)], None));
+
+    let one = TallyOf::new("mail", since, of[5] + micro).name("one");
+    let tally = bench.store.tally(&one).unwrap();
+    let outcomes = vec![(Outcome::Succeeded, 3), (Outcome::Dead, 1)];
+    assert_eq!((tally.parts, tally.cut), (vec![(since, outcomes)], None));
+    let bill = TallyOf::new("bill", since, of[5] + micro).name("one");
+    assert_eq!(bench.store.tally(&bill).unwrap().parts, [(since, vec![])]);
+
+    // The newest are counted.
+    for of_two in [one.clone().most(2), TallyOf { name: None, ..one }.most(2)] {
+        let tally = bench.store.tally(&of_two).unwrap();
+        assert_eq!(tally.parts, [(since, vec![(Outcome::Succeeded, 2)])]);
+        assert_eq!(tally.cut, Some(of[4]));
+    }
+    let none = TallyOf::new("mail", since - micro * 3, since).parts(3);
+    let starts = [3, 2, 1].map(|n| (since - micro * n, vec![]));
+    let tally = bench.store.tally(&none).unwrap();
+    assert_eq!((tally.parts, tally.cut), (starts.to_vec(), None));
+}

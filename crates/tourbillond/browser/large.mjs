@@ -1,0 +1,129 @@
+/**
+ * @file Measures the page with 10,000 schedules and 100,000 runs, on a store that it fills.
+ *
+ *   node large.mjs fill FOLDER     makes the store
+ *   node large.mjs measure FOLDER  prints how long each view takes, from the address to its rows
+ *
+ * The environment has TOURBILLOND, the program.
+ */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { close, launch, open } from './browser.mjs';
+
+const SCHEDULES = 10_000;
+const RUNS_EACH = 10;
+/** How many requests are under way at a time. */
+const CLIENTS = 16;
+/** How often each view is measured. */
+const TIMES = 9;
+
+const [command, folder] = process.argv.slice(2);
+
+/** Starts the service on the store of the folder; returns its address and a way to stop it. */
+async function serve() {
+  const config = join(folder, 'apps.toml');
+  writeFileSync(config, `[apps.default]
+networks = ["127.0.0.0/8"]
+limits = { schedules = ${2 * SCHEDULES}, due_per_second = 100000, concurrent = 256, per_host = 256 }
+`, { mode: 0o600 });
+  const server = spawn(process.env.TOURBILLOND,
+    ['--store', join(folder, 'timers.db'), '--listen', '127.0.0.1:0', '--config', config],
+    { stdio: ['ignore', 'pipe', 'ignore'] });
+  let text = '';
+  for await (const part of server.stdout) {
+    text += part;
+    if (text.includes('\n')) break;
+  }
+  server.stdout.resume();
+  return {
+    url: /http:\/\/[\d.:]+/.exec(text)[0],
+    async stop() {
+      server.kill('SIGTERM');
+      if (server.exitCode === null) await once(server, 'exit');
+    },
+  };
+}
+
+async function fill() {
+  const receiver = createServer((request, response) => {
+    request.resume();
+    response.writeHead(request.url === '/4' ? 400 : 204).end();
+  }).listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  const { url, stop } = await serve();
+  const base = `${url}/v1/apps/default`;
+  const ask = async (path, body) => {
+    const answer = await fetch(`${base}${path}`, body && {
+      method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
+    });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return answer.json();
+  };
+  const until = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000).toISOString();
+  const since = new Date(Date.parse(until) - RUNS_EACH * 3_600_000).toISOString();
+  let next = 0;
+  await Promise.all(Array.from({ length: CLIENTS }, async () => {
+    while (next < SCHEDULES) {
+      const index = next;
+      next += 1;
+      const key = `job-${`${index}`.padStart(5, '0')}`;
+      await ask('/schedules', {
+        key, when: { cron: '0 * * * *' }, retry: { attempts: 1 },
+        callback: { url: `http://127.0.0.1:${receiver.address().port}/${index % 20}` },
+      });
+      await ask(`/schedules/${key}/backfill`, { since, until, limit: RUNS_EACH });
+      if (next % 1000 === 0) console.log(`${next} schedules`);
+    }
+  }));
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    const { overdue, running } = await (await fetch(`${url}/v1/overview`)).json();
+    if (!overdue && !running) break;
+  }
+  await stop();
+  receiver.close();
+}
+
+async function measure() {
+  const { url, stop } = await serve();
+  const browser = await launch();
+  const views = [
+    ['schedules', '/schedules', 50, 'of at least 10|of 10'],
+    ['schedules, searched', '/schedules?search=999', 19, '19 schedules'],
+    ['runs', '/runs', 50, 'runs and more'],
+    ['dead letters', '/dead', 50, 'runs and more'],
+  ];
+  for (const [name, hash, rows, status] of views) {
+    const taken = [];
+    const more = [];
+    for (let time = 0; time < TIMES; time += 1) {
+      const page = await open(browser, url, { hash });
+      // By the page's own clock: from the start of its navigation to the frame after its rows.
+      const shows = ([many, text]) => document.querySelectorAll('tbody tr').length >= many &&
+        new RegExp(text).test(document.querySelector('main').textContent) && performance.now();
+      const shown = await page.waitForFunction(shows, [rows, status]);
+      taken.push(await shown.jsonValue());
+      if (rows === 50) {
+        const start = await page.evaluate(() => {
+          document.querySelector('[data-act=more]').click();
+          return performance.now();
+        });
+        const grown = await page.waitForFunction(shows, [100, status]);
+        more.push(await grown.jsonValue() - start);
+      }
+      await close(page);
+    }
+    const middle = (all) => all.length
+      ? `${all.sort((a, b) => a - b)[(TIMES - 1) / 2].toFixed(0)} ms (${all[0].toFixed(0)} to ${all.at(-1).toFixed(0)})`
+      : '-';
+    console.log(`${name}: first view ${middle(taken)}, show more ${middle(more)}`);
+  }
+  await browser.close();
+  await stop();
+}
+
+await { fill, measure }[command]();

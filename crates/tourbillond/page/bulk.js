@@ -1,0 +1,143 @@
+/** @file Actions on several schedules: one request each, with progress, and a way to stop. */
+
+import { call, path } from './api.js';
+import { button, h, setText } from './dom.js';
+import { counted } from './time.js';
+
+/** What can be done: the word, what was done, and how it is asked for. */
+const ACTIONS = [
+  { word: 'Enable', done: 'enabled', method: 'POST', step: 'enable',
+    text: 'They run at their times from then on.' },
+  { word: 'Disable', done: 'disabled', method: 'POST', step: 'disable',
+    text: 'No new run of them starts until they are enabled.' },
+  { word: 'Run now', done: 'started', method: 'POST', step: 'run-now',
+    text: 'Each sends its request at once.' },
+  { word: 'Delete', done: 'deleted', method: 'DELETE', kind: 'bad',
+    text: 'No new run of them starts after that. Their past runs stay in the list of runs.' },
+];
+
+/** What names a schedule among those of all apps. */
+export const idOf = ({ app, key }) => `${app}/${key}`;
+
+/**
+ * Makes the bar over a list of schedules.
+ *
+ * @param {Object} frame
+ * @param {() => Object[]} shown The schedules that can be selected.
+ * @param {() => void} done What is to happen after an action.
+ */
+export function makeBulk(frame, shown, done) {
+  /** The selected schedules by what names them. */
+  const selected = new Map();
+  let boxes = [];
+  let isStopped = false;
+  let isBusy = false;
+  const all = h('input', { type: 'checkbox', 'data-act': 'select-all', onchange: selectAll });
+  const many = h('span', { class: 'soft' });
+  const buttons = ACTIONS.map((action) => button(action.word, () => ask(action),
+    { act: `all-${action.word.toLowerCase()}`, kind: action.kind, about: 'selected schedules' }));
+  const bar = h('progress', { 'aria-label': 'Schedules done', value: 0 });
+  const text = h('span', {});
+  const stop = button('Stop', () => { isStopped = true; });
+  const progress = h('p', { class: 'progress', hidden: true }, bar, text, stop);
+  const failed = h('ul', { class: 'failed', 'aria-label': 'Not done' });
+  const element = h('div', { class: 'bulk', role: 'group', 'aria-label': 'Selected schedules' },
+    h('label', { class: 'choice' }, all, 'Select all shown'), many,
+    h('div', { class: 'buttons' }, buttons), progress, failed);
+
+  /** Those that are shown and may be changed. */
+  function selectable() {
+    return shown().filter(({ app }) => frame.canChange(app));
+  }
+
+  function selectAll() {
+    for (const schedule of selectable()) {
+      if (all.checked) selected.set(idOf(schedule), schedule);
+      else selected.delete(idOf(schedule));
+    }
+    for (const box of boxes) box.checked = all.checked;
+    draw();
+  }
+
+  /** Draws how many are selected. */
+  function draw() {
+    const there = selectable();
+    boxes = boxes.filter((box) => box.isConnected);
+    element.hidden = !there.length && !isBusy && !failed.childElementCount;
+    all.checked = there.length > 0 && there.every((schedule) => selected.has(idOf(schedule)));
+    all.indeterminate = selected.size > 0 && !all.checked;
+    setText(many, selected.size ? `${selected.size} selected` : '');
+    for (const each of buttons) each.hidden = !selected.size || isBusy;
+    all.disabled = isBusy;
+  }
+
+  async function ask(action) {
+    const those = [...selected.values()];
+    const what = counted(those.length, 'schedule');
+    if (!await frame.sure(`${action.word}: ${what}?`, action.text, action.word)) return;
+    isBusy = true;
+    isStopped = false;
+    failed.replaceChildren();
+    progress.hidden = false;
+    bar.max = those.length;
+    draw();
+    stop.focus();
+    let good = 0;
+    let tried = 0;
+    const report = () => {
+      bar.value = tried;
+      setText(text, `${tried} of ${those.length}`);
+    };
+    report();
+    for (const schedule of those) {
+      if (isStopped) break;
+      const { app, key } = schedule;
+      try {
+        const parts = ['apps', app, 'schedules', key, action.step].filter(Boolean);
+        await call(action.method, path(parts));
+        good += 1;
+        selected.delete(idOf(schedule));
+      } catch (error) {
+        failed.append(h('li', {}, h('code', {}, key), ` ${error.message}`));
+      }
+      tried += 1;
+      report();
+    }
+    isBusy = false;
+    progress.hidden = true;
+    frame.say(`${good} of ${what} ${action.done}${isStopped ? ', then stopped' : ''}.`);
+    for (const box of boxes) box.checked = selected.has(box.value);
+    draw();
+    // The focus was on what is hidden now.
+    all.focus();
+    done();
+  }
+
+  return {
+    element,
+    draw,
+    /** The box that selects a schedule; none if it may not be changed. */
+    box(schedule) {
+      if (!frame.canChange(schedule.app)) return null;
+      const id = idOf(schedule);
+      const box = h('input', {
+        type: 'checkbox', value: id, checked: selected.has(id), 'data-act': 'select',
+        'aria-label': `Select ${schedule.key}`,
+        onchange() {
+          if (box.checked) selected.set(id, schedule);
+          else selected.delete(id);
+          draw();
+        },
+      });
+      boxes.push(box);
+      return box;
+    },
+    /** Forgets what is selected: other schedules are shown. */
+    clear() {
+      selected.clear();
+      for (const box of boxes) box.checked = false;
+      failed.replaceChildren();
+    },
+    close() { isStopped = true; },
+  };
+}

@@ -1,0 +1,170 @@
+/** @file What runs came to: the last ones in a line, and counts over a day or a week. */
+
+import { call, path } from './api.js';
+import { makeChart } from './chart.js';
+import { field, h, row, section, select, setText, svg, sync, table } from './dom.js';
+import { atLeast, clock, count, counted, dated, now } from './time.js';
+import { stateInWords } from './words.js';
+
+const HOUR = 3_600_000;
+/** Spans of the chart: how many parts, and how many hours each has. */
+const SPANS = { day: [24, 1], week: [28, 6] };
+/** How often the chart is read again while it is looked at, in milliseconds. */
+const AGAIN = 30_000;
+
+/** How many runs a line shows. */
+export const LAST_RUNS = 20;
+/** Outcomes in the order in which they are listed, and stacked from the line up, but for `dead`. */
+const OUTCOMES = ['succeeded', 'skipped', 'cancelled', 'dead'];
+
+/** `18 succeeded, 2 dead`, of counts by outcome. */
+function outcomesInWords(counts, figure = (number) => `${number}`) {
+  const words = OUTCOMES.filter((outcome) => counts[outcome])
+    .map((outcome) => `${figure(counts[outcome])} ${stateInWords(outcome).toLowerCase()}`);
+  return words.join(', ') || 'none';
+}
+
+/**
+ * The last runs in a line, the newest on the right: up is a success, down is dead, and a dot on the
+ * line did not run.
+ *
+ * @param {{state: string}[]} runs Newest first.
+ */
+export function sparkline(runs) {
+  const [wide, middle] = [5, 8];
+  const counts = {};
+  for (const { state } of runs) counts[state] = (counts[state] ?? 0) + 1;
+  const bars = runs.map(({ state }, index) => {
+    const x = (LAST_RUNS - 1 - index) * wide + 1;
+    const [y, height] = { succeeded: [0, middle], dead: [middle, middle] }[state] ?? [middle - 1, 2];
+    return svg('rect', { x, y, width: wide - 2, height, class: state });
+  });
+  return h('span', { class: 'sparkline' }, svg('svg', {
+    viewBox: `0 0 ${LAST_RUNS * wide} ${2 * middle}`, role: 'img',
+    'aria-label': `Last ${counted(runs.length, 'run')}: ${outcomesInWords(counts)}`,
+  }, svg('rect', { class: 'base', x: 0, y: middle - 0.5, width: LAST_RUNS * wide, height: 1 }), bars));
+}
+
+/**
+ * Makes a part of a view with the runs that finished over a day or a week.
+ *
+ * @param {string[]} apps
+ * @param {string} [key] Of one schedule alone.
+ */
+export function makeHistory(apps, key) {
+  const element = h('div', { class: 'history' });
+  const said = h('p', { class: 'hint', id: 'history-how' });
+  const span = select([['day', 'Last day'], ['week', 'Last week']], 'day',
+    { id: 'history-span', onchange: choose });
+  let chart;
+  let latest = 0;
+
+  /** Draws an empty chart of the chosen span, and reads it. */
+  function choose() {
+    chart = makeBars(...SPANS[span.value]);
+    element.replaceChildren(chart.element);
+    read();
+  }
+
+  async function read() {
+    latest += 1;
+    const mine = latest;
+    const [many, hours] = SPANS[span.value];
+    const until = Math.ceil(now() / HOUR) * HOUR;
+    const [since, end] = [until - many * hours * HOUR, until]
+      .map((time) => new Date(time).toISOString());
+    try {
+      const all = await Promise.all(apps.map((app) => call('GET',
+        path(['apps', app, 'history'], { since, until: end, buckets: many, key }))));
+      if (mine === latest) chart.draw(Date.parse(since), add(all), all.some((each) => each.at_least), said);
+    } catch (error) {
+      if (mine === latest) setText(said, `Not read: ${error.message}`);
+    }
+  }
+
+  choose();
+  const timer = setInterval(() => { if (!document.hidden) read(); }, AGAIN);
+  return {
+    element: section('history', 'Finished runs', field('Span', span), said, element),
+    read,
+    close() {
+      latest += 1;
+      clearInterval(timer);
+    },
+  };
+}
+
+/** The counts of several apps as one. */
+function add(histories) {
+  return histories[0].buckets.map((_, index) => Object.fromEntries(OUTCOMES.map((outcome) =>
+    [outcome, histories.reduce((sum, { buckets }) => sum + buckets[index][outcome], 0)])));
+}
+
+/** Bars of so many parts, each of some hours. */
+function makeBars(many, hours) {
+  const [wide, height] = [20, 120];
+  let buckets = Array.from({ length: many }, () => ({}));
+  let isCut = false;
+  let from = now();
+  const line = svg('rect', { class: 'base', x: 0, width: many * wide, height: 1 });
+  const bars = buckets.map((_, index) => OUTCOMES.map((outcome) =>
+    svg('rect', { class: outcome, x: index * wide + 3, width: wide - 6, height: 0 })));
+  const chart = makeChart({
+    label: 'Bar of the chart', describedBy: 'history-how', many, width: many * wide, height, words,
+  }, line, bars);
+  const axis = [0, 0.25, 0.5, 0.75, 1].map(() => h('span', {}));
+  const head = OUTCOMES.map((outcome) => stateInWords(outcome));
+  const details = table('Runs that finished in each part of the span', ['Time', ...head]);
+
+  function partOf(index) {
+    const start = from + index * hours * HOUR;
+    const begin = hours > 1 ? dated(start).slice(0, -3) : clock(start, { seconds: false });
+    return `${begin}–${clock(start + hours * HOUR, { seconds: false })}`;
+  }
+  function words(index) {
+    return [partOf(index), outcomesInWords(buckets[index], (figure) => atLeast(isCut, count(figure)))];
+  }
+  function drawTable() {
+    if (!details.table.parentElement.open) return;
+    sync(details.body, buckets.map((bucket, index) => ({ ...bucket, part: partOf(index) })),
+      ({ part }) => part, ({ part, ...bucket }) => row([['Time', part],
+        ...OUTCOMES.map((outcome, index) =>
+          [head[index], atLeast(isCut, count(bucket[outcome]))])]));
+  }
+  return {
+    element: h('div', {},
+      chart.readout, chart.element,
+      h('div', { class: 'axis', 'aria-hidden': 'true' }, axis),
+      h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
+    /** Draws counts, the first of which begins at `start`, and says their sum in `said`. */
+    draw(start, counts, cut, said) {
+      [from, buckets, isCut] = [start, counts, cut];
+      const sums = Object.fromEntries(OUTCOMES.map((outcome) =>
+        [outcome, counts.reduce((sum, bucket) => sum + bucket[outcome], 0)]));
+      setText(said, `${outcomesInWords(sums, (figure) => atLeast(cut, count(figure)))}. ` +
+        'Succeeded runs are above the line, skipped and cancelled ones are outlines on top, and ' +
+        'dead ones are below the line.');
+      const ups = counts.map(({ dead, ...rest }) => Object.values(rest).reduce((a, b) => a + b, 0));
+      const downs = counts.map(({ dead }) => dead);
+      const [up, down] = [Math.max(...ups), Math.max(...downs)];
+      const unit = height / Math.max(1, up + down);
+      const middle = up + down ? up * unit : height - 1;
+      line.setAttribute('y', middle);
+      counts.forEach((bucket, index) => {
+        let y = middle;
+        OUTCOMES.forEach((outcome, which) => {
+          const tall = bucket[outcome] * unit;
+          y -= outcome === 'dead' ? y - middle : tall;
+          bars[index][which].setAttribute('y', y);
+          bars[index][which].setAttribute('height', tall);
+        });
+      });
+      axis.forEach((label, index) => {
+        const time = from + index * many * hours * HOUR / 4;
+        setText(label, hours > 1 ? dated(time).slice(0, -3) : clock(time, { seconds: false }));
+      });
+      chart.read();
+      drawTable();
+    },
+  };
+}

@@ -1,0 +1,72 @@
+//! The route of tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+
+use super::access::Access;
+use super::problem::{Failure, PROBLEM, Problem};
+use super::request::{Json, OfApp, Path, traceparent};
+use crate::callback::{Trace, check};
+use crate::config::Scope;
+use crate::model::{Callback, EndedAttempt, Header, MASK};
+use crate::service::{Service, Untried};
+
+/// Longest time that a test waits for its answer, the wait for its start included.
+const WAIT: Duration = Duration::from_secs(25);
+
+/// Sends a callback once, now, and returns how the attempt ended.
+///
+/// The request is made as one of a schedule with the key `test`, with the header `Tourbillon-Test:
+/// true`. It is not retried, and the list of runs does not have it. The limits of the app count it,
+/// and one test of an app runs at a time on each node. A test takes 20 seconds at most. The answer
+/// is 200 also for an attempt that failed.
+#[utoipa::path(
+    post, path = "/v1/apps/{app}/test", tag = "schedules",
+    operation_id = "test_callback",
+    params(OfApp),
+    request_body = Callback,
+    responses(
+        (status = 200, body = EndedAttempt, description = "The attempt, also if it failed."),
+        (status = 409, body = Problem, content_type = PROBLEM,
+            description = "Another test of the app is running."),
+        (status = 429, body = Problem, content_type = PROBLEM,
+            description = "The app, or the host, has as many callbacks as it may."),
+        Failure,
+    ),
+)]
+pub(crate) async fn send(
+    State(service): State<Arc<Service>>,
+    Path(OfApp { app }): Path<OfApp>,
+    access: Access,
+    headers: HeaderMap,
+    Json(callback): Json<Callback>,
+) -> Result<axum::Json<EndedAttempt>, Problem> {
+    let config = access.to(&app, Scope::Write)?;
+    let mut faults = check(config, &callback).err().unwrap_or_default();
+    for (name, value) in &callback.headers {
+        if matches!(value, Header::Value(value) if value == MASK) {
+            let why = "stands for a value that a test does not have: give the value, or a secret";
+            faults.push((format!("callback.headers.{name}"), why.to_owned()));
+        }
+    }
+    if !faults.is_empty() {
+        let own =
+            |field: String| field.strip_prefix("callback.").map(str::to_owned).unwrap_or(field);
+        return Err(Problem::fields(
+            faults.into_iter().map(|(field, why)| (own(field), why)).collect(),
+        ));
+    }
+    let trace = traceparent(&headers).and_then(Trace::parse);
+    let ended = service.timer.timeout(WAIT, service.trials.send(&app, callback, trace)).await;
+    ended.unwrap_or(Err(Untried::Limited)).map(axum::Json).map_err(|untried| {
+        let status = match untried {
+            Untried::Busy => StatusCode::CONFLICT,
+            Untried::Limited => StatusCode::TOO_MANY_REQUESTS,
+            Untried::Away => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Problem::new(status, untried.to_string())
+    })
+}

@@ -1,0 +1,97 @@
+//! Numbers of runs by time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+use tourbillon_durable::store::{Tally, TallyOf};
+use tourbillon_durable::{Outcome, Time};
+
+use super::Catalog;
+use super::error::{Error, Result};
+use super::overview::FRESH;
+use crate::model::{self, History, HistoryBucket};
+
+/// Most runs that are counted.
+const COUNTED: u32 = 200_000;
+
+/// Time span that is counted by default.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Part of the time that counting one history again and again may take.
+const SHARE: u32 = 10;
+
+/// Query of a history.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HistoryQuery {
+    /// Key of the schedule; `None` for all of the app.
+    pub(crate) key: Option<String>,
+    /// Start of the first part; a day before the end by default.
+    pub(crate) since: Option<Time>,
+    /// End of the last part; now by default.
+    pub(crate) until: Option<Time>,
+    /// Number of parts.
+    pub(crate) buckets: u32,
+}
+
+/// The latest histories, so that many viewers cost the database as much as one.
+#[derive(Debug, Default)]
+pub(super) struct Histories(Mutex<Known>);
+
+/// Histories by their apps and queries, each with the time until which it is served again.
+type Known = HashMap<(String, HistoryQuery), (Instant, Arc<History>)>;
+
+impl Catalog {
+    /// Counts the runs of an app by time: returns what was counted a moment ago, if there is that.
+    /// A history that takes long to count is served for longer.
+    pub(crate) async fn history(&self, app: &str, query: HistoryQuery) -> Result<Arc<History>> {
+        // Who comes meanwhile waits for what is being counted.
+        let mut known = self.histories.0.lock().await;
+        let start = self.timer.now();
+        known.retain(|_, (until, _)| start < *until);
+        let of = (app.to_owned(), query);
+        if let Some((_, history)) = known.get(&of) {
+            return Ok(Arc::clone(history));
+        }
+        let history = Arc::new(self.count_history(app, &of.1).await?);
+        let now = self.timer.now();
+        let until = now + FRESH.max(now.duration_since(start) * SHARE);
+        known.insert(of, (until, Arc::clone(&history)));
+        Ok(history)
+    }
+
+    async fn count_history(&self, app: &str, query: &HistoryQuery) -> Result<History> {
+        let until = match query.until {
+            Some(until) => until,
+            None => self.reader.now().await?,
+        };
+        let since = query.since.unwrap_or(until - DAY);
+        if since >= until {
+            return Err(Error::field("since", "it is not before `until`"));
+        }
+        let mut of = TallyOf::new(model::kind(app), since, until);
+        of = of.parts(query.buckets).most(COUNTED);
+        of.name = query.key.as_deref().map(|key| model::name(app, key));
+        let Tally { parts, cut, .. } = self.reader.tally(&of).await?;
+        Ok(History {
+            since: model::rfc3339(since),
+            until: model::rfc3339(until),
+            buckets: parts.into_iter().map(|(start, outcomes)| bucket(start, &outcomes)).collect(),
+            at_least: cut.is_some(),
+        })
+    }
+}
+
+fn bucket(start: Time, outcomes: &[(Outcome, u64)]) -> HistoryBucket {
+    let mut bucket = HistoryBucket { start: model::rfc3339(start), ..HistoryBucket::default() };
+    for (outcome, count) in outcomes {
+        *match outcome {
+            Outcome::Succeeded => &mut bucket.succeeded,
+            Outcome::Dead => &mut bucket.dead,
+            Outcome::Skipped => &mut bucket.skipped,
+            _ => &mut bucket.cancelled,
+        } += count;
+    }
+    bucket
+}

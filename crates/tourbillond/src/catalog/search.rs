@@ -1,0 +1,124 @@
+//! Schedules whose keys contain a text, their number, and their last runs.
+
+use std::collections::VecDeque;
+
+use futures_util::future::try_join_all;
+use tourbillon_durable::store::{NameState, Search};
+
+use super::Catalog;
+use super::error::Result;
+use super::found::Found;
+use super::pages::{Left, Query, without_body};
+use super::runs::of_summary;
+use crate::model::{self, Page, Schedule, ScheduleKind, ScheduleState, Total};
+
+/// Most schedules, and most one-shots, that are looked at for a page or a total.
+const LOOKED: u32 = 20_000;
+
+/// Most runs that are read at a time.
+const RUNS: usize = 2_000;
+
+impl Catalog {
+    /// Lists the schedules whose keys contain a text.
+    ///
+    /// It reads names until there are as many as the page may have, and of [`LOOKED`] at most;
+    /// then the schedules of these names.
+    pub(super) async fn searched(&self, app: &str, query: &Query) -> Result<Page<Schedule>> {
+        let mut search = search(app, query).limit(query.limit);
+        search.after = query.cursor.as_ref().map(|key| model::name(app, key));
+        let hits = self.reader.search(search).await?;
+        let mut names = VecDeque::from(hits.names);
+        let mut left = Left::new(query.limit as usize);
+        let (mut items, mut last) = (Vec::new(), None);
+        while !names.is_empty() && !left.is_none() {
+            let part = names.len().min(left.rows() as usize);
+            let part: Vec<String> = names.drain(..part).collect();
+            // One statement finds those that are asked for together.
+            let found = try_join_all(part.iter().map(|name| self.reader.named(name))).await?;
+            for (place, (now, named)) in found.into_iter().enumerate() {
+                if left.is_none() {
+                    part.iter().skip(place).rev().for_each(|name| names.push_front(name.clone()));
+                    break;
+                }
+                let Some((_, key)) = model::app_and_key(&part[place]) else { continue };
+                last = Some(key.to_owned());
+                // One that was changed since its name was found may not fit any more.
+                let found = named.schedule.map(Found::Repeated).or(named.timer.map(Found::Once));
+                let found = found.filter(|found| query.takes(found));
+                match found.and_then(|found| Some((found.size(), found.view(app, key, now)?))) {
+                    Some((size, view)) => {
+                        left.take(size + query.bytes());
+                        items.push(without_body(view));
+                    }
+                    None => left.pass(),
+                }
+            }
+        }
+        let rest = hits.rest.as_deref().and_then(model::app_and_key);
+        let next = match names.is_empty() {
+            true => rest.map(|(_, key)| key.to_owned()),
+            false => last,
+        };
+        Ok(Page::new(items, next))
+    }
+
+    /// Counts the schedules of all pages of a list, among the first [`LOOKED`] schedules and as
+    /// many one-shots.
+    pub(super) async fn total(&self, app: &str, query: &Query) -> Result<Total> {
+        let count = self.reader.search(search(app, query).limit(0)).await?.count;
+        Ok(Total { count: count.count, at_least: count.is_cut })
+    }
+
+    /// Shows the runs of schedules that ended last.
+    pub(super) async fn show_last_runs(
+        &self,
+        app: &str,
+        schedules: &mut [Schedule],
+        each: u32,
+    ) -> Result<()> {
+        for part in schedules.chunks_mut(RUNS / each as usize) {
+            let names = part.iter().map(|schedule| model::name(app, &schedule.key)).collect();
+            let latest = self.reader.latest_records(names, each).await?;
+            for (schedule, records) in part.iter_mut().zip(latest) {
+                schedule.last_runs = Some(records.iter().map(of_summary).collect());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Query {
+    fn states(&self) -> Vec<NameState> {
+        let is_of_kind = |state: &NameState| match state {
+            NameState::Enabled | NameState::Disabled => self.kind != Some(ScheduleKind::Once),
+            _ => self.kind != Some(ScheduleKind::Repeated),
+        };
+        let is_wanted = |state: &NameState| {
+            self.state.is_none_or(|wanted| match state {
+                NameState::Enabled => wanted == ScheduleState::Enabled,
+                NameState::Disabled | NameState::Held => wanted == ScheduleState::Disabled,
+                NameState::Pending => wanted == ScheduleState::Pending,
+                NameState::Running => wanted == ScheduleState::Running,
+            })
+        };
+        NameState::ALL.into_iter().filter(is_of_kind).filter(is_wanted).collect()
+    }
+
+    fn takes(&self, found: &Found) -> bool {
+        let kind = match found {
+            Found::Repeated(_) => ScheduleKind::Repeated,
+            _ => ScheduleKind::Once,
+        };
+        self.kind.is_none_or(|wanted| kind == wanted)
+            && self.state.is_none_or(|wanted| found.state() == wanted)
+    }
+}
+
+/// Returns the search for all schedules of a list.
+fn search(app: &str, query: &Query) -> Search {
+    let behind = u32::try_from(model::name(app, "").chars().count()).unwrap_or(u32::MAX);
+    Search::new(model::name(app, query.prefix.as_deref().unwrap_or("")))
+        .contains(behind, query.search.as_deref().unwrap_or(""))
+        .states(&query.states())
+        .most(LOOKED)
+}

@@ -1,0 +1,150 @@
+//! TLS of an app's callbacks: authorities of the receivers, and certificates for them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use rustls::client::WantsClientCert;
+use rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, crypto};
+use serde::Deserialize;
+use url::Url;
+
+use super::App;
+use crate::net::Destination;
+use crate::pem;
+use crate::private::{self, OTHERS};
+
+/// Certificate that an app has for receivers that ask for one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCertificate {
+    /// PEM file of the certificate, followed by those between it and an authority.
+    certificate: PathBuf,
+    /// PEM file of its key.
+    key: PathBuf,
+    /// Hosts that it is shown to, as in [`App::destinations`].
+    hosts: Vec<Destination>,
+}
+
+impl ClientCertificate {
+    /// Returns what to say of the key's file if everybody can read it.
+    pub(super) fn exposed(&self) -> Option<String> {
+        private::exposed(&self.key, OTHERS)
+    }
+}
+
+/// TLS of an app's callbacks. By default it has Mozilla's authorities and no certificate.
+#[derive(Clone)]
+pub struct Trust {
+    /// For hosts without a certificate of the app.
+    anonymous: Arc<ClientConfig>,
+    /// For the others; the first that has the host counts.
+    known: Vec<(Vec<Destination>, Arc<ClientConfig>)>,
+}
+
+impl Trust {
+    /// Reads the files of an app.
+    pub(super) fn read(app: &App) -> Result<Self, String> {
+        let roots = Arc::new(roots(app.ca.as_deref(), app.ca_only)?);
+        let known = app.client_certificates.iter().map(|own| identified(&roots, own));
+        Ok(Self {
+            anonymous: Arc::new(builder(roots.clone()).with_no_client_auth()),
+            known: known.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Returns the configuration of a connection to the host of a URL.
+    pub(crate) fn config(&self, url: &Url) -> Arc<ClientConfig> {
+        let port = url.port_or_known_default();
+        let is_for = |hosts: &[Destination]| {
+            url.host().is_some_and(|host| hosts.iter().any(|known| known.has(&host, port)))
+        };
+        let known = self.known.iter().find(|(hosts, _)| is_for(hosts));
+        known.map_or(&self.anonymous, |(_, config)| config).clone()
+    }
+}
+
+impl Default for Trust {
+    fn default() -> Self {
+        static WEB: LazyLock<Arc<ClientConfig>> =
+            LazyLock::new(|| Arc::new(builder(Arc::new(web())).with_no_client_auth()));
+        Self { anonymous: WEB.clone(), known: Vec::new() }
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trust").finish_non_exhaustive()
+    }
+}
+
+/// Mozilla's authorities.
+fn web() -> RootCertStore {
+    RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
+}
+
+/// The authorities of a file, beside Mozilla's or alone.
+fn roots(file: Option<&Path>, is_only: bool) -> Result<RootCertStore, String> {
+    let Some(file) = file else {
+        return if is_only { Err("`ca_only` needs a `ca`".to_owned()) } else { Ok(web()) };
+    };
+    let mut roots = if is_only { RootCertStore::empty() } else { web() };
+    let all = pem::certificates(file).map_err(|why| format!("`ca`: {why}"))?;
+    for (number, authority) in (1..).zip(all) {
+        roots.add(authority).map_err(|error| {
+            format!("`ca`: {}: certificate {number} is of no authority: {error}", file.display())
+        })?;
+    }
+    Ok(roots)
+}
+
+fn builder(roots: Arc<RootCertStore>) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites of the default versions")
+        .with_root_certificates(roots)
+}
+
+/// The hosts of a certificate, and the configuration of connections to them.
+fn identified(
+    roots: &Arc<RootCertStore>,
+    own: &ClientCertificate,
+) -> Result<(Vec<Destination>, Arc<ClientConfig>), String> {
+    let wrong = |why: String| format!("`client_certificates`: {why}");
+    let ClientCertificate { certificate, key, hosts } = own;
+    if hosts.is_empty() {
+        let file = certificate.display();
+        return Err(wrong(format!("{file}: `hosts` names no host that it may be shown to")));
+    }
+    let chain = pem::certificates(certificate).map_err(wrong)?;
+    let private = pem::key(key).map_err(wrong)?;
+    let config = builder(roots.clone()).with_client_auth_cert(chain, private);
+    let config = config.map_err(|error| {
+        let (certificate, key) = (certificate.display(), key.display());
+        wrong(match error {
+            Error::InconsistentKeys(_) => format!("{key} is not the key of {certificate}"),
+            error => format!("{certificate} and {key}: {error}"),
+        })
+    })?;
+    Ok((hosts.clone(), Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::prelude::{BASE64_STANDARD, Engine as _};
+
+    use super::*;
+
+    #[test]
+    fn authorities_of_a_file_are_beside_mozillas_or_alone() {
+        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        let text = BASE64_STANDARD.encode(own.cert.der());
+        let text = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+        std::fs::write(&file, text).unwrap();
+        let count = |is_only| roots(Some(&file), is_only).unwrap().len();
+        assert_eq!((count(true), count(false)), (1, 1 + web().len()));
+        assert!(!web().is_empty());
+    }
+}

@@ -1,0 +1,386 @@
+//! Connections to receivers: to an address that was judged, and by TLS.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hyper::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio_rustls::TlsConnector;
+use tourbillon::{Timer, timeout};
+use tower::Service;
+use url::Url;
+
+use super::proxy::{ProxyFault, tunnel};
+use crate::callback::{Guard, Refused};
+use crate::config::{App, Proxies, Proxy, Trust};
+use crate::descriptors;
+use crate::model::Timing;
+
+/// Longest time to connect: a name's resolution, every address tried, and TLS.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Longest time for one address, so that another has its turn.
+const CONNECT_ONE: Duration = Duration::from_secs(3);
+
+/// Reason for which a name leads nowhere.
+const NO_ADDRESS: &str = "the host has no address";
+
+/// Shortage of this host that no error of the system's says.
+#[derive(Debug)]
+pub(super) struct Shortage(pub(super) &'static str);
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for Shortage {}
+
+impl From<Shortage> for io::Error {
+    fn from(shortage: Shortage) -> Self {
+        Self::other(shortage)
+    }
+}
+
+tokio::task_local! {
+    /// Steps of the attempt whose task this is. A client gives its connector a URL and nothing
+    /// else.
+    static STEPS: Arc<Steps>;
+}
+
+/// Time of the steps of a connection, as far as it came.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    resolve: OnceLock<Duration>,
+    connect: OnceLock<Duration>,
+    tls: OnceLock<Duration>,
+    /// When the connection was made.
+    made: OnceLock<Instant>,
+}
+
+impl Steps {
+    /// Polls a request so that a connection which it makes notes its steps here.
+    pub(super) async fn note<F: Future>(self: &Arc<Self>, request: F) -> F::Output {
+        STEPS.scope(self.clone(), request).await
+    }
+
+    /// When the connection was made, if it was.
+    pub(super) fn made(&self) -> Option<Instant> {
+        self.made.get().copied()
+    }
+
+    pub(super) fn timing(&self) -> Timing {
+        let of = |step: &OnceLock<Duration>| step.get().copied().map(millis);
+        Timing {
+            resolve_ms: of(&self.resolve),
+            connect_ms: of(&self.connect),
+            tls_ms: of(&self.tls),
+            first_byte_ms: None,
+        }
+    }
+}
+
+/// Whole milliseconds of a span.
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Connects to a host by an address that the guard lets pass.
+#[derive(Clone, Debug)]
+pub(super) struct Connector(Arc<Rules>);
+
+/// Rules of an app for its connections.
+#[derive(Debug)]
+struct Rules {
+    guard: Guard,
+    trust: Trust,
+    proxies: Proxies,
+    timer: Timer,
+}
+
+impl Connector {
+    pub(super) fn new(app: &App, timer: &Timer) -> Self {
+        let (trust, proxies) = (app.trust.clone(), app.proxies.clone());
+        Self(Arc::new(Rules { guard: Guard::new(app), trust, proxies, timer: timer.clone() }))
+    }
+}
+
+impl Rules {
+    /// Connects, and notes in `steps` how long each step took that came to its end.
+    async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
+        let mut since = self.timer.now();
+        let mut ends = |step: &OnceLock<Duration>| {
+            let now = self.timer.now();
+            // Another connection of the same attempt may have been there before.
+            let _ = step.set(now.duration_since(since));
+            since = now;
+        };
+        let all = "all descriptors for callbacks are in use";
+        let mut place = descriptors::for_callback().ok_or(Shortage(all))?;
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let url = Url::parse(&uri.to_string()).map_err(invalid)?;
+        let is_tls = url.scheme() == "https";
+        let host = url.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = url.port_or_known_default().unwrap_or(80);
+        let proxy = self.proxies.of(&url);
+        let is_blind = proxy.is_some() && self.proxies.are_trusted();
+        let addresses = match host.parse::<IpAddr>() {
+            Ok(address) => vec![SocketAddr::new(address, port)],
+            // What is behind the name is left to the proxy.
+            Err(_) if is_blind => Vec::new(),
+            Err(_) => {
+                let (found, own) = resolve(host.to_owned(), port, place).await?;
+                place = own;
+                ends(&steps.resolve);
+                found
+            }
+        };
+        let addresses = permitted(&self.guard, &addresses)?;
+        let forwards = self.proxies.forwards(&url).is_some();
+        let tcp = match proxy {
+            None => connect_any(&addresses).await?,
+            Some(proxy) => {
+                let (near, own) = near(proxy, place).await?;
+                place = own;
+                let targets = match is_blind {
+                    true => vec![format!("{}:{port}", url.host_str().unwrap_or_default())],
+                    // The address that was judged, so that the proxy connects to no other.
+                    false => addresses.iter().map(ToString::to_string).collect(),
+                };
+                match forwards {
+                    true => connect_proxy(proxy, &near).await?,
+                    false => connect_through(proxy, &near, &targets).await?,
+                }
+            }
+        };
+        ends(&steps.connect);
+        let socket: Box<dyn Socket> = if is_tls {
+            let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+            let tls = TlsConnector::from(self.trust.config(&url)).connect(name, tcp).await?;
+            ends(&steps.tls);
+            Box::new(tls)
+        } else {
+            Box::new(tcp)
+        };
+        let _ = steps.made.set(since);
+        Ok(Stream { io: TokioIo::new(socket), steps, forwards, _place: place })
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Gives up in the end, also when nobody waits for it: a client lets a connection that it no
+    /// longer needs be made, for its pool.
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let rules = self.0.clone();
+        let steps = STEPS.try_with(Arc::clone).unwrap_or_default();
+        Box::pin(async move {
+            let late = |_| Err(io::ErrorKind::TimedOut.into());
+            timeout(CONNECT, rules.connect(&uri, steps)).await.unwrap_or_else(late)
+        })
+    }
+}
+
+/// Resolves a name, on a thread of its own: a refused one is an error, and one that hangs keeps no
+/// other name waiting. It keeps `place` until it is done, and then gives it back.
+async fn resolve(
+    host: String,
+    port: u16,
+    place: OwnedSemaphorePermit,
+) -> io::Result<(Vec<SocketAddr>, OwnedSemaphorePermit)> {
+    let (found, answer) = oneshot::channel();
+    let resolve = move || {
+        let addresses = (&*host, port).to_socket_addrs().map(Iterator::collect);
+        let addresses = match addresses {
+            // The resolver does not say why it could not read its files, or ask.
+            Err(_) if descriptors::are_used_up() => {
+                Err(Shortage("no descriptor is left to resolve a name with").into())
+            }
+            addresses => addresses,
+        };
+        // Nobody may wait any more.
+        let _ = found.send(addresses.map(|addresses| (addresses, place)));
+    };
+    let started = thread::Builder::new().name("resolver".to_owned()).spawn(resolve);
+    started.map_err(|_| Shortage("no thread can be had to resolve a name on"))?;
+    answer.await.unwrap_or_else(|_| Err(io::Error::other("the resolver panicked")))
+}
+
+/// Returns those of the addresses that may be called.
+fn permitted(guard: &Guard, found: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
+    let mut refused = None::<Refused>;
+    let mut passed = Vec::with_capacity(found.len());
+    for address in found {
+        match guard.judge(address.ip()) {
+            Ok(()) => passed.push(*address),
+            Err(error) => refused = Some(error),
+        }
+    }
+    match refused {
+        Some(error) if passed.is_empty() => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, error))
+        }
+        _ => Ok(passed),
+    }
+}
+
+/// Connects to the first of the addresses that answers.
+async fn connect_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS);
+    for &address in addresses {
+        match timeout(CONNECT_ONE, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) if !descriptors::is_shortage(&error) => last = error,
+            // All ports to it are in use; or this host has no address of its kind, which is no
+            // shortage.
+            Ok(Err(error)) if has_source(address) => return Err(error),
+            Ok(Err(error)) => last = io::Error::new(error.kind(), error.to_string()),
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
+
+/// The addresses of a proxy. An operator has named it, so no guard judges it.
+async fn near(
+    proxy: &Proxy,
+    place: OwnedSemaphorePermit,
+) -> io::Result<(Vec<SocketAddr>, OwnedSemaphorePermit)> {
+    match proxy.host.parse::<IpAddr>() {
+        Ok(address) => Ok((vec![SocketAddr::new(address, proxy.port)], place)),
+        Err(_) => {
+            let found = resolve(proxy.host.clone(), proxy.port, place).await;
+            found.map_err(|why| ProxyFault::error(proxy, why))
+        }
+    }
+}
+
+async fn connect_proxy(proxy: &Proxy, near: &[SocketAddr]) -> io::Result<TcpStream> {
+    connect_any(near).await.map_err(|why| ProxyFault::error(proxy, why))
+}
+
+/// Connects through a proxy to the first of the targets that it reaches.
+async fn connect_through(
+    proxy: &Proxy,
+    near: &[SocketAddr],
+    targets: &[String],
+) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS);
+    for target in targets {
+        let mut stream = connect_proxy(proxy, near).await?;
+        match tunnel(&mut stream, proxy, target).await {
+            Ok(()) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Returns whether this host has an address to call that one from, as far as it can tell.
+fn has_source(address: SocketAddr) -> bool {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent. Where there is no socket for it, that is the shortage.
+    match UdpSocket::bind((any, 0)) {
+        Ok(socket) => socket.connect(address).is_ok(),
+        Err(error) => descriptors::is_shortage(&error),
+    }
+}
+
+/// Bytes to a receiver, by TLS or without.
+trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// A connection, and its place among those of callbacks.
+pub(super) struct Stream {
+    io: TokioIo<Box<dyn Socket>>,
+    /// Whether a proxy is at its other end, which is sent whole URLs.
+    forwards: bool,
+    /// Steps that made it.
+    steps: Arc<Steps>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        Connected::new().proxy(self.forwards).extra(self.steps.clone())
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests;

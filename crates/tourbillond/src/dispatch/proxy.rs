@@ -1,0 +1,92 @@
+//! Tunnels through a proxy, by `CONNECT`.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::config::Proxy;
+
+/// Most bytes of the head of an answer to `CONNECT`.
+const HEAD_MAX: usize = 8 * 1024;
+
+/// Fault of a proxy, or of how it is configured. The receiver has no part in it.
+#[derive(Debug)]
+pub(super) struct ProxyFault {
+    proxy: String,
+    why: io::Error,
+}
+
+impl ProxyFault {
+    /// Returns the error that a proxy is at fault.
+    pub(super) fn error(proxy: &Proxy, why: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+        let why = io::Error::other(why);
+        io::Error::other(Self { proxy: proxy.to_string(), why })
+    }
+
+    /// The proxy has answered with 407.
+    pub(super) fn refused(proxy: &Proxy) -> io::Error {
+        Self::error(proxy, "answered 407: it needs another user or password")
+    }
+}
+
+impl fmt::Display for ProxyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the proxy {}: {}", self.proxy, self.why)
+    }
+}
+
+impl Error for ProxyFault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.why)
+    }
+}
+
+/// Has the proxy at the other end of `stream` connect to `target`, a host and a port.
+///
+/// # Errors
+///
+/// A [`ProxyFault`] if the proxy does not answer, or refuses who asks. If it does not reach the
+/// target, or may not, that is an error like any other of a connection.
+pub(super) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, target: &str) -> io::Result<()> {
+    let agent = concat!("tourbillond/", env!("CARGO_PKG_VERSION"));
+    let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: {agent}");
+    if let Some(authorization) = &proxy.authorization {
+        request += &format!("\r\nProxy-Authorization: {authorization}");
+    }
+    request += "\r\n\r\n";
+    let fault = |why: io::Error| ProxyFault::error(proxy, why);
+    stream.write_all(request.as_bytes()).await.map_err(fault)?;
+    let mut head = Vec::new();
+    let end = loop {
+        if let Some(end) = head.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if head.len() >= HEAD_MAX || stream.read_buf(&mut head).await.map_err(fault)? == 0 {
+            return Err(ProxyFault::error(proxy, "has no whole answer to CONNECT"));
+        }
+    };
+    match status(&head) {
+        // Neither TLS nor HTTP begins with the other side.
+        Some(200..=299) if head.len() == end => Ok(()),
+        Some(200..=299) => Err(ProxyFault::error(proxy, "sends more than an answer to CONNECT")),
+        Some(407) => Err(ProxyFault::refused(proxy)),
+        Some(status) => Err(io::Error::other(format!(
+            "the proxy {proxy} answered {status} to CONNECT {target}"
+        ))),
+        None => Err(ProxyFault::error(proxy, "answered CONNECT with something else than HTTP")),
+    }
+}
+
+/// The status of an answer; `None` if it is none.
+fn status(head: &[u8]) -> Option<u16> {
+    let line = head.split(|byte| *byte == b'\r').next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split(' ');
+    words.next().filter(|version| version.starts_with("HTTP/1."))?;
+    words.next().filter(|status| status.len() == 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

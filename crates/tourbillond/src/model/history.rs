@@ -1,0 +1,32 @@
+//! The history of an app: numbers of runs by time.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Numbers of runs that ended, in equal parts of a time span.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct History {
+    /// Start of the first part, RFC 3339.
+    pub since: String,
+    /// End of the last part, RFC 3339.
+    pub until: String,
+    /// Parts of the span, in their order.
+    pub buckets: Vec<HistoryBucket>,
+    /// True if older runs are not counted, as counting stopped at a limit.
+    pub at_least: bool,
+}
+
+/// Numbers of runs whose end was recorded within a part of a time span.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HistoryBucket {
+    /// Start of the part, RFC 3339.
+    pub start: String,
+    /// Runs with an attempt that succeeded.
+    pub succeeded: u64,
+    /// Runs whose last attempt failed.
+    pub dead: u64,
+    /// Runs that a policy skipped.
+    pub skipped: u64,
+    /// Runs that were cancelled.
+    pub cancelled: u64,
+}

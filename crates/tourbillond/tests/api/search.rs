@@ -1,0 +1,151 @@
+//! Search in a list of schedules, and totals.
+
+use serde_json::json;
+
+use super::{Api, SCHEDULES, keyed, keys, nightly, one};
+
+/// Two schedules and two one-shots; one of each is disabled.
+async fn filled() -> Api {
+    let api = Api::new();
+    let at = json!({ "at": "2100-01-01T00:00:00Z" });
+    for (key, when) in [
+        ("Mail-nightly", &nightly()),
+        ("mail-once", &at),
+        ("report:MAIL", &nightly()),
+        ("z.email", &at),
+        ("backup", &nightly()),
+    ] {
+        api.post(SCHEDULES, keyed(key, when.clone())).await.expect(201);
+    }
+    for key in ["report:MAIL", "z.email"] {
+        api.post(&one(&format!("{key}/disable")), json!(null)).await.expect(200);
+    }
+    api
+}
+
+#[tokio::test]
+async fn schedules_are_found_by_a_part_of_their_key() {
+    let api = filled().await;
+    let list = async |query: &str| api.get(&format!("{SCHEDULES}?{query}")).await.expect(200);
+    let all = ["Mail-nightly", "mail-once", "report:MAIL", "z.email"];
+    for text in ["mail", "MAIL", "aIl"] {
+        let page = list(&format!("search={text}")).await;
+        assert_eq!((keys(&page), page.get("next")), (all.to_vec(), None), "{text}");
+    }
+    // The items are those of a list without a search.
+    let whole = list("").await;
+    let found = list("search=mail").await;
+    assert_eq!(found["items"][0], whole["items"][0]);
+    // Neither the app's name nor a pattern is found.
+    for text in ["default", "%25", "mail_once", "none", "ma%C3%AFl"] {
+        assert_eq!(keys(&list(&format!("search={text}")).await), [""; 0], "{text}");
+    }
+    assert_eq!(keys(&list("search=mail&kind=once").await), ["mail-once", "z.email"]);
+    assert_eq!(keys(&list("search=mail&kind=repeated").await), ["Mail-nightly", "report:MAIL"]);
+    assert_eq!(keys(&list("search=mail&state=enabled").await), ["Mail-nightly"]);
+    assert_eq!(keys(&list("search=mail&state=disabled").await), ["report:MAIL", "z.email"]);
+    assert_eq!(keys(&list("search=mail&state=pending").await), ["mail-once"]);
+    assert_eq!(keys(&list("search=mail&state=running").await), [""; 0]);
+    assert_eq!(keys(&list("search=once&prefix=mail").await), ["mail-once"]);
+
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = list(&format!("search=mail&limit=1{cursor}")).await;
+        found.extend(keys(&page).into_iter().map(str::to_owned));
+        let Some(next) = page["next"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(found, all);
+}
+
+#[tokio::test]
+async fn a_list_has_a_total_if_it_is_asked_for() {
+    let api = filled().await;
+    let total = async |query: &str| {
+        let page = api.get(&format!("{SCHEDULES}?limit=1&{query}")).await.expect(200);
+        assert_eq!(page.get("total").is_some(), query.contains("count=true"), "{query}");
+        page["total"]["count"].as_u64()
+    };
+    for (query, expected) in [
+        ("count=true", Some(5)),
+        ("count=true&cursor=mail-once", Some(5)),
+        ("count=true&search=mail", Some(4)),
+        ("count=true&search=mail&state=disabled", Some(2)),
+        ("count=true&state=enabled", Some(2)),
+        ("count=true&state=pending", Some(1)),
+        ("count=true&state=disabled&kind=once", Some(1)),
+        ("count=true&state=running", Some(0)),
+        ("count=true&kind=repeated&prefix=ma", Some(0)),
+        ("count=false", None),
+        ("search=mail", None),
+    ] {
+        assert_eq!(total(query).await, expected, "{query}");
+    }
+    let page = api.get(&format!("{SCHEDULES}?count=true")).await.expect(200);
+    assert_eq!(page["total"], json!({ "count": 5, "at_least": false }));
+}
+
+#[tokio::test]
+async fn a_text_that_is_empty_or_too_long_is_refused() {
+    let api = Api::new();
+    for text in [String::new(), "x".repeat(101)] {
+        let answer = api.get(&format!("{SCHEDULES}?search={text}")).await;
+        assert_eq!((answer.status.as_u16(), answer.fields()), (422, vec!["search"]));
+    }
+    api.get(&format!("{SCHEDULES}?search={}", "x".repeat(100))).await.expect(200);
+    api.get(&format!("{SCHEDULES}?count=maybe")).await.expect(400);
+}
+
+#[tokio::test]
+async fn a_page_of_a_search_ends_by_its_bytes_and_leaves_bodies_out() {
+    let api = Api::new();
+    let mut made = Vec::new();
+    for number in 0..30 {
+        let key = format!("k{number:02}");
+        let mut large = keyed(&key, nightly());
+        large["callback"]["body"] = "x".repeat(47_000).into();
+        api.post(SCHEDULES, large).await.expect(201);
+        made.push(key);
+    }
+    let first = api.get(&format!("{SCHEDULES}?search=k&limit=1000")).await.expect(200);
+    assert!(first.to_string().len() < 50_000, "no bodies");
+    let next = first["next"].as_str().unwrap();
+    assert_eq!(keys(&first).last(), Some(&next));
+    let second = api.get(&format!("{SCHEDULES}?search=k&cursor={next}")).await.expect(200);
+    let found: Vec<_> = keys(&first).into_iter().chain(keys(&second)).collect();
+    assert_eq!((found, second.get("next")), (made.iter().map(String::as_str).collect(), None));
+}
+
+/// A search reads so many schedules and one-shots of each page, whether or not they fit.
+#[tokio::test]
+async fn a_search_that_few_keys_fit_continues_after_so_many() {
+    use std::sync::Arc;
+    use tourbillon::Timer;
+    use tourbillon_durable::store::{Memory, NewTimer, Store as _};
+    use tourbillon_durable::{Time, TimerId};
+
+    let mut store = Memory::new(&Timer::global());
+    let api = Api::with(store.connect().unwrap(), super::open());
+    let at = Time::from_micros(4_102_444_800_000_000);
+    let payload = serde_json::json!({
+        "definition": super::definition(json!({ "at": "2100-01-01T00:00:00Z" })),
+        "created": "2026-01-01T00:00:00Z",
+    });
+    let payload: Arc<[u8]> = payload.to_string().into_bytes().into();
+    let timers: Vec<NewTimer> = (0..20_050)
+        .map(|number| {
+            let mut timer = NewTimer::new(TimerId::new(at), "http.default", at);
+            timer.name = Some(format!("default/k{number:05}"));
+            timer.payload = payload.to_vec();
+            timer
+        })
+        .collect();
+    store.insert(&timers).unwrap();
+    let list = async |query: &str| api.get(&format!("{SCHEDULES}?{query}")).await.expect(200);
+    let first = list("search=k2004&count=true").await;
+    assert_eq!((keys(&first), &first["next"]), (vec![], &json!("k19999")));
+    assert_eq!(first["total"], json!({ "count": 0, "at_least": true }));
+    let second = list("search=k2004&cursor=k19999").await;
+    assert_eq!((keys(&second).len(), keys(&second)[0]), (10, "k20040"));
+    assert_eq!(second.get("next"), None);
+}

@@ -1,0 +1,253 @@
+//! A callback is tested: sent once, by the rules of all others, and nothing is kept of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, Request};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tourbillon::Timer;
+use tourbillon::virtual_time::VirtualClock;
+use tourbillon_durable::store::Memory;
+use tourbillond::config::{App, Config, hash};
+use tourbillond::dispatch;
+
+use super::{Answer, Api};
+
+const TEST: &str = "/v1/apps/default/test";
+
+/// A receiver on the loopback network.
+struct Receiver(TcpListener);
+
+/// A call that waits for its answer.
+struct Call {
+    stream: TcpStream,
+    head: String,
+    body: String,
+}
+
+impl Receiver {
+    async fn new() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/hook?x=1", self.0.local_addr().unwrap())
+    }
+
+    async fn next(&self) -> Call {
+        let (mut stream, _) = self.0.accept().await.unwrap();
+        let (mut text, mut part) = (String::new(), [0; 4_096]);
+        loop {
+            let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = length.map_or(0, |length| length.parse().unwrap());
+            if text.contains("\r\n\r\n") && body.len() >= length {
+                let (head, body) = (head.to_owned(), body.to_owned());
+                return Call { stream, head, body };
+            }
+            let read = stream.read(&mut part).await.unwrap();
+            assert_ne!(read, 0, "{text}");
+            text += std::str::from_utf8(&part[..read]).unwrap();
+        }
+    }
+}
+
+impl Call {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    async fn answer(mut self, status: u16, body: &str) {
+        let head = format!("HTTP/1.1 {status} so\r\nconnection: close\r\nx-answer: yes\r\n");
+        let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+        self.stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+/// The app of these tests, with more of it.
+fn config(more: Value) -> Config {
+    let mut app = json!({ "networks": ["127.0.0.0/8"] });
+    app.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let app: App = serde_json::from_value(app).unwrap();
+    Config { apps: BTreeMap::from([("default".to_owned(), app)]), ..Config::default() }
+}
+
+/// A service that calls back, once it does.
+async fn calling(config: Config, timer: &Timer) -> Api {
+    let api = Api::by(Box::new(Memory::new(&Timer::global())), config, timer);
+    dispatch::start(&api.service);
+    // Until the app has a dispatcher.
+    while api.post(TEST, json!({ "url": "http://127.0.0.1:1/" })).await.status == 503 {
+        tokio::task::yield_now().await;
+    }
+    api
+}
+
+#[tokio::test]
+async fn a_callback_is_sent_once_and_nothing_is_kept_of_it() {
+    let ledger = json!({ "value": "Bearer of-the-configuration", "hosts": ["127.0.0.1"] });
+    let more = json!({ "secrets": ["signs callbacks"], "header_secrets": { "ledger": ledger } });
+    let api = calling(config(more), &Timer::global()).await;
+    let receiver = Receiver::new().await;
+    let callback = json!({
+        "method": "PUT",
+        "url": receiver.url(),
+        "headers": { "Authorization": { "secret": "ledger" }, "X-Own": "1" },
+        "body": "{{app}} {{schedule}} {{attempt}}",
+    });
+    for status in [503, 204] {
+        let received = async {
+            let call = receiver.next().await;
+            let line = call.head.lines().next().unwrap().to_owned();
+            let seen = ["tourbillon-test", "authorization", "x-own", "tourbillon-attempt"]
+                .map(|name| call.header(name).unwrap_or_default().to_owned());
+            let is_signed = call.header("tourbillon-signature").is_some()
+                && call.header("idempotency-key").is_some();
+            let body = call.body.clone();
+            call.answer(status, "of-the-configuration").await;
+            (line, seen, is_signed, body)
+        };
+        let (answer, (line, seen, is_signed, body)) =
+            tokio::join!(api.post(TEST, callback.clone()), received);
+        let ended = answer.expect(200);
+        assert_eq!((&*line, is_signed), ("PUT /hook?x=1 HTTP/1.1", true));
+        assert_eq!(seen, ["true", "Bearer of-the-configuration", "1", "1"]);
+        assert_eq!(body, "default test 1");
+        assert_eq!((&ended["status"], &ended["attempt"]), (&json!(status), &json!(1)));
+        assert_eq!(ended["error"].is_string(), status == 503, "{ended:#}");
+        assert!(ended["ms"].is_u64());
+        // A secret that comes back is masked.
+        assert!(!ended.to_string().contains("of-the-configuration"), "{ended:#}");
+        assert_eq!(ended["request"]["headers"]["tourbillon-test"], "true");
+        assert_eq!(ended["headers"]["x-answer"], "yes");
+    }
+    for list in ["runs", "runs?state=pending", "schedules"] {
+        let page = api.get(&format!("/v1/apps/default/{list}")).await.expect(200);
+        assert_eq!(page["items"], json!([]), "{list}");
+    }
+}
+
+#[tokio::test]
+async fn a_callback_that_cannot_be_sent_is_refused_by_its_fields() {
+    let api = calling(config(json!({ "destinations": ["127.0.0.1"] })), &Timer::global()).await;
+    let url = "http://127.0.0.1:1/";
+    for (callback, field) in [
+        (json!({ "url": "http://10.0.0.1/" }), "url"),
+        (json!({ "url": url, "method": "FETCH" }), "method"),
+        (json!({ "url": url, "timeout": "1h" }), "timeout"),
+        (
+            json!({ "url": url, "headers": { "Authorization": "••••••••" } }),
+            "headers.Authorization",
+        ),
+        (json!({ "url": url, "headers": { "Tourbillon-Test": "no" } }), "headers.Tourbillon-Test"),
+        (json!({ "url": url, "headers": { "A": { "secret": "none" } } }), "headers.A"),
+        (json!({ "url": url, "when": { "after": "0s" } }), "when"),
+    ] {
+        let answer = api.post(TEST, callback.clone()).await;
+        assert_eq!((answer.status.as_u16(), answer.fields()), (422, vec![field]), "{callback}");
+    }
+    // Nobody listens there: that is an attempt, and it failed.
+    let ended = api.post(TEST, json!({ "url": url })).await.expect(200);
+    assert_eq!((ended.get("status"), ended["error"].is_string()), (None, true));
+    api.post("/v1/apps/other/test", json!({ "url": url })).await.expect(404);
+}
+
+#[tokio::test]
+async fn one_test_of_an_app_is_under_way_at_a_time() {
+    let api = Arc::new(calling(config(json!({})), &Timer::global()).await);
+    let receiver = Receiver::new().await;
+    let callback = json!({ "url": receiver.url() });
+    let send = || {
+        let (api, callback) = (api.clone(), callback.clone());
+        tokio::spawn(async move { api.post(TEST, callback).await })
+    };
+    let first = send();
+    let call = receiver.next().await;
+    for _ in 0..2 {
+        api.post(TEST, callback.clone()).await.expect(409);
+    }
+    call.answer(200, "").await;
+    first.await.unwrap().expect(200);
+
+    // Also while nobody waits for it any more.
+    let second = send();
+    let call = receiver.next().await;
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    api.post(TEST, callback.clone()).await.expect(409);
+    call.answer(200, "").await;
+    let mut third = send();
+    loop {
+        tokio::select! {
+            call = receiver.next() => call.answer(200, "").await,
+            answer = &mut third => match answer.unwrap().status.as_u16() {
+                409 => third = send(),
+                status => break assert_eq!(status, 200),
+            },
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_rate_of_an_app_counts_its_tests() {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let api = Api::by(
+        Box::new(Memory::new(&Timer::global())),
+        config(json!({ "limits": { "due_per_second": 1 } })),
+        &timer,
+    );
+    dispatch::start(&api.service);
+    let callback = json!({ "url": "http://127.0.0.1:1/" });
+    let first = loop {
+        match api.post(TEST, callback.clone()).await {
+            Answer { status, .. } if status == 503 => tokio::task::yield_now().await,
+            answer => break answer,
+        }
+    };
+    first.expect(200);
+    for _ in 0..2 {
+        let refused = api.post(TEST, callback.clone()).await;
+        assert!(refused.headers.contains_key("retry-after"));
+        refused.expect(429);
+    }
+    clock.advance(Duration::from_secs(1));
+    api.post(TEST, callback.clone()).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_test_needs_a_token_that_may_write_and_is_in_the_audit_log() {
+    let token = |name: &str, scope: &str| {
+        let sha256 = hex::encode(hash(name));
+        json!({ "name": name, "sha256": sha256, "scope": scope })
+    };
+    let tokens = json!({ "tokens": [token("deploy", "write"), token("viewer", "read")] });
+    let api = Api::with(Box::new(Memory::new(&Timer::global())), config(tokens));
+    let folder = tempfile::tempdir().unwrap();
+    api.service.keep_audit(&folder.path().join("audit.jsonl")).unwrap();
+    dispatch::start(&api.service);
+    let send = async |token: &str, method: Method, path: &str, body: String| {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        let request = request.header("authorization", format!("Bearer {token}"));
+        api.send(request.body(body.into()).unwrap()).await
+    };
+    let test = async |token: &str| {
+        let body = json!({ "url": "http://127.0.0.1:1/" }).to_string();
+        send(token, Method::POST, TEST, body).await
+    };
+    test("viewer").await.expect(403);
+    while test("deploy").await.status == 503 {
+        tokio::task::yield_now().await;
+    }
+    let page = send("deploy", Method::GET, "/v1/audit", String::new()).await.expect(200);
+    let newest = &page["items"][0];
+    let seen = ["token", "action", "app", "status"].map(|name| newest[name].clone());
+    assert_eq!(seen, [json!("deploy"), json!("test_callback"), json!("default"), json!(200)]);
+    let entries = page["items"].as_array().unwrap();
+    assert!(entries.iter().all(|entry| entry["token"] == "deploy"), "{entries:?}");
+}

@@ -1,0 +1,191 @@
+//! Receivers by TLS, with an authority that the test makes.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use serde_json::{Value, json};
+
+use super::tls::Authority;
+use super::{LIMIT, Tourbillond, first};
+
+/// A call: its head, and the client certificate that it came with.
+type Call = (String, Option<CertificateDer<'static>>);
+
+/// Starts a receiver by TLS that says yes to each call. With `asks`, a client needs a certificate.
+/// Returns its port.
+fn tls_receiver(authority: &Authority, asks: bool) -> (u16, Receiver<Call>) {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let builder = if asks {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.own().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        builder.with_client_cert_verifier(verifier.build().unwrap())
+    } else {
+        builder.with_no_client_auth()
+    };
+    let (own, key) = authority.certify();
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+    let config = Arc::new(builder.with_single_cert(vec![own], key).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (called, calls) = channel();
+    thread::spawn(move || {
+        for tcp in listener.incoming() {
+            let connection = ServerConnection::new(config.clone()).unwrap();
+            let mut stream = StreamOwned::new(connection, tcp.unwrap());
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                head.push(byte[0]);
+            }
+            if head.ends_with(b"\r\n\r\n") {
+                let shown = stream.conn.peer_certificates().map(|chain| chain[0].clone());
+                let _ = called.send((String::from_utf8(head).unwrap(), shown));
+                let _ = stream.write_all(b"HTTP/1.1 204 Done\r\nconnection: close\r\n\r\n");
+            }
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+    });
+    (port, calls)
+}
+
+/// Makes a one-shot of one attempt, and returns its run once that has ended.
+fn called(service: &Tourbillond, app: &str, key: &str, url: &str) -> Value {
+    let once = json!({
+        "key": key, "when": { "after": "0s" }, "retry": { "attempts": 1 },
+        "callback": { "url": url, "timeout": "100s" },
+    });
+    let path = format!("/v1/apps/{app}/schedules");
+    let (status, answer) = service.call("", "POST", &path, &once);
+    assert_eq!(status, 201, "{answer}");
+    loop {
+        let run = first(service, &format!("/v1/apps/{app}/runs?key={key}"));
+        if ["succeeded", "dead"].iter().any(|state| run["state"] == *state) {
+            return run;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_receiver_of_an_authority_of_the_apps_own_is_called_by_that_app_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.issue(folder.path());
+    let (port, calls) = tls_receiver(&authority, false);
+    let own = "networks = ['127.0.0.0/8']\n";
+    let text = format!("[apps.default]\n{own}[apps.inner]\n{own}ca = 'ca.pem'\n");
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
+    for host in ["localhost", "127.0.0.1"] {
+        let url = format!("https://{host}:{port}/{host}");
+        let run = called(&service, "inner", host, &url);
+        assert_eq!(run["state"], "succeeded", "{run}");
+        let attempt = &run["ended_attempts"][0];
+        assert_eq!(attempt["request"]["url"], url, "{run}");
+        assert_eq!(attempt["headers"], json!({ "connection": "close" }), "{run}");
+        for (step, is_there) in
+            [("resolve_ms", host == "localhost"), ("connect_ms", true), ("tls_ms", true)]
+        {
+            assert_eq!(attempt["timing"][step].is_u64(), is_there, "{step}: {run}");
+        }
+        let (head, shown) = calls.recv_timeout(LIMIT).unwrap();
+        assert!(head.starts_with(&format!("POST /{host} HTTP/1.1\r\n")), "{head}");
+        assert_eq!(shown, None);
+        let run = called(&service, "default", host, &url);
+        let attempt = &run["ended_attempts"][0];
+        assert!(attempt["error"].as_str().unwrap().contains("UnknownIssuer"), "{run}");
+        assert_eq!(attempt["request"]["url"], url, "{run}");
+        assert!(attempt["timing"]["connect_ms"].is_u64(), "{run}");
+        assert!(attempt["timing"]["tls_ms"].is_null(), "{run}");
+    }
+    assert!(calls.try_recv().is_err(), "no request is sent before the certificate is known");
+    assert!(service.stop());
+}
+
+#[test]
+fn a_client_certificate_is_shown_to_its_hosts_alone_and_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let one = authority.issue(folder.path());
+    let (port, calls) = tls_receiver(&authority, true);
+    let text = "[apps.default]\nnetworks = ['127.0.0.0/8']\nca = 'ca.pem'\nca_only = true\n\
+                [[apps.default.client_certificates]]\ncertificate = 'chain.pem'\n\
+                key = 'key.pem'\nhosts = ['localhost']\n";
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
+    let url = |host: &str| format!("https://{host}:{port}/");
+    let run = called(&service, "default", "known", &url("localhost"));
+    assert_eq!(run["state"], "succeeded", "{run}");
+    assert_eq!(calls.recv_timeout(LIMIT).unwrap().1, Some(one));
+    let run = called(&service, "default", "other", &url("127.0.0.1"));
+    assert_eq!(run["state"], "dead", "{run}");
+    assert!(calls.try_recv().is_err(), "a call without a certificate is refused");
+    let other = authority.issue(folder.path());
+    service.signal("HUP");
+    for number in 0.. {
+        let run = called(&service, "default", &number.to_string(), &url("localhost"));
+        assert_eq!(run["state"], "succeeded", "{run}");
+        if calls.recv_timeout(LIMIT).unwrap().1.as_ref() == Some(&other) {
+            break;
+        }
+    }
+    assert!(service.stop());
+}
+
+/// Starts a proxy that makes one tunnel. Returns its port, and the heads of what it is asked.
+fn proxy() -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (asked, heads) = channel();
+    thread::spawn(move || {
+        let (mut near, _) = listener.accept().unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            near.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let far = TcpStream::connect(head.split(' ').nth(1).unwrap()).unwrap();
+        asked.send(head).unwrap();
+        near.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+        let (mut out, mut back) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        let (mut near, mut far) = (near, far);
+        thread::spawn(move || std::io::copy(&mut near, &mut far));
+        let _ = std::io::copy(&mut back, &mut out);
+    });
+    (port, heads)
+}
+
+#[test]
+fn a_receiver_by_tls_is_called_through_the_proxy_of_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.issue(folder.path());
+    let (port, calls) = tls_receiver(&authority, false);
+    let (near, heads) = proxy();
+    let text = "[apps.default]\nnetworks = ['127.0.0.0/8']\nca = 'ca.pem'\n\
+                [apps.default.proxy]\nenvironment = true\n";
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tourbillond"));
+    for name in ["https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"] {
+        command.env_remove(name);
+    }
+    command.env("HTTPS_PROXY", format!("http://127.0.0.1:{near}"));
+    let service = Tourbillond::run(command, folder.path(), &["--config", "apps.toml"]);
+    let run = called(&service, "default", "one", &format!("https://localhost:{port}/"));
+    assert_eq!(run["state"], "succeeded", "{run}");
+    calls.recv_timeout(LIMIT).unwrap();
+    let head = heads.recv_timeout(LIMIT).unwrap();
+    assert!(head.starts_with(&format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\n")), "{head}");
+    assert!(service.stop());
+}
