@@ -1,9 +1,10 @@
 //! The attempts of one app: from the worker, through the gate, to the receiver.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::sync::oneshot;
@@ -15,12 +16,13 @@ use super::client::{Client, Lack};
 use super::connect::millis;
 use super::gate::{Full, Gate, GateLimits, Offered};
 use super::notice::Notice;
+use super::token::Tokens;
 use crate::callback::{
     self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_attempts, retry, share,
 };
 use crate::config::App;
 use crate::metrics::Meters;
-use crate::model::{self, EndedAttempt, Run, RunState, SentRequest, Stored, Timing};
+use crate::model::{self, EndedAttempt, Header, Run, RunState, SentRequest, Stored, Timing};
 use crate::service::Service;
 
 /// Attempts that wait for each that may run.
@@ -42,6 +44,7 @@ struct Shared {
     app: String,
     config: App,
     client: Client,
+    tokens: Tokens,
     meters: Meters,
 }
 
@@ -86,6 +89,7 @@ impl Dispatcher {
             service: service.clone(),
             app: name.to_owned(),
             config: app.clone(),
+            tokens: Tokens::new(app, &client, &service.timer),
             client,
             meters: Meters::new(name),
         };
@@ -255,12 +259,11 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
     shared.meters.starts(late);
     let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
-    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
-    let exchange = send(&shared, &job, &redact, trace.clone(), started).await;
+    let exchange = send(&shared, &job, trace.clone(), started).await;
     let took = timer.now().duration_since(start);
     shared.meters.took(took);
 
-    let Exchange { request, answer, timing } = exchange;
+    let Exchange { request, answer, timing, redact } = exchange;
     let Job { fire, key, stored, retry, .. } = job;
     let answer = match answer {
         Ok(answer) => Ok(answer),
@@ -369,24 +372,73 @@ struct Exchange {
     request: Option<SentRequest>,
     answer: Result<Answer, Lack>,
     timing: Timing,
+    /// Values that are not to be shown.
+    redact: Redact,
 }
 
-impl From<String> for Exchange {
+impl Exchange {
     /// One without a request, and why.
-    fn from(why: String) -> Self {
-        Self { request: None, answer: Err(why.into()), timing: Timing::default() }
+    fn none(redact: Redact, why: Lack) -> Self {
+        Self { request: None, answer: Err(why), timing: Timing::default(), redact }
     }
 }
 
-/// Sends the request of an attempt, and reads the answer.
-async fn send(
+/// Sends the request of an attempt, and reads the answer. One that a token did not open gets the
+/// request again with another, once.
+async fn send(shared: &Shared, job: &Job, trace: Option<Trace>, now: Timestamp) -> Exchange {
+    let callback = &job.stored.definition.callback;
+    let limit = match callback::limit(callback) {
+        Ok(limit) => limit,
+        Err(why) => {
+            let redact = Redact::new(&shared.config, callback);
+            return Exchange::none(redact, format!("the timeout {why}").into());
+        }
+    };
+    let named = callback.headers.values().filter_map(|header| match header {
+        Header::Secret { secret } if shared.tokens.has(secret) => Some(&**secret),
+        _ => None,
+    });
+    let named = named.collect::<BTreeSet<_>>();
+    if named.is_empty() {
+        return send_once(shared, job, &shared.config, trace, now, limit).await;
+    }
+    let timer = &shared.service.timer;
+    let end = timer.now() + limit;
+    let mut stale = BTreeMap::<&str, String>::new();
+    loop {
+        let mut config = shared.config.clone();
+        for name in &named {
+            let left = end.saturating_duration_since(timer.now());
+            let token = shared.tokens.get(name, stale.get(name).map(String::as_str));
+            let late =
+                || Err(format!("the token of `{name}` is not there within {limit:?}").into());
+            match timer.timeout(left, token).await.unwrap_or_else(|_| late()) {
+                Ok(token) => config = config.with_token(name, token),
+                Err(lack) => return Exchange::none(Redact::new(&config, callback), lack),
+            }
+        }
+        let left = end.saturating_duration_since(timer.now());
+        let exchange = send_once(shared, job, &config, trace.clone(), now, left).await;
+        let is_refused = |answer: &Answer| answer.status == StatusCode::UNAUTHORIZED;
+        if !stale.is_empty() || !exchange.answer.as_ref().is_ok_and(is_refused) {
+            return exchange;
+        }
+        let value = |name: &&str| config.header_secrets.get(*name)?.value.clone();
+        stale = named.iter().filter_map(|name| Some((*name, value(name)?.0))).collect();
+    }
+}
+
+/// Sends the request of an attempt by a configuration that has the values of all secrets.
+async fn send_once(
     shared: &Shared,
     job: &Job,
-    redact: &Redact,
+    config: &App,
     trace: Option<Trace>,
     now: Timestamp,
+    limit: Duration,
 ) -> Exchange {
     let callback = &job.stored.definition.callback;
+    let redact = Redact::new(config, callback);
     let attempt = Attempt {
         app: &shared.app,
         schedule: &job.key,
@@ -396,17 +448,13 @@ async fn send(
         trace,
     };
     let xtimer = job.stored.xtimer.as_ref();
-    let request = match callback::build(callback, xtimer, &attempt, &shared.config, now) {
+    let request = match callback::build(callback, xtimer, &attempt, config, now) {
         Ok(request) => request,
-        Err(why) => return why.into(),
+        Err(why) => return Exchange::none(redact, why.into()),
     };
-    let limit = match callback::limit(callback) {
-        Ok(limit) => limit,
-        Err(why) => return format!("the timeout {why}").into(),
-    };
-    let sent = callback::sent(&request, redact);
+    let sent = callback::sent(&request, &redact);
     let (answer, timing) = shared.client.send(request, limit).await;
-    Exchange { request: Some(sent), answer, timing }
+    Exchange { request: Some(sent), answer, timing, redact }
 }
 
 /// Writes a line into the log.
