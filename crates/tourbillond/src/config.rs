@@ -6,6 +6,7 @@
 mod app;
 mod file;
 mod flags;
+mod oauth;
 mod proxy;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use app::{App, HeaderSecret, Scope, Secret, Sha, Token, check_name, hash};
 pub use file::{ConfigError, load};
 pub use flags::{Flags, LogFormat, StoreAt};
+pub use oauth::OAuth;
 pub(crate) use proxy::Proxy;
 pub use proxy::{Proxies, ProxySettings};
 pub use tls::{TlsFiles, TlsFlags, TlsVersion};

@@ -13,6 +13,7 @@ mod connect;
 mod gate;
 mod notice;
 mod proxy;
+mod token;
 mod watch;
 
 use std::collections::HashMap;

@@ -65,7 +65,7 @@ A file:
   [apps.billing.header_secrets]   # values of headers, which callbacks name
   ledger = { value = \"Bearer 8f1c..\", hosts = [\"ledger.example.com\"] }
 
-SIGHUP reloads apps, tokens and the certificate; if one is wrong, the old ones stay in force.
+SIGHUP reloads apps, tokens and certificates; if one is wrong, the old ones stay in force.
 SIGTERM and SIGINT shut down gracefully: no callback starts any more, and running ones finish.";
 
 #[derive(Subcommand)]

@@ -21,7 +21,7 @@ impl Redact {
         let value = |(name, header): (&'_ String, &'_ Header)| match header {
             Header::Value(value) => is_sensitive(name).then(|| value.clone()),
             Header::Secret { secret } => {
-                let Secret(value) = &app.header_secrets.get(secret)?.value;
+                let Secret(value) = app.header_secrets.get(secret)?.value.as_ref()?;
                 Some(value.clone())
             }
         };

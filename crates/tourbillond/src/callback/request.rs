@@ -16,7 +16,7 @@ use tourbillon_durable::Time;
 use url::Url;
 
 use super::guard::Guard;
-use crate::config::{App, Secret};
+use crate::config::{App, HeaderSecret, Secret};
 use crate::model::{self, Callback, Header, MASK, XTimer};
 
 /// The longest that an attempt may take.
@@ -94,7 +94,9 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
         let checked = header_name(name).and_then(|name| match (value, &url) {
             // It stands for a value that is there, which was checked.
             (Header::Value(value), _) if value == MASK => Ok(name),
-            (_, Ok(url)) => header_text(app, url, value).and_then(header_value).map(|_| name),
+            (Header::Value(value), _) => header_value(value).map(|_| name),
+            // A token is fetched when a request is to be sent.
+            (Header::Secret { secret }, Ok(url)) => header_secret(app, url, secret).map(|_| name),
             (_, Err(_)) => Ok(name),
         });
         match checked {
@@ -157,15 +159,21 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
     Ok(name)
 }
 
+/// The secret of an app with this name, if it is for the host of `url`.
+fn header_secret<'a>(app: &'a App, url: &Url, name: &str) -> Result<&'a HeaderSecret, String> {
+    let known = app.header_secrets.get(name);
+    let secret = known.ok_or("names a secret that the app does not have")?;
+    secret.judge(url).map_err(|why| format!("names a secret, but {why}"))?;
+    Ok(secret)
+}
+
 /// The value of a header: that of a secret only if the app has it, for the host of `url`.
 fn header_text<'a>(app: &'a App, url: &Url, value: &'a Header) -> Result<&'a str, String> {
     match value {
         Header::Value(value) => Ok(value),
-        Header::Secret { secret: name } => {
-            let known = app.header_secrets.get(name);
-            let secret = known.ok_or("names a secret that the app does not have")?;
-            secret.judge(url).map_err(|why| format!("names a secret, but {why}"))?;
-            let Secret(value) = &secret.value;
+        Header::Secret { secret } => {
+            let value = header_secret(app, url, secret)?.value.as_ref();
+            let Secret(value) = value.ok_or("names a secret that has no token")?;
             Ok(value)
         }
     }

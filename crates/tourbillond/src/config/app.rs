@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::{ClientCertificate, Proxies, ProxySettings, Trust};
+use super::{ClientCertificate, OAuth, Proxies, ProxySettings, Trust};
 use crate::model::{AppLimits, Notify};
 use crate::net::{Destination, Network};
 
@@ -168,8 +168,12 @@ pub enum Scope {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderSecret {
-    /// Value of the header, as it is sent.
-    pub(crate) value: Secret,
+    /// Value of the header, as it is sent. One with `oauth` has it once there is a token.
+    #[serde(default)]
+    pub(crate) value: Option<Secret>,
+    /// Credentials by which the value is fetched: a token.
+    #[serde(default)]
+    pub(crate) oauth: Option<OAuth>,
     /// Hosts that it may be sent to, as in [`App::destinations`].
     hosts: Vec<Destination>,
     /// True if it may be sent to them without TLS.
@@ -189,14 +193,9 @@ impl HeaderSecret {
         if !self.hosts.iter().any(|known| known.has(&host, port)) {
             return Err("it is for other hosts");
         }
-        let is_local = match host {
-            url::Host::Domain(name) => name == "localhost",
-            url::Host::Ipv4(address) => address.is_loopback(),
-            url::Host::Ipv6(address) => address.is_loopback(),
-        };
         match url.scheme() {
             "https" => Ok(()),
-            _ if self.plain_http || is_local => Ok(()),
+            _ if self.plain_http || is_local(&host) => Ok(()),
             _ => Err("it is sent by https alone"),
         }
     }
@@ -204,10 +203,15 @@ impl HeaderSecret {
     fn check(&self, name: &str) -> Result<(), String> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let is_value = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-        let Secret(value) = &self.value;
+        let is_text =
+            |value: &str| SECRET_LEN.contains(&value.len()) && value.bytes().all(is_value);
         let why = if name.is_empty() || name.len() > SECRET_NAME_MAX || !name.bytes().all(is_name) {
             format!("a name has 1 to {SECRET_NAME_MAX} characters of `A-Z a-z 0-9 - _ .`")
-        } else if !SECRET_LEN.contains(&value.len()) || !value.bytes().all(is_value) {
+        } else if self.value.is_some() == self.oauth.is_some() {
+            "it has either `value` or `oauth`".to_owned()
+        } else if let Some(Err(why)) = self.oauth.as_ref().map(OAuth::check) {
+            why.to_owned()
+        } else if self.value.as_ref().is_some_and(|Secret(value)| !is_text(value)) {
             let (least, most) = (SECRET_LEN.start(), SECRET_LEN.end());
             format!("`value` does not have {least} to {most} characters of visible ASCII")
         } else if self.hosts.is_empty() {
@@ -216,6 +220,15 @@ impl HeaderSecret {
             return Ok(());
         };
         Err(format!("`header_secrets.{name}`: {why}"))
+    }
+}
+
+/// Returns whether a host is this one by its name or address.
+pub(super) fn is_local(host: &url::Host<&str>) -> bool {
+    match host {
+        url::Host::Domain(name) => *name == "localhost",
+        url::Host::Ipv4(address) => address.is_loopback(),
+        url::Host::Ipv6(address) => address.is_loopback(),
     }
 }
 
@@ -256,6 +269,14 @@ impl App {
     pub(super) fn open() -> Self {
         let networks = ["127.0.0.0/8", "::1/128"].map(|text| text.parse().expect("a network"));
         Self { networks: networks.into(), ..Self::default() }
+    }
+
+    /// Returns it with this token as the value of a secret.
+    pub(crate) fn with_token(mut self, name: &str, token: String) -> Self {
+        if let Some(secret) = self.header_secrets.get_mut(name) {
+            secret.value = Some(Secret(token));
+        }
+        self
     }
 
     pub(super) fn check(&self, name: &str) -> Result<(), String> {

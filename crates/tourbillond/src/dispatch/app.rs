@@ -2,13 +2,12 @@
 
 mod trial;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http_body_util::Full as Body;
-use hyper::Request;
-use hyper::body::Bytes;
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
@@ -20,12 +19,15 @@ use super::client::{Client, Lack};
 use super::connect::millis;
 use super::gate::{Full, Gate, GateLimits, Offered};
 use super::notice::Notice;
+use super::token::Tokens;
 use crate::callback::{
     self, Answer, Attempt, Redact, Trace, Verdict, judge, random, read_attempts, retry, share,
 };
 use crate::config::App;
 use crate::metrics::Meters;
-use crate::model::{self, EndedAttempt, Run, RunState, SentRequest, Stored, Timing};
+use crate::model::{
+    self, Callback, EndedAttempt, Header, Run, RunState, SentRequest, Stored, Timing, XTimer,
+};
 use crate::service::{Service, Trial, Untried};
 
 /// Attempts that wait for each that may run.
@@ -47,6 +49,7 @@ struct Shared {
     app: String,
     config: App,
     client: Client,
+    tokens: Tokens,
     meters: Meters,
 }
 
@@ -109,6 +112,7 @@ impl Dispatcher {
             service: service.clone(),
             app: name.to_owned(),
             config: app.clone(),
+            tokens: Tokens::new(app, &client, &service.timer),
             client,
             meters: Meters::new(name),
         };
@@ -296,20 +300,24 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let late = job.fire.claimed().since(job.fire.due()) + start.duration_since(job.since);
     shared.meters.starts(late);
     let trace = job.stored.traceparent.as_deref().and_then(Trace::parse);
-    let redact = Redact::new(&shared.config, &job.stored.definition.callback);
-    let about = Attempt {
-        app: &shared.app,
-        schedule: &job.key,
-        key: job.fire.key().to_string(),
-        scheduled_for: job.fire.scheduled_for(),
-        number: job.fire.attempt(),
-        trace: trace.clone(),
+    let outgoing = Outgoing {
+        callback: &job.stored.definition.callback,
+        xtimer: job.stored.xtimer.as_ref(),
+        attempt: Attempt {
+            app: &shared.app,
+            schedule: &job.key,
+            key: job.fire.key().to_string(),
+            scheduled_for: job.fire.scheduled_for(),
+            number: job.fire.attempt(),
+            trace: trace.clone(),
+        },
+        is_test: false,
     };
-    let exchange = Exchange::of(&shared, &job.stored, &about, &redact, started).await;
+    let exchange = outgoing.exchange(&shared, started).await;
     let took = timer.now().duration_since(start);
     shared.meters.took(took);
 
-    let Exchange { request, answer, timing } = exchange;
+    let Exchange { request, answer, timing, redact } = exchange;
     let Job { fire, key, stored, retry, .. } = job;
     let answer = match answer {
         Ok(answer) => Ok(answer),
@@ -426,51 +434,103 @@ async fn is_told(
     }
 }
 
-/// Exchange of an attempt with its receiver.
+/// Exchange with a receiver.
 struct Exchange {
     /// `None` if none could be made.
     request: Option<SentRequest>,
     answer: Result<Answer, Lack>,
     timing: Timing,
+    /// Values that are not to be shown.
+    redact: Redact,
 }
 
 impl Exchange {
-    /// Sends the request of an attempt, and reads the answer.
-    async fn of(
-        shared: &Shared,
-        stored: &Stored,
-        attempt: &Attempt<'_>,
-        redact: &Redact,
-        now: Timestamp,
-    ) -> Self {
-        let callback = &stored.definition.callback;
-        let xtimer = stored.xtimer.as_ref();
-        let request = match callback::build(callback, xtimer, attempt, &shared.config, now) {
-            Ok(request) => request,
-            Err(why) => return why.into(),
-        };
-        match callback::limit(callback) {
-            Ok(limit) => Self::send(shared, request, limit, redact).await,
-            Err(why) => format!("the timeout {why}").into(),
-        }
-    }
-
-    async fn send(
-        shared: &Shared,
-        request: Request<Body<Bytes>>,
-        limit: Duration,
-        redact: &Redact,
-    ) -> Self {
-        let sent = callback::sent(&request, redact);
-        let (answer, timing) = shared.client.send(request, limit).await;
-        Self { request: Some(sent), answer, timing }
+    /// One without a request, and why.
+    fn none(redact: Redact, why: Lack) -> Self {
+        Self { request: None, answer: Err(why), timing: Timing::default(), redact }
     }
 }
 
-impl From<String> for Exchange {
-    /// One without a request, and why.
-    fn from(why: String) -> Self {
-        Self { request: None, answer: Err(why.into()), timing: Timing::default() }
+/// Header that says that a call is a test. No definition can have it.
+const TEST: HeaderName = HeaderName::from_static("tourbillon-test");
+
+/// Longest time that a test takes, so that it is answered within the time of a request.
+const TEST_MAX: Duration = Duration::from_secs(20);
+
+/// Call of an attempt or a test, before it has a request.
+struct Outgoing<'a> {
+    callback: &'a Callback,
+    xtimer: Option<&'a XTimer>,
+    attempt: Attempt<'a>,
+    is_test: bool,
+}
+
+impl Outgoing<'_> {
+    /// Sends the request, and reads the answer. One that a token did not open gets the request
+    /// again with another, once.
+    async fn exchange(&self, shared: &Shared, now: Timestamp) -> Exchange {
+        let limit = match callback::limit(self.callback) {
+            Ok(limit) if self.is_test => limit.min(TEST_MAX),
+            Ok(limit) => limit,
+            Err(why) => {
+                let redact = Redact::new(&shared.config, self.callback);
+                return Exchange::none(redact, format!("the timeout {why}").into());
+            }
+        };
+        let named = self.callback.headers.values().filter_map(|header| match header {
+            Header::Secret { secret } if shared.tokens.has(secret) => Some(&**secret),
+            _ => None,
+        });
+        let named = named.collect::<BTreeSet<_>>();
+        if named.is_empty() {
+            return self.send(shared, &shared.config, now, limit).await;
+        }
+        let timer = &shared.service.timer;
+        let end = timer.now() + limit;
+        let mut stale = BTreeMap::<&str, String>::new();
+        loop {
+            let mut config = shared.config.clone();
+            for name in &named {
+                let left = end.saturating_duration_since(timer.now());
+                let token = shared.tokens.get(name, stale.get(name).map(String::as_str));
+                let late =
+                    || Err(format!("the token of `{name}` is not there within {limit:?}").into());
+                match timer.timeout(left, token).await.unwrap_or_else(|_| late()) {
+                    Ok(token) => config = config.with_token(name, token),
+                    Err(lack) => return Exchange::none(Redact::new(&config, self.callback), lack),
+                }
+            }
+            let left = end.saturating_duration_since(timer.now());
+            let exchange = self.send(shared, &config, now, left).await;
+            let is_refused = |answer: &Answer| answer.status == StatusCode::UNAUTHORIZED;
+            if !stale.is_empty() || !exchange.answer.as_ref().is_ok_and(is_refused) {
+                return exchange;
+            }
+            let value = |name: &&str| config.header_secrets.get(*name)?.value.clone();
+            stale = named.iter().filter_map(|name| Some((*name, value(name)?.0))).collect();
+        }
+    }
+
+    /// Sends the request by a configuration that has the values of all secrets.
+    async fn send(
+        &self,
+        shared: &Shared,
+        config: &App,
+        now: Timestamp,
+        limit: Duration,
+    ) -> Exchange {
+        let redact = Redact::new(config, self.callback);
+        let mut request =
+            match callback::build(self.callback, self.xtimer, &self.attempt, config, now) {
+                Ok(request) => request,
+                Err(why) => return Exchange::none(redact, why.into()),
+            };
+        if self.is_test {
+            request.headers_mut().insert(TEST, HeaderValue::from_static("true"));
+        }
+        let sent = callback::sent(&request, &redact);
+        let (answer, timing) = shared.client.send(request, limit).await;
+        Exchange { request: Some(sent), answer, timing, redact }
     }
 }
 

@@ -91,6 +91,19 @@ impl Client {
         Self { inner, proxies: app.proxies.clone(), timer: timer.clone() }
     }
 
+    /// Sends the request and reads the answer, whose body it keeps up to 64 KiB.
+    ///
+    /// # Errors
+    ///
+    /// Like [`send`](Self::send).
+    pub(super) async fn send_whole(
+        &self,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+    ) -> Result<Answer, Lack> {
+        self.exchange(request, limit, BODY_MAX).await.0
+    }
+
     /// Sends the request and reads the answer, all within `limit`. Returns with it the time of the
     /// steps that came to their end.
     ///
@@ -105,8 +118,17 @@ impl Client {
     /// Dropping it closes the connection. The receiver may have the request.
     pub(super) async fn send(
         &self,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+    ) -> (Result<Answer, Lack>, Timing) {
+        self.exchange(request, limit, BODY_KEPT).await
+    }
+
+    async fn exchange(
+        &self,
         mut request: Request<Full<Bytes>>,
         limit: Duration,
+        kept: usize,
     ) -> (Result<Answer, Lack>, Timing) {
         if descriptors::are_scarce() {
             // Connections that are kept for the next request leave none for other hosts.
@@ -137,7 +159,8 @@ impl Client {
             let made = own.map(|own| own.timing()).unwrap_or_default();
             timing = Some(Timing { first_byte_ms: Some(first_byte), ..made });
             let (status, retry_after) = (head.status, retry_after(&head.headers));
-            Ok(Answer { status, retry_after, headers: head.headers, body: beginning(rest).await? })
+            let body = beginning(rest, kept).await?;
+            Ok(Answer { status, retry_after, headers: head.headers, body })
         };
         let late = |_| Err(Lack::Failure(format!("no whole answer within {limit:?}")));
         let answer = timeout(limit, answer).await.unwrap_or_else(late);
@@ -145,13 +168,13 @@ impl Client {
     }
 }
 
-/// Reads a body, and returns the beginning.
-async fn beginning(mut rest: Incoming) -> Result<Vec<u8>, Lack> {
+/// Reads a body, and returns the beginning of `most` bytes.
+async fn beginning(mut rest: Incoming, most: usize) -> Result<Vec<u8>, Lack> {
     let (mut body, mut read) = (Vec::new(), 0);
     while let Some(frame) = rest.frame().await {
         let frame = frame.map_err(|error| Lack::of(&error))?;
         let Ok(data) = frame.into_data() else { continue };
-        let kept = data.len().min(BODY_KEPT - body.len());
+        let kept = data.len().min(most - body.len());
         body.extend_from_slice(&data[..kept]);
         read += data.len();
         if read > BODY_MAX {

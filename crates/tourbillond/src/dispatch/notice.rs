@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tourbillon_durable::{Fire, StoreError, StoreErrorKind};
 
-use crate::callback::{Fault, check, cut, random, retry, share};
+use crate::callback::{Fault, Guard, check, cut, random, retry, share};
 use crate::catalog::{State, lapse};
 use crate::config::Config;
 use crate::model::{
@@ -74,13 +74,21 @@ enum Of {
     Silence { since: String },
 }
 
-/// Checks the notices of all apps.
+/// Checks the notices and the token endpoints of all apps.
 ///
 /// # Errors
 ///
-/// The first app whose notices could not be sent, with the reason.
+/// The first app whose notices could not be sent, or that may not call its endpoint, with the
+/// reason.
 pub fn check_all(config: &Config) -> Result<(), String> {
     for (name, app) in &config.apps {
+        let guard = Guard::new(app);
+        for (secret, own) in &app.header_secrets {
+            let judged = own.oauth.as_ref().map(|oauth| guard.judge_url(&oauth.token_url));
+            judged.unwrap_or(Ok(())).map_err(|why| {
+                format!("app `{name}`: `header_secrets.{secret}`: `token_url` {why}")
+            })?;
+        }
         let Some(notify) = &app.notify else { continue };
         let callback = notify.callback(String::new());
         let mut faults = check(app, &callback).err().unwrap_or_default();

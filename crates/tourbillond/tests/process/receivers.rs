@@ -1,6 +1,6 @@
 //! Receivers by TLS, with an authority that the test makes.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use super::tls::Authority;
-use super::{LIMIT, Tourbillond, first};
+use super::{LIMIT, SCHEDULES, Tourbillond, first, is_kept};
 
 /// A call: its head, and the client certificate that it came with.
 type Call = (String, Option<CertificateDer<'static>>);
@@ -67,6 +67,11 @@ fn called(service: &Tourbillond, app: &str, key: &str, url: &str) -> Value {
     let path = format!("/v1/apps/{app}/schedules");
     let (status, answer) = service.call("", "POST", &path, &once);
     assert_eq!(status, 201, "{answer}");
+    ended(service, app, key)
+}
+
+/// Waits for the end of a run.
+fn ended(service: &Tourbillond, app: &str, key: &str) -> Value {
     loop {
         let run = first(service, &format!("/v1/apps/{app}/runs?key={key}"));
         if ["succeeded", "dead"].iter().any(|state| run["state"] == *state) {
@@ -187,5 +192,80 @@ fn a_receiver_by_tls_is_called_through_the_proxy_of_the_environment() {
     calls.recv_timeout(LIMIT).unwrap();
     let head = heads.recv_timeout(LIMIT).unwrap();
     assert!(head.starts_with(&format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\n")), "{head}");
+    assert!(service.stop());
+}
+
+/// Starts a token endpoint at `/token`, and a receiver at any other path that says no to the first
+/// token. Returns its port, and the first lines and tokens of the requests.
+fn token_receiver() -> (u16, Receiver<(String, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (called, calls) = channel();
+    thread::spawn(move || {
+        let mut granted = 0;
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
+            }
+            let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
+            let length = header("content-length: ").map_or(0, |length| length.parse().unwrap());
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let token = header("authorization: ").unwrap_or_default();
+            let (status, body) = if head.starts_with("POST /token ") {
+                granted += 1;
+                let token = format!("hunter2-number-{granted}");
+                let answer = json!({ "access_token": token, "token_type": "Bearer" });
+                ("200 OK", answer.to_string())
+            } else if token.ends_with("-1") {
+                ("401 No", String::new())
+            } else {
+                ("200 OK", format!("welcome {token}"))
+            };
+            let _ = called.send((head.lines().next().unwrap().to_owned(), token.to_owned()));
+            let length = body.len();
+            let head =
+                format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}");
+            write!(stream.get_mut(), "{head}\r\n\r\n{body}").unwrap();
+        }
+    });
+    (port, calls)
+}
+
+#[test]
+fn a_token_that_is_refused_is_fetched_anew_once_within_the_attempt_and_kept_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, calls) = token_receiver();
+    let text = format!(
+        "[apps.default]\nnetworks = ['127.0.0.0/8']\n[apps.default.header_secrets.erp]\n\
+         hosts = ['127.0.0.1']\n[apps.default.header_secrets.erp.oauth]\n\
+         token_url = 'http://127.0.0.1:{port}/token'\nclient_id = 'a'\n\
+         client_secret = 'hunter2-secret'\nin_body = true\n"
+    );
+    std::fs::write(folder.path().join("apps.toml"), text).unwrap();
+    let service = Tourbillond::start(folder.path(), &["--config", "apps.toml"]);
+    let headers = json!({ "Authorization": { "secret": "erp" } });
+    for key in ["one", "other"] {
+        let once = json!({
+            "key": key, "when": { "after": "0s" }, "retry": { "attempts": 1 }, "callback": {
+                "url": format!("http://127.0.0.1:{port}/hook"), "headers": headers,
+                "timeout": "100s",
+            },
+        });
+        assert_eq!(service.call("", "POST", SCHEDULES, &once).0, 201);
+        let run = ended(&service, "default", key);
+        assert_eq!((&run["state"], &run["attempts"]), (&json!("succeeded"), &json!(1)), "{run}");
+        let attempt = &run["ended_attempts"][0];
+        assert_eq!(attempt["request"]["headers"]["authorization"], "••••••••", "{run}");
+        assert!(!run.to_string().contains("hunter2"), "{run}");
+    }
+    let calls = (0..5).map(|_| calls.recv_timeout(LIMIT).unwrap()).collect::<Vec<_>>();
+    let of = |path: &str, token: &str| (format!("POST {path} HTTP/1.1"), token.to_owned());
+    let [first, second] = ["Bearer hunter2-number-1", "Bearer hunter2-number-2"];
+    let expected = [of("/token", ""), of("/hook", first), of("/token", ""), of("/hook", second)];
+    assert_eq!(calls[..4], expected);
+    assert_eq!(calls[4], of("/hook", second), "the token is kept for the next attempt");
+    assert!(!is_kept(folder.path(), "hunter2"));
     assert!(service.stop());
 }

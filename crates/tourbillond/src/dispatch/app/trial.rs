@@ -1,18 +1,11 @@
 //! Tests: a callback that is sent once, as an attempt would be, and nothing is kept of it.
 
-use hyper::header::{HeaderName, HeaderValue};
 use tourbillon_durable::TimerId;
 
 use super::*;
 
-/// Header that says that a call is a test. No definition can have it.
-const MARK: HeaderName = HeaderName::from_static("tourbillon-test");
-
 /// Name of the schedule in the body of a test.
 const SCHEDULE: &str = "test";
-
-/// Longest time that a test takes, so that it is answered within the time of a request.
-const TAKES_MAX: Duration = Duration::from_secs(20);
 
 /// Returns a trial with its host. Ends it if it has none, although it was checked.
 pub(super) fn understood(trial: Trial) -> Option<Call> {
@@ -36,10 +29,23 @@ pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
     }
     let timer = &shared.service.timer;
     let (start, started) = (timer.now(), Timestamp::now());
-    let redact = Redact::new(&shared.config, &trial.callback);
-    let exchange = send(&shared, &trial, &redact, started).await;
+    let scheduled_for = shared.service.timer.wall_now().into();
+    let outgoing = Outgoing {
+        callback: &trial.callback,
+        xtimer: None,
+        attempt: Attempt {
+            app: &shared.app,
+            schedule: SCHEDULE,
+            key: TimerId::new(scheduled_for).to_string(),
+            scheduled_for,
+            number: 1,
+            trace: trial.trace.clone(),
+        },
+        is_test: true,
+    };
+    let exchange = outgoing.exchange(&shared, started).await;
     let took = timer.now().duration_since(start);
-    let Exchange { request, answer, timing } = exchange;
+    let Exchange { request, answer, timing, redact } = exchange;
     let answer = answer.map_err(Lack::into_text);
     let success = &trial.callback.success;
     let error = match judge(&answer, success, &Retry::NEVER, 0, random()) {
@@ -51,26 +57,4 @@ pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
     let (app, ms, status, error) = (&shared.app, ended.ms, ended.status, ended.error.as_deref());
     info!(app, ms, status, error, "a callback was tested");
     trial.end(Ok(ended));
-}
-
-async fn send(shared: &Shared, trial: &Trial, redact: &Redact, now: Timestamp) -> Exchange {
-    let callback = &trial.callback;
-    let scheduled_for = shared.service.timer.wall_now().into();
-    let attempt = Attempt {
-        app: &shared.app,
-        schedule: SCHEDULE,
-        key: TimerId::new(scheduled_for).to_string(),
-        scheduled_for,
-        number: 1,
-        trace: trial.trace.clone(),
-    };
-    let request = callback::build(callback, None, &attempt, &shared.config, now);
-    match (request, callback::limit(callback)) {
-        (Ok(mut request), Ok(limit)) => {
-            request.headers_mut().insert(MARK, HeaderValue::from_static("true"));
-            Exchange::send(shared, request, limit.min(TAKES_MAX), redact).await
-        }
-        (Err(why), _) => why.into(),
-        (_, Err(why)) => format!("the timeout {why}").into(),
-    }
 }
