@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { accessible, close, fits, go, isLive, launch, open, tabTo } from './browser.mjs';
 import { start } from './fake.mjs';
 
@@ -73,6 +73,15 @@ for (const [name, options] of [
     }
     });
 }
+
+test('all modules are asked for at once', async () => {
+  await show();
+  const early = await page.locator('link[rel=modulepreload], script[src]').evaluateAll((all) =>
+    all.map((element) => new URL(element.href || element.src).pathname));
+  const modules = readdirSync(new URL('../page/', import.meta.url))
+    .filter((name) => name.endsWith('.js'));
+  assert.deepEqual(early.sort(), modules.map((name) => `/assets/${name}`).sort());
+});
 
 test('a breach of the policy is heard', async () => {
   await show();
