@@ -419,7 +419,7 @@ impl Engine {
     ///
     /// # Safety
     ///
-    /// The claim was made by this engine, and is not [`SPENT`](Claim::SPENT).
+    /// The claim was made by this engine, and is not a [mark](Claim::is_mark).
     #[inline(always)]
     pub(crate) unsafe fn withdraw(&self, claim: Claim, completed: bool) -> bool {
         // SAFETY: as the caller says; this engine is alive.

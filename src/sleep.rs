@@ -29,13 +29,16 @@ use crate::tolerance::{Due, Slack};
 /// - Never early: it completes at its deadline or after, by the clock of its timer.
 /// - It is fired at its deadline, or with a [tolerance](Self::set_tolerance) up to that much later.
 /// - Nothing is registered before the first poll that finds the deadline in the future. A deadline
-///   already past completes that very poll, without the driver. (If the kernel is so late to move
-///   its own clock that the poll cannot tell, the driver fires it at once.)
+///   already past completes that very poll, without the driver. (If the poll cannot tell, as the
+///   kernel is late to move its own clock, or as it trusts a driver that is late, the driver fires
+///   it at once.)
 /// - While it is pending, the waker of the last poll is the one that is woken.
-/// - A poll completes it by the clock, whether or not the driver has fired it. The first poll and
-///   those with a new waker always read the clock. Later ones do too, except that while a driver
-///   thread is parked with its alarm set, up to fifteen polls in a row with the same waker trust
-///   that the deadline is still to come.
+/// - A poll completes it by the clock, whether or not the driver has fired it. It reads the clock,
+///   except that while a driver thread is parked with its alarm set for no later than the deadline,
+///   two kinds trust that the deadline is still to come: up to fifteen polls in a row with the same
+///   waker, and the first poll of a sleep that was made with a delay of 100 us or more, and not
+///   reset before that poll. A deadline that is past when the sleep is made completes its first
+///   poll in any case.
 /// - Polled again after completion, it is ready again.
 ///
 /// # Cancel safety
@@ -70,11 +73,16 @@ pub struct Sleep {
     deadline: Tick,
     /// Time after the deadline until which it may be fired.
     slack: Slack,
-    /// `None` while not armed, `SPENT` once completed. INVARIANT: any other was made by `engine`.
+    /// `None` or `AHEAD` while not armed, `SPENT` once completed. INVARIANT: any other was made by
+    /// `engine`.
     claim: Option<Claim>,
     /// Knows where the sleep was made, with the feature `pending`.
     watch: Watch,
 }
+
+/// Delay from which on the first poll may trust a parked driver: it comes sooner than that, unless
+/// the task did something else before. In nanoseconds.
+const AHEAD_NANOS: u64 = 100_000;
 
 /// [`Sleep::claim`], taken apart.
 enum Place<'a> {
@@ -105,9 +113,11 @@ impl Sleep {
     #[cfg_attr(feature = "pending", track_caller)]
     pub(crate) fn after(engine: EngineRef, delay: Duration) -> Self {
         let shared = engine.get();
-        let deadline = shared.clock().now().saturating_add(delay);
+        let now = shared.clock().now();
+        let deadline = now.saturating_add(delay);
         let slack = shared.slack(|_| delay);
-        Self { engine, deadline, slack, claim: None, watch: Watch::here() }
+        let claim = (deadline.nanos_since(now) >= AHEAD_NANOS).then_some(Claim::AHEAD);
+        Self { engine, deadline, slack, claim, watch: Watch::here() }
     }
 
     /// The instant at which the sleep completes.
@@ -350,8 +360,7 @@ impl Sleep {
         let engine = self.engine.get();
         self.watch.moved(|| engine, deadline);
         match self.place(engine) {
-            Place::Unarmed => {}
-            Place::Completed => self.claim = None,
+            Place::Unarmed | Place::Completed => self.claim = None,
             // Without a tolerance, the entry has no margin.
             Place::Armed(entry) => {
                 self.move_entry(engine, entry, Due::at(deadline), deadline >= old);
@@ -365,7 +374,7 @@ impl Sleep {
     fn reset_window(&mut self, deadline: Tick, delay: impl FnOnce(&Clock) -> Duration) {
         let old = self.replace_window(deadline, delay);
         self.move_window(old);
-        if self.is_terminated() {
+        if self.claim.as_ref().is_some_and(Claim::is_mark) {
             self.claim = None;
         }
     }
@@ -407,12 +416,12 @@ impl Sleep {
     #[inline]
     fn place(&self, engine: &Engine) -> Place<'_> {
         match &self.claim {
-            None => Place::Unarmed,
-            Some(claim) if claim.is_spent() => Place::Completed,
             // A parent process's entry: not to be given back, as that takes a lock.
-            Some(_) if engine.is_inherited() => Place::Unarmed,
-            // SAFETY: it is not `SPENT`, so `self.engine` made it.
-            Some(claim) => Place::Armed(unsafe { claim.entry() }),
+            Some(claim) if !claim.is_mark() && engine.is_inherited() => Place::Unarmed,
+            // SAFETY: it is not a mark, so `self.engine` made it.
+            Some(claim) if !claim.is_mark() => Place::Armed(unsafe { claim.entry() }),
+            Some(claim) if claim.is_spent() => Place::Completed,
+            _ => Place::Unarmed,
         }
     }
 
@@ -425,15 +434,15 @@ impl Sleep {
     fn disarm(&mut self, then: Option<Claim>, completed: bool) -> bool {
         self.watch.disarmed(|| self.engine.get());
         match core::mem::replace(&mut self.claim, then) {
-            Some(claim) if !claim.is_spent() => self.give_back(claim, completed),
+            Some(claim) if !claim.is_mark() => self.give_back(claim, completed),
             _ => false,
         }
     }
 
-    /// The rest of [`disarm`](Self::disarm). The claim is not `SPENT`.
+    /// The rest of [`disarm`](Self::disarm). The claim is not a mark.
     fn give_back(&self, claim: Claim, completed: bool) -> bool {
         let engine = self.engine.get();
-        // SAFETY: the claim was the sleep's and is not `SPENT`, so `self.engine` made it.
+        // SAFETY: the claim was the sleep's and is not a mark, so `self.engine` made it.
         !engine.is_inherited() && unsafe { engine.withdraw(claim, completed) }
     }
 
@@ -443,7 +452,7 @@ impl Sleep {
     /// Calls no foreign code, and may be called under a lock. The driver may wake at once, but is
     /// notified of the insert only by [`Enqueued::announce`].
     pub(crate) fn enqueue(&mut self, waker: Waker) -> Option<Enqueued> {
-        debug_assert!(self.claim.is_none(), "armed twice");
+        debug_assert!(!self.is_enqueued(), "armed twice");
         let due = self.due();
         if due.by == Tick::NEVER {
             return None;
@@ -496,7 +505,13 @@ impl Sleep {
 
     /// Returns whether it is armed, or has completed.
     pub(crate) fn is_enqueued(&self) -> bool {
-        self.claim.is_some()
+        !self.is_unarmed()
+    }
+
+    /// Returns whether it is not armed, and has not completed.
+    #[inline]
+    fn is_unarmed(&self) -> bool {
+        self.claim.as_ref().is_none_or(Claim::is_ahead)
     }
 
     /// Unarms the sleep, under a lock: what is returned gives the entry back as it is dropped,
@@ -536,7 +551,11 @@ impl Sleep {
         if self.deadline == Tick::NEVER {
             return Poll::Pending;
         }
-        if engine.clock().has_passed(self.deadline) {
+        // A driver that is late wakes the sleep as it comes to what it is parked for.
+        let trusts = self.claim.as_ref().is_some_and(Claim::is_ahead);
+        if !(trusts && engine.is_attended(self.deadline))
+            && engine.clock().has_passed(self.deadline)
+        {
             return self.complete();
         }
         if engine.is_inherited() {
@@ -649,7 +668,7 @@ impl Future for Sleep {
         if cfg!(debug_assertions) {
             self.engine.get().check_self_wait(cx.waker());
         }
-        let polled = if self.claim.is_none() {
+        let polled = if self.is_unarmed() {
             self.poll_unarmed(cx.waker())
         } else if self.is_attended(cx.waker()) {
             Poll::Pending

@@ -14,6 +14,8 @@ mod padded;
 mod processors;
 #[cfg(not(target_os = "none"))]
 mod set_once;
+#[cfg(not(target_os = "none"))]
+mod waiters;
 
 pub(crate) use imp::*;
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
@@ -27,6 +29,8 @@ pub(crate) use padded::CachePadded;
 pub(crate) use processors::processors;
 #[cfg(not(target_os = "none"))]
 pub(crate) use set_once::SetOnce;
+#[cfg(not(target_os = "none"))]
+pub(crate) use waiters::Waiters;
 
 /// The counted pointer, in the models as well: for memory that a lock's holder makes and frees,
 /// which needs no order of its own.

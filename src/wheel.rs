@@ -216,9 +216,15 @@ impl Block {
     /// Returns the key in a place.
     #[inline(always)]
     fn key(&self, index: usize) -> Option<NodeKey> {
+        let number = self.filled().get(index)?.get();
+        (number != NIL).then(|| NodeKey::numbered(number))
+    }
+
+    /// The places that were filled, in order.
+    #[inline(always)]
+    fn filled(&self) -> &[Number] {
         let filled = (self.filled_and_keys.get() / FILLED) as usize;
-        let number = self.keys[index].get();
-        (index < filled && number != NIL).then(|| NodeKey::numbered(number))
+        &self.keys[..filled.min(KEYS)]
     }
 }
 
@@ -571,6 +577,9 @@ impl<T: Timed> Wheel<T> {
     /// Does what [`discard`](Self::discard) left.
     #[inline(never)]
     pub(crate) fn take_back_discarded(&mut self) {
+        if self.discards == 0 {
+            return;
+        }
         let discarded = self.discarded;
         for filed in &discarded[..core::mem::take(&mut self.discards) as usize] {
             let key = self.take(*filed);
@@ -674,16 +683,22 @@ impl<T: Timed> Wheel<T> {
     ) -> bool {
         // All ticks first: the entries lie anywhere in memory, and so the processor fetches them at
         // the same time.
-        let block = self.blocks.get(number);
-        let ticks: [Tick; KEYS] = core::array::from_fn(|index| {
-            block.key(index).map_or(EMPTIED, |key| self.entries.value(key).due_by())
-        });
-        for (index, due_by) in ticks.into_iter().enumerate() {
+        let places = self.blocks.get(number).filled();
+        let filled = places.len();
+        let mut ticks = [EMPTIED; KEYS];
+        for (tick, place) in ticks.iter_mut().zip(places).filter(|(_, key)| key.get() != NIL) {
+            *tick = self.entries.get(place.get()).due_by();
+        }
+        for (index, &due_by) in ticks[..filled].iter().enumerate() {
             if due_by == EMPTIED {
                 continue;
             }
-            let is_due = due_by <= self.draining_to
-                || self.deadline_of(number, index, due_by) <= self.draining_to;
+            let deadline = if due_by <= self.draining_to {
+                due_by
+            } else {
+                self.deadline_of(number, index, due_by)
+            };
+            let is_due = deadline <= self.draining_to;
             if is_due && allowance.expiries == 0 || allowance.moves == 0 {
                 return false;
             }
@@ -696,7 +711,6 @@ impl<T: Timed> Wheel<T> {
                 due(entry, due_by);
             } else {
                 allowance.moves -= 1;
-                let deadline = self.entries.value(key).deadline(due_by);
                 let filed = self.file(key, deadline, due_by);
                 self.entries.value(key).place().file(filed);
             }
@@ -807,11 +821,38 @@ impl<T: Timed> Wheel<T> {
     }
 
     /// The keys of a list, in order.
-    fn keys_in(&self, head: u32) -> impl Iterator<Item = NodeKey> {
-        let block = |number: u32| (number < FIRST_HEAD).then(|| self.blocks.get(number));
-        let first = block(self.heads.get(head).first);
-        core::iter::successors(first, move |before| block(before.next.get()))
-            .flat_map(|block| (0..KEYS).filter_map(|index| block.key(index)))
+    fn keys_in(&self, head: u32) -> Keys<'_> {
+        Keys { blocks: &self.blocks, next: self.heads.get(head).first, left: [].iter() }
+    }
+}
+
+/// The keys of a list; see [`Wheel::keys_in`]. A loop of its own, as a chain of adapters takes
+/// several times as long.
+struct Keys<'a> {
+    blocks: &'a Store<Block, 1>,
+    /// The block after this one, or the list's head.
+    next: u32,
+    /// Places of the block that are still to be looked at.
+    left: core::slice::Iter<'a, Number>,
+}
+
+impl Iterator for Keys<'_> {
+    type Item = NodeKey;
+
+    #[inline]
+    fn next(&mut self) -> Option<NodeKey> {
+        loop {
+            for place in self.left.by_ref() {
+                if place.get() != NIL {
+                    return Some(NodeKey::numbered(place.get()));
+                }
+            }
+            if self.next >= FIRST_HEAD {
+                return None;
+            }
+            let block = self.blocks.get(self.next);
+            (self.next, self.left) = (block.next.get(), block.filled().iter());
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tourbillon::driver::Driver;
 use tourbillon::queue::DelayQueue;
+use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Interval, Sleep, Timeout, Timer, timeout};
 
 const FAR: Duration = Duration::from_secs(1_000);
@@ -332,6 +333,13 @@ mod system_calls {
     }
 
     #[test]
+    fn to_move_a_clock_that_nobody_waits_for_takes_no_system_call() {
+        let status = child("child_moves_a_clock");
+        assert_ne!(status.signal(), Some(libc::SIGSYS), "there was one");
+        assert_eq!(status.code(), Some(DONE));
+    }
+
+    #[test]
     fn a_system_call_would_be_noticed() {
         assert_eq!(child("child_makes_a_system_call").signal(), Some(libc::SIGSYS));
     }
@@ -352,6 +360,25 @@ mod system_calls {
         use_timers(&timer, &mut kept, &waker);
         forbid_system_calls();
         (0..TIMES).for_each(|_| use_timers(&timer, &mut kept, &waker));
+        exit(DONE);
+    }
+
+    #[test]
+    #[ignore = "run by a test above, in a process of its own"]
+    fn child_moves_a_clock() {
+        let clock = VirtualClock::new();
+        let builder = Timer::builder().virtual_clock(&clock);
+        let timer = builder.build().expect("the options are valid");
+        let step = || {
+            let callback = timer.sleep(FAR).call(|| {});
+            assert_eq!(clock.advance(FAR), 1);
+            assert!(!callback.cancel(), "it was called");
+            clock.block_on(timer.sleep(FAR));
+            drop(clock.hold());
+        };
+        (0..200).for_each(|_| step());
+        forbid_system_calls();
+        (0..TIMES).for_each(|_| step());
         exit(DONE);
     }
 

@@ -13,9 +13,7 @@ use crate::fork::Generation;
 use crate::handle::EngineRef;
 use crate::interval::Interval;
 use crate::sleep::Sleep;
-use crate::sync::{
-    Condvar, Mutex, MutexGuard, SpawnError, StdArc, ThreadId, lock, this_thread, wait,
-};
+use crate::sync::{Mutex, MutexGuard, SpawnError, StdArc, ThreadId, Waiters, lock, this_thread};
 use crate::tick::Tick;
 
 /// Interface of a handle to a [`Shared`], whatever the function.
@@ -62,7 +60,7 @@ pub(crate) enum Reset {
 pub(crate) struct Shared<F> {
     stage: Mutex<Stage<F>>,
     /// Signalled when the stage is [`Stage::Over`].
-    over: Condvar,
+    over: Waiters,
     engine: EngineRef,
     /// The process whose threads share it.
     generation: Generation,
@@ -148,7 +146,7 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         Self {
             engine: when.engine(),
             stage: Mutex::new(Stage::Waiting { when, function }),
-            over: Condvar::new(),
+            over: Waiters::new(),
             generation: Generation::at_birth(),
         }
     }
@@ -232,8 +230,9 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
 
         impl<F> Drop for Finish<'_, F> {
             fn drop(&mut self) {
-                *lock(&self.0.stage) = Stage::Over;
-                self.0.over.notify_all();
+                let mut stage = lock(&self.0.stage);
+                *stage = Stage::Over;
+                self.0.over.notify_all(stage);
             }
         }
 
@@ -295,7 +294,7 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         let me = this_thread();
         let mut stage = lock(&self.stage);
         while matches!(*stage, Stage::Called { by, .. } | Stage::Ending { by } if by != me) {
-            stage = wait(&self.over, stage);
+            stage = self.over.wait(stage);
         }
     }
 

@@ -6,8 +6,8 @@ use crate::clock::{Steps, TimeLine, saturating_add};
 use crate::foreign::Running;
 use crate::fork::PerProcess;
 use crate::sync::{
-    AtomicU64, Condvar, Mutex, MutexGuard, Ordering, RwLock, ThreadId, lock, replace, this_thread,
-    try_read, wait,
+    AtomicU64, Mutex, MutexGuard, Ordering, RwLock, ThreadId, Waiters, lock, replace, this_thread,
+    try_read,
 };
 use crate::tick::Tick;
 use crate::time::{Instant, SystemTime};
@@ -30,7 +30,7 @@ pub(crate) struct VirtualTime {
 struct Movers {
     moves: Mutex<Moves>,
     /// Signalled when a thread is through with moving the clock.
-    moved: Condvar,
+    moved: Waiters,
 }
 
 /// Goal of a virtual clock, and the thread that moves it. One at a time does it, so that each
@@ -44,7 +44,7 @@ impl Movers {
     /// Makes those of a clock that shows `now`, and which nobody moves.
     fn at(now: Tick) -> Self {
         let moves = Mutex::new(Moves { goal: now, mover: None });
-        Self { moves, moved: Condvar::new() }
+        Self { moves, moved: Waiters::new() }
     }
 }
 
@@ -155,7 +155,7 @@ impl VirtualTime {
             if Running::is_on() {
                 return None;
             }
-            moves = wait(&self.movers().moved, moves);
+            moves = self.movers().moved.wait(moves);
             let there = self.now() >= own;
             if moves.mover.is_none() && there {
                 return Some(0);
@@ -177,8 +177,7 @@ impl VirtualTime {
             }
         }
         moves.mover = None;
-        drop(moves);
-        self.movers().moved.notify_all();
+        self.movers().moved.notify_all(moves);
         Some(fired)
     }
 

@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 
 use crate::fork::{Generation, PerProcess};
 use crate::sync::unmodelled::AtomicBool;
-use crate::sync::{Condvar, Mutex, MutexGuard, Ordering, StdArc, lock, wait};
+use crate::sync::{Mutex, MutexGuard, Ordering, StdArc, Waiters, lock};
 
 /// Keeps a [`VirtualClock`](crate::virtual_time::VirtualClock) from moving by itself for as long as
 /// it lives.
@@ -30,8 +30,7 @@ impl Drop for Hold {
             let mut state = lock(&meeting.state);
             state.held -= 1;
             state.ended += u64::from(state.held == 0);
-            drop(state);
-            meeting.changed.notify_all();
+            meeting.changed.notify_all(state);
         }
     }
 }
@@ -50,12 +49,12 @@ pub(super) struct Holds(StdArc<PerProcess<Meeting>>);
 struct Meeting {
     state: Mutex<State>,
     /// Signalled when the last hold has gone, and when a future of `block_on` is woken.
-    changed: Condvar,
+    changed: Waiters,
 }
 
 impl Meeting {
     fn new() -> Self {
-        Self { state: Mutex::new(State { held: 0, ended: 0 }), changed: Condvar::new() }
+        Self { state: Mutex::new(State { held: 0, ended: 0 }), changed: Waiters::new() }
     }
 }
 
@@ -117,7 +116,7 @@ impl Woken {
             if state.held == 0 && ended != Some(state.ended) {
                 return Some(state.ended);
             }
-            state = wait(&meeting.changed, state);
+            state = meeting.changed.wait(state);
         }
     }
 
@@ -133,8 +132,7 @@ impl Wake for Woken {
         let order = lock(&meeting.state);
         // ORDERING: Relaxed; the lock orders it.
         self.flag.store(true, Ordering::Relaxed);
-        drop(order);
-        meeting.changed.notify_all();
+        meeting.changed.notify_all(order);
     }
 }
 

@@ -268,6 +268,10 @@ impl Claim {
     /// Claims nothing: the mark of a sleep that has completed.
     pub(crate) const SPENT: Self = Self(NonNull::dangling());
 
+    /// Claims nothing: the mark of a sleep that is not armed, and whose deadline was well ahead of
+    /// the clock when it was set. No entry lies at this address, nor at that of `SPENT`.
+    pub(crate) const AHEAD: Self = Self(NonNull::<u8>::dangling().cast());
+
     /// The claim on `entry`, which its shard has just handed out.
     pub(crate) fn on(entry: &Entry) -> Self {
         Self(NonNull::from(entry))
@@ -279,11 +283,23 @@ impl Claim {
         *self == Self::SPENT
     }
 
+    /// Returns whether this is [`AHEAD`](Self::AHEAD).
+    #[inline]
+    pub(crate) fn is_ahead(&self) -> bool {
+        *self == Self::AHEAD
+    }
+
+    /// Returns whether this is a mark, and no claim on an entry.
+    #[inline]
+    pub(crate) fn is_mark(&self) -> bool {
+        self.0.addr() <= Self::SPENT.0.addr()
+    }
+
     /// The claimed entry.
     ///
     /// # Safety
     ///
-    /// `self` is not [`SPENT`](Self::SPENT), and the engine that it was made by is alive.
+    /// `self` is not a [mark](Self::is_mark), and the engine that it was made by is alive.
     #[inline]
     pub(crate) unsafe fn entry(&self) -> &Entry {
         // SAFETY: the engine's store keeps an entry at its address until it is given back, and
@@ -305,4 +321,6 @@ unsafe impl Send for Claim {}
 // SAFETY: as above.
 unsafe impl Sync for Claim {}
 
+// The marks differ.
+const _: () = assert!(align_of::<Entry>() > align_of::<u8>());
 const _: () = assert!(cfg!(tourbillon_model) || size_of::<Entry>() == 32 || size_of::<usize>() < 8);

@@ -4,7 +4,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::*;
+use crate::clock::VirtualTime;
 use crate::driver::Budget;
+use crate::handle::EngineRef;
 use crate::sleep::Sleep;
 use crate::timer::Builder;
 use crate::virtual_time::VirtualClock;
@@ -52,6 +54,39 @@ fn a_clock_stops_at_the_deadlines_of_every_shard() {
             assert_eq!(clock.advance_to_next(), Some(deadline));
         }
         assert_eq!(clock.next_deadline(), None);
+    }
+}
+
+/// The alarm is set as a driver leaves it that oversleeps, and there is none.
+#[test]
+fn a_first_poll_trusts_a_parked_driver_if_the_sleep_was_made_with_a_delay() {
+    const DELAY: Duration = Duration::from_micros(100);
+    let time = Arc::new(VirtualTime::new());
+    let thread = DriverThread::new(DriverThread::NAME.to_owned(), None);
+    let clock = Clock::Virtual(Arc::clone(&time));
+    let engine = Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread)));
+    let after = |delay| Sleep::after(EngineRef::of(&engine), delay);
+    let until = |tick| Sleep::new(EngineRef::of(&engine), tick);
+    let first_polls = |alarm: Plan| {
+        engine.alarm().begin_scan();
+        assert!(engine.alarm().commit(alarm));
+        let present = time.now();
+        let mut sleeps = [
+            after(DELAY),
+            after(DELAY).with_tolerance(DELAY),
+            after(DELAY - Duration::from_nanos(1)),
+            until(present.saturating_add(DELAY)),
+            after(DELAY),
+            after(DELAY).with_tolerance(DELAY),
+        ];
+        sleeps[4..].iter_mut().for_each(|sleep| sleep.reset_to(present.saturating_add(DELAY)));
+        time.move_to(present.saturating_add(DELAY));
+        sleeps.each_mut().map(|sleep| poll(sleep).is_pending())
+    };
+    let next = time.now().saturating_add(DELAY);
+    assert_eq!(first_polls(Plan::ParkUntil(next)), [true, true, false, false, false, false]);
+    for later in [Plan::ParkUntil(Tick::LAST), Plan::Park, Plan::End] {
+        assert_eq!(first_polls(later), [false; 6], "{later:?}");
     }
 }
 

@@ -40,6 +40,7 @@ impl Entry {
     }
 
     /// Its index in the slab, and whether it is one of the known first ones.
+    #[inline]
     fn index(&self) -> (u32, bool) {
         // ORDERING: Relaxed; as above.
         let index = self.index.load(Ordering::Relaxed);

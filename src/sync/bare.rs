@@ -75,21 +75,23 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// Condition that nobody waits for, as there are no threads.
+/// Nobody waits, as there are no threads.
 #[derive(Debug)]
-pub(crate) struct Condvar;
+pub(crate) struct Waiters;
 
-impl Condvar {
+impl Waiters {
     pub(crate) const fn new() -> Self {
         Self
     }
 
-    pub(crate) fn notify_all(&self) {}
-}
+    /// Returns at once, which is for no reason.
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        guard
+    }
 
-/// Returns at once, which is spuriously.
-pub(crate) fn wait<'a, T>(_: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    guard
+    pub(crate) fn notify_all<T>(&self, guard: MutexGuard<'_, T>) {
+        drop(guard);
+    }
 }
 
 impl<T> Deref for LockGuard<'_, T> {

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use loom::sync::Arc;
 
-use super::check;
-use crate::models::harness::{Harness, Signal, at, callback, poll, poll_with};
+use super::{check, clock};
+use crate::handle::EngineRef;
+use crate::models::harness::{Harness, Signal, at, block_on, callback, poll, poll_with};
+use crate::sleep::Sleep;
 use crate::sync::refuse_threads;
 
 /// It is not in the wheel, though its waker is the same and a driver is parked for another timer,
@@ -60,6 +62,22 @@ fn a_driver_that_oversleeps_is_not_trusted_for_ever() {
         harness.time.move_to(at(5));
         let polls = (1..=16).find(|_| poll(&mut sleep, &signal).is_ready());
         assert!(polls.is_some(), "fifteen polls may trust it");
+    });
+}
+
+/// A first poll trusts the driver that is parked for another timer, while the deadlines of both
+/// pass. Oracle: deadlock.
+#[test]
+fn a_first_poll_that_reads_no_clock_races_its_deadline() {
+    check(|| {
+        let harness = Harness::new(1);
+        let (_other, other_signal) = harness.armed(5);
+        let delay = Duration::from_nanos(200_000);
+        let sleep = Sleep::after(EngineRef::of(harness.timer.engine()), delay);
+        let clock = clock(&harness, [200_000]);
+        block_on(sleep, &Signal::new());
+        other_signal.wait();
+        clock.join().unwrap();
     });
 }
 
