@@ -84,6 +84,7 @@ const HOSTED: &[&str] = &[
     "engine/parker.rs",
     "engine/parker/",
     "driver/event_loop.rs",
+    "driver/hidden.rs",
     "driver/hold.rs",
     "driver/spawn.rs",
     "driver/pacing.rs",
