@@ -47,14 +47,16 @@ async function hide(browser) {
   return page;
 }
 
-test('a hidden page holds back neither timers, as chains of timeouts, nor those of a worker', async () => {
+test('a hidden page holds back timers less than chains of timeouts, and less with a worker', async () => {
   const browser = await openPage();
   assert.equal(state.workers.made, 0);
   const page = await hide(browser);
   // Once a second, where the chain is held back to once a minute.
   await until(() => state.most.plain >= 8);
   // As ever, where the other timer is held back to once a second.
-  await until(() => state.most.helped >= 8);
+  const held = state.woken.plain;
+  await until(() => state.most.helped >= 8 || state.woken.plain >= held + 20);
+  assert.ok(state.most.helped >= 8);
   assert.deepEqual(state.workers, { made: 1, ended: 0 });
   await browser.command('POST', '/window', { handle: page });
   await until(() => !state.hidden);
