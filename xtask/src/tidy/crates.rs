@@ -211,6 +211,7 @@ pub const CRATES: &[Crate] = &[
             "engine/entry.rs",
             "engine/parker/event_loop.rs",
             "engine/parker/windows.rs",
+            "engine/parker/windows/resumes.rs",
             "engine/shard.rs",
             "engine/wake_batch.rs",
             "fork.rs",
