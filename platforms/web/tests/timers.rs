@@ -160,7 +160,7 @@ async fn the_microtask_fires_nothing() {
 #[wasm_bindgen_test]
 async fn a_timeout_whose_place_an_earlier_one_takes_is_cleared() {
     let timer = Timer::builder().shards(1).build().expect("the options are valid");
-    let mut later = timer.sleep(ms(100));
+    let mut later = timer.sleep(ms(500));
     assert!(is_pending(&mut later).await);
     js_sleep(0).await;
     let mut earlier = timer.sleep(ms(20));
@@ -168,7 +168,7 @@ async fn a_timeout_whose_place_an_earlier_one_takes_is_cleared() {
     drop(later);
     earlier.await;
     let wakeups = timer.stats().driver_wakeups;
-    js_sleep(120).await;
+    js_sleep(520).await;
     assert_eq!(timer.stats().driver_wakeups, wakeups);
 }
 
