@@ -5,6 +5,7 @@
 #
 #   ci/web.sh                       all that
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
+#   ci/web.sh hidden                timers of a hidden page alone
 #   ci/web.sh weight                the weight alone
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
@@ -68,19 +69,19 @@ planted() {
     fi
 }
 
-# The example: built, and opened in the browser.
-page() {
+# in_page EXAMPLE: builds the example, and runs its tests in the browser, with its page.
+in_page() {
     local made=$CARGO_TARGET_DIR/page
-    say "the page"
+    say "$1"
     (
         cd platforms/web
         env "${toolchain[@]}" \
-            cargo build --quiet --locked "${std[@]}" --target "$target" --example page
+            cargo build --quiet --locked "${std[@]}" --target "$target" --example "$1"
     )
     "$tools/bin/wasm-bindgen" --target web --no-typescript --out-dir "$made" \
-        "$CARGO_TARGET_DIR/$target/debug/examples/page.wasm"
-    cp platforms/web/page/index.html "$made"
-    PAGE=$made ci/limited.sh 300 node --test --test-timeout=120000 platforms/web/page/page.test.mjs
+        "$CARGO_TARGET_DIR/$target/debug/examples/$1.wasm"
+    cp platforms/web/page/*.html "$made"
+    PAGE=$made ci/limited.sh 300 node --test --test-timeout=240000 "platforms/web/page/$1.test.mjs"
     echo "to be served from $made"
 }
 
@@ -113,7 +114,7 @@ tool() {
 }
 
 # Bytes that a sleep may add to a program, its file compressed.
-WEIGHT_MAX=15360
+WEIGHT_MAX=13312
 
 # Builds a program without a sleep and with one, and compares them.
 weight() {
@@ -139,7 +140,11 @@ weight() {
 case ${1:-} in
 page)
     [ "${2:-}" != --screenshot ] || export SCREENSHOT=$PWD/platforms/web/page/page.png
-    page
+    in_page page
+    exit
+    ;;
+hidden)
+    in_page hidden
     exit
     ;;
 weight)
@@ -172,12 +177,14 @@ for features in wasm-bindgen,hyper quinn-0_11; do
     fi
 done
 
-page
+in_page page
+in_page hidden
 tool
 weight
 
 say "docs"
 docs_of "$target" time/struct.Instant.html Performance
+docs_of "$target" timer/struct.Builder.html worker_while_hidden
 
 say "planted faults"
 turns=src/driver/event_loop.rs
@@ -190,11 +197,12 @@ planted $turns 's/self\.is_turning\.replace\(false\)/false/' \
 planted $turns 's/pop_front\(\)/drain(..).next()/' \
     a_call_that_traps_ends_no_other_timer_and_is_counted
 planted $turns '/self\.hop\.set\(None\);/d' a_port_listens_only_while_something_is_waited_for
-# Timeouts are nested in a browser.
+# Timeouts are nested in a browser, and pages hidden.
 (
     export WASM_BINDGEN_USE_BROWSER=1
     planted $turns 's/self\.counts_nesting\.get\(\)/false/' \
         no_timeout_is_set_from_within_another_where_that_would_make_it_late
+    planted src/driver/hidden.rs '/worker\.terminate\(\);/d' a_timer_that_has_gone_leaves_no_worker
 )
 planted src/engine.rs 's/seen == State::Queued && self\.ends_idle_waits\(\)/false/' \
     nothing_is_waited_for_once_the_last_sleep_is_dropped

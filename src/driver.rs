@@ -7,6 +7,8 @@
 
 #[cfg_attr(tourbillon_shuttle, allow(dead_code, reason = "the schedules ask for none"))]
 mod bell;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+mod hidden;
 #[cfg(not(target_os = "none"))]
 pub(crate) mod hold;
 mod manual;
@@ -26,6 +28,8 @@ mod thread;
 pub(crate) mod virtual_clock;
 
 pub(crate) use bell::Bell;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+pub(crate) use hidden::wait_in_worker;
 pub use manual::{Budget, Driver, Turn};
 #[cfg(not(target_os = "none"))]
 pub(crate) use resume::watch_resumes;

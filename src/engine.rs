@@ -51,6 +51,8 @@ pub(crate) use driven_by::DrivenBy;
 pub(crate) use driven_by::{DriverThread, WatchResumes};
 pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+pub(crate) use parker::WhileHidden;
 use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;

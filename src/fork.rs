@@ -22,7 +22,8 @@
 //! | `engine/driven_by.rs` | `running` | mutex | has another, in its own engine, and starts a thread of its own |
 //! | `engine/parker.rs` | `token`, `left` | mutex, condition | has others, in its own engine |
 //! | `engine/parker/windows.rs` | `fallback` | condition | Windows has no `fork` |
-//! | `engine/parker/event_loop.rs` | `Parker` | mutex | nor has a browser |
+//! | `engine/parker/windows/resumes.rs` | `LISTENERS` | mutex | as above |
+//! | `engine/parker/event_loop.rs` | `turn_soon` | mutex | nor has a browser |
 //! | `engine/self_wait.rs` | `waits` | mutex | has another, in its own engine; leaves its parent's alone |
 //! | `fork.rs` | `successor` | set once | makes what stands in for its parent's |
 //! | `callback/shared.rs` | `stage`, `over` | mutex, condition | takes neither: calls, cancels and resets nothing of its parent's |

@@ -83,10 +83,28 @@ impl Tolerance {
     pub(crate) fn slack(self, delay: Duration) -> Slack {
         let at_most = saturated_nanos(self.at_most);
         let Some(percent) = self.percent else { return Slack::new(at_most, false) };
-        let share = u128::from(saturated_nanos(delay)) * u128::from(percent) / 100;
-        let nanos = u64::try_from(share).unwrap_or(u64::MAX).min(at_most);
-        Slack::new(nanos, true)
+        let (delay, percent) = (saturated_nanos(delay), u64::from(percent));
+        let hundredths = hundredth(delay);
+        let rest = delay - 100 * hundredths;
+        let share = hundredths.saturating_mul(percent).saturating_add(hundredth(rest * percent));
+        Slack::new(share.min(at_most), true)
     }
+}
+
+/// Divides by a hundred.
+fn hundredth(number: u64) -> u64 {
+    if cfg!(any(target_pointer_width = "64", target_family = "wasm")) {
+        number / 100
+    } else {
+        hundredth_by_product(number)
+    }
+}
+
+/// [`hundredth`] where the processor has 32 bits, and a division of 64 takes a kilobyte of code.
+fn hundredth_by_product(number: u64) -> u64 {
+    /// 2^66 / 25, rounded up, which is exact for numbers of 62 bits.
+    const FACTOR: u128 = 0x28f5_c28f_5c28_f5c3;
+    (u128::from(number >> 2) * FACTOR >> 66) as u64
 }
 
 impl From<Duration> for Tolerance {
@@ -257,6 +275,17 @@ mod tests {
             let slack = Tolerance::percent_of_delay(percent, at_most).slack(delay);
             assert_eq!(slack.nanos(), expected, "{percent} % of {delay:?}, at most {at_most:?}");
             assert!(slack.is_share() && !slack.is_none());
+        }
+    }
+
+    #[test]
+    fn a_hundredth_by_a_product_is_that_by_a_division() {
+        for number in (0..64).map(|bit| 1_u64 << bit).chain([u64::MAX]) {
+            let around = number.saturating_sub(250)..=number.saturating_add(250);
+            let multiple = number / 100 * 100;
+            for number in around.chain([multiple, multiple.saturating_sub(1), multiple | 1]) {
+                assert_eq!(hundredth_by_product(number), number / 100, "{number}");
+            }
         }
     }
 

@@ -35,7 +35,11 @@ use core::fmt;
 
 use crate::tick::Tick;
 
-#[cfg(any(target_os = "none", all(test, not(tourbillon_model))))]
+#[cfg(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"),
+    all(test, not(tourbillon_model))
+))]
 pub(crate) mod heap;
 #[cfg(any(fuzzing, all(test, not(tourbillon_model))))]
 pub(crate) mod model;

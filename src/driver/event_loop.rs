@@ -77,22 +77,19 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
     if *running {
         return Ok(());
     }
-    let turns = Rc::new_cyclic(|turns: &Weak<Turns>| Turns {
+    let turns = Rc::new_cyclic(|turns| Turns {
         engine: Arc::clone(engine),
         due: RefCell::new(VecDeque::new()),
         is_turning: Cell::new(false),
         timeout: Cell::new(None),
         next: Cell::new(Tick::NEVER),
-        on_timeout: Closure::new({
-            let turns = Weak::clone(turns);
-            move || {
-                if let Some(turns) = turns.upgrade() {
-                    turns.turn(u64::MAX);
-                }
-            }
-        }),
+        on_timeout: Closure::new(turning(turns)),
         counts_nesting: Cell::new(false),
         hop: Cell::new(None),
+        while_hidden: thread
+            .parker
+            .while_hidden()
+            .and_then(|begin| begin(Box::new(turning(turns)))),
         life: OnceCell::new(),
     });
     let turn_soon = {
@@ -106,6 +103,16 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<(), SpawnError> {
     // Calls a subscriber, which may trap: nothing is left to do.
     turns.life.get_or_init(|| DriverLife::begin(&thread.name, engine.shards()));
     Ok(())
+}
+
+/// Returns a function that makes a turn, if there still is what turns.
+fn turning(turns: &Weak<Turns>) -> impl Fn() + 'static {
+    let turns = Weak::clone(turns);
+    move || {
+        if let Some(turns) = turns.upgrade() {
+            turns.turn(u64::MAX);
+        }
+    }
 }
 
 /// State that a driver thread has on its stack.
@@ -125,6 +132,8 @@ struct Turns {
     counts_nesting: Cell<bool>,
     /// Made for the second timeout that is set in a browser; gone while nothing is waited for.
     hop: Cell<Option<Rc<Hop>>>,
+    /// Takes the milliseconds of each wait, for what ends it while the page is hidden.
+    while_hidden: Option<Box<dyn Fn(i32)>>,
     life: OnceCell<DriverLife>,
 }
 
@@ -230,6 +239,9 @@ impl Turns {
             let timeout = set_timeout(&self.on_timeout, wait_ms);
             self.counts_nesting.set(!timeout.is_object());
             self.timeout.set(Some(timeout));
+            if let Some(wait) = &self.while_hidden {
+                wait(wait_ms);
+            }
         }
     }
 

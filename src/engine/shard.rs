@@ -11,9 +11,15 @@ use crate::engine::histogram::Histogram;
 use crate::engine::wake_batch::WakeBatch;
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin};
-#[cfg(not(target_os = "none"))]
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
 use crate::wheel::Wheel;
-#[cfg(target_os = "none")]
+#[cfg(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+))]
 use crate::wheel::heap::Heap as Wheel;
 use crate::wheel::{Allowance, Memory, Timed, Turned};
 

@@ -7,9 +7,15 @@ use crate::queue::slab::{ENTRIES, Item, Slab};
 use crate::sync::unmodelled::{AtomicU32, AtomicU64};
 use crate::sync::{Ordering, SetOnce};
 use crate::tick::Tick;
-#[cfg(not(target_os = "none"))]
+#[cfg(not(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+)))]
 use crate::wheel::Wheel;
-#[cfg(target_os = "none")]
+#[cfg(any(
+    target_os = "none",
+    all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen")
+))]
 use crate::wheel::heap::Heap as Wheel;
 use crate::wheel::{self, Allowance, Filed, Memory, Place, Timed, Turned};
 

@@ -11,8 +11,12 @@ use std::io;
 
 use crate::clock::Clock;
 use crate::driver::Bell;
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use crate::driver::wait_in_worker;
 #[cfg(not(target_os = "none"))]
 use crate::driver::{Driver, VirtualClock, watch_resumes};
+#[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+use crate::engine::WhileHidden;
 use crate::engine::{DrivenBy, Engine};
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DriverThread, MAX_SHARDS, default_shards};
@@ -47,6 +51,8 @@ pub struct Builder {
     /// Takes the place of `kind`.
     #[cfg(not(target_os = "none"))]
     clock: Option<VirtualClock>,
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    while_hidden: Option<WhileHidden>,
     lateness_histogram: bool,
     tolerance: Tolerance,
     slow_call_limit: Option<Duration>,
@@ -146,6 +152,34 @@ impl Builder {
     /// [system clock](Self::clock). A clock belongs to one timer.
     pub fn virtual_clock(mut self, clock: &VirtualClock) -> Self {
         self.clock = Some(clock.clone());
+        self
+    }
+
+    /// Has a worker wait for the timer's deadlines while the page is hidden; off by default. Only
+    /// in browsers (feature `wasm-bindgen`).
+    ///
+    /// Browsers hold back the timeouts of a hidden page to one a second, and not those of a worker.
+    /// The timer makes a dedicated worker for its first wait after the page is hidden, and ends it
+    /// once the page is shown or the timer has gone. The worker sends the page a message at each
+    /// deadline. A page that is never hidden has no worker. A browser that freezes the whole page
+    /// still does so.
+    ///
+    /// The worker's program is a `blob:` URL, so a page with a content security policy has to allow
+    /// `worker-src blob:`. Where the worker cannot be made, the timer waits as it does without this
+    /// option. In workers and in Node.js, which have no page to hide, the option does nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tourbillon::Timer;
+    ///
+    /// let timer = Timer::builder().worker_while_hidden().build()?;
+    /// Timer::set_global(timer).expect("nothing has slept yet");
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+    pub fn worker_while_hidden(mut self) -> Self {
+        self.while_hidden = Some(wait_in_worker);
         self
     }
 }
@@ -326,10 +360,10 @@ impl Builder {
             DrivenBy::Clock
         } else {
             let name = self.thread_name.as_deref().unwrap_or(DriverThread::NAME);
-            DrivenBy::Thread(DriverThread::new(
-                name.to_owned(),
-                watch_resumes(clock.counts_suspend()),
-            ))
+            let thread = DriverThread::new(name.to_owned(), watch_resumes(clock.counts_suspend()));
+            #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
+            thread.parker.set_while_hidden(self.while_hidden);
+            DrivenBy::Thread(thread)
         };
         self.build_with(clock, driven_by)
     }

@@ -1,11 +1,15 @@
-//! Takes the wheel's place without an operating system: a binary heap, by the same interface and
-//! the same rules.
+//! Takes the wheel's place without an operating system and in browsers: a binary heap, by the same
+//! interface and the same rules.
 //!
 //! A wheel gives each slot in use a list head and a block, some 100 bytes, which thousands of
 //! timers share and sixteen do not. A heap takes 24 bytes for each timer. It moves an entry past as
 //! many others as it has levels, eleven for two thousand timers. That bounds how long interrupts
 //! wait, but for the search of the next turn, which visits each window that begins before the first
 //! one ends. To set the alarm for where a window begins would fire each timer by itself.
+//!
+//! A browser downloads the code, and a heap's is 5 KB smaller. With ten thousand timers pending, a
+//! reset, or the arm and cancel of the earliest, takes up to twice as long as with a wheel. That is
+//! 0.5 us in Chromium, a sixth of what `setTimeout` and `clearTimeout` take.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -126,7 +130,7 @@ impl<T: Timed> Heap<T> {
     }
 
     /// Does what [`discard`](Self::discard) left: nothing.
-    #[cfg(target_os = "none")]
+    #[cfg(not(test))]
     pub(crate) fn take_back_discarded(&mut self) {}
 
     /// Takes the entry that is filed there out. Returns its key, which is also in its place then.

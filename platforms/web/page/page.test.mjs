@@ -4,69 +4,29 @@
  */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import { extname, join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 
-const { PAGE, CHROMEDRIVER, SCREENSHOT } = process.env;
-const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.wasm': 'application/wasm' };
+import { open, until } from './browser.mjs';
 
-const server = createServer(async (request, response) => {
-  const name = request.url === '/' ? 'index.html' : request.url.slice(1);
-  try {
-    const body = await readFile(join(PAGE, name));
-    response.writeHead(200, { 'content-type': TYPES[extname(name)] }).end(body);
-  } catch {
-    response.writeHead(404).end();
-  }
-});
-let driver;
-let session;
+const { PAGE, SCREENSHOT } = process.env;
+let browser;
 
-/** One command of WebDriver, within the session once there is one. */
-async function command(method, path, body) {
-  const answer = await fetch(`${session}${path}`, { method, body: body && JSON.stringify(body) });
-  const { value } = await answer.json();
-  assert.ok(answer.ok, JSON.stringify(value));
-  return value;
-}
-
-const run = (script, ...args) => command('POST', '/execute/sync', { script, args });
+const command = (...call) => browser.command(...call);
+const run = (...call) => browser.run(...call);
 const text = (id) => run('return document.getElementById(arguments[0]).textContent', id);
 
-/** Waits until it is so, with no limit but the test's. */
-async function until(isSo) {
-  while (!await isSo()) await sleep(50);
-}
-
 before(async () => {
-  await new Promise((done) => { server.listen(0, '127.0.0.1', done); });
-  driver = spawn(CHROMEDRIVER, ['--port=0']);
-  const port = await new Promise((done) => {
-    driver.stdout.on('data', (data) => {
-      const started = /started successfully on port (\d+)/.exec(data);
-      if (started) done(started[1]);
-    });
+  browser = await open({
+    directory: PAGE,
+    options: { args: ['--window-size=720,640', '--hide-scrollbars'] },
+    more: { 'goog:loggingPrefs': { browser: 'ALL' } },
   });
-  session = `http://127.0.0.1:${port}`;
-  const args = ['--headless=new', '--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'];
-  const { sessionId } = await command('POST', '/session', { capabilities: { alwaysMatch: {
-    'goog:chromeOptions': { args: [...args, '--window-size=720,640', '--hide-scrollbars'] },
-    'goog:loggingPrefs': { browser: 'ALL' },
-  } } });
-  session += `/session/${sessionId}`;
-  await command('POST', '/url', { url: `http://127.0.0.1:${server.address().port}/` });
+  await browser.goTo('/');
   await until(() => text('left'));
 });
 
-after(async () => {
-  await command('DELETE', '');
-  driver.kill();
-  server.close();
-});
+after(() => browser.close());
 
 test('the countdown goes on, and starts again', async () => {
   const left = async () => Number.parseFloat(await text('left'));

@@ -160,7 +160,7 @@ async fn the_microtask_fires_nothing() {
 #[wasm_bindgen_test]
 async fn a_timeout_whose_place_an_earlier_one_takes_is_cleared() {
     let timer = Timer::builder().shards(1).build().expect("the options are valid");
-    let mut later = timer.sleep(ms(100));
+    let mut later = timer.sleep(ms(500));
     assert!(is_pending(&mut later).await);
     js_sleep(0).await;
     let mut earlier = timer.sleep(ms(20));
@@ -168,7 +168,7 @@ async fn a_timeout_whose_place_an_earlier_one_takes_is_cleared() {
     drop(later);
     earlier.await;
     let wakeups = timer.stats().driver_wakeups;
-    js_sleep(120).await;
+    js_sleep(520).await;
     assert_eq!(timer.stats().driver_wakeups, wakeups);
 }
 
@@ -283,6 +283,95 @@ async fn no_timer_is_lost_where_timeouts_are_numbers_and_there_are_no_messages()
     }
     assert_eq!((timer.stats().fired, timer.stats().waker_panics), (10, 0));
     end.call0(&JsValue::NULL).expect("it throws nothing");
+}
+
+/// Hides the page, if there is one, has its timeouts never end, and counts the workers that are
+/// made and that are not ended. `worker`, of JavaScript, is how each is made. Until the end that it
+/// returns, which returns whether there is a page, and those counts.
+fn hiding(worker: &str) -> js_sys::Function {
+    let hiding = "const { setTimeout: set, Worker: Of } = globalThis;
+        const page = globalThis.document;
+        const counts = [page ? 1 : 0, 0];
+        globalThis.workers = 0;
+        globalThis.Worker = function (url) {
+            counts[1] += 1;
+            const made = make(url);
+            const { terminate } = made;
+            globalThis.workers += 1;
+            made.terminate = () => { globalThis.workers -= 1; terminate.call(made) };
+            return made;
+        };
+        const show = (is_hidden) => {
+            if (!page) return;
+            Object.defineProperty(page, 'hidden', { value: is_hidden, configurable: true });
+            page.dispatchEvent(new Event('visibilitychange'));
+        };
+        if (page) globalThis.setTimeout = () => 1;
+        show(true);
+        return () => {
+            show(false);
+            Object.assign(globalThis, { setTimeout: set, Worker: Of });
+            if (page) delete page.hidden;
+            return [...counts, globalThis.workers];
+        }";
+    let code = format!("const make = (url) => {{ {worker} }}; {hiding}");
+    let end = js_sys::Function::new_no_args(&code).call0(&JsValue::NULL);
+    end.expect("it throws nothing").unchecked_into()
+}
+
+/// Calls the end of [`hiding`].
+fn shown(end: &js_sys::Function) -> (bool, f64, f64) {
+    let counts = js_sys::Array::from(&end.call0(&JsValue::NULL).expect("it throws nothing"));
+    let count = |index| counts.get(index).as_f64().expect("a number");
+    (count(0) != 0.0, count(1), count(2))
+}
+
+fn with_worker() -> Timer {
+    Timer::builder().worker_while_hidden().build().expect("the options are valid")
+}
+
+#[wasm_bindgen_test]
+async fn a_worker_ends_the_waits_of_a_hidden_page_alone_and_ends_as_it_is_shown() {
+    let timer = with_worker();
+    let mut before = timer.sleep(ms(30));
+    assert!(is_pending(&mut before).await);
+    let end = hiding("return new Of(url)");
+    before.await;
+    for _ in 0..3 {
+        timer.sleep(ms(2)).await;
+    }
+    // One that the page's own timeout has to end.
+    let mut after = timer.sleep(ms(30));
+    assert!(is_pending(&mut after).await);
+    let (is_page, made, left) = shown(&end);
+    assert_eq!((made, left), (f64::from(u8::from(is_page)), 0.0));
+    after.await;
+}
+
+#[wasm_bindgen_test]
+async fn a_timer_that_has_gone_leaves_no_worker() {
+    let end = hiding("return new Of(url)");
+    let timer = with_worker();
+    timer.sleep(ms(2)).await;
+    drop(timer);
+    let microtasks = js_sys::Promise::resolve(&JsValue::UNDEFINED);
+    JsFuture::from(microtasks).await.expect("it is never rejected");
+    // While the page is hidden still.
+    let left = js_sys::Function::new_no_args("return globalThis.workers");
+    assert_eq!(left.call0(&JsValue::NULL).ok().and_then(|count| count.as_f64()), Some(0.0));
+    let (is_page, made, _) = shown(&end);
+    assert_eq!(made, f64::from(u8::from(is_page)));
+}
+
+#[wasm_bindgen_test]
+async fn a_worker_that_is_refused_makes_no_timer_wait_for_it() {
+    let timer = with_worker();
+    let end = hiding("throw new Error('as planned')");
+    let mut sleep = timer.sleep(ms(5));
+    assert!(is_pending(&mut sleep).await);
+    let (_, _, left) = shown(&end);
+    sleep.await;
+    assert_eq!((timer.stats().fired, timer.stats().waker_panics, left), (1, 0, 0.0));
 }
 
 #[wasm_bindgen_test]

@@ -2,6 +2,8 @@
 //! late. That of a high-resolution timer does not, and no process has to shorten the tick, which
 //! would cost the whole system power. Windows 10 has such timers since version 1803.
 
+mod resumes;
+
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr::null;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use windows_sys::Win32::System::Threading::{
     CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CreateEventW, CreateWaitableTimerExW, INFINITE,
     SetEvent, SetWaitableTimer, TIMER_ALL_ACCESS, WaitForMultipleObjects,
 };
+
+use resumes::OnResume;
 
 use super::Parker;
 use crate::sync::{Condvar, MutexGuard, lock, wait_up_to};
@@ -58,17 +62,16 @@ impl Parker {
 /// An event and a timer. Each is reset as it ends a wait.
 #[derive(Debug)]
 struct Precise {
-    event: OwnedHandle,
+    event: OnResume,
     timer: OwnedHandle,
 }
 
 impl Precise {
     /// `None` if the system has no such timers, or refuses one.
     fn new() -> Option<Self> {
-        // SAFETY: neither attributes nor a name are given; the rest are plain numbers.
-        let event = owned(unsafe { CreateEventW(null(), 0, 0, null()) })?;
+        let event = OnResume::new(event()?);
         let flags = CREATE_WAITABLE_TIMER_HIGH_RESOLUTION;
-        // SAFETY: as above.
+        // SAFETY: neither attributes nor a name are given; the rest are plain numbers.
         let timer =
             owned(unsafe { CreateWaitableTimerExW(null(), null(), flags, TIMER_ALL_ACCESS) })?;
         Some(Self { event, timer })
@@ -76,11 +79,11 @@ impl Precise {
 
     fn notify(&self) {
         // SAFETY: the handle is open, and an event's.
-        unsafe { SetEvent(self.event.as_raw_handle()) };
+        unsafe { SetEvent(self.event.event().as_raw_handle()) };
     }
 
     fn wait(&self, limit: Option<Duration>) {
-        let handles = [self.event.as_raw_handle(), self.timer.as_raw_handle()];
+        let handles = [self.event.event().as_raw_handle(), self.timer.as_raw_handle()];
         let (count, milliseconds) = match limit {
             None => (1, INFINITE),
             Some(limit) if self.set_timer(limit) => (2, INFINITE),
@@ -102,6 +105,12 @@ impl Precise {
     }
 }
 
+/// Makes an event that is reset as it ends a wait. `None` if the system refuses one.
+fn event() -> Option<OwnedHandle> {
+    // SAFETY: neither attributes nor a name are given; the rest are plain numbers.
+    owned(unsafe { CreateEventW(null(), 0, 0, null()) })
+}
+
 /// The object that a function has just made, if it made one.
 fn owned(handle: HANDLE) -> Option<OwnedHandle> {
     // SAFETY: it is open, and nobody else's.
@@ -110,6 +119,8 @@ fn owned(handle: HANDLE) -> Option<OwnedHandle> {
 
 #[cfg(test)]
 mod tests {
+    use windows_sys::Win32::UI::WindowsAndMessaging::PBT_APMRESUMEAUTOMATIC;
+
     use super::*;
     use crate::clock::Clock;
     use crate::engine::Plan;
@@ -125,6 +136,13 @@ mod tests {
         precise.wait(None);
         precise.notify();
         precise.wait(Some(3_600_000 * SHORT));
+    }
+
+    #[test]
+    fn a_resume_ends_a_wait() {
+        let precise = Precise::new().expect("this system has such timers");
+        resumes::power_changes(null(), PBT_APMRESUMEAUTOMATIC, null());
+        precise.wait(None);
     }
 
     #[test]
