@@ -105,9 +105,10 @@ pub struct Policies {
     /// Counted are the occurrences that ended [succeeded](crate::Outcome::Succeeded) or
     /// [dead](crate::Outcome::Dead), in the order of when they were scheduled for. So are those of
     /// [`run_now`](crate::Client::run_now) and [`revive`](crate::Client::revive); those that were
-    /// skipped or cancelled, or that run still, are not. If the last of them are dead, as many as this
-    /// says, a node disables the schedule before its next occurrence becomes a timer: a few seconds
-    /// before that is due, and not when the last run dies. A run that succeeds until then prevents it.
+    /// skipped or cancelled, or that run still, are not. If the last of them are dead, as many as
+    /// this says, a node disables the schedule before its next occurrence becomes a timer: a few
+    /// seconds before that is due, and not when the last run dies. A run that succeeds until then
+    /// prevents it.
     ///
     /// What is pending is taken back as by [`disable`](crate::Client::disable), and the schedule's
     /// row says why, as [`failing`](crate::store::ScheduleRow::failing). Where occurrences are

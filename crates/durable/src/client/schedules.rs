@@ -165,7 +165,8 @@ impl Every {
         self
     }
 
-    /// Sets the number of dead runs in a row after which the schedule is disabled; never by default.
+    /// Sets the number of dead runs in a row after which the schedule is disabled; `None`, which is
+    /// the default, for never.
     ///
     /// [`Policies::disable_after`] says which runs count, and when it happens.
     pub fn disable_after(mut self, runs: impl Into<Option<NonZeroU32>>) -> Self {

@@ -136,7 +136,6 @@ impl Planner {
         if is_done && withdraw.is_some() {
             node.counters.disabled.add(1);
             trace::disabled(&row.name, runs(row).unwrap_or_default());
-            node.continue_lanes(row.lane.clone());
         } else {
             self.next = node.now();
         }

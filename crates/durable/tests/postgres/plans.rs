@@ -650,7 +650,8 @@ const OCCURRENCE_READS: &str = "
     SELECT (SELECT sum(seq_tup_read)::int8 FROM pg_stat_user_tables
             WHERE relname IN ('schedule', 'history')),
            (SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'schedule_pkey'),
-           (SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'history_occurrence'),
+           (SELECT idx_tup_read FROM pg_stat_user_indexes
+            WHERE indexrelname = 'history_occurrence'),
            (SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes
             WHERE relname IN ('schedule', 'history')
                 AND indexrelname NOT IN ('schedule_pkey', 'history_occurrence'))";
