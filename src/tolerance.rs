@@ -104,7 +104,7 @@ fn hundredth(number: u64) -> u64 {
 fn hundredth_by_product(number: u64) -> u64 {
     /// 2^66 / 25, rounded up, which is exact for numbers of 62 bits.
     const FACTOR: u128 = 0x28f5_c28f_5c28_f5c3;
-    (u128::from(number >> 2) * FACTOR >> 66) as u64
+    ((u128::from(number >> 2) * FACTOR) >> 66) as u64
 }
 
 impl From<Duration> for Tolerance {

@@ -41,7 +41,8 @@ const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 /// - A mover that was killed, or whose call has failed, has left nothing to repair: another one
 ///   continues. Nothing but the two stores says how far it came.
 ///
-/// It only goes forward: once a timer was taken from the old store, the place cannot stay there.
+/// A move only goes forward: once a timer was taken from the old store, the place cannot stay
+/// there.
 /// When the move is done it can be moved back.
 ///
 /// # Time
@@ -121,7 +122,8 @@ impl Mover {
     ///
     /// # Errors
     ///
-    /// Of the kinds `Unavailable`, `Uncertain` and `Conflict` as any call of a store: call again.
+    /// Those of the kinds `Unavailable`, `Uncertain` and `Conflict` as any call of a store: call
+    /// again.
     /// An error of the kind [`Invalid`](StoreErrorKind::Invalid) names what is in the way, and
     /// nothing is decided about it:
     ///
@@ -218,8 +220,8 @@ impl Mover {
         }
     }
 
-    /// Has the new store hold what is pending on the old one, and takes it from that. Returns what
-    /// was found there, and what was taken.
+    /// Copies what is pending on the old store to the new one, and takes it from the old one.
+    /// Returns what was found there, and what was taken.
     fn take_over(&mut self) -> Result<(BTreeSet<TimerId>, BTreeSet<TimerId>)> {
         let (mut found, mut held) = (BTreeSet::new(), Vec::new());
         let mut pages = Pages::new(TimerQuery::new());

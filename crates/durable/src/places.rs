@@ -37,11 +37,11 @@ const NAME_MAX: usize = 63;
 pub struct Places {
     /// Names of stores, each once.
     stores: Vec<String>,
-    /// Where each place is.
+    /// Stores of each place.
     of: Box<[Seat; PLACES as usize]>,
 }
 
-/// Where a place is, by indices of stores.
+/// Stores of a place, by their indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Seat {
     store: u16,

@@ -116,7 +116,7 @@ pub(super) async fn transfer(
     rows.iter().map(|row| Ok(row.try_get::<_, Id>(0)?.into())).collect()
 }
 
-/// What is compared of timers, column by column.
+/// Columns of timers that are compared.
 struct Keys {
     ids: Vec<Id>,
     attempts: Vec<i32>,

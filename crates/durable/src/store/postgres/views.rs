@@ -33,7 +33,7 @@ const TALLY: &str = "
     ) AS h
     GROUP BY 1, 2";
 
-/// As [`TALLY`], of the name `$6`.
+/// The same as [`TALLY`], of the name `$6`.
 const TALLY_NAMED: &str = "
     SELECT width_bucket(recorded, $1::timestamptz[]) - 1, outcome, count(*), min(recorded)
     FROM (

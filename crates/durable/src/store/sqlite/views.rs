@@ -25,7 +25,7 @@ pub(super) const TALLY: &str = "
     )
     GROUP BY 1, 2";
 
-/// As [`TALLY`], of a name and of the kind `?6`.
+/// The same as [`TALLY`], of a name and of the kind `?6`.
 pub(super) const TALLY_NAMED: &str = "
     SELECT (recorded - ?2) / ?4, outcome, count(*), min(recorded)
     FROM (
