@@ -6,8 +6,8 @@
 //!
 //! A write that fails is continued where it stopped, by the same thread and after a pause, until
 //! the disk has all of it: nothing is appended twice. After a sync that failed, what was written is
-//! written again, to the same place. Until then [`Audit::check`] fails, and so it does while the
-//! disk answers nothing. So no change begins that the log might never have.
+//! written again, to the same place if the file permits it. Until then [`Audit::check`] fails, and
+//! so it does while the disk answers nothing. So no change begins that the log might never have.
 
 mod read;
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tourbillon::virtual_time::VirtualClock;
 
@@ -142,7 +142,7 @@ fn a_line_is_written_again_in_its_place_by_the_file_that_appends() {
     assert_eq!(file.append(b"first\n").unwrap(), (4, 6));
     append(&path, b"other\n");
     assert_eq!(file.append(b"second\n").unwrap(), (16, 7));
-    file.rewrite(b"FIRST\n", 4).unwrap();
+    assert!(file.rewrite(b"FIRST\n", 4).unwrap());
     assert_eq!(file.append(b"third\n").unwrap(), (23, 6));
     assert_eq!(std::fs::read(&path).unwrap(), b"old\nFIRST\nother\nsecond\nthird\n");
 }
@@ -158,6 +158,8 @@ struct DiskState {
     room: AtomicUsize,
     /// Syncs that fail.
     bad_syncs: AtomicUsize,
+    /// Whether nothing can be written again in its place.
+    only_appends: AtomicBool,
     /// Bytes that were synced, well or badly.
     synced: AtomicUsize,
     /// Writes and syncs that were asked for.
@@ -181,9 +183,12 @@ impl writer::Sink for Disk {
         Ok((place, count))
     }
 
-    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<()> {
+    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<bool> {
+        if self.0.only_appends.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
         self.0.text.lock().unwrap()[place as usize..][..text.len()].copy_from_slice(text);
-        Ok(())
+        Ok(true)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -244,6 +249,25 @@ async fn a_write_that_failed_is_continued_and_nothing_is_appended_twice() {
         std::thread::yield_now();
     }
     assert_eq!(kept(&disk), ["k0", "k1", "k2"]);
+}
+
+#[tokio::test]
+async fn a_file_that_permits_appending_alone_gets_its_lines_again_once() {
+    let disk = Disk::default();
+    disk.0.room.store(usize::MAX, Ordering::SeqCst);
+    disk.0.only_appends.store(true, Ordering::SeqCst);
+    disk.0.bad_syncs.store(3, Ordering::SeqCst);
+    let audit = on(&disk, &Timer::global());
+    assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
+    while audit.check().is_err() {
+        std::thread::yield_now();
+    }
+    audit.append(&entry("a", "k1", "t")).await.unwrap();
+    let text = disk.0.text.lock().unwrap().clone();
+    let (dropped, lines) = text.split_at(text.iter().position(|byte| *byte != 0).unwrap());
+    assert!(!dropped.is_empty());
+    *disk.0.text.lock().unwrap() = lines.strip_prefix(b"\n").unwrap().to_vec();
+    assert_eq!(kept(&disk), ["k0", "k1"]);
 }
 
 #[tokio::test]

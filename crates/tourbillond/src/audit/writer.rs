@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use super::AuditError;
@@ -114,8 +115,9 @@ pub(super) trait Sink: Send + 'static {
     /// Appends some of `text`. Returns its place in the file, and its number of bytes.
     fn append(&mut self, text: &[u8]) -> io::Result<(u64, usize)>;
 
-    /// Writes `text` again, to the place in the file where it is already.
-    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<()>;
+    /// Writes `text` again, to the place in the file where it is already. Returns `false` if the
+    /// file permits nothing but appending.
+    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<bool>;
 
     /// Waits until the disk has what was written.
     fn sync(&mut self) -> io::Result<()>;
@@ -130,13 +132,16 @@ impl Sink for File {
         Ok((self.stream_position()? - count as u64, count))
     }
 
-    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<()> {
+    fn rewrite(&mut self, text: &[u8], place: u64) -> io::Result<bool> {
         // Linux appends whatever is written to a file that is opened for that, at any place.
         let flags = fcntl_getfl(&self)?;
-        fcntl_setfl(&self, flags - OFlags::APPEND)?;
+        match fcntl_setfl(&self, flags - OFlags::APPEND) {
+            Err(Errno::PERM) => return Ok(false),
+            answer => answer?,
+        }
         let written = self.write_all_at(text, place);
         fcntl_setfl(&self, flags)?;
-        written
+        written.map(|()| true)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -231,15 +236,15 @@ impl<S: Sink, O: FnMut() -> io::Result<S>> Writer<O, S> {
                 self.file.insert((self.open)()?)
             }
         };
-        let mut rest = &self.text[..];
-        for &(place, count) in &self.written {
-            let (part, after) = rest.split_at(count);
-            if self.is_doubtful {
-                // A failed sync drops what it could not write, and the next one reports nothing.
-                file.rewrite(part, place)?;
-            }
-            rest = after;
+        if self.is_doubtful && !rewrite(file, &self.text, &self.written)? {
+            // Once the disk is there again, or each try would leave a copy. The end of what was
+            // dropped may be no line break.
+            file.sync()?;
+            self.text.insert(0, b'\n');
+            self.written.clear();
         }
+        let written = self.written.iter().map(|(_, count)| count).sum();
+        let mut rest = &self.text[written..];
         while !rest.is_empty() {
             match file.append(rest) {
                 Ok((_, 0)) => return Err(ErrorKind::WriteZero.into()),
@@ -259,6 +264,20 @@ impl<S: Sink, O: FnMut() -> io::Result<S>> Writer<O, S> {
         self.file = None;
         Ok(())
     }
+}
+
+/// Writes the beginning of `text` again, as a failed sync drops what it could not write, and the
+/// next one reports nothing. Returns `false` if it [cannot](Sink::rewrite).
+fn rewrite(file: &mut impl Sink, text: &[u8], written: &[(u64, usize)]) -> io::Result<bool> {
+    let mut rest = text;
+    for &(place, count) in written {
+        let (part, after) = rest.split_at(count);
+        if !file.rewrite(part, place)? {
+            return Ok(false);
+        }
+        rest = after;
+    }
+    Ok(true)
 }
 
 /// Mark of the thread's end, also by a panic: nobody waits for it any more.
