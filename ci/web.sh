@@ -204,7 +204,5 @@ planted $turns '/self\.hop\.set\(None\);/d' a_port_listens_only_while_something_
         no_timeout_is_set_from_within_another_where_that_would_make_it_late
     planted src/driver/hidden.rs '/worker\.terminate\(\);/d' a_timer_that_has_gone_leaves_no_worker
 )
-planted src/engine.rs 's/!IN_EVENT_LOOP && //' \
-    polls_after_work_that_outlasts_the_deadlines_find_them_past
 planted src/engine.rs 's/seen == State::Queued && self\.ends_idle_waits\(\)/false/' \
     nothing_is_waited_for_once_the_last_sleep_is_dropped
