@@ -108,6 +108,8 @@ pub(crate) struct Engine {
     /// Set once, when the last handle goes.
     closed: AtomicBool,
     driven_by: DrivenBy,
+    /// True if a thread drives it whose parks end in time: they stop in suspend, as its clock does.
+    parks_in_time: bool,
     /// The process that the engine was made in.
     generation: Generation,
     /// Engine that stands in for this one in a child of that process.
@@ -197,12 +199,13 @@ impl Engine {
             DrivenBy::Hand(_) | DrivenBy::Clock => Alarm::awake(),
         };
         Self {
-            clock,
             shards: (0..shards).map(|_| CachePadded::new(Lock::new(Shard::new(now)))).collect(),
             alarm: CachePadded::new(alarm),
             board: Board::new(shards),
             closed: AtomicBool::new(false),
+            parks_in_time: matches!(driven_by, DrivenBy::Thread(_)) && !clock.counts_suspend(),
             driven_by,
+            clock,
             generation: Generation::at_birth(),
             successor: SetOnce::new(),
             cached_now: CachePadded::new(AtomicU64::new(now.raw())),
@@ -320,12 +323,13 @@ impl Engine {
         Tick::from_raw(self.cached_now.load(Ordering::Relaxed))
     }
 
-    /// Returns whether an armed sleep may leave it to the driver to notice its deadline, rather
-    /// than read the clock in every poll: a thread of its own is parked, and will wake in time. The
-    /// loop that turns a hand-driven engine may be the very one that does not get to it.
+    /// Returns whether a sleep may leave it to the driver to notice its deadline, rather than read
+    /// the clock in every poll: a thread of its own is parked, and will wake in time. The loop that
+    /// turns a hand-driven engine may be the very one that does not get to it, and so may an event
+    /// loop. Where the clock counts suspend, a park may end late by that.
     #[inline]
     pub(crate) fn is_attended(&self, deadline: Tick) -> bool {
-        matches!(self.driven_by, DrivenBy::Thread(_)) && self.alarm.is_set_for(deadline)
+        !IN_EVENT_LOOP && self.parks_in_time && self.alarm.is_set_for(deadline)
     }
 
     /// Returns whether the driver waits for nothing once nothing is pending, not even for the

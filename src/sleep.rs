@@ -38,7 +38,8 @@ use crate::tolerance::{Due, Slack};
 ///   two kinds trust that the deadline is still to come: up to fifteen polls in a row with the same
 ///   waker, and the first poll of a sleep that was made with a delay of 100 us or more, and not
 ///   reset before that poll. A deadline that is past when the sleep is made completes its first
-///   poll in any case.
+///   poll in any case. Every poll reads the clock in browsers, and where the timer's clock counts
+///   suspend.
 /// - Polled again after completion, it is ready again.
 ///
 /// # Cancel safety

@@ -132,8 +132,9 @@ struct Turns {
     counts_nesting: Cell<bool>,
     /// Made for the second timeout that is set in a browser; gone while nothing is waited for.
     hop: Cell<Option<Rc<Hop>>>,
-    /// Takes the milliseconds of each wait, for what ends it while the page is hidden.
-    while_hidden: Option<Box<dyn Fn(i32)>>,
+    /// Takes the milliseconds of each wait, for what ends it while the page is hidden; `None` once
+    /// there are no more.
+    while_hidden: Option<Box<dyn Fn(Option<i32>)>>,
     life: OnceCell<DriverLife>,
 }
 
@@ -240,13 +241,17 @@ impl Turns {
             self.counts_nesting.set(!timeout.is_object());
             self.timeout.set(Some(timeout));
             if let Some(wait) = &self.while_hidden {
-                wait(wait_ms);
+                wait(Some(wait_ms));
             }
         }
     }
 
-    /// Lets go of the engine, whose last handle and last armed sleep are gone.
+    /// Lets go of the engine, whose last handle and last armed sleep are gone, and of what waits in
+    /// the browser. A turn that was cut off has kept this from being dropped.
     fn end(&self) {
+        if let Some(wait) = &self.while_hidden {
+            wait(None);
+        }
         if let DrivenBy::Thread(thread) = self.engine.driven_by() {
             *lock(&thread.running) = false;
             thread.parker.leave();

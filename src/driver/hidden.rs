@@ -37,8 +37,8 @@ extern "C" {
     #[wasm_bindgen(constructor, catch)]
     fn new(parts: Vec<JsValue>) -> Result<Blob, JsValue>;
 
-    #[wasm_bindgen(js_namespace = URL, js_name = createObjectURL)]
-    fn create_object_url(blob: &Blob) -> String;
+    #[wasm_bindgen(catch, js_namespace = URL, js_name = createObjectURL)]
+    fn create_object_url(blob: &Blob) -> Result<String, JsValue>;
 
     #[wasm_bindgen(js_namespace = URL, js_name = revokeObjectURL)]
     fn revoke_object_url(url: &str);
@@ -61,14 +61,15 @@ extern "C" {
 /// Name of the event that comes as the page is hidden or shown.
 const CHANGE: &str = "visibilitychange";
 
-/// Calls `turn` at the end of each wait of a hidden page, and as the page is hidden or shown, until
-/// the result is dropped. The result takes the milliseconds of each wait. `None` where there is no
-/// page.
-pub(crate) fn wait_in_worker(turn: Box<dyn Fn()>) -> Option<Box<dyn Fn(i32)>> {
+/// Calls `turn` at the end of each wait of a hidden page, and as the page is hidden or shown. The
+/// result takes the milliseconds of each wait, and in the end `None`. Where there is no page, there
+/// is no result.
+pub(crate) fn wait_in_worker(turn: Box<dyn Fn()>) -> Option<Box<dyn Fn(Option<i32>)>> {
     let document = DOCUMENT.with(Option::clone)?;
     let page = Rc::new_cyclic(|page: &Weak<Page>| Page {
         document,
         worker: Cell::new(None),
+        is_refused: Cell::new(false),
         url: OnceCell::new(),
         on_event: Closure::new({
             let page = Weak::clone(page);
@@ -81,12 +82,18 @@ pub(crate) fn wait_in_worker(turn: Box<dyn Fn()>) -> Option<Box<dyn Fn(i32)>> {
         }),
     });
     page.document.add_event_listener(CHANGE, page.on_event.as_ref());
-    Some(Box::new(move |milliseconds| page.wait(milliseconds)))
+    Some(Box::new(move |milliseconds| match milliseconds {
+        Some(milliseconds) => page.wait(milliseconds),
+        None => page.end(),
+    }))
 }
 
 struct Page {
     document: Document,
     worker: Cell<Option<Worker>>,
+    /// True if none is to be made: the browser has refused one since the page was shown last, or
+    /// the end has come.
+    is_refused: Cell<bool>,
     /// Address of the worker's program.
     url: OnceCell<String>,
     /// Handles messages of the worker, and the event.
@@ -95,10 +102,11 @@ struct Page {
 
 impl Page {
     fn wait(&self, milliseconds: i32) {
-        if !self.document.hidden() {
+        if self.is_refused.get() || !self.document.hidden() {
             return;
         }
         let worker = self.worker.take().or_else(|| self.make_worker());
+        self.is_refused.set(worker.is_none());
         if let Some(worker) = &worker {
             worker.post_message(milliseconds);
         }
@@ -109,7 +117,8 @@ impl Page {
     fn make_worker(&self) -> Option<Worker> {
         if self.url.get().is_none() {
             let program = Blob::new(vec![JsValue::from_str(PROGRAM)]).ok()?;
-            self.url.get_or_init(|| create_object_url(&program));
+            let url = create_object_url(&program).ok()?;
+            self.url.get_or_init(|| url);
         }
         let worker = Worker::new(self.url.get()?).ok()?;
         worker.set_onmessage(self.on_event.as_ref());
@@ -119,6 +128,7 @@ impl Page {
     fn end_worker_if_shown(&self) {
         if !self.document.hidden() {
             self.end_worker();
+            self.is_refused.set(false);
         }
     }
 
@@ -129,12 +139,12 @@ impl Page {
             worker.terminate();
         }
     }
-}
 
-impl Drop for Page {
-    fn drop(&mut self) {
+    /// Leaves nothing in the browser. Not by a drop: a call that traps never lets go of the page.
+    fn end(&self) {
         self.document.remove_event_listener(CHANGE, self.on_event.as_ref());
         self.end_worker();
+        self.is_refused.set(true);
         if let Some(url) = self.url.get() {
             revoke_object_url(url);
         }

@@ -85,8 +85,29 @@ fn a_first_poll_trusts_a_parked_driver_if_the_sleep_was_made_with_a_delay() {
     };
     let next = time.now().saturating_add(DELAY);
     assert_eq!(first_polls(Plan::ParkUntil(next)), [true, true, false, false, false, false]);
-    for later in [Plan::ParkUntil(Tick::LAST), Plan::Park, Plan::End] {
+    let within_tolerance = time.now().saturating_add(DELAY + Duration::from_nanos(1));
+    let later = [within_tolerance, Tick::LAST].map(Plan::ParkUntil);
+    for later in later.into_iter().chain([Plan::Park, Plan::End]) {
         assert_eq!(first_polls(later), [false; 6], "{later:?}");
+    }
+}
+
+/// A park stops in suspend, so the driver may be late by as much as that clock counts of it.
+#[test]
+fn no_poll_trusts_a_parked_driver_if_the_clock_counts_suspend() {
+    const DELAY: Duration = Duration::from_micros(100);
+    for clock in [Some(Clock::monotonic()), Clock::boottime()].into_iter().flatten() {
+        let counts_suspend = clock.counts_suspend();
+        let thread = DriverThread::new(DriverThread::NAME.to_owned(), None);
+        let engine = Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread)));
+        let mut sleep = Sleep::after(EngineRef::of(&engine), DELAY);
+        engine.alarm().begin_scan();
+        assert!(engine.alarm().commit(Plan::ParkUntil(sleep.deadline_tick())));
+        while !engine.clock().has_passed(sleep.deadline_tick()) {
+            std::hint::spin_loop();
+        }
+        assert_eq!(engine.is_attended(sleep.deadline_tick()), !counts_suspend);
+        assert_eq!(poll(&mut sleep).is_ready(), counts_suspend);
     }
 }
 

@@ -106,6 +106,19 @@ async fn a_blocked_event_loop_delays_timers_and_loses_none() {
     assert!(is_pending(&mut hour).await);
 }
 
+/// A timeout is set for the first, and the second is polled for the first time.
+#[wasm_bindgen_test]
+async fn polls_after_work_that_outlasts_the_deadlines_find_them_past() {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let mut first = timer.sleep(ms(50));
+    assert!(is_pending(&mut first).await);
+    js_sleep(0).await;
+    let mut second = timer.sleep(ms(60));
+    block_for(ms(60));
+    assert!(!is_pending(&mut second).await, "the first poll");
+    assert!(!is_pending(&mut first).await, "a later poll");
+}
+
 #[wasm_bindgen_test]
 async fn an_earlier_timer_does_not_wait_for_a_later_one() {
     let mut hour = tourbillon::sleep(HOUR);
@@ -357,10 +370,31 @@ async fn a_timer_that_has_gone_leaves_no_worker() {
     let microtasks = js_sys::Promise::resolve(&JsValue::UNDEFINED);
     JsFuture::from(microtasks).await.expect("it is never rejected");
     // While the page is hidden still.
-    let left = js_sys::Function::new_no_args("return globalThis.workers");
-    assert_eq!(left.call0(&JsValue::NULL).ok().and_then(|count| count.as_f64()), Some(0.0));
+    assert_eq!(workers(), Some(0.0));
     let (is_page, made, _) = shown(&end);
     assert_eq!(made, f64::from(u8::from(is_page)));
+}
+
+/// Workers that are left, of those made since [`hiding`].
+fn workers() -> Option<f64> {
+    let left = js_sys::Function::new_no_args("return globalThis.workers");
+    left.call0(&JsValue::NULL).ok().and_then(|count| count.as_f64())
+}
+
+#[wasm_bindgen_test]
+async fn a_timer_that_has_gone_after_a_trap_leaves_no_worker() {
+    let caught = catching();
+    let end = hiding("return new Of(url)");
+    let timer = with_worker();
+    timer.sleep(ms(2)).call(|| wasm_bindgen::throw_str("as planned")).detach();
+    timer.sleep(ms(20)).await;
+    assert_eq!(timer.stats().waker_panics, 1);
+    drop(timer);
+    let microtasks = js_sys::Promise::resolve(&JsValue::UNDEFINED);
+    JsFuture::from(microtasks).await.expect("it is never rejected");
+    assert_eq!(workers(), Some(0.0));
+    shown(&end);
+    caught.call0(&JsValue::NULL).expect("it throws nothing");
 }
 
 #[wasm_bindgen_test]
@@ -372,6 +406,25 @@ async fn a_worker_that_is_refused_makes_no_timer_wait_for_it() {
     let (_, _, left) = shown(&end);
     sleep.await;
     assert_eq!((timer.stats().fired, timer.stats().waker_panics, left), (1, 0, 0.0));
+}
+
+#[wasm_bindgen_test]
+async fn a_worker_whose_program_is_refused_makes_no_timer_wait_for_it() {
+    let refusal = "const { createObjectURL } = URL;
+        URL.createObjectURL = () => { throw new Error('as planned') };
+        return () => Object.assign(URL, { createObjectURL })";
+    let refusal = js_sys::Function::new_no_args(refusal).call0(&JsValue::NULL);
+    let allow: js_sys::Function = refusal.expect("it throws nothing").unchecked_into();
+    let timer = with_worker();
+    let end = hiding("return new Of(url)");
+    let mut sleep = timer.sleep(ms(5));
+    assert!(is_pending(&mut sleep).await);
+    let microtasks = js_sys::Promise::resolve(&JsValue::UNDEFINED);
+    JsFuture::from(microtasks).await.expect("it is never rejected");
+    allow.call0(&JsValue::NULL).expect("it throws nothing");
+    let (_, made, _) = shown(&end);
+    sleep.await;
+    assert_eq!((timer.stats().fired, timer.stats().waker_panics, made), (1, 0, 0.0));
 }
 
 #[wasm_bindgen_test]

@@ -5,8 +5,9 @@ use std::cell::Cell;
 use crate::sync::{Mutex, lock};
 
 /// Begins to end the waits of a hidden page, by calls of the function that it gets. Returns a
-/// function that takes the milliseconds of each wait; `None` where there is no page.
-pub(crate) type WhileHidden = fn(Box<dyn Fn()>) -> Option<Box<dyn Fn(i32)>>;
+/// function that takes the milliseconds of each wait, and in the end `None`. There is none where
+/// there is no page.
+pub(crate) type WhileHidden = fn(Box<dyn Fn()>) -> Option<Box<dyn Fn(Option<i32>)>>;
 
 pub(crate) struct Parker {
     /// Whom to call.

@@ -11,24 +11,42 @@ use std::ptr::{null_mut, without_provenance_mut};
 
 use windows_sys::Win32::Foundation::ERROR_SUCCESS;
 use windows_sys::Win32::System::Power::{
-    DEVICE_NOTIFY_SUBSCRIBE_PARAMETERS, PowerRegisterSuspendResumeNotification,
+    DEVICE_NOTIFY_SUBSCRIBE_PARAMETERS, HPOWERNOTIFY, PowerRegisterSuspendResumeNotification,
+    PowerUnregisterSuspendResumeNotification,
 };
 use windows_sys::Win32::System::Threading::SetEvent;
 use windows_sys::Win32::UI::WindowsAndMessaging::DEVICE_NOTIFY_CALLBACK;
 
 use crate::sync::{Mutex, lock};
 
-/// Events of all parked drivers of the process. A handle is in it until it is closed, under the
-/// lock; so none is signalled later.
-static LISTENERS: Mutex<Listeners> =
-    Mutex::new(Listeners { events: Vec::new(), subscribed: false });
+/// Events of all drivers of the process. A handle leaves the list under the lock, and is closed
+/// after; so none that is closed is signalled.
+static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners::NONE);
 
 #[derive(Debug)]
 struct Listeners {
     /// Numbers of their handles.
     events: Vec<usize>,
-    /// True once the system has been asked for notices.
-    subscribed: bool,
+    /// Registration for notices. `None` while there are no events, while the thread that added the
+    /// first one asks for it, or if the system refused it.
+    registration: Option<HPOWERNOTIFY>,
+}
+
+impl Listeners {
+    const NONE: Self = Self { events: Vec::new(), registration: None };
+
+    /// Returns whether it is the first: then a registration is to be asked for, and stored before
+    /// the event is removed.
+    fn add(&mut self, event: usize) -> bool {
+        self.events.push(event);
+        self.events.len() == 1
+    }
+
+    /// Returns a registration that is to be revoked, if that was the last event.
+    fn remove(&mut self, event: usize) -> Option<HPOWERNOTIFY> {
+        self.events.retain(|other| *other != event);
+        if self.events.is_empty() { self.registration.take() } else { None }
+    }
 }
 
 /// An event that is signalled at each resume, and each suspend, until this is dropped.
@@ -38,12 +56,10 @@ pub(super) struct OnResume(OwnedHandle);
 impl OnResume {
     /// Takes an event.
     pub(super) fn new(event: OwnedHandle) -> Self {
-        let mut listeners = lock(&LISTENERS);
-        listeners.events.push(event.as_raw_handle().addr());
-        let subscribed = std::mem::replace(&mut listeners.subscribed, true);
-        drop(listeners);
-        if !subscribed {
-            subscribe();
+        let is_first = lock(&LISTENERS).add(event.as_raw_handle().addr());
+        if is_first {
+            let registration = subscribe();
+            lock(&LISTENERS).registration = registration;
         }
         Self(event)
     }
@@ -56,26 +72,40 @@ impl OnResume {
 impl Drop for OnResume {
     fn drop(&mut self) {
         let event = self.0.as_raw_handle().addr();
-        lock(&LISTENERS).events.retain(|other| *other != event);
+        let registration = lock(&LISTENERS).remove(event);
+        // Under no lock: it may wait for a call that is under way, which takes that one.
+        if let Some(registration) = registration {
+            // SAFETY: it is registered, and nobody else has the handle.
+            unsafe { PowerUnregisterSuspendResumeNotification(registration) };
+        }
     }
 }
 
-/// Has the system call [`power_changes`] for the rest of the process. It may refuse.
-fn subscribe() {
-    let subscription =
-        DEVICE_NOTIFY_SUBSCRIBE_PARAMETERS { Callback: Some(power_changes), Context: null_mut() };
-    // Leaked, as it is not stated whether the system copies it.
-    let subscription = Box::into_raw(Box::new(subscription));
+/// Stays while it is registered, as it is not stated whether the system copies it.
+static SUBSCRIPTION: Subscription = Subscription(DEVICE_NOTIFY_SUBSCRIBE_PARAMETERS {
+    Callback: Some(power_changes),
+    Context: null_mut(),
+});
+
+struct Subscription(DEVICE_NOTIFY_SUBSCRIBE_PARAMETERS);
+
+// SAFETY: it is only read, and its pointer is null.
+unsafe impl Sync for Subscription {}
+
+/// Has the system call [`power_changes`] until the result is unregistered. `None` if it refuses. A
+/// library without timers has no registration left, so it may be unloaded.
+fn subscribe() -> Option<HPOWERNOTIFY> {
     let mut registration = null_mut();
     // SAFETY: the flag says that the recipient is such parameters, which stay, and which name a
     // function that does. `registration` is a valid place for a handle.
-    unsafe {
+    let error = unsafe {
         PowerRegisterSuspendResumeNotification(
             DEVICE_NOTIFY_CALLBACK,
-            subscription.cast(),
+            (&raw const SUBSCRIPTION.0).cast_mut().cast(),
             &raw mut registration,
-        );
-    }
+        )
+    };
+    (error == ERROR_SUCCESS).then_some(registration as HPOWERNOTIFY)
 }
 
 /// Called by a thread of the system's, before a suspend and after a resume.
@@ -85,4 +115,20 @@ pub(super) extern "system" fn power_changes(_: *const c_void, _: u32, _: *const 
         unsafe { SetEvent(without_provenance_mut(*event)) };
     }
     ERROR_SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registration_is_revoked_with_the_last_event_and_asked_for_with_the_next() {
+        let mut listeners = Listeners::NONE;
+        assert!(listeners.add(1));
+        listeners.registration = Some(7);
+        assert!(!listeners.add(2));
+        assert_eq!((listeners.remove(1), listeners.remove(2)), (None, Some(7)));
+        assert!(listeners.add(3), "another is asked for, and refused");
+        assert_eq!(listeners.remove(3), None);
+    }
 }
