@@ -20,7 +20,7 @@ const SAID = {
   '5-59/15 * * * *': 'At 5, 20, 35 and 50 minutes past every hour',
   '1 * * * *': 'At 1 minute past every hour',
   '0 * * * *': 'Every hour, on the hour',
-  '0 8-17 * * *': 'Every hour from 08:00 to 17:00',
+  '0-59 * * * *': 'Every minute',
   '0 */2 * * *': 'Every 2 hours from 00:00 to 22:00',
   '*/20 * 1 * *': 'Every 20 minutes on the 1st of every month',
   '* * * 6 *': 'Every minute in June',
@@ -29,8 +29,7 @@ const SAID = {
   '  0  2 * * * ': 'At 02:00 every day',
   '30 0 2 * * *': 'At 02:00:30 every day',
   '30 9,17 * * *': 'At 09:30 and 17:30 every day',
-  // A step that does not divide the day starts anew at midnight.
-  '0 */5 * * *': 'At 00:00, 05:00, 10:00, 15:00 and 20:00 every day',
+  '0 0,5,10 * * *': 'At 00:00, 05:00 and 10:00 every day',
   // Days of the week.
   '0 9 * * mon-fri': 'At 09:00, Monday to Friday',
   '0 9 ? * FRI-SUN': 'At 09:00, Friday to Sunday',
@@ -50,11 +49,13 @@ const SAID = {
   '0 0 29 2 *': 'At 00:00 on the 29th of February, where there is one',
   '0 0 1-7 * *': 'At 00:00, from the 1st to the 7th of every month',
   '0 0 15-31 * *': 'At 00:00, from the 15th to the last day of every month',
+  '0 0 29-31 1 *': 'At 00:00, from the 29th to the last day of January',
   '0 0 */2 * *': 'At 00:00 on every 2nd day from the 1st of every month',
   '0 0 1-15/3 * *': 'At 00:00 on the 1st, 4th, 7th, 10th and 13th of every month',
   '0 0 L * *': 'At 00:00 on the last day of every month',
   '0 0 L,15 * *': 'At 00:00 on the 15th and last day of every month',
   '0 0 L-3 * *': 'At 00:00 on the 3rd day before the last of every month',
+  '0 0 15,LW * *': 'At 00:00 on the 15th and last weekday of every month',
   '0 0 LW * *': 'At 00:00 on the last weekday of every month',
   '0 0 15W * *': 'At 00:00 on the weekday nearest to the 15th of every month',
   // One of the two suffices, unless one begins with a star.
@@ -73,6 +74,14 @@ const UNSAID = [
   '', 'nonsense', '* * *', '* * * * * * *', '61 * * * *', '5/15 * * * *', '0 22-2 * * *',
   '*/0 * * * *', '1-2-3 * * * *', '0 0 L/2 * *', '0 0 32W * *', '0 0 * * 8L', '0 0 * * mon#6',
   '0 0 * * monday', '0 mon * * *', '@reboot', '@every', '@every 0s', '1,,2 * * * *',
+  // Fixed times are not every hour: they skip one that the clock shows twice.
+  '0 0-23 * * *', '0 8-17 * * *', '0-59 0-23 * * *', '0-59 0-59 0-23 * * *',
+  // At an interval, and not at the same times on each day.
+  '*/30 2 * * *', '0 */5 * * *', '0 */12 * * *',
+  // Lists in which it is not clear what belongs to what.
+  '0 0 5,L-3 * *', '0 0 L-3,L * *', '0 0 15W,L-3 * *', '0 0 L,LW * *',
+  // Not every month has the first of these days.
+  '0 0 29-31 * *', '0 0 29-31 2 *',
   // Right, and too long or too subtle for a line.
   '*/7 * * * *', '0,30 8-18/2 * * *', '*/10 5 * * * *', '0 0 30,31 * *', '0 0 31W * *',
   '0 0 L-30 * *', '0 0 * * FRI#5', '0 0 1 * mon,tue', '0 0 31 * fri', '0 0 1 * fri#2',

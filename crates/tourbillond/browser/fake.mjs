@@ -105,6 +105,10 @@ function night() {
     nodes: 3,
     /** Whether totals of lists are cut. */
     countsAtLeast: false,
+    /** How long the server takes to list schedules or runs, or to show one, in milliseconds. */
+    slow: 0,
+    /** Since when all runs of histories are counted, if older ones are not. */
+    countedSince: undefined,
     /** Paths with their queries that were read. */
     reads: [],
     /** Figures that are cut. */
@@ -220,7 +224,7 @@ export async function start() {
         buckets[index][each.state] += 1;
       }
     }
-    return { since: iso(since), until: iso(until), buckets, at_least: world.countsAtLeast };
+    return { since: iso(since), until: iso(until), buckets, counted_since: world.countedSince };
   }
 
   function page(items, query) {
@@ -372,6 +376,9 @@ export async function start() {
         world.asked = { path: pathname, body: body && JSON.parse(body) };
       }
       if (request.method === 'GET') world.reads.push(request.url);
+      if (world.slow && /\/(schedules|runs)(\/|$)/.test(pathname)) {
+        await new Promise((resolve) => setTimeout(resolve, world.slow));
+      }
       json(200, api(request, pathname, searchParams, body && JSON.parse(body)));
     } catch (error) {
       if (!error.document) throw error;
@@ -387,6 +394,7 @@ export async function start() {
   return {
     world,
     now,
+    tell,
     url: `http://127.0.0.1:${server.address().port}`,
     /** Cuts all connections; with `world.away = 'server'`, for as long as that is so. */
     cut: () => { for (const socket of sockets) socket.destroy(); },

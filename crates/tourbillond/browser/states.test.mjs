@@ -421,7 +421,7 @@ test('finished runs of a day and of a week are a chart and a table', async () =>
   assert.equal(await history.getByRole('row').count(), 29);
   await accessible(page, 'a table of runs');
 
-  fake.world.countsAtLeast = true;
+  fake.world.countedSince = new Date(fake.now() - 20 * 3_600_000).toISOString();
   await go(page, '/schedules/billing/invoices', 'invoices');
   await history.getByText(/^at least 1 skipped, at least 2 dead\./).waitFor();
   // What is dead is below the line, and all of it.
@@ -460,6 +460,23 @@ test('an instant is picked by the clock here, and is kept as it is if it is not 
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByRole('heading', { level: 1, name: 'picked' }).waitFor();
   assert.deepEqual(fake.world.asked.body.when, { at: '2026-12-24T23:30:00Z' });
+
+  // The service knows years up to 9999; what does not show does not keep from saving.
+  await go(page, '/edit', 'New schedule');
+  await page.getByLabel('Once, at a time').check();
+  await page.getByLabel('URL').fill('https://billing.internal/');
+  const time = page.getByLabel('Time', { exact: true });
+  await time.fill('12026-12-24T18:30:00');
+  await says('It is after the year 9999.');
+  await says('There is no preview for that.');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.locator('[data-field="when.at"]:focus').waitFor();
+  await time.fill('');
+  await time.pressSequentially('12');
+  await page.getByLabel('Once, after a delay').check();
+  await page.getByLabel('Delay', { exact: true }).fill('90s');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('status').getByText('drawn is created').waitFor();
 
   Object.assign(fake.world.schedules.find(({ key }) => key === 'nightly').when,
     { start: '2026-01-01T00:00:00.25+01:00' });
@@ -683,4 +700,115 @@ test('all can be done by keyboard', async () => {
   await tabTo(page, '#sure-yes');
   await page.keyboard.press('Enter');
   await page.getByRole('status').getByText('ledger-sync runs').waitFor();
+});
+
+test('a view is drawn however slow the server is, and however much happens', async () => {
+  await show();
+  const happening = setInterval(() => fake.tell(fake.world.runs[3]), 100);
+  try {
+    for (const [hash, heading, draws] of [
+      ['/schedules', 'Schedules', async () => {
+        await page.getByRole('row').filter({ hasText: 'dunning' }).getByText('Disabled').waitFor();
+        fake.world.schedules[0].state = 'enabled';
+        await page.getByRole('row').filter({ hasText: 'dunning' }).getByText('Enabled').waitFor();
+      }],
+      ['/runs', 'Runs', async () => {
+        await says('An earlier run was not finished');
+        fake.world.runs.pop();
+        await page.getByText('An earlier run was not finished').waitFor({ state: 'detached' });
+      }],
+      ['/schedules/billing/ledger-sync', 'ledger-sync', async () => {
+        await page.getByText('Enabled').first().waitFor();
+        fake.world.schedules[2].lane = 'a lane that is new';
+        await says('a lane that is new');
+      }],
+    ]) {
+      fake.world.slow = 900;
+      await go(page, hash, heading);
+      fake.world.reads = [];
+      await draws();
+    }
+  } finally {
+    clearInterval(happening);
+  }
+});
+
+test('all schedules are counted with a new filter, and not with each change', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  const lists = () => fake.world.reads.filter((read) => /\/billing\/schedules\?/.test(read));
+  assert.match(lists()[0], /count=true/);
+  await page.getByLabel('Search').fill('inv');
+  await page.getByText(/1 schedule, as of/).waitFor();
+  // Names of XTimer's are looked through without the runs.
+  for (const read of fake.world.reads.filter((each) => /prefix=xtimer/.test(each))) {
+    assert.doesNotMatch(read, /last_runs|count/);
+  }
+  await page.getByLabel('Search').fill('');
+  await page.getByText(/7 schedules, as of/).waitFor();
+  // What happens is drawn also after a search.
+  fake.world.reads = [];
+  fake.world.schedules[0].state = 'enabled';
+  fake.tell(fake.world.runs[3]);
+  await page.getByRole('row').filter({ hasText: 'dunning' }).getByText('Enabled').waitFor({ timeout: 5_000 });
+  assert.doesNotMatch(lists()[0], /count=true/);
+});
+
+test('what is selected is what is shown', async () => {
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  await says('weekly-digest');
+  const bulk = page.getByRole('group', { name: 'Selected schedules' });
+  await bulk.getByLabel('Select all shown').check();
+  await bulk.getByText('7 selected').waitFor();
+  // One goes, and another is another one under its key.
+  const [, invoices, ledger] = fake.world.schedules;
+  fake.world.schedules = fake.world.schedules.filter((each) => each !== ledger);
+  invoices.id = 'f'.repeat(32);
+  fake.tell(fake.world.runs[3]);
+  await bulk.getByText('5 selected').waitFor();
+  assert.ok(!await page.getByLabel('Select invoices').isChecked());
+  await bulk.getByRole('button', { name: 'Disable' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Disable: 5 schedules?' });
+  await dialog.getByText('dunning, reminder-4711, nightly, weekly-digest, xtimer.8321002. No new').waitFor();
+  // A dialog that outlives its view does nothing.
+  await page.evaluate(() => { location.hash = '/now'; });
+  await page.locator('h1').getByText('Now').waitFor({ state: 'attached' });
+  fake.world.asked = undefined;
+  await dialog.getByRole('button', { name: 'Disable' }).click();
+  await go(page, '/runs', 'Runs');
+  await says('An earlier run was not finished');
+  assert.equal(fake.world.asked, undefined);
+});
+
+test('what a history does not count is said, and nothing is said of what is not read', async () => {
+  // A quarter past the second hour of the day that is shown.
+  const end = Math.ceil(fake.now() / 3_600_000) * 3_600_000;
+  fake.world.countedSince = new Date(end - 22.75 * 3_600_000).toISOString();
+  await show();
+  const history = page.getByRole('region', { name: 'Finished runs' });
+  const slider = history.getByRole('slider', { name: 'Bar of the chart' });
+  await history.getByText(/^at least 2\s196 succeeded/).waitFor();
+  await history.getByText(/Runs before .* are not all counted\./).waitFor();
+  const said = async (key) => {
+    await slider.press(key);
+    return slider.getAttribute('aria-valuetext');
+  };
+  assert.equal(await said('Home'), '20:00–21:00, not counted');
+  assert.match(await said('ArrowRight'), /, at least \d+ succeeded, at least \d+ skipped$/);
+  assert.match(await said('ArrowRight'), /, \d+ succeeded, \d+ skipped$/);
+  await history.getByText('As a table').click();
+  await history.getByRole('row', { name: /not counted not counted not counted not counted$/ }).waitFor();
+  await accessible(page, 'a history that is cut');
+  let letGo;
+  const waiting = new Promise((resolve) => { letGo = resolve; });
+  await page.route('**/history?**', async (route) => {
+    await waiting;
+    await route.continue();
+  });
+  await history.getByLabel('Span').selectOption('week');
+  assert.match(await said('End'), /\b20:00, not read yet$/);
+  letGo();
+  await history.getByText(/^at least/).waitFor();
 });

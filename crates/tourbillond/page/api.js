@@ -101,18 +101,18 @@ export function path(parts, parameters = {}) {
  * @param {Object} parameters Of the list; with a function `accepts`, that leaves items out here. An
  *   array of them reads several lists, whose items are shown once.
  * @param {(a: Object, b: Object) => number} order The order that the API lists them in.
- * @returns {(wanted: number) => Promise<{items: Object[], more: boolean, total: ?Object}>} Reads
- *   on. `total` is `{count, at_least}` of all that the lists have, where `parameters` ask for it.
+ * @returns {(wanted: number, signal: AbortSignal) =>
+ *   Promise<{items: Object[], more: boolean, total: ?Object}>} Reads on. `total` is `{count, at_least}` of all that the lists have, where `parameters` ask for it.
  */
 export function lists(apps, what, parameters, order) {
   const sources = apps.flatMap((app) => [parameters].flat().map(({ accepts, ...query }) =>
     ({ app, query, accepts, items: [], cursor: '', over: false, total: null })));
   const seen = new Set();
-  const refill = async (source, wanted) => {
+  const refill = async (source, wanted, signal) => {
     const { app, query, accepts = () => true, cursor } = source;
     const limit = source.accepts ? 1000 : wanted;
     const { items, next, total } =
-      await call('GET', path(['apps', app, what], { ...query, limit, cursor }));
+      await call('GET', path(['apps', app, what], { ...query, limit, cursor }), { signal });
     source.items = items.filter(accepts);
     source.cursor = next;
     source.over = next === undefined || next === null;
@@ -129,7 +129,7 @@ export function lists(apps, what, parameters, order) {
     count: sources.reduce((sum, source) => sum + source.total.count, 0),
     at_least: sources.some((source) => source.total.at_least),
   } : null;
-  return async (wanted) => {
+  return async (wanted, signal) => {
     const limit = Math.min(wanted, 1000);
     const items = [];
     for (;;) {
@@ -137,7 +137,7 @@ export function lists(apps, what, parameters, order) {
       const hasMore = ({ items: read, over, accepts }) => read.length || !over && !accepts;
       if (items.length >= wanted && sources.some(hasMore)) return { items, more: true, total: total() };
       const empty = sources.filter((source) => !source.items.length && !source.over);
-      await Promise.all(empty.map((source) => refill(source, limit)));
+      await Promise.all(empty.map((source) => refill(source, limit, signal)));
       const full = sources.filter((source) => source.items.length);
       if (!full.length) {
         if (sources.every((source) => source.over)) return { items, more: false, total: total() };
@@ -156,47 +156,89 @@ export function lists(apps, what, parameters, order) {
  * Holds what is shown of a list. It is read again as a whole, and read on without that.
  *
  * @param {number} size How many items are read at a time.
- * @param {() => Function} make Makes what {@link lists} returns, of what is asked for at the time.
+ * @param {(isCounted: boolean) => Function} make Makes what {@link lists} returns, of what is asked
+ *   for at the time.
  */
 export function pages(size, make) {
   let next = null;
-  let latest = 0;
   let wanted = size;
   const list = {
     items: [],
     more: false,
     total: null,
-    /** Reads all that is shown anew; the first page alone if `anew` is set. False if overtaken. */
-    async read({ anew = false } = {}) {
-      if (anew) wanted = size;
-      next = null;
-      return list.readOn(make(), wanted, []);
-    },
-    /** Reads the next page, and nothing else. */
-    async readMore() {
-      wanted = list.items.length + size;
-      return next ? list.readOn(next, size, list.items) : list.read();
-    },
-    async readOn(reader, many, before) {
-      latest += 1;
-      const mine = latest;
+    /**
+     * Reads the next page alone if `more` is set, otherwise all that is shown: of a list that was
+     * not shown before (`first`), its first page. The total is counted if `isCounted` is set.
+     */
+    async read(signal, { first = false, more = false, isCounted = false } = {}) {
+      if (first) wanted = size;
+      if (more) wanted = list.items.length + size;
+      const isNext = more && next;
+      const [reader, many] = isNext ? [next, size] : [make(isCounted), wanted];
       // What a reader has read is lost if it fails.
       next = null;
-      let read;
-      try {
-        read = await reader(many);
-      } catch (error) {
-        if (mine === latest) throw error;
-      }
-      if (mine !== latest) return false;
-      const { items, more, total } = read;
+      const read = await reader(many, signal);
+      signal.throwIfAborted();
       next = reader;
-      Object.assign(list, { items: [...before, ...items], more, total });
-      return true;
+      list.items = isNext ? [...list.items, ...read.items] : read.items;
+      list.more = read.more;
+      list.total = read.total ?? list.total;
     },
-    close() { latest += 1; },
   };
   return list;
+}
+
+/**
+ * Has a view read what it shows, one time after the other: however slow the server is and however
+ * much happens, each read comes to be drawn.
+ *
+ * @param {(signal: AbortSignal, options: Object) => Promise<void>} read Reads.
+ * @param {() => void} draw Draws what was read.
+ * @param {(error: Error) => void} failed Says why it was not read.
+ */
+export function reads(read, draw, failed) {
+  let running = null;
+  let wanted = null;
+  let gathering;
+  let isClosed = false;
+  async function start(options) {
+    running?.abort();
+    const mine = new AbortController();
+    [running, wanted] = [mine, null];
+    let error = null;
+    try {
+      await read(mine.signal, options);
+    } catch (caught) {
+      error = caught;
+    }
+    if (mine.signal.aborted) return;
+    running = null;
+    if (error) failed(error);
+    else draw();
+    if (wanted && !running) start(wanted);
+  }
+  const all = {
+    /** Reads at once, and aborts what is being read: something else is to be shown. */
+    start: (options = {}) => { if (!isClosed) start(options); },
+    /** Reads again, once what is being read is drawn. */
+    again(options = {}) {
+      if (running) wanted = { ...wanted, ...options };
+      else all.start(options);
+    },
+    /** Reads again, once changes have gathered. */
+    soon() {
+      gathering ??= setTimeout(() => {
+        gathering = undefined;
+        all.again();
+      }, GATHER);
+    },
+    close() {
+      isClosed = true;
+      running?.abort();
+      clearTimeout(gathering);
+    },
+  };
+  return all;
 }
 
 /** The events of a body of server-sent events: `{event, data}`. */
@@ -222,6 +264,8 @@ async function* events(body) {
   }
 }
 
+/** How long changes gather before a view is read again, in milliseconds. */
+const GATHER = 500;
 /** Silence that counts as a connection lost, in milliseconds. An event is due each second. */
 const SILENCE = 5_000;
 /** The longest pause between tries to connect, in milliseconds. */

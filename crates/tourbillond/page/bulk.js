@@ -16,8 +16,18 @@ const ACTIONS = [
     text: 'No new run of them starts after that. Their past runs stay in the list of runs.' },
 ];
 
+/** How many schedules are named when it is asked whether to act on them. */
+const NAMED = 5;
+
 /** What names a schedule among those of all apps. */
 export const idOf = ({ app, key }) => `${app}/${key}`;
+
+/** The keys of the first schedules, and how many more there are. */
+function named(schedules) {
+  const keys = schedules.slice(0, NAMED).map(({ key }) => key).join(', ');
+  const more = schedules.length - NAMED;
+  return more > 0 ? `${keys} and ${more} more` : keys;
+}
 
 /**
  * Makes the bar over a list of schedules.
@@ -32,14 +42,15 @@ export function makeBulk(frame, shown, done) {
   let boxes = [];
   let isStopped = false;
   let isBusy = false;
+  let isClosed = false;
   const all = h('input', { type: 'checkbox', 'data-act': 'select-all', onchange: selectAll });
   const many = h('span', { class: 'soft' });
   const buttons = ACTIONS.map((action) => button(action.word, () => ask(action),
     { act: `all-${action.word.toLowerCase()}`, kind: action.kind, about: 'selected schedules' }));
   const bar = h('progress', { 'aria-label': 'Schedules done', value: 0 });
-  const text = h('span', {});
+  const count = h('span', {});
   const stop = button('Stop', () => { isStopped = true; });
-  const progress = h('p', { class: 'progress', hidden: true }, bar, text, stop);
+  const progress = h('p', { class: 'progress', hidden: true }, bar, count, stop);
   const failed = h('ul', { class: 'failed', 'aria-label': 'Not done' });
   const element = h('div', { class: 'bulk', role: 'group', 'aria-label': 'Selected schedules' },
     h('label', { class: 'choice' }, all, 'Select all shown'), many,
@@ -55,14 +66,16 @@ export function makeBulk(frame, shown, done) {
       if (all.checked) selected.set(idOf(schedule), schedule);
       else selected.delete(idOf(schedule));
     }
-    for (const box of boxes) box.checked = all.checked;
     draw();
   }
 
-  /** Draws how many are selected. */
+  /** Draws how many are selected. What is not shown any more, or is another under its key, is not. */
   function draw() {
     const there = selectable();
+    const ids = new Map(there.map((schedule) => [idOf(schedule), schedule.id]));
+    for (const [name, { id }] of selected) if (ids.get(name) !== id) selected.delete(name);
     boxes = boxes.filter((box) => box.isConnected);
+    for (const box of boxes) box.checked = selected.has(box.value);
     element.hidden = !there.length && !isBusy && !failed.childElementCount;
     all.checked = there.length > 0 && there.every((schedule) => selected.has(idOf(schedule)));
     all.indeterminate = selected.size > 0 && !all.checked;
@@ -73,8 +86,10 @@ export function makeBulk(frame, shown, done) {
 
   async function ask(action) {
     const those = [...selected.values()];
+    if (!those.length) return;
     const what = counted(those.length, 'schedule');
-    if (!await frame.sure(`${action.word}: ${what}?`, action.text, action.word)) return;
+    const text = `${named(those)}. ${action.text}`;
+    if (!await frame.sure(`${action.word}: ${what}?`, text, action.word) || isClosed) return;
     isBusy = true;
     isStopped = false;
     failed.replaceChildren();
@@ -86,7 +101,7 @@ export function makeBulk(frame, shown, done) {
     let tried = 0;
     const report = () => {
       bar.value = tried;
-      setText(text, `${tried} of ${those.length}`);
+      setText(count, `${tried} of ${those.length}`);
     };
     report();
     for (const schedule of those) {
@@ -104,12 +119,12 @@ export function makeBulk(frame, shown, done) {
       report();
     }
     isBusy = false;
+    const isLost = [document.body, stop].includes(document.activeElement);
     progress.hidden = true;
     frame.say(`${good} of ${what} ${action.done}${isStopped ? ', then stopped' : ''}.`);
-    for (const box of boxes) box.checked = selected.has(box.value);
     draw();
     // The focus was on what is hidden now.
-    all.focus();
+    if (isLost) all.focus();
     done();
   }
 
@@ -135,9 +150,12 @@ export function makeBulk(frame, shown, done) {
     /** Forgets what is selected: other schedules are shown. */
     clear() {
       selected.clear();
-      for (const box of boxes) box.checked = false;
       failed.replaceChildren();
+      draw();
     },
-    close() { isStopped = true; },
+    close() {
+      isStopped = true;
+      isClosed = true;
+    },
   };
 }

@@ -114,8 +114,15 @@ function rangesOrList(values, wordOf) {
     ? `${wordOf(values[0])} to ${wordOf(values.at(-1))}` : list(values.map(wordOf));
 }
 
-/** `[words, isOften]` of the time of day; `null` if there are no exact ones. */
+/**
+ * `[words, isOften]` of the time of day; `null` if there are no exact ones.
+ *
+ * If none of the fields begins with a star, the times are fixed ones, and otherwise at an interval:
+ * they differ on the days on which the clock is changed. So fixed times are listed, and only what
+ * is at an interval is said to be every hour or every minute.
+ */
 function timeInWords(second, minute, hour) {
+  const isInterval = [second, minute, hour].some(({ starred }) => starred);
   const { values: seconds } = second;
   const { values: minutes } = minute;
   const { values: hours } = hour;
@@ -128,6 +135,7 @@ function timeInWords(second, minute, hour) {
   const isRow = hours.length === 1 || stepOf(hours) === 1;
 
   if (seconds.length > 1) {
+    if (!isInterval) return null;
     // Every some seconds, in hours that follow one another.
     const step = stepOf(seconds);
     const isEven = seconds[0] === 0 && step && 60 % step === 0 && seconds.length === 60 / step;
@@ -136,9 +144,11 @@ function timeInWords(second, minute, hour) {
   }
   const many = minutes.length * hours.length;
   if (many <= LISTED) {
+    if (isInterval) return null;
     const each = hours.flatMap((h) => minutes.map((m) => clock(h, m, seconds[0])));
     return [`at ${list(each)}`, false];
   }
+  if (!isInterval) return null;
   if (minutes.length > 1) {
     const step = stepOf(minutes);
     const isEven = step && 60 % step === 0 && minutes.length === 60 / step;
@@ -180,8 +190,13 @@ function datesInWords({ values, special }, month) {
     return last < shortest ? `${ordinal(last)} day before the last` : null;
   });
   if (words.includes(null)) return null;
+  // In a list it is not clear how far `before the last` goes, nor which `last` is meant.
+  const isBefore = ({ last }) => last > 0;
+  if (values.length + special.length > 1 && special.some(isBefore)) return null;
+  if (words.includes('last day') && words.includes('last weekday')) return null;
   const step = stepOf(values);
   if (!special.length && values.length > 2 && step && values.at(-1) + step > 31) {
+    if (!isThere(values[0])) return null;
     return step === 1
       ? `from the ${ordinal(values[0])} to the last day`
       : `on every ${ordinal(step)} day from the ${ordinal(values[0])}`;

@@ -129,7 +129,7 @@ function form(holder, frame, old, { definition: was, remark }) {
     h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', ...attributes });
   // What is not changed keeps its form.
   const instant = (time = '') => {
-    const element = input({ type: 'datetime-local', step: 1, value: time && localOf(time) });
+    const element = input({ type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59', value: time && localOf(time) });
     // The browser leaves out seconds that are zero.
     const shown = element.value;
     element.instant = () => element.value === shown
@@ -304,6 +304,18 @@ function form(holder, frame, old, { definition: was, remark }) {
     };
   }
 
+  /** What is wrong with the times that are picked here, of those that show; or one fault of theirs. */
+  function wrongTimes(only) {
+    const faults = {
+      badInput: 'It lacks a part of the date or of the time.',
+      rangeOverflow: 'It is after the year 9999.',
+    };
+    return ['at', 'start', 'end'].filter((name) => !control[name].closest('[hidden]'))
+      .flatMap((name) => Object.entries(faults)
+        .filter(([fault]) => control[name].validity[fault] && (!only || fault === only))
+        .map(([, detail]) => ({ field: `when.${name}`, detail })));
+  }
+
   function callbackOf() {
     const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
     return {
@@ -328,8 +340,9 @@ function form(holder, frame, old, { definition: was, remark }) {
       blameCallback((error.errors ?? [])
         .map((each) => ({ ...each, field: `callback.${each.field}` })), error.message, 'callback');
     } finally {
+      const isLost = [document.body, test].includes(document.activeElement);
       test.disabled = false;
-      (element.querySelector('[aria-invalid]') ?? test).focus();
+      if (isLost) (element.querySelector('[aria-invalid]') ?? test).focus();
     }
   }
 
@@ -414,6 +427,11 @@ function form(holder, frame, old, { definition: was, remark }) {
   async function look() {
     latest += 1;
     const mine = latest;
+    const late = wrongTimes('rangeOverflow');
+    if (late.length) {
+      unseen(late);
+      return;
+    }
     const asked = whenOf();
     if (!asked[chosen()]) {
       preview.element.hidden = true;
@@ -430,22 +448,25 @@ function form(holder, frame, old, { definition: was, remark }) {
       setText(inWords, words ? `${words}, by the clock of ${asked.zone}.` : '');
       setText(about, occurrences.length ? 'It would run at:' : 'It would never run.');
     } catch (error) {
-      if (mine !== latest) return;
-      preview.element.hidden = true;
-      setText(inWords, '');
-      setText(about, 'There is no preview for that.');
-      blame(error.errors ?? [], error.errors?.length ? '' : error.message, 'when');
+      if (mine === latest) unseen(error.errors ?? [], error.message);
     }
+  }
+
+  /** Says that there is no preview, and why. */
+  function unseen(errors, why) {
+    preview.element.hidden = true;
+    setText(inWords, '');
+    setText(about, 'There is no preview for that.');
+    blame(errors, errors.length ? '' : why, 'when');
   }
 
   async function submit(event) {
     event.preventDefault();
     latest += 1;
     clearTimeout(gathering);
-    const halves = ['at', 'start', 'end'].filter((name) => control[name].validity.badInput);
-    if (halves.length) {
-      blame(halves.map((name) =>
-        ({ field: `when.${name}`, detail: 'It lacks a part of the date or of the time.' })));
+    const wrong = wrongTimes();
+    if (wrong.length) {
+      blame(wrong);
       element.querySelector('[aria-invalid]')?.focus();
       return;
     }

@@ -1,6 +1,6 @@
 /** @file What runs came to: the last ones in a line, and counts over a day or a week. */
 
-import { call, path } from './api.js';
+import { call, path, reads } from './api.js';
 import { makeChart } from './chart.js';
 import { field, h, row, section, select, setText, svg, sync, table } from './dom.js';
 import { atLeast, clock, count, counted, dated, now } from './time.js';
@@ -11,6 +11,9 @@ const HOUR = 3_600_000;
 const SPANS = { day: [24, 1], week: [28, 6] };
 /** How often the chart is read again while it is looked at, in milliseconds. */
 const AGAIN = 30_000;
+
+/** The least height of a bar that stands for any runs, of the 120 of the chart. */
+const LEAST = 2;
 
 /** How many runs a line shows. */
 export const LAST_RUNS = 20;
@@ -57,38 +60,36 @@ export function makeHistory(apps, key) {
   const span = select([['day', 'Last day'], ['week', 'Last week']], 'day',
     { id: 'history-span', onchange: choose });
   let chart;
-  let latest = 0;
+  let found;
+  const reading = reads(read, () => chart.draw(found, said),
+    (error) => setText(said, `Not read: ${error.message}`));
 
   /** Draws an empty chart of the chosen span, and reads it. */
   function choose() {
     chart = makeBars(...SPANS[span.value]);
     element.replaceChildren(chart.element);
-    read();
+    setText(said, '');
+    reading.start();
   }
 
-  async function read() {
-    latest += 1;
-    const mine = latest;
+  async function read(signal) {
     const [many, hours] = SPANS[span.value];
     const until = Math.ceil(now() / HOUR) * HOUR;
     const [since, end] = [until - many * hours * HOUR, until]
       .map((time) => new Date(time).toISOString());
-    try {
-      const all = await Promise.all(apps.map((app) => call('GET',
-        path(['apps', app, 'history'], { since, until: end, buckets: many, key }))));
-      if (mine === latest) chart.draw(Date.parse(since), add(all), all.some((each) => each.at_least), said);
-    } catch (error) {
-      if (mine === latest) setText(said, `Not read: ${error.message}`);
-    }
+    const all = await Promise.all(apps.map((app) => call('GET',
+      path(['apps', app, 'history'], { since, until: end, buckets: many, key }), { signal })));
+    const cuts = all.map(({ counted_since: cut }) => cut ? Date.parse(cut) : 0);
+    found = { start: Date.parse(since), counts: add(all), countedSince: Math.max(...cuts) };
   }
 
   choose();
-  const timer = setInterval(() => { if (!document.hidden) read(); }, AGAIN);
+  const timer = setInterval(() => { if (!document.hidden) reading.again(); }, AGAIN);
   return {
     element: section('history', 'Finished runs', field('Span', span), said, element),
-    read,
+    refresh: () => reading.again(),
     close() {
-      latest += 1;
+      reading.close();
       clearInterval(timer);
     },
   };
@@ -103,9 +104,9 @@ function add(histories) {
 /** Bars of so many parts, each of some hours. */
 function makeBars(many, hours) {
   const [wide, height] = [20, 120];
-  let buckets = Array.from({ length: many }, () => ({}));
-  let isCut = false;
-  let from = now();
+  let buckets = Array.from({ length: many }, () => null);
+  let countedSince = 0;
+  let from = Math.ceil(now() / HOUR) * HOUR - many * hours * HOUR;
   const line = svg('rect', { class: 'base', x: 0, width: many * wide, height: 1 });
   const bars = buckets.map((_, index) => OUTCOMES.map((outcome) =>
     svg('rect', { class: outcome, x: index * wide + 3, width: wide - 6, height: 0 })));
@@ -121,15 +122,27 @@ function makeBars(many, hours) {
     const begin = hours > 1 ? dated(start).slice(0, -3) : clock(start, { seconds: false });
     return `${begin}–${clock(start + hours * HOUR, { seconds: false })}`;
   }
+  /** Whether older runs of a part are not counted; of one that has any, it has at least those. */
+  function isCut(index) {
+    return from + index * hours * HOUR < countedSince;
+  }
+  function isCounted(index) {
+    return !isCut(index) || from + (index + 1) * hours * HOUR > countedSince &&
+      Object.values(buckets[index]).some((figure) => figure > 0);
+  }
   function words(index) {
-    return [partOf(index), outcomesInWords(buckets[index], (figure) => atLeast(isCut, count(figure)))];
+    if (!buckets[index]) return [partOf(index), 'not read yet'];
+    return [partOf(index), isCounted(index)
+      ? outcomesInWords(buckets[index], (figure) => atLeast(isCut(index), count(figure)))
+      : 'not counted'];
   }
   function drawTable() {
-    if (!details.table.parentElement.open) return;
-    sync(details.body, buckets.map((bucket, index) => ({ ...bucket, part: partOf(index) })),
-      ({ part }) => part, ({ part, ...bucket }) => row([['Time', part],
-        ...OUTCOMES.map((outcome, index) =>
-          [head[index], atLeast(isCut, count(bucket[outcome]))])]));
+    if (!details.table.parentElement.open || !buckets[0]) return;
+    // Two parts have the same words in the night in which the clock is set back.
+    const parts = buckets.map((bucket, index) => [index, partOf(index), ...OUTCOMES.map((outcome) =>
+      isCounted(index) ? atLeast(isCut(index), count(bucket[outcome])) : 'not counted')]);
+    sync(details.body, parts, ([index]) => `${index}`, ([, part, ...figures]) => row([
+      ['Time', part], ...figures.map((figure, index) => [head[index], figure])]));
   }
   return {
     element: h('div', {},
@@ -137,23 +150,25 @@ function makeBars(many, hours) {
       h('div', { class: 'axis', 'aria-hidden': 'true' }, axis),
       h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
     /** Draws counts, the first of which begins at `start`, and says their sum in `said`. */
-    draw(start, counts, cut, said) {
-      [from, buckets, isCut] = [start, counts, cut];
+    draw({ start, counts, countedSince: since }, said) {
+      [from, buckets, countedSince] = [start, counts, since];
+      const cut = isCut(0);
       const sums = Object.fromEntries(OUTCOMES.map((outcome) =>
         [outcome, counts.reduce((sum, bucket) => sum + bucket[outcome], 0)]));
       setText(said, `${outcomesInWords(sums, (figure) => atLeast(cut, count(figure)))}. ` +
+        `${cut ? `Runs before ${dated(since)} are not all counted. ` : ''}` +
         'Succeeded runs are above the line, skipped and cancelled ones are outlines on top, and ' +
         'dead ones are below the line.');
       const ups = counts.map(({ dead, ...rest }) => Object.values(rest).reduce((a, b) => a + b, 0));
       const downs = counts.map(({ dead }) => dead);
       const [up, down] = [Math.max(...ups), Math.max(...downs)];
       const unit = height / Math.max(1, up + down);
-      const middle = up + down ? up * unit : height - 1;
+      const middle = up + down ? Math.min(up * unit, height - (down && LEAST)) : height - 1;
       line.setAttribute('y', middle);
       counts.forEach((bucket, index) => {
         let y = middle;
         OUTCOMES.forEach((outcome, which) => {
-          const tall = bucket[outcome] * unit;
+          const tall = bucket[outcome] && Math.max(LEAST, bucket[outcome] * unit);
           y -= outcome === 'dead' ? y - middle : tall;
           bars[index][which].setAttribute('y', y);
           bars[index][which].setAttribute('height', tall);

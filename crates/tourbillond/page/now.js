@@ -30,7 +30,7 @@ export function show(holder, frame) {
   return {
     overview: (overview) => parts.forEach((part) => part.update(overview)),
     run: lastRuns.add,
-    refresh: history.read,
+    refresh: history.refresh,
     close: history.close,
   };
 }

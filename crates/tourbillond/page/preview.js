@@ -7,6 +7,7 @@ import { dated, HERE, timeElement } from './time.js';
 const NOTES = {
   gap: ['Daylight saving', 'The clock skips this time. It runs as soon as the clock has moved on.'],
   fold: ['Daylight saving', 'The clock shows this time twice. It runs the first time.'],
+  fold_twice: ['Daylight saving', 'The clock shows this time twice. It runs both times.'],
   excluded: ['Excluded', 'It is in an excluded window, so it does not run.'],
   run_at_end: ['End of a window', 'It runs once for the times that the window excludes.'],
   paused: ['Paused', 'The schedule is paused then, so it does not run.'],

@@ -1,6 +1,6 @@
 /** @file Runs: by schedule, state and time; attempts and answers; dead letters with retry. */
 
-import { call, lists, pages, path } from './api.js';
+import { call, lists, pages, path, reads } from './api.js';
 import {
   badge, button, field, h, known, put, row, section, select, setText, sync, table,
 } from './dom.js';
@@ -9,8 +9,6 @@ import { reasonInWords, stateOptions } from './words.js';
 
 /** How many runs are read at a time. */
 const PAGE = 50;
-/** How long changes gather before a list is read again, in milliseconds. */
-const GATHER = 700;
 
 const STATES = ['pending', 'running', 'succeeded', 'dead', 'skipped', 'cancelled'];
 const OPTIONS = stateOptions(STATES, 'Finished');
@@ -90,7 +88,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   const runs = table(head, ['State', 'Schedule', 'Scheduled for', 'Attempts', 'Answer', 'Actions']);
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const status = h('p', { class: 'hint' });
-  const more = button('Show more', () => draw(shown.readMore()), { act: 'more' });
+  const more = button('Show more', () => reading.start({ more: true }), { act: 'more' });
   const all = button('Retry all of these', retryAll, { act: 'all' });
   more.hidden = true;
   all.hidden = true;
@@ -100,7 +98,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
     return lists(frame.apps, 'runs', { key: chosen.key, state: chosen.state, since }, order);
   });
-  let gathering;
+  const reading = reads(shown.read, draw, failed);
 
   const key = field('Schedule', h('input', {
     type: 'search', id: 'runs-key', value: chosen.key, placeholder: 'the whole key',
@@ -122,27 +120,25 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     const { key: ofKey, hours: ofHours } = chosen;
     frame.go(frame.link([state ? 'dead' : 'runs'],
       { key: ofKey, hours: ofHours, state: state ? '' : chosen.state }), { replace: true });
-    draw(shown.read({ anew: true }));
+    reading.start({ first: true });
   }
 
-  /** Draws what is shown once `reading` has come to an end. */
-  async function draw(reading) {
-    try {
-      if (!await reading) return;
-      const { items } = shown;
-      more.hidden = !shown.more;
-      all.hidden = state !== 'dead' || items.filter(isRetried).length < 2;
-      runs.table.hidden = !items.length;
-      empty.hidden = items.length > 0;
-      setText(empty, none);
-      setText(status, `${counted(items.length, 'run')}${shown.more ? ' and more' : ''}, ` +
-        `as of ${clock(now())}.`);
-      sync(runs.body, items, (run) => `${run.app}/${run.id}`, drawRow);
-    } catch (error) {
-      setText(status,
-        `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
-      empty.hidden = true;
-    }
+  function draw() {
+    const { items } = shown;
+    more.hidden = !shown.more;
+    all.hidden = state !== 'dead' || items.filter(isRetried).length < 2;
+    runs.table.hidden = !items.length;
+    empty.hidden = items.length > 0;
+    setText(empty, none);
+    setText(status, `${counted(items.length, 'run')}${shown.more ? ' and more' : ''}, ` +
+      `as of ${clock(now())}.`);
+    sync(runs.body, items, (run) => `${run.app}/${run.id}`, drawRow);
+  }
+
+  function failed(error) {
+    setText(status,
+      `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
+    empty.hidden = true;
   }
 
   function drawRow(run) {
@@ -158,7 +154,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   }
 
   async function again(run) {
-    if (await retry(frame, run)) draw(shown.read());
+    if (await retry(frame, run)) reading.again();
   }
 
   async function retryAll() {
@@ -176,23 +172,14 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
       }
     }
     if (done === those.length) frame.say(`${counted(done, 'dead letter')} retried.`);
-    draw(shown.read());
+    reading.again();
   }
 
-  draw(shown.read());
+  reading.start();
   return {
-    refresh: () => draw(shown.read()),
-    run(run) {
-      if (chosen.key && run.key !== chosen.key) return;
-      gathering ??= setTimeout(() => {
-        gathering = undefined;
-        draw(shown.read());
-      }, GATHER);
-    },
-    close() {
-      shown.close();
-      clearTimeout(gathering);
-    },
+    refresh: () => reading.again(),
+    run: (run) => { if (!chosen.key || run.key === chosen.key) reading.soon(); },
+    close: reading.close,
   };
 }
 
@@ -233,20 +220,12 @@ export function attemptParts(attempt, title) {
 export function showOne(holder, frame, { app, id }) {
   const inside = h('div', { class: 'gap' }, h('p', { class: 'empty' }, 'Reading …'));
   put(holder, h('h1', {}, 'Run'), inside);
-  let latest = 0;
+  let run;
+  const reading = reads(async (signal) => {
+    run = await call('GET', path(['apps', app, 'runs', id]), { signal });
+  }, draw, (error) => inside.replaceChildren(h('p', { class: 'error' }, error.message)));
 
-  async function read() {
-    latest += 1;
-    const mine = latest;
-    try {
-      const run = await call('GET', path(['apps', app, 'runs', id]));
-      if (mine === latest) draw(run);
-    } catch (error) {
-      if (mine === latest) inside.replaceChildren(h('p', { class: 'error' }, error.message));
-    }
-  }
-
-  function draw(run) {
+  function draw() {
     setText(holder.querySelector('h1'), `Run of ${run.key}`);
     const facts = [
       ['State', badge(stateOf(run))],
@@ -263,7 +242,7 @@ export function showOne(holder, frame, { app, id }) {
       h('li', { class: 'attempt' }, attemptParts(each, `Attempt ${each.attempt}`)));
     inside.replaceChildren(
       h('p', { class: 'buttons' },
-        canRetry(frame, run) && button('Retry', async () => { await retry(frame, run); read(); },
+        canRetry(frame, run) && button('Retry', async () => { await retry(frame, run); reading.again(); },
           { kind: 'main' })),
       section('about-it', 'Details', h('dl', { class: 'facts' },
         facts.map(([term, what]) => h('div', {}, h('dt', {}, term), h('dd', {}, what))))),
@@ -271,10 +250,10 @@ export function showOne(holder, frame, { app, id }) {
         ? h('ol', { class: 'attempts' }, attempts) : h('p', { class: 'empty' }, 'No attempt has finished yet.')));
   }
 
-  read();
+  reading.start();
   return {
-    refresh: read,
-    run: (run) => { if (run.id === id) read(); },
-    close: () => { latest += 1; },
+    refresh: () => reading.again(),
+    run: (ended) => { if (ended.id === id) reading.soon(); },
+    close: reading.close,
   };
 }

@@ -1,6 +1,6 @@
 /** @file One schedule: what it is, when it runs next, and its runs. */
 
-import { call, path } from './api.js';
+import { call, path, reads } from './api.js';
 import { badge, button, h, put, row, section, setText, sync, table } from './dom.js';
 import { makeHistory } from './history.js';
 import { makePreview } from './preview.js';
@@ -35,49 +35,46 @@ export function show(holder, frame, { app, key }) {
   runs.table.hidden = true;
   const facts = h('div', {});
   const about = section('about-it', 'Definition', facts);
-  let latest = 0;
+  const reading = reads(read, () => {}, failed);
   put(holder, h('h1', {}, key), inside);
 
-  async function read() {
-    latest += 1;
-    const mine = latest;
-    try {
-      const schedule = await call('GET', path(parts));
-      if (mine !== latest) return;
-      if (!facts.isConnected) {
-        inside.replaceChildren(about,
-          h('div', { class: 'columns' },
-            section('next', 'Next', preview.element, nothing),
-            section('last-runs', 'Last runs', runs.table, noRuns,
-              h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))),
-          history.element);
-      }
-      const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
-      sync(facts, [schedule], () => 'facts', draw);
-      const [occurrences, { items }] = await Promise.all([
-        !isToCome ? [] : isRepeated(schedule)
-          ? call('GET', path([...parts, 'preview'], { count: MANY }))
-          : schedule.next.map(inUtc),
-        call('GET', path(['apps', app, 'runs'], { key, limit: MANY })),
-      ]);
-      if (mine !== latest) return;
-      preview.draw(occurrences);
-      nothing.hidden = occurrences.length > 0;
-      setText(nothing, schedule.state === 'disabled'
-        ? 'Disabled: no run starts until it is enabled.' : 'No further runs.');
-      runs.table.hidden = !items.length;
-      noRuns.hidden = items.length > 0;
-      sync(runs.body, items, ({ id }) => id, (run) => row([
-        ['State', runLink(frame, run)],
-        ['Scheduled for', [dated(run.scheduled_for), ' ',
-          h('span', { class: 'soft' }, timeElement(run.scheduled_for))]],
-        ['Answer', why(run)],
-      ]));
-    } catch (error) {
-      if (mine !== latest) return;
-      inside.replaceChildren(h('p', { class: 'error' }, error.message),
-        h('p', {}, button('Try again', read)));
+  async function read(signal) {
+    const schedule = await call('GET', path(parts), { signal });
+    signal.throwIfAborted();
+    if (!facts.isConnected) {
+      inside.replaceChildren(about,
+        h('div', { class: 'columns' },
+          section('next', 'Next', preview.element, nothing),
+          section('last-runs', 'Last runs', runs.table, noRuns,
+            h('p', {}, h('a', { href: frame.link(['runs'], { app, key }) }, 'All runs')))),
+        history.element);
     }
+    const isToCome = canSwitch(schedule) && schedule.state !== 'disabled';
+    sync(facts, [schedule], () => 'facts', draw);
+    const [occurrences, { items }] = await Promise.all([
+      !isToCome ? [] : isRepeated(schedule)
+        ? call('GET', path([...parts, 'preview'], { count: MANY }), { signal })
+        : schedule.next.map(inUtc),
+      call('GET', path(['apps', app, 'runs'], { key, limit: MANY }), { signal }),
+    ]);
+    signal.throwIfAborted();
+    preview.draw(occurrences);
+    nothing.hidden = occurrences.length > 0;
+    setText(nothing, schedule.state === 'disabled'
+      ? 'Disabled: no run starts until it is enabled.' : 'No further runs.');
+    runs.table.hidden = !items.length;
+    noRuns.hidden = items.length > 0;
+    sync(runs.body, items, ({ id }) => id, (run) => row([
+      ['State', runLink(frame, run)],
+      ['Scheduled for', [dated(run.scheduled_for), ' ',
+        h('span', { class: 'soft' }, timeElement(run.scheduled_for))]],
+      ['Answer', why(run)],
+    ]));
+  }
+
+  function failed(error) {
+    inside.replaceChildren(h('p', { class: 'error' }, error.message),
+      h('p', {}, button('Try again', () => reading.again())));
   }
 
   function draw(schedule) {
@@ -117,7 +114,7 @@ export function show(holder, frame, { app, key }) {
     ].filter(Boolean);
     return h('div', { class: 'gap' },
       h('p', { class: 'buttons' },
-        actions(frame, schedule, read),
+        actions(frame, schedule, () => reading.again()),
         frame.canChange(app) && canSwitch(schedule) && [
           h('a', { href: frame.link(['edit', app, key]), class: 'button', 'data-act': 'edit' }, 'Edit'),
           button('Delete', remove, { kind: 'bad' }),
@@ -141,12 +138,12 @@ export function show(holder, frame, { app, key }) {
     }
   }
 
-  read();
+  reading.start();
   return {
-    refresh: read,
-    run: (run) => { if (run.app === app && run.key === key) read(); },
+    refresh: () => reading.again(),
+    run: (run) => { if (run.app === app && run.key === key) reading.soon(); },
     close() {
-      latest += 1;
+      reading.close();
       history.close();
     },
   };

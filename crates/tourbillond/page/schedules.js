@@ -1,6 +1,6 @@
 /** @file Schedules: search, filter, last runs, enable, disable, run now. */
 
-import { call, lists, pages, path } from './api.js';
+import { call, lists, pages, path, reads } from './api.js';
 import { idOf, makeBulk } from './bulk.js';
 import { cronInWords } from './cron.js';
 import { badge, button, field, h, known, put, row, select, setText, sync, table } from './dom.js';
@@ -11,9 +11,9 @@ import { stateOptions } from './words.js';
 
 /** How many schedules are read at a time. */
 const PAGE = 50;
-/** How long typing and changes gather before the list is read again, in milliseconds. */
+/** How long typing gathers before the list is read again, in milliseconds. */
 const GATHER = 300;
-/** How often the list is read again while it is looked at, in milliseconds. */
+/** How often the list is read and counted again while it is looked at, in milliseconds. */
 const AGAIN = 10_000;
 
 /** Those that are listed: a one-shot that is finished is among the runs. */
@@ -105,12 +105,15 @@ export function show(holder, frame, { parameters }) {
   const first = frame.apps.some(frame.canChange) && h('p', { hidden: true },
     h('a', { href: frame.link(['edit'], { example: 1 }) }, 'Start from an example'));
   const status = h('p', { class: 'hint' });
-  const more = button('Show more', () => draw(shown.readMore()), { act: 'more' });
+  const more = button('Show more', () => reading.start({ more: true }), { act: 'more' });
   more.hidden = true;
   list.table.hidden = true;
-  const shown = pages(PAGE, () => lists(frame.apps, 'schedules', asked(), byName));
-  const bulk = makeBulk(frame, () => shown.items, () => again());
-  let gathering;
+  const shown = pages(PAGE, (isCounted) =>
+    lists(frame.apps, 'schedules', asked(isCounted), byName));
+  const reading = reads(shown.read, draw, failed);
+  const again = () => reading.again();
+  const bulk = makeBulk(frame, () => shown.items, again);
+  let typing;
 
   const search = field('Search', h('input', {
     type: 'search', id: 'search', value: chosen.search, placeholder: 'part of the key',
@@ -128,50 +131,48 @@ export function show(holder, frame, { parameters }) {
   bulk.draw();
 
   function gather() {
-    clearTimeout(gathering);
-    gathering = setTimeout(filter, GATHER);
+    clearTimeout(typing);
+    typing = setTimeout(filter, GATHER);
   }
 
   function filter() {
-    clearTimeout(gathering);
+    clearTimeout(typing);
     chosen.search = search.querySelector('input').value.trim();
     chosen.state = states.querySelector('select').value;
     chosen.kind = kinds.querySelector('select').value;
     frame.go(frame.link(['schedules'], chosen), { replace: true });
     bulk.clear();
-    draw(shown.read({ anew: true }));
+    reading.start({ first: true, isCounted: true });
   }
 
   /** What is asked of the API. It searches keys; names of XTimer's are looked through here. */
-  function asked() {
-    const whole = { ...chosen, last_runs: LAST_RUNS, count: true };
+  function asked(isCounted) {
+    const whole = { ...chosen, last_runs: LAST_RUNS, count: isCounted ? true : '' };
     if (!chosen.search) return whole;
     const text = chosen.search.toLowerCase();
     const accepts = ({ key, xtimer }) => xtimer && !key.toLowerCase().includes(text) &&
       [xtimer.name, xtimer.creator].some((name) => name.toLowerCase().includes(text));
-    return [whole, { ...whole, search: '', count: '', prefix: 'xtimer.', accepts }];
+    return [whole, { ...chosen, search: '', prefix: 'xtimer.', accepts }];
   }
 
-  /** Draws what is shown once `reading` has come to an end. */
-  async function draw(reading) {
-    try {
-      if (!await reading) return;
-      const { items, total } = shown;
-      more.hidden = !shown.more;
-      list.table.hidden = !items.length;
-      empty.hidden = items.length > 0;
-      const isFiltered = Object.values(chosen).some(Boolean);
-      setText(empty, isFiltered ? 'No schedules match.' : 'No schedules yet.');
-      if (first) first.hidden = isFiltered || items.length > 0;
-      setText(status, `${howMany(items.length, shown.more, total)}, as of ${clock(now())}.`);
-      sync(list.body, items, idOf, drawRow);
-      bulk.draw();
-    } catch (error) {
-      setText(status,
-        `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
-      if (first) first.hidden = true;
-      empty.hidden = true;
-    }
+  function draw() {
+    const { items, total } = shown;
+    more.hidden = !shown.more;
+    list.table.hidden = !items.length;
+    empty.hidden = items.length > 0;
+    const isFiltered = Object.values(chosen).some(Boolean);
+    setText(empty, isFiltered ? 'No schedules match.' : 'No schedules yet.');
+    if (first) first.hidden = isFiltered || items.length > 0;
+    setText(status, `${howMany(items.length, shown.more, total)}, as of ${clock(now())}.`);
+    sync(list.body, items, idOf, drawRow);
+    bulk.draw();
+  }
+
+  function failed(error) {
+    setText(status,
+      `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
+    if (first) first.hidden = true;
+    empty.hidden = true;
   }
 
   function drawRow(schedule) {
@@ -189,22 +190,15 @@ export function show(holder, frame, { parameters }) {
     ], { class: schedule.state });
   }
 
-  function again() {
-    draw(shown.read());
-  }
-  function look() {
-    if (!document.hidden) again();
-  }
-
-  again();
-  const timer = setInterval(look, AGAIN);
+  reading.start({ isCounted: true });
+  const timer = setInterval(() => { if (!document.hidden) reading.again({ isCounted: true }); }, AGAIN);
   return {
-    refresh: look,
-    run: () => { gathering ??= setTimeout(() => { gathering = undefined; look(); }, GATHER); },
+    refresh: () => { if (!document.hidden) again(); },
+    run: () => { if (!document.hidden) reading.soon(); },
     close() {
-      shown.close();
+      reading.close();
       bulk.close();
-      clearTimeout(gathering);
+      clearTimeout(typing);
       clearInterval(timer);
     },
   };
@@ -218,7 +212,9 @@ function howMany(shown, isMore, total) {
 }
 
 /** The last result, and the runs before it in a line. */
-function lastRuns(frame, { app, key, last_runs: runs = [] }) {
+function lastRuns(frame, { app, key, last_runs: runs }) {
+  // They are not asked for with those that are found by another name than the key.
+  if (!runs) return h('a', { href: frame.link(['runs'], { app, key }) }, 'Runs');
   if (!runs.length) return '–';
   const [last] = runs;
   return [h('span', { class: 'last-run' }, runLink(frame, { ...last, app, key }),

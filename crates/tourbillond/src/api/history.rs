@@ -37,8 +37,8 @@ pub(crate) struct Asked {
 
 /// Counts the runs of an app that ended, in equal parts of a time span.
 ///
-/// The newest 200,000 runs of the span are counted at most; `at_least` is true if there are more.
-/// The answer may be some seconds old.
+/// The newest 200,000 runs of the span are counted at most. If there may be more, `counted_since`
+/// is the time since which all are counted. The answer may be some seconds old.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/history", tag = "runs",
     operation_id = "get_history",

@@ -34,6 +34,8 @@ const WAIT: Duration = Duration::from_secs(25);
             description = "Another test of the app is running."),
         (status = 429, body = Problem, content_type = PROBLEM,
             description = "The app, or the host, has as many callbacks as it may."),
+        (status = 504, body = Problem, content_type = PROBLEM,
+            description = "The test has no answer after 25 seconds; it may have been sent."),
         Failure,
     ),
 )]
@@ -61,7 +63,11 @@ pub(crate) async fn send(
     }
     let trace = traceparent(&headers).and_then(Trace::parse);
     let ended = service.timer.timeout(WAIT, service.trials.send(&app, callback, trace)).await;
-    ended.unwrap_or(Err(Untried::Limited)).map(axum::Json).map_err(|untried| {
+    let Ok(ended) = ended else {
+        let why = format!("the test has no answer after {WAIT:?}; its request may have been sent");
+        return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, why));
+    };
+    ended.map(axum::Json).map_err(|untried| {
         let status = match untried {
             Untried::Busy => StatusCode::CONFLICT,
             Untried::Limited => StatusCode::TOO_MANY_REQUESTS,

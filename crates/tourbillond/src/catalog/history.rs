@@ -1,10 +1,9 @@
 //! Numbers of runs by time.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Mutex;
 use tourbillon_durable::store::{Tally, TallyOf};
 use tourbillon_durable::{Outcome, Time};
 
@@ -35,29 +34,36 @@ pub(crate) struct HistoryQuery {
     pub(crate) buckets: u32,
 }
 
-/// The latest histories, so that many viewers cost the database as much as one.
+/// The latest histories of each app, so that many viewers cost the database as much as one.
 #[derive(Debug, Default)]
-pub(super) struct Histories(Mutex<Known>);
+pub(super) struct Histories(Mutex<HashMap<String, Arc<Known>>>);
 
-/// Histories by their apps and queries, each with the time until which it is served again.
-type Known = HashMap<(String, HistoryQuery), (Instant, Arc<History>)>;
+/// Histories of an app by their queries, each with the time until which it is served again.
+type Known = tokio::sync::Mutex<HashMap<HistoryQuery, (Instant, Arc<History>)>>;
+
+impl Histories {
+    fn of(&self, app: &str) -> Arc<Known> {
+        let mut apps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(apps.entry(app.to_owned()).or_default())
+    }
+}
 
 impl Catalog {
     /// Counts the runs of an app by time: returns what was counted a moment ago, if there is that.
     /// A history that takes long to count is served for longer.
     pub(crate) async fn history(&self, app: &str, query: HistoryQuery) -> Result<Arc<History>> {
-        // Who comes meanwhile waits for what is being counted.
-        let mut known = self.histories.0.lock().await;
+        // One history of an app is counted at a time; viewers of other apps do not wait for it.
+        let known = self.histories.of(app);
+        let mut known = known.lock().await;
         let start = self.timer.now();
         known.retain(|_, (until, _)| start < *until);
-        let of = (app.to_owned(), query);
-        if let Some((_, history)) = known.get(&of) {
+        if let Some((_, history)) = known.get(&query) {
             return Ok(Arc::clone(history));
         }
-        let history = Arc::new(self.count_history(app, &of.1).await?);
+        let history = Arc::new(self.count_history(app, &query).await?);
         let now = self.timer.now();
         let until = now + FRESH.max(now.duration_since(start) * SHARE);
-        known.insert(of, (until, Arc::clone(&history)));
+        known.insert(query, (until, Arc::clone(&history)));
         Ok(history)
     }
 
@@ -77,8 +83,12 @@ impl Catalog {
         Ok(History {
             since: model::rfc3339(since),
             until: model::rfc3339(until),
-            buckets: parts.into_iter().map(|(start, outcomes)| bucket(start, &outcomes)).collect(),
-            at_least: cut.is_some(),
+            // Parts have whole microseconds, so that the last ones of a short span have no time left.
+            buckets: parts
+                .into_iter()
+                .map(|(start, outcomes)| bucket(start.min(until), &outcomes))
+                .collect(),
+            counted_since: cut.map(model::rfc3339),
         })
     }
 }

@@ -197,7 +197,7 @@ impl Catalog {
             None => self.listed(app, &query).await?,
         };
         if query.last_runs > 0 {
-            self.show_last_runs(app, &mut page.items, query.last_runs).await?;
+            self.show_last_runs(app, &mut page, query.last_runs).await?;
         }
         Ok(Page { total, ..page })
     }

@@ -144,6 +144,12 @@ fn occurrences(
     let zone = cron.and_then(|cron| TimeZone::get(&cron.zone).ok()).unwrap_or(TimeZone::UTC);
     // The same times on a clock that is never changed.
     let plain = cron.and_then(|CronWhen { cron, .. }| Schedule::cron(cron, "UTC").ok());
+    // At fixed times the second of two equal times is no occurrence.
+    let own = cron.and_then(|CronWhen { cron, zone, .. }| Schedule::cron(cron, zone).ok());
+    let is_occurrence = |at: Timestamp| {
+        let at = Time::from_micros(at.as_microsecond());
+        own.as_ref().is_some_and(|own| own.next_after(at - Duration::from_micros(1)) == Some(at))
+    };
     let show = |time: &Time| {
         let at = Timestamp::from_microsecond(time.as_micros()).ok()?;
         let local = zone.to_datetime(at);
@@ -156,7 +162,10 @@ fn occurrences(
         let dst = match () {
             () if cron.is_none() => None,
             () if !is_own => Some(Note::Gap),
-            () if zone.to_ambiguous_timestamp(local).is_ambiguous() => Some(Note::Fold),
+            () if zone.to_ambiguous_timestamp(local).is_ambiguous() => {
+                let second = zone.to_ambiguous_timestamp(local).later();
+                Some(if second.is_ok_and(is_occurrence) { Note::FoldTwice } else { Note::Fold })
+            }
             () => None,
         };
         Some(Occurrence {
@@ -207,7 +216,15 @@ mod tests {
         assert_eq!(
             notes(summer_ends),
             ["01:00", "01:30", "01:00", "01:30"]
-                .map(|time| (format!("2026-11-01T{time}:00"), Some(Note::Fold)))
+                .map(|time| (format!("2026-11-01T{time}:00"), Some(Note::FoldTwice)))
+        );
+        let nightly = of("30 1 * * *", "America/New_York", "2026-11-01T04:59:00Z", 2);
+        assert_eq!(
+            notes(nightly),
+            [
+                ("2026-11-01T01:30:00".to_owned(), Some(Note::Fold)),
+                ("2026-11-02T01:30:00".to_owned(), None)
+            ]
         );
     }
 

@@ -16,7 +16,10 @@ use crate::model::{self, Page, Schedule, ScheduleKind, ScheduleState, Total};
 const LOOKED: u32 = 20_000;
 
 /// Most runs that are read at a time.
-const RUNS: usize = 2_000;
+const RUNS: usize = 256;
+
+/// Bytes of runs after which a page ends, beside those of its last part.
+const READ: usize = 2 << 20;
 
 impl Catalog {
     /// Lists the schedules whose keys contain a text.
@@ -69,19 +72,30 @@ impl Catalog {
         Ok(Total { count: count.count, at_least: count.is_cut })
     }
 
-    /// Shows the runs of schedules that ended last.
+    /// Shows the runs of the page's schedules that ended last. Runs keep the text of answers, which
+    /// a list does not show: if that is much, the page ends sooner.
     pub(super) async fn show_last_runs(
         &self,
         app: &str,
-        schedules: &mut [Schedule],
+        page: &mut Page<Schedule>,
         each: u32,
     ) -> Result<()> {
-        for part in schedules.chunks_mut(RUNS / each as usize) {
+        let (mut shown, mut bytes) = (0, 0);
+        for part in page.items.chunks_mut((RUNS / each as usize).max(1)) {
+            if bytes >= READ {
+                break;
+            }
             let names = part.iter().map(|schedule| model::name(app, &schedule.key)).collect();
             let latest = self.reader.latest_records(names, each).await?;
             for (schedule, records) in part.iter_mut().zip(latest) {
+                bytes += records.iter().map(|record| record.detail.len()).sum::<usize>();
                 schedule.last_runs = Some(records.iter().map(of_summary).collect());
             }
+            shown += part.len();
+        }
+        if shown < page.items.len() {
+            page.items.truncate(shown);
+            page.next = page.items.last().map(|schedule| schedule.key.clone());
         }
         Ok(())
     }

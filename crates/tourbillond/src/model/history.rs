@@ -12,8 +12,10 @@ pub struct History {
     pub until: String,
     /// Parts of the span, in their order.
     pub buckets: Vec<HistoryBucket>,
-    /// True if older runs are not counted, as counting stopped at a limit.
-    pub at_least: bool,
+    /// Time since which all runs are counted, RFC 3339, if older ones of the span are not: counting
+    /// stopped at a limit. A part before it may lack runs, or all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_since: Option<String>,
 }
 
 /// Numbers of runs whose end was recorded within a part of a time span.

@@ -129,8 +129,10 @@ pub struct Occurrence {
 pub enum Note {
     /// The clock skips the time of the expression.
     Gap,
-    /// The clock shows this time twice.
+    /// The clock shows this time twice. A schedule of fixed times runs the first time.
     Fold,
+    /// The clock shows this time twice. A schedule at an interval runs both times.
+    FoldTwice,
     /// The time lies in an excluded window: the occurrence is skipped.
     Excluded,
     /// The end of an excluded window: the occurrence runs for those within.

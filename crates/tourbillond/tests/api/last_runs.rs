@@ -76,3 +76,36 @@ async fn a_number_of_runs_that_is_too_high_is_refused() {
     assert_eq!((answer.status.as_u16(), answer.fields()), (422, vec!["last_runs"]));
     api.get(&format!("{SCHEDULES}?last_runs=-1")).await.expect(400);
 }
+
+#[tokio::test]
+async fn a_page_with_long_runs_ends_sooner_and_the_next_continues() {
+    const MANY: usize = 30;
+    let api = Api::new();
+    let mut fires = api.service.worker("http.default", 1).unwrap();
+    let long = "x".repeat(8_000);
+    for number in 0..MANY {
+        let key = format!("k{number:02}");
+        api.post(SCHEDULES, keyed(&key, nightly())).await.expect(201);
+        for _ in 0..20 {
+            api.post(&format!("{SCHEDULES}/{key}/run-now"), json!(null)).await.expect(200);
+            end_run(&mut fires, Some(&long)).await;
+        }
+    }
+    // They have 4.8 MB; a list that does not show them is one page.
+    assert_eq!(listed(&api, "").await.len(), MANY);
+    for query in ["last_runs=20", "last_runs=20&search=k"] {
+        let (mut keys, mut cursor, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let page = api.get(&format!("{SCHEDULES}?{query}{cursor}")).await.expect(200);
+            for item in page["items"].as_array().unwrap() {
+                assert_eq!(item["last_runs"].as_array().unwrap().len(), 20);
+                keys.push(item["key"].as_str().unwrap().to_owned());
+            }
+            pages += 1;
+            let Some(next) = page["next"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        let all: Vec<_> = (0..MANY).map(|number| format!("k{number:02}")).collect();
+        assert_eq!((keys, pages > 1), (all, true), "{query}");
+    }
+}
