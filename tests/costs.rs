@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use tourbillon::driver::Driver;
 use tourbillon::queue::DelayQueue;
-use tourbillon::virtual_time::VirtualClock;
 use tourbillon::{Interval, Sleep, Timeout, Timer, timeout};
 
 const FAR: Duration = Duration::from_secs(1_000);
@@ -269,6 +268,8 @@ mod system_calls {
 
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, ExitStatus};
+
+    use tourbillon::virtual_time::VirtualClock;
 
     use super::*;
 
