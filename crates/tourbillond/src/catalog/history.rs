@@ -83,7 +83,7 @@ impl Catalog {
         Ok(History {
             since: model::rfc3339(since),
             until: model::rfc3339(until),
-            // Parts have whole microseconds, so that the last ones of a short span have no time left.
+            // Parts have whole microseconds: the last ones of a short span have no time left.
             buckets: parts
                 .into_iter()
                 .map(|(start, outcomes)| bucket(start.min(until), &outcomes))
