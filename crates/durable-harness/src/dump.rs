@@ -53,7 +53,7 @@ pub(crate) fn each_timer(store: &mut dyn Store, mut f: impl FnMut(Line)) -> Resu
     }
 }
 
-/// Returns how an occurrence has ended; `None` if it goes on in another store.
+/// Returns how an occurrence has ended; `None` if its timer was moved to another store.
 fn ended(record: &Record) -> Result<Option<Ended>> {
     Ok(Some(match (record.outcome, record.reason) {
         (Outcome::Succeeded, None) => Ended::Succeeded,

@@ -108,8 +108,8 @@ impl Places {
     }
 
     /// Puts `place` on another store, and ends its way there. Moves no timers: a
-    /// [`Mover`](crate::Mover) does. A place whose mover has begun is put on the new store, and only
-    /// once the mover is [`Done`](crate::Progress::Done).
+    /// [`Mover`](crate::Mover) does. A place whose mover has begun is put on the new store, and
+    /// only once the mover is [`Done`](crate::Progress::Done).
     ///
     /// # Errors
     ///

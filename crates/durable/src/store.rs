@@ -507,7 +507,8 @@ pub trait Store: Send {
     }
 
     /// Sets `next` of a schedule if it has the row's version and its `next`, and adds one to its
-    /// version: a change by what was read before is [stale](Changed::Stale). Returns whether it had.
+    /// version: a change by what was read before is [stale](Changed::Stale). Returns whether it
+    /// had.
     fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
         let _ = (row, next);
         Err(moves_nothing())

@@ -19,8 +19,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
-    Change, Changed, End, Finished, How, Inserted, Memory, NewTimer, RecordQuery, Result, Scan, ScheduleRow,
-    Store, Timer, TimerQuery, TimerUpdate, Transfer, forward,
+    Change, Changed, End, Finished, How, Inserted, Memory, NewTimer, RecordQuery, Result, Scan,
+    ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Transfer, forward,
 };
 use crate::time::Time;
 
