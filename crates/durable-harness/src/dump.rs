@@ -18,7 +18,7 @@ pub(crate) fn dump(store: &mut dyn Store, log: &Log) -> Result<()> {
         let Some(last) = records.last() else { return Ok(()) };
         query = query.after(last.recorded, last.timer);
         for record in records {
-            let ended = ended(&record)?;
+            let Some(ended) = ended(&record)? else { continue };
             log.write(&Line::Record {
                 timer: record.timer,
                 scheduled: record.schedule.is_some(),
@@ -53,8 +53,9 @@ pub(crate) fn each_timer(store: &mut dyn Store, mut f: impl FnMut(Line)) -> Resu
     }
 }
 
-fn ended(record: &Record) -> Result<Ended> {
-    Ok(match (record.outcome, record.reason) {
+/// Returns how an occurrence has ended; `None` if its timer was moved to another store.
+fn ended(record: &Record) -> Result<Option<Ended>> {
+    Ok(Some(match (record.outcome, record.reason) {
         (Outcome::Succeeded, None) => Ended::Succeeded,
         (Outcome::Dead, Some(Reason::Failed)) => Ended::Dead,
         (Outcome::Dead, Some(Reason::GivenUp)) => Ended::GivenUp,
@@ -64,6 +65,7 @@ fn ended(record: &Record) -> Result<Ended> {
         (Outcome::Cancelled, Some(Reason::Disabled | Reason::Replaced | Reason::Removed)) => {
             Ended::TimerUpdate
         }
+        (Outcome::Cancelled, Some(Reason::Moved)) => return Ok(None),
         (outcome, reason) => return Err(format!("{outcome} because of {reason:?}?").into()),
-    })
+    }))
 }

@@ -25,6 +25,9 @@ const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 ///
 /// Before it begins, all processes have the [map](crate::Places) in which the place is on its way
 /// (`512=east>west`), and no transaction of a caller's is open that makes a timer of the place.
+/// What makes timers of the place without a router stops until the move is done: `tourbillon.once`,
+/// an insert of [`into_timer`](crate::Once::into_timer), and a client of one store. A client of the
+/// old store alone changes no schedule of the place meanwhile.
 /// [`step`](Self::step) is then called until it says [`Done`](Progress::Done), and all processes
 /// get the map with the new store. Nodes run on both stores meanwhile. A place has one mover at a
 /// time.
@@ -37,7 +40,8 @@ const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 /// - Timers of one lane, or of the queue of one schedule, run in their order, as long as all of
 ///   them are of the place.
 /// - A schedule continues with the occurrence that is next. What was due meanwhile is late, and its
-///   policies decide on it as after an outage.
+///   policies decide on it as after an outage. Its version is a later one, and its dead runs are
+///   forgotten: [`disable_after`](crate::Policies::disable_after) counts from zero.
 /// - A mover that was killed, or whose call has failed, has left nothing to repair: another one
 ///   continues. Nothing but the two stores says how far it came.
 ///
@@ -48,8 +52,10 @@ const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 /// # Time
 ///
 /// No timer of the place starts between its last moment on the old store and the end of the step.
-/// The step reads the list of all timers of the old store three times at least, as no query takes a
-/// place, and waits for what runs. So it takes minutes where there are a hundred million timers.
+/// The step reads the list of all timers of the old store four times at least, as no query takes a
+/// place. So it takes minutes where there are a hundred million timers. What runs as it begins is
+/// waited for, with all else of the place taken already: one long attempt holds up the whole place,
+/// so begin when none is under way.
 ///
 /// # What others see
 ///
@@ -106,7 +112,8 @@ pub struct Mover {
 /// Result of [`Mover::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// These timers are on the old store still, most of them as they run: call again in a while.
+    /// These timers are on the old store still, most of them as they run, or others changed what
+    /// was moved: call again in a while.
     Waits(Vec<TimerId>),
     /// All of the place is on the new store.
     Done,
@@ -157,6 +164,14 @@ impl Mover {
         }
         if !self.carry_schedules()? {
             return Ok(Progress::Waits(Vec::new()));
+        }
+        // What somebody has made there since the list was read.
+        let mut pages = Pages::new(TimerQuery::new());
+        while let Some(page) = pages.next(&mut *self.from, self.place)? {
+            if !page.is_empty() {
+                self.left = page.iter().map(|timer| timer.new.id).collect();
+                return Ok(Progress::Waits(self.left.clone()));
+            }
         }
         Ok(Progress::Done)
     }
@@ -301,7 +316,7 @@ impl Mover {
                     }
                     None => {
                         let why = "has no record on the old store, which was deleted: cancel it on \
-                                   the new store, or give it a time there";
+                                   the new store";
                         return Err(invalid(format!("the timer {id} {why}")));
                     }
                 }
@@ -362,7 +377,9 @@ impl Mover {
         self.from.confirm()?;
         for row in schedules(&mut *self.to, self.place)? {
             if let Some(next) = row.next.and_then(receive) {
-                self.to.shift(&row, next)?;
+                if !self.to.shift(&row, next)? {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)

@@ -94,17 +94,22 @@ impl Places {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) for a name as in [`evenly`](Self::evenly), or for that
-    /// of the store which the place is on.
+    /// [`Invalid`](StoreErrorKind::Invalid) for a name as in [`evenly`](Self::evenly), for that of
+    /// the store which the place is on, or if it is on its way to another one.
     pub fn begin_move(&mut self, place: Place, to: &str) -> Result<(), StoreError> {
         check(to)?;
         let from = self.store(place).to_owned();
         check_move(&from, to)?;
+        if let Some(other) = self.moving_to(place).filter(|other| *other != to) {
+            return Err(invalid(format!("the place is on its way to the store `{other}`")));
+        }
         self.set(place, (from, Some(to.to_owned())));
         Ok(())
     }
 
-    /// Puts `place` on another store. Moves no timers: a [`Mover`](crate::Mover) does.
+    /// Puts `place` on another store, and ends its way there. Moves no timers: a
+    /// [`Mover`](crate::Mover) does. A place whose mover has begun is put on the new store, and
+    /// only once the mover is [`Done`](crate::Progress::Done).
     ///
     /// # Errors
     ///
@@ -292,7 +297,11 @@ mod tests {
         assert_eq!((map.store(on_its_way), map.moving_to(on_its_way)), ("east", Some("west")));
         assert_eq!(map.moving_to(Place::new(514).unwrap()), None);
         assert_eq!(map.stores().collect::<Vec<_>>(), ["east", "west"]);
-        map.begin_move(on_its_way, "east").unwrap_err();
+        for other in ["east", "north"] {
+            map.begin_move(on_its_way, other).unwrap_err();
+        }
+        map.begin_move(on_its_way, "west").unwrap();
+        assert_eq!(map.moving_to(on_its_way), Some("west"));
     }
 
     #[test]

@@ -113,12 +113,16 @@ pub struct Policies {
     /// What is pending is taken back as by [`disable`](crate::Client::disable), and the schedule's
     /// row says why, as [`failing`](crate::store::ScheduleRow::failing). Where occurrences are
     /// seconds apart, those that had become timers before the last death was recorded may have run
-    /// too. [`enable`](crate::Client::enable) begins to count anew: only occurrences count that are
-    /// scheduled for later.
+    /// too. [`enable`](crate::Client::enable) of a schedule that is disabled or paused begins to
+    /// count anew: only occurrences count that are scheduled for later. One that is enabled already
+    /// is unchanged by it: to forget its dead runs before a node disables it, disable it and enable
+    /// it again. A schedule that a [`Mover`](crate::Mover) has moved counts from zero, as its
+    /// records stay on the old store.
     ///
     /// Records are what is counted: one that was pruned counts no more, and of the last thousand
     /// occurrences none that is older. Looks at schedules that have this policy cost one more read
-    /// for up to 500 of them; others cost nothing.
+    /// for up to 50 of them; others cost nothing. As long as such a read fails, the schedules are
+    /// advanced as if none of them was failing.
     ///
     /// # Examples
     ///

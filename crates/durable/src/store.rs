@@ -387,8 +387,10 @@ pub trait Store: Send {
     /// Runs are the occurrences recorded as [succeeded](crate::Outcome::Succeeded) or
     /// [dead](crate::Outcome::Dead), in the order of `scheduled_for`; and only those that were
     /// scheduled for a time at which the schedule was enabled as it is now, or later. A
-    /// [`change`](Self::change) that makes a schedule notes its time for that, and so does one that
-    /// enables a disabled one. Of the recorded occurrences the last 1,000 are looked at.
+    /// [`change`](Self::change) that makes a schedule notes its time for that, and so does
+    /// [`adopt`](Self::adopt), and a change after which it is enabled if it was disabled, failing
+    /// or paused before and is so no longer. Of the recorded occurrences the last 1,000 are looked
+    /// at.
     ///
     /// `schedules` has none twice, and 1,000 at most; the answer is in no order.
     fn failing(&mut self, schedules: &[(ScheduleId, u32)]) -> Result<Vec<ScheduleId>>;
@@ -504,8 +506,9 @@ pub trait Store: Send {
         Err(moves_nothing())
     }
 
-    /// Sets `next` of a schedule, and nothing else, if it has the row's version and its `next`.
-    /// Returns whether it had.
+    /// Sets `next` of a schedule if it has the row's version and its `next`, and adds one to its
+    /// version: a change by what was read before is [stale](Changed::Stale). Returns whether it
+    /// had.
     fn shift(&mut self, row: &ScheduleRow, next: Time) -> Result<bool> {
         let _ = (row, next);
         Err(moves_nothing())

@@ -405,6 +405,12 @@ fn a_schedule_is_paused_until_an_instant() {
         // An instant that is past takes nothing back.
         let past = until - LONG;
         assert_eq!(client.pause("t", past).await.unwrap(), ScheduleUpdate::Unchanged);
+        // One in 60,000 years is that of a schedule on its way to another store.
+        let far = until + Duration::from_secs(60_000 * 365 * 86_400);
+        let error = client.pause("t", far).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
+        let late = client.every("late", Schedule::every(MOMENT).starting_at(far));
+        assert_eq!(late.upsert().await.unwrap_err().kind(), StoreErrorKind::Invalid);
         let row = async || client.schedules(ScheduleQuery::new()).await.unwrap().remove(0);
         let paused = row().await;
         assert!(paused.enabled && paused.next >= Some(until), "{paused:?}");

@@ -12,7 +12,7 @@ use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::Reason;
 use crate::rule::Rule;
 use crate::schedule::Schedule;
-use crate::store::transfer::receive;
+use crate::store::transfer::{AWAY, receive};
 use crate::store::{Change, Changed, Result, ScheduleRow, Store};
 use crate::time::Time;
 
@@ -266,6 +266,13 @@ impl Client {
     /// is disabled stays so, and an instant that is past pauses nothing: both are
     /// [`ScheduleUpdate::Unchanged`].
     ///
+    /// # Errors
+    ///
+    /// [`Invalid`](StoreErrorKind::Invalid) as for [`enable`](Self::enable), or if the first
+    /// occurrence after the pause is in 50,000 years or later.
+    ///
+    /// # Examples
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tourbillon_durable::store::Memory;
@@ -364,6 +371,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             return seen(store, Upsert::Stale);
         }
         let enabled = wanted.enabled.or(old.as_ref().map(|old| old.enabled)).unwrap_or(true);
+        let next = check_next(wanted.schedule.next_of_all(now))?;
         let mut row = ScheduleRow {
             id: ScheduleId::new(now).at(wanted.place.unwrap_or_else(|| Place::of(&wanted.name))),
             name: wanted.name.clone(),
@@ -372,7 +380,7 @@ pub(crate) fn upsert(store: &mut dyn Store, wanted: &Wanted) -> Result<Upsert> {
             payload: wanted.payload.clone(),
             enabled,
             version: 1,
-            next: wanted.schedule.next_of_all(now),
+            next,
             paused: None,
             lane: wanted.lane.clone(),
             failing: false,
@@ -456,10 +464,22 @@ pub(crate) fn pause(
             return seen(store, ScheduleUpdate::Unchanged);
         }
         let next = old.rule()?.schedule.next_of_all(until - Duration::from_micros(1));
+        let next = check_next(next)?;
         let row = ScheduleRow { next, paused: Some(until), ..old.clone() };
         let made = replace(store, &old, Some(row), now, Some(Reason::Paused))?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))
     })
+}
+
+/// Refuses a time at which a schedule is next only while it is on its way to another store.
+fn check_next(next: Option<Time>) -> Result<Option<Time>> {
+    match next {
+        Some(at) if at >= AWAY => {
+            let why = format!("a schedule that is next at {at} is more than 50,000 years away");
+            Err(StoreError::new(StoreErrorKind::Invalid, why))
+        }
+        _ => Ok(next),
+    }
 }
 
 /// Makes a change that takes back what is pending, for `reason`, if there is one; and records what

@@ -19,8 +19,8 @@ use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
 use crate::store::{
-    Change, End, Finished, How, Inserted, Memory, NewTimer, RecordQuery, Result, Scan, ScheduleRow,
-    Store, Timer, TimerQuery, TimerUpdate, Transfer, forward,
+    Change, Changed, End, Finished, How, Inserted, Memory, NewTimer, RecordQuery, Result, Scan,
+    ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Transfer, forward,
 };
 use crate::time::Time;
 
@@ -400,7 +400,8 @@ fn check_end(world: &mut World, before: &Before) {
         let old = old.unwrap();
         // Two of them occur all the time.
         let next = if matches!(&*old.name, "often" | "queued") { row.next } else { old.next };
-        assert_eq!(*row, ScheduleRow { next, ..old.clone() });
+        // It was put off, and put back.
+        assert_eq!(*row, ScheduleRow { next, version: old.version + 2, ..old.clone() });
     }
     for timer in &before.same {
         let query = TimerQuery::new().timer(timer.new.id);
@@ -557,15 +558,14 @@ fn a_mover_names_what_is_in_its_way() {
     let error = refusal(mover());
     assert!(error.contains(&moved.id.to_string()) && error.contains("no record"), "{error}");
     assert_eq!(new.timers(&TimerQuery::new()).unwrap(), [away]);
-    new.reschedule(moved.id, due, None, None).unwrap();
+    assert_eq!(new.cancel(moved.id).unwrap(), TimerUpdate::Done);
     assert_eq!(mover().step().unwrap(), Progress::Done);
-    assert_eq!(new.timers(&TimerQuery::new()).unwrap()[0].new, moved);
+    assert_eq!(new.timers(&TimerQuery::new()).unwrap(), []);
 
     // One that a client of the new store has cancelled stays so.
     let again = timer(3, MOVED);
     old.insert(std::slice::from_ref(&again)).unwrap();
     let row = Timer::new(again.clone());
-    new.cancel(moved.id).unwrap();
     let away = super::sent(row.clone()).unwrap();
     new.transfer(Transfer::Hold, &[away]).unwrap();
     old.transfer(Transfer::Surrender, &[row]).unwrap();
@@ -574,4 +574,108 @@ fn a_mover_names_what_is_in_its_way() {
     let record = new.records(&RecordQuery::new().timer(again.id)).unwrap().remove(0);
     assert_eq!(record.reason, Some(Reason::Cancelled));
     assert_eq!(new.timers(&TimerQuery::new()).unwrap(), []);
+}
+
+/// A store that does something of its own before the `at`th call of a method.
+struct Interrupted<F> {
+    store: Memory,
+    method: &'static str,
+    at: usize,
+    before: F,
+}
+
+impl<F: FnMut(&mut Memory) + Send> Interrupted<F> {
+    fn pass<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        if name == self.method && self.at > 0 {
+            self.at -= 1;
+            if self.at == 0 {
+                (self.before)(&mut self.store);
+            }
+        }
+        work(&mut self.store)
+    }
+}
+
+impl<F: FnMut(&mut Memory) + Send> Store for Interrupted<F> {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        self.store.connect()
+    }
+
+    forward! { self.pass;
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+        confirm find timers schedule schedules upcoming change advance backfill
+        insert_occurrence records failing overview promote prune transfer shift
+        adopt
+    }
+}
+
+fn two_stores() -> [Memory; 2] {
+    let clock = VirtualClock::new();
+    let clock = Clock::builder().virtual_clock(&clock).build().unwrap();
+    [0; 2].map(|_| Memory::new(&clock))
+}
+
+/// Makes a schedule of the place.
+fn schedule(store: &mut Memory) -> ScheduleRow {
+    let next = store.now().unwrap() + SECOND * 60;
+    let rule = Ok(Rule::new(Schedule::every(SECOND), Policies::default()));
+    let row = ScheduleRow::new(ScheduleId::from_bits(1).at(MOVED), "t", "mail", rule, Some(next));
+    assert!(store.adopt(&row).unwrap());
+    row
+}
+
+#[test]
+fn what_is_made_on_the_old_store_at_the_end_of_a_move_is_moved_too() {
+    let [mut old, mut new] = two_stores();
+    let row = schedule(&mut old);
+    let due = old.now().unwrap() + SECOND * 60;
+    let late = NewTimer::new(TimerId::from_bits(7 << 64).at(MOVED), "mail", due);
+    let made = late.clone();
+    let before = move |store: &mut Memory| drop(store.insert(std::slice::from_ref(&made)).unwrap());
+    // As the schedule is removed from the old store.
+    let from = Interrupted { store: old.clone(), method: "change", at: 1, before };
+    let mut mover = Mover::new(MOVED, Box::new(from), Box::new(new.clone()));
+    assert_eq!(mover.step().unwrap(), Progress::Waits(vec![late.id]));
+    assert_eq!(mover.step().unwrap(), Progress::Done);
+    assert_eq!(old.timers(&TimerQuery::new()).unwrap(), []);
+    assert_eq!(new.timers(&TimerQuery::new()).unwrap()[0].new, late);
+    assert_eq!(schedules(&mut new, MOVED).unwrap()[0].next, row.next);
+}
+
+#[test]
+fn a_schedule_that_is_changed_as_it_is_put_back_is_put_back_later() {
+    let [mut old, mut new] = two_stores();
+    let row = schedule(&mut old);
+    let before = |store: &mut Memory| {
+        let found = store.schedule("t").unwrap().1.unwrap();
+        let other = ScheduleRow { payload: b"other".to_vec(), ..found.clone() };
+        let change = Change { row: Some(&other), ..super::removal(&found) };
+        assert!(matches!(store.change(&change).unwrap(), Changed::Done { .. }));
+    };
+    let to = Interrupted { store: new.clone(), method: "shift", at: 1, before };
+    let mut mover = Mover::new(MOVED, Box::new(old.clone()), Box::new(to));
+    assert_eq!(mover.step().unwrap(), Progress::Waits(vec![]));
+    assert_eq!(mover.step().unwrap(), Progress::Done);
+    let found = schedules(&mut new, MOVED).unwrap().remove(0);
+    assert_eq!((found.next, found.payload), (row.next, b"other".to_vec()));
+}
+
+#[test]
+fn a_change_that_a_node_planned_before_a_move_is_stale() {
+    let [mut old, mut new] = two_stores();
+    let row = schedule(&mut old);
+    let off = ScheduleRow { enabled: false, next: None, failing: true, ..row.clone() };
+    let before = move |store: &mut Memory| {
+        let change = Change { row: Some(&off), ..super::removal(&row) };
+        assert_eq!(store.change(&change).unwrap(), Changed::Stale);
+    };
+    // Once the schedule is put off.
+    let from = Interrupted { store: old.clone(), method: "timers", at: 3, before };
+    let mut mover = Mover::new(MOVED, Box::new(from), Box::new(new.clone()));
+    assert_eq!(mover.step().unwrap(), Progress::Done);
+    assert!(schedules(&mut new, MOVED).unwrap()[0].enabled);
 }

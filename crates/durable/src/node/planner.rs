@@ -16,6 +16,9 @@ use crate::trace;
 /// Schedules that are read at a time.
 const SCHEDULES: u32 = 500;
 
+/// Schedules that a store is asked for at a time whether they are failing.
+const ASKED: usize = 50;
+
 /// Most transactions of one run for one schedule.
 const STEPS: usize = 20;
 
@@ -85,7 +88,7 @@ impl Planner {
         node.lock().clock.sample(sent, node.now(), upcoming.now);
         let has_more = upcoming.schedules.len() == SCHEDULES as usize;
         let mut has_advanced = false;
-        let failing = failing(store, &upcoming.schedules)?;
+        let failing = failing(node, store, &upcoming.schedules);
         let is_failing = |(row, _): &(ScheduleRow, Unfinished)| failing.contains(&row.id);
         let (failing, others): (Vec<_>, Vec<_>) =
             upcoming.schedules.into_iter().partition(is_failing);
@@ -198,19 +201,27 @@ fn runs(row: &ScheduleRow) -> Option<u32> {
     row.rule.as_ref().ok()?.policies.disable_after.map(NonZeroU32::get)
 }
 
-/// Returns those of the schedules whose last runs were dead, as many as their policy allows.
+/// Returns those of the schedules whose last runs were dead, as many as their policy allows. After
+/// an error the others are advanced all the same, and looked at before they are next.
 fn failing(
+    node: &Shared,
     store: &mut dyn Store,
     schedules: &[(ScheduleRow, Unfinished)],
-) -> Result<BTreeSet<ScheduleId>> {
+) -> BTreeSet<ScheduleId> {
     let readable = schedules.iter().map(|(row, _)| row).filter(|row| row.rule.is_ok());
     let (known, others): (Vec<_>, Vec<_>) = readable.partition(|row| row.failing);
     let mut failing: BTreeSet<_> = known.iter().map(|row| row.id).collect();
     let asked: Vec<_> = others.into_iter().filter_map(|row| Some((row.id, runs(row)?))).collect();
-    if !asked.is_empty() {
-        failing.extend(store.failing(&asked)?);
+    for asked in asked.chunks(ASKED) {
+        match store.failing(asked) {
+            Ok(found) => failing.extend(found),
+            Err(error) => {
+                node.report("plan", &error);
+                break;
+            }
+        }
     }
-    Ok(failing)
+    failing
 }
 
 /// Counts the timers that were inserted, and caches those of the node's shards. Those of a lane are

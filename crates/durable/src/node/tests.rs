@@ -50,6 +50,7 @@ impl Node {
             panics: false,
             is_down: false,
             asked: 0,
+            is_silent: false,
         };
         Self { main_loop: MainLoop::new(&shared), shared, store }
     }

@@ -74,7 +74,7 @@ struct Every {
     periods: Vec<(Schedule, Time, Option<Time>)>,
     /// Whether it was always one that lets nothing overlap.
     may_overlap: bool,
-    /// Time at which it was made, or last enabled.
+    /// Time from which on its dead runs count: it was made or enabled then, or its pause ended.
     since: Time,
     /// Times between a node's look at it and its end, each after one time and until another: what
     /// was not a timer is not recorded.
@@ -225,11 +225,16 @@ impl Model {
             every.since = now;
         }
         assert_eq!(is_new, every.now.is_none());
+        let is_failing = old.as_ref().is_some_and(|old| old.failing);
+        let is_paused = old.as_ref().is_some_and(|old| old.paused.is_some());
         let begins_anew = old.as_ref().is_some_and(|old| {
             old.rule().unwrap().schedule != wanted.schedule || old.kind != wanted.kind
         });
         if begins_anew && is_enabled {
             every.close(now);
+        }
+        if is_enabled && (is_failing || is_paused && begins_anew) {
+            every.since = now;
         }
         let barrier = old.filter(|_| begins_anew && is_enabled).map(|old| old.id);
         if is_new || begins_anew && is_enabled {
@@ -279,9 +284,8 @@ impl Model {
                 if std::mem::replace(enabled, true) {
                     // It was paused: what it has from then on, it has from now on.
                     every.periods.pop();
-                } else {
-                    every.since = now;
                 }
+                every.since = now;
                 every.periods.push((schedule.clone(), now, None));
             }
         }

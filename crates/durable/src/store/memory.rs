@@ -471,7 +471,7 @@ impl Store for Memory {
             (found.id, found.version, found.next) == (row.id, row.version, row.next)
         };
         let found = tables.schedules.get_mut(&row.name).filter(is_it);
-        Ok(found.map(|found| found.next = Some(next)).is_some())
+        Ok(found.map(|found| (found.next, found.version) = (Some(next), row.version + 1)).is_some())
     }
 
     fn adopt(&mut self, row: &ScheduleRow) -> Result<bool> {

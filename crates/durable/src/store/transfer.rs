@@ -24,8 +24,8 @@ pub enum Transfer {
     /// one that is there and not away, that has another record, or whose name is taken, is not
     /// inserted.
     Hold,
-    /// Takes timers back that are pending and not stopped, with this attempt and version, and
-    /// records them as [moved](crate::Reason::Moved).
+    /// Takes timers back that are pending, not stopped and not away, with this attempt and version,
+    /// and records them as [moved](crate::Reason::Moved).
     Surrender,
     /// Only reads: applies to those that are recorded as [moved](crate::Reason::Moved).
     Moved,

@@ -391,6 +391,12 @@ impl ScheduleRow {
         }
     }
 
+    /// Returns whether its dead runs count from now on, once it is written in place of `old`.
+    pub(super) fn begins_anew(&self, old: &Self) -> bool {
+        let is_unpaused = old.paused.is_some() && self.paused.is_none();
+        self.enabled && (!old.enabled || old.failing && !self.failing || is_unpaused)
+    }
+
     /// Returns its times and policies.
     ///
     /// # Errors

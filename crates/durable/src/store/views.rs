@@ -241,7 +241,8 @@ pub(super) fn search(store: &mut (impl Store + ?Sized), search: &Search) -> Resu
 pub struct TallyOf {
     /// Kind of the records.
     pub kind: String,
-    /// Only records of this name: of the schedule, or of the timer itself.
+    /// Only records of this name: of the schedule, or of the timer itself. Those that it has of
+    /// other kinds are read too, however many.
     pub name: Option<String>,
     /// Time at which the first part begins.
     pub since: Time,
@@ -260,7 +261,7 @@ pub struct Tally {
     /// Each part: the time at which it begins, and its records by how they ended, in the order of
     /// [`Outcome::code`].
     pub parts: Vec<(Time, Vec<(Outcome, u64)>)>,
-    /// Time since which all records are counted; `None` if none are left out.
+    /// Time of the first record that is counted: all after it are; `None` if none are left out.
     pub cut: Option<Time>,
 }
 

@@ -221,3 +221,21 @@ fn a_look_at_schedules_asks_once_for_those_that_can_fail() {
     assert!(looks > 0);
     assert_eq!(node.store.asked, looks, "one call is for all");
 }
+
+#[test]
+fn a_store_that_does_not_say_which_schedules_are_failing_stops_no_others() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&node.shared, "tick", 200);
+    for number in 0..110 {
+        upsert(&mut store, &format!("may fail {number}"), 1, 1);
+    }
+    node.store.is_silent = true;
+    let runs = work(&clock, &mut node, &mut ticks, 10, || false).len();
+    assert!(runs > 110 * 5, "{runs} runs");
+    assert_eq!(node.shared.counters.snapshot().disabled, 0);
+    // Once it answers, all of them are found.
+    node.store.is_silent = false;
+    work(&clock, &mut node, &mut ticks, 10, || false);
+    assert_eq!(node.shared.counters.snapshot().disabled, 110);
+}

@@ -622,9 +622,10 @@ pub(super) fn a_schedule_that_is_enabled_is_not_failing(rig: &dyn Rig) {
     let now = bench.now();
     run(&mut bench, &mut row, now, dead());
     bench.pass(MOMENT);
-    let mut set = |bench: &mut Bench<'_>, enabled, failing| {
+    let mut set = |bench: &mut Bench<'_>, enabled, failing, paused| {
         row.enabled = enabled;
         row.failing = failing;
+        row.paused = paused;
         row.payload.push(1);
         assert!(matches!(bench.store.change(&change(&row)).unwrap(), Changed::Done { .. }));
         row.version += 1;
@@ -632,15 +633,23 @@ pub(super) fn a_schedule_that_is_enabled_is_not_failing(rig: &dyn Rig) {
         row.clone()
     };
     // It counts as before after a change that leaves it enabled.
-    let row = set(&mut bench, true, false);
-    assert!(is_failing(&mut bench, row.id));
-    set(&mut bench, false, true);
-    set(&mut bench, false, true);
-    let mut row = set(&mut bench, true, false);
-    assert!(!is_failing(&mut bench, row.id));
-    let now = bench.now();
-    run(&mut bench, &mut row, now, dead());
-    assert!(is_failing(&mut bench, row.id));
+    let id = set(&mut bench, true, false, None).id;
+    assert!(is_failing(&mut bench, id));
+    // So it does while it is paused, and while what was due is recorded before it is disabled.
+    for (enabled, failing, paused) in
+        [(true, true, None), (true, false, Some(now + LONG)), (false, true, None)]
+    {
+        for _ in 0..2 {
+            set(&mut bench, enabled, failing, paused);
+            assert!(is_failing(&mut bench, id));
+        }
+        let mut row = set(&mut bench, true, false, None);
+        assert!(!is_failing(&mut bench, id), "{enabled} {failing} {paused:?}");
+        let now = bench.now();
+        run(&mut bench, &mut row, now, dead());
+        bench.pass(MOMENT);
+        assert!(is_failing(&mut bench, id));
+    }
 
     let removal = Change { row: None, withdraw: Some(Reason::Removed), ..change(&row) };
     assert!(matches!(bench.store.change(&removal).unwrap(), Changed::Done { .. }));

@@ -44,6 +44,7 @@ pub(super) fn a_timer_is_held_and_released_as_it_was(rig: &dyn Rig) {
             assert!(bench.transfer(Transfer::Hold, &away));
             assert_eq!(bench.row(timer.new.id).as_ref(), Some(&away));
         }
+        assert!(!bench.transfer(Transfer::Surrender, &away), "it is not from here");
         assert!(bench.transfer(Transfer::Release, &away));
         assert_eq!(bench.row(timer.new.id).as_ref(), Some(&timer));
         // Nothing of it is away any more.
@@ -238,7 +239,7 @@ pub(super) fn a_front_that_comes_from_another_store_keeps_its_place(rig: &dyn Ri
 pub(super) fn a_schedule_is_shifted_and_adopted_as_it_is(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let row = bench.scheduled("moved", LONG);
-    let away = ScheduleRow { next: Some(FAR), ..row.clone() };
+    let away = ScheduleRow { next: Some(FAR), version: row.version + 1, ..row.clone() };
     for other in [
         ScheduleRow { version: 2, ..row.clone() },
         ScheduleRow { next: Some(FAR + MOMENT), ..row.clone() },
@@ -249,6 +250,14 @@ pub(super) fn a_schedule_is_shifted_and_adopted_as_it_is(rig: &dyn Rig) {
     assert!(bench.store.shift(&row, FAR).unwrap());
     assert_eq!(bench.store.schedule("moved").unwrap().1.as_ref(), Some(&away));
     assert!(!bench.store.shift(&row, FAR).unwrap());
+    let late = Change {
+        name: "moved",
+        expect: Some(row.version),
+        row: Some(&row),
+        withdraw: Some(Reason::Disabled),
+        skipped: &[],
+    };
+    assert_eq!(bench.store.change(&late).unwrap(), Changed::Stale);
 
     let other = bench.schedule("other", LONG);
     let off = ScheduleRow { enabled: false, paused: Some(FAR), version: 7, ..other.clone() };

@@ -182,6 +182,12 @@ pub(super) fn records_are_counted_in_parts_of_time(rig: &dyn Rig) {
         assert_eq!(tally.parts, [(since, vec![(Outcome::Succeeded, 2)])]);
         assert_eq!(tally.cut, Some(of[4]));
     }
+    let ever = TallyOf::new("mail", Time::from_micros(i64::MIN), of[5] + micro);
+    for (ever, count) in [(ever.clone(), 5), (ever.name("one"), 4)] {
+        let tally = bench.store.tally(&ever.parts(2)).unwrap();
+        let counts = tally.parts.iter().map(|(_, ends)| ends.iter().map(|(_, n)| n).sum());
+        assert_eq!(counts.collect::<Vec<u64>>(), [0, count]);
+    }
     let none = TallyOf::new("mail", since - micro * 3, since).parts(3);
     let starts = [3, 2, 1].map(|n| (since - micro * n, vec![]));
     let tally = bench.store.tally(&none).unwrap();

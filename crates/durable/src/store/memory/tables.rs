@@ -272,7 +272,7 @@ impl Tables {
         let version = change.expect.unwrap_or(0) + 1;
         match change.row {
             Some(row) => {
-                if old.as_ref().is_none_or(|old| row.enabled && !old.enabled) {
+                if old.as_ref().is_none_or(|old| row.begins_anew(old)) {
                     self.enabled_since.insert(row.id, now);
                 }
                 let row = ScheduleRow { version, ..row.clone() };
@@ -402,7 +402,7 @@ impl Tables {
             Transfer::Surrender => {
                 let is_meant = row.is_some_and(|row| {
                     let is_same = (row.attempt, row.version) == (timer.attempt, timer.version);
-                    row.running.is_none() && is_same
+                    row.running.is_none() && is_same && !is_away(row)
                 });
                 let is_meant =
                     is_meant && !self.stopped.contains_key(&id) && !self.ended.contains_key(&id);

@@ -158,7 +158,11 @@ const REPLACE: &str = "
     UPDATE tourbillon.schedule
     SET id = $1, kind = $3, spec = $4, policies = $5, payload = $6, enabled = $7, version = $8,
         next = $9, shard = $10, paused = $11, lane = $12, failing = $13,
-        enabled_since = CASE WHEN $7 AND NOT enabled THEN now() ELSE enabled_since END
+        enabled_since = CASE
+            WHEN $7 AND (NOT enabled OR failing AND NOT $13
+                OR paused IS NOT NULL AND $11::timestamptz IS NULL)
+            THEN now() ELSE enabled_since
+        END
     WHERE name = $2
     RETURNING id";
 

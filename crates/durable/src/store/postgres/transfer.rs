@@ -66,6 +66,7 @@ const SURRENDER: &str = concat!(
          USING unnest($1::uuid[], $2::int4[], $3::int4[]) AS n (timer, tries, changes)
          WHERE t.id = n.timer AND t.attempt = n.tries AND coalesce(t.version, 1) = n.changes
              AND t.node IS NULL AND (t.stopped IS NULL) IS TRUE
+             AND (t.due < $4 OR t.due = 'infinity') IS TRUE
              AND NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = t.id)
          RETURNING ",
     columns!(),
@@ -102,7 +103,7 @@ pub(super) async fn transfer(
         Transfer::Hold => hold(session, timers).await?,
         Transfer::Surrender => {
             let Keys { ids, attempts, versions } = Keys::of(timers);
-            session.write(SURRENDER, &[&ids, &attempts, &versions]).await?
+            session.write(SURRENDER, &[&ids, &attempts, &versions, &Stamp(AWAY)]).await?
         }
         Transfer::Moved => session.read(MOVED, &[&Keys::of(timers).ids]).await?,
         Transfer::Drop => {
@@ -175,7 +176,7 @@ async fn release(session: &mut Session, timers: &[Timer]) -> Answer<Vec<Row>> {
 }
 
 const SHIFT: &str = "
-    UPDATE tourbillon.schedule SET next = $4
+    UPDATE tourbillon.schedule SET next = $4, version = version + 1
     WHERE id = $1 AND version = $2 AND (next IS NOT DISTINCT FROM $3) IS TRUE
     RETURNING id";
 

@@ -64,7 +64,10 @@ pub(super) const CREATE: &str = "
 pub(super) const REPLACE: &str = "
     UPDATE tourbillon_schedule SET id = ?2, kind = ?3, spec = ?4, policies = ?5, payload = ?6,
         enabled = ?7, version = ?8, next = ?9, shard = ?10, paused = ?11, lane = ?12, failing = ?13,
-        enabled_since = CASE WHEN ?7 AND NOT enabled THEN ?14 ELSE enabled_since END
+        enabled_since = CASE
+            WHEN ?7 AND (NOT enabled OR failing AND NOT ?13 OR paused IS NOT NULL AND ?11 IS NULL)
+            THEN ?14 ELSE enabled_since
+        END
     WHERE name = ?1";
 
 pub(super) const REMOVE: &str = "DELETE FROM tourbillon_schedule WHERE name = ?";

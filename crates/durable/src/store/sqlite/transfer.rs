@@ -38,6 +38,7 @@ pub(super) const SURRENDER: &str = "
     SELECT ?2, id, schedule, name, kind, scheduled_for, attempt, failures, ?3, ?4, detail
     FROM tourbillon_timer
     WHERE id = ?1 AND attempt = ?5 AND version = ?6 AND node IS NULL AND stopped IS NULL
+        AND NOT (due >= ?7 AND due < ?8)
     ON CONFLICT DO NOTHING";
 
 pub(super) const DROP: &str = "DELETE FROM tourbillon_timer WHERE id = ?1 AND due = ?2";
@@ -52,7 +53,8 @@ pub(super) const RELEASE: &str =
     "UPDATE tourbillon_timer SET due = ?3, lane = ?4 WHERE id = ?1 AND due = ?2";
 
 pub(super) const SHIFT: &str = "
-    UPDATE tourbillon_schedule SET next = ?4 WHERE id = ?1 AND version = ?2 AND next IS ?3";
+    UPDATE tourbillon_schedule SET next = ?4, version = version + 1
+    WHERE id = ?1 AND version = ?2 AND next IS ?3";
 
 pub(super) fn transfer(
     connection: &Connection,
@@ -121,6 +123,8 @@ fn surrender(connection: &Connection, now: Time, timer: &Timer) -> Answer<bool> 
         Reason::Moved.code(),
         timer.attempt,
         big(timer.version),
+        Stamp(AWAY),
+        Stamp(Time::NEVER),
     ])?;
     if recorded > 0 {
         connection.prepare_cached(DELETE)?.execute([id])?;

@@ -15,9 +15,9 @@ pub(super) const LATEST: &str = "
     WHERE name = ?1 AND name IS NOT NULL ORDER BY recorded DESC, timer DESC LIMIT ?2";
 
 /// Counts records of a kind in parts: from `?2` on, before `?3`, `?4` microseconds each, and `?5`
-/// records at most.
+/// records at most. A difference that is no whole number of 64 bits is a real one.
 pub(super) const TALLY: &str = "
-    SELECT (recorded - ?2) / ?4, outcome, count(*), min(recorded)
+    SELECT CAST((recorded - ?2) / ?4 AS INTEGER), outcome, count(*), min(recorded)
     FROM (
         SELECT outcome, recorded FROM tourbillon_history INDEXED BY tourbillon_history_kind
         WHERE kind = ?1 AND recorded >= ?2 AND recorded < ?3
@@ -27,7 +27,7 @@ pub(super) const TALLY: &str = "
 
 /// The same as [`TALLY`], of a name and of the kind `?6`.
 pub(super) const TALLY_NAMED: &str = "
-    SELECT (recorded - ?2) / ?4, outcome, count(*), min(recorded)
+    SELECT CAST((recorded - ?2) / ?4 AS INTEGER), outcome, count(*), min(recorded)
     FROM (
         SELECT outcome, recorded FROM tourbillon_history INDEXED BY tourbillon_history_name
         WHERE name = ?1 AND name IS NOT NULL AND recorded >= ?2 AND recorded < ?3 AND kind = ?6
