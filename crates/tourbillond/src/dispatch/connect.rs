@@ -90,7 +90,7 @@ impl Steps {
     /// Returns whether it ends before there is a connection to the proxy: no receiver has a part
     /// in what takes so long.
     pub(super) fn are_before_proxy(&self) -> bool {
-        // ORDERING: Relaxed, as nothing else is read by it.
+        // ORDERING: Relaxed, it is a flag alone.
         self.is_before_proxy.load(Ordering::Relaxed)
     }
 
