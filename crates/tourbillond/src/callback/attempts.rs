@@ -5,6 +5,7 @@ use std::mem;
 
 use serde::{Deserialize, Serialize};
 
+use super::redact::Redact;
 use crate::model::{Definition, EndedAttempt};
 
 /// Most bytes that are kept of them: what a record holds, less a line with the definition.
@@ -16,9 +17,10 @@ const ERROR_MAX: usize = 200;
 /// Most characters that are kept of an answer.
 const ANSWER_MAX: usize = 512;
 
-/// An answer's body as text that can be shown: what is no text becomes U+FFFD.
-pub(crate) fn shown(body: &[u8]) -> String {
-    cut(&String::from_utf8_lossy(body), ANSWER_MAX)
+/// An answer's body as text that can be shown: what is no text becomes U+FFFD, and what is not to
+/// be shown is taken out.
+pub(crate) fn shown(body: &[u8], redact: &Redact) -> String {
+    cut(&redact.beginning(&String::from_utf8_lossy(body), ANSWER_MAX), ANSWER_MAX)
 }
 
 /// Returns what of a text can be shown, so many characters at most.
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_first_and_the_last_are_kept() {
-        let worst = shown(&[0; 4 * ANSWER_MAX]);
+        let worst = shown(&[0; 4 * ANSWER_MAX], &Redact::default());
         let mut kept = String::new();
         for attempt in 1..=100 {
             let mut last = attempt_of(attempt, &worst);
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_longest_attempt_fits_beside_the_first_with_its_request_and_headers() {
-        let mut longest = whole(1, &shown(&[0; 512]), 1024);
+        let mut longest = whole(1, &shown(&[0; 512], &Redact::default()), 1024);
         longest.error = Some("\u{10ffff}".repeat(1_000));
         longest.request.as_mut().unwrap().url = "u".repeat(512);
         let kept = append("", &longest);
@@ -198,7 +200,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_text_without_what_terminals_obey() {
-        assert_eq!(shown(b"a\x1b[2J\xff\n"), "a\u{fffd}[2J\u{fffd}\n");
-        assert_eq!(shown("é".repeat(600).as_bytes()).chars().count(), ANSWER_MAX);
+        assert_eq!(shown(b"a\x1b[2J\xff\n", &Redact::default()), "a\u{fffd}[2J\u{fffd}\n");
+        assert_eq!(
+            shown("é".repeat(600).as_bytes(), &Redact::default()).chars().count(),
+            ANSWER_MAX
+        );
     }
 }

@@ -8,7 +8,7 @@ use hyper::header::{HeaderMap, HeaderValue};
 
 use super::attempts::cut;
 use super::redact::Redact;
-use crate::model::{MASK, SentRequest, is_sensitive};
+use crate::model::{Callback, Header, MASK, SentRequest, is_sensitive};
 
 /// Most characters that are kept of a URL.
 const URL_MAX: usize = 512;
@@ -26,13 +26,21 @@ const BYTES_MAX: usize = 1024;
 /// The service's own header that identifies a run, which everybody may see.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Returns what is kept of a request.
-pub(crate) fn sent<B>(request: &Request<B>, redact: &Redact) -> SentRequest {
-    let is_shown = |name: &str| name == IDEMPOTENCY_KEY || !is_sensitive(name);
+/// Returns what is kept of the request of a callback. Its URL and the texts of its headers are
+/// compared with no secret: who wrote them would learn from it which text is one.
+pub(crate) fn sent<B>(request: &Request<B>, callback: &Callback) -> SentRequest {
+    let is_secret = |(name, value): (&String, &Header)| {
+        matches!(value, Header::Secret { .. }).then(|| name.to_ascii_lowercase())
+    };
+    let secrets = callback.headers.iter().filter_map(is_secret).collect::<Vec<_>>();
+    let is_shown = |name: &str| {
+        let is_named = secrets.iter().any(|secret| secret == name);
+        name == IDEMPOTENCY_KEY || !(is_sensitive(name) || is_named)
+    };
     SentRequest {
         method: request.method().to_string(),
-        url: cut(&redact.text(request.uri().to_string()), URL_MAX),
-        headers: kept(request.headers(), redact, is_shown),
+        url: cut(&request.uri().to_string(), URL_MAX),
+        headers: kept(request.headers(), &Redact::default(), is_shown),
     }
 }
 
@@ -54,7 +62,7 @@ fn kept(
         let value = if is_shown(name.as_str()) {
             let lines = headers.get_all(name).iter().map(HeaderValue::as_bytes);
             let lines = lines.map(String::from_utf8_lossy).collect::<Vec<_>>();
-            cut(&redact.text(lines.join(", ")), VALUE_MAX)
+            cut(&redact.beginning(&lines.join(", "), VALUE_MAX), VALUE_MAX)
         } else {
             MASK.to_owned()
         };
@@ -75,9 +83,9 @@ mod tests {
     use crate::config::App;
     use crate::model::Callback;
 
-    fn redact(headers: &str) -> Redact {
+    fn callback(headers: &str) -> Callback {
         let text = format!(r#"{{ "url": "https://example.com", "headers": {headers} }}"#);
-        Redact::new(&App::default(), &serde_json::from_str::<Callback>(&text).unwrap())
+        serde_json::from_str(&text).unwrap()
     }
 
     fn request(headers: &[(&str, &str)], url: &str) -> Request<()> {
@@ -91,21 +99,25 @@ mod tests {
 
     #[test]
     fn what_lets_somebody_in_is_masked_in_a_request_and_in_an_answer() {
-        let redact = redact(r#"{ "Authorization": "Bearer hunter2-hunter2" }"#);
+        let named = r#""X-Ledger": { "secret": "ledger" }"#;
+        let text = format!(r#"{{ "Authorization": "Bearer hunter2-hunter2", {named} }}"#);
+        let (app, callback) = (App::default(), callback(&text));
+        let redact = Redact::new(&app, &callback);
         let headers = [
             ("authorization", "Bearer hunter2-hunter2"),
             ("webhook-signature", "v1,c2lnbmF0dXJl"),
             ("idempotency-key", "one"),
-            ("x-team", "hunter2-hunter2 of ops"),
+            ("x-team", "ops"),
+            ("x-ledger", "swordfish"),
         ];
-        let sent = sent(&request(&headers, "https://example.com/hunter2-hunter2?a=b"), &redact);
-        assert_eq!((&*sent.method, &*sent.url), ("POST", "https://example.com/••••••••?a=b"));
-        let expected = [MASK, "one", MASK, "•••••••• of ops"];
-        let names = ["authorization", "idempotency-key", "webhook-signature", "x-team"];
+        let sent = sent(&request(&headers, "https://example.com/?a=b"), &callback);
+        assert_eq!((&*sent.method, &*sent.url), ("POST", "https://example.com/?a=b"));
+        let expected = [MASK, "one", MASK, "ops", MASK];
+        let names = ["authorization", "idempotency-key", "webhook-signature", "x-team", "x-ledger"];
         for (name, value) in names.into_iter().zip(expected) {
             assert_eq!(sent.headers[name], value, "{name}");
         }
-        assert_eq!(sent.headers.len(), 4);
+        assert_eq!(sent.headers.len(), 5);
         let back = [("set-cookie", "a=b"), ("set-cookie", "c=d"), ("echo", "is hunter2-hunter2")];
         let answered = answered(request(&back, "/").headers(), &redact);
         let expected = [("echo", "is ••••••••"), ("set-cookie", MASK)];
@@ -113,8 +125,28 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_guesses_a_secret_is_kept_like_any_other() {
+        let callback = callback(r#"{ "Authorization": "Bearer hunter2-hunter2" }"#);
+        for guess in ["Bearer hunter2-hunter2", "hunter2-hunter2", "hunter2-h", "Bearer h"] {
+            let url = format!("https://example.com/{}", guess.replace(' ', ""));
+            let sent = sent(&request(&[("x-guess", guess)], &url), &callback);
+            assert_eq!((&*sent.headers["x-guess"], sent.url), (guess, url));
+        }
+    }
+
+    #[test]
+    fn a_value_at_the_end_of_what_is_kept_is_taken_out_whole() {
+        let redact = Redact::new(&App::default(), &callback(r#"{ "Cookie": "hunter2-hunter2" }"#));
+        for before in [VALUE_MAX - 15, VALUE_MAX - 3] {
+            let value = format!("{}hunter2-hunter2 and more", "x".repeat(before));
+            let kept = answered(request(&[("echo", &value)], "/").headers(), &redact);
+            assert!(!kept["echo"].contains("hun") && kept["echo"].contains('•'), "{kept:?}");
+        }
+    }
+
+    #[test]
     fn a_request_and_an_answer_are_kept_within_bounds() {
-        let redact = redact("{}");
+        let redact = Redact::default();
         let long = "x".repeat(200);
         let many = (0..20).map(|number| format!("n{number}")).collect::<Vec<_>>();
         let short = many.iter().map(|name| (&**name, "y")).collect::<Vec<_>>();
@@ -124,8 +156,10 @@ mod tests {
         let kept = answered(request(&lines, "/").headers(), &redact);
         assert_eq!((&*kept["via"], kept["long"].len()), ("a, b", VALUE_MAX));
         let full = many.iter().map(|name| (&**name, &*long)).collect::<Vec<_>>();
-        let sent =
-            sent(&request(&full, &format!("https://example.com/{long}{long}{long}")), &redact);
+        let sent = sent(
+            &request(&full, &format!("https://example.com/{long}{long}{long}")),
+            &callback("{}"),
+        );
         assert_eq!(sent.url.len(), URL_MAX);
         let size = serde_json::to_string(&sent.headers).unwrap().len();
         assert!(sent.headers.len() > 6 && size <= BYTES_MAX + 2, "{size}");

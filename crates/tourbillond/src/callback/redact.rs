@@ -11,7 +11,11 @@ const WHOLE_MIN: usize = 4;
 /// The shortest part of a value that is looked for: what follows a scheme, one cookie of several.
 const PART_MIN: usize = 8;
 
-/// Values that are not to be shown.
+/// Most parts of one value that are looked for.
+const PARTS_MAX: usize = 16;
+
+/// Values that are not to be shown. By default there are none.
+#[derive(Default)]
 pub(crate) struct Redact(Vec<String>);
 
 impl Redact {
@@ -28,32 +32,50 @@ impl Redact {
         let mut values = Vec::new();
         for value in callback.headers.iter().filter_map(value) {
             let parts = value.split([' ', ';', ',', '=']).filter(|part| part.len() >= PART_MIN);
-            values.extend(parts.map(str::to_owned));
+            values.extend(parts.take(PARTS_MAX).map(str::to_owned));
             if value.len() >= WHOLE_MIN {
                 values.push(value);
             }
         }
+        Self::of(values)
+    }
+
+    fn of(mut values: Vec<String>) -> Self {
         // What has another in it comes before that.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
         Self(values)
     }
 
-    /// Returns the text with [`MASK`] in place of each value, also of one that is cut at its end.
-    pub(crate) fn text(&self, mut text: String) -> String {
-        for value in &self.0 {
-            if text.contains(value) {
-                text = text.replace(value, MASK);
-            }
+    /// Looks for the values of both.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        Self::of(self.0)
+    }
+
+    /// Returns the text with [`MASK`] in place of each value.
+    pub(crate) fn text(&self, text: &str) -> String {
+        self.beginning(text, usize::MAX)
+    }
+
+    /// Returns the first `most` characters of a text, with [`MASK`] in place of each value that
+    /// begins there. It is found whole, also where the characters end within it.
+    ///
+    /// The beginning of a value is not looked for: a client that has a receiver send back texts
+    /// would guess a value by it, character by character.
+    pub(crate) fn beginning(&self, text: &str, most: usize) -> String {
+        let mut shown = String::new();
+        let (mut rest, mut left) = (text, most);
+        while let Some(char) = rest.chars().next().filter(|_| left > 0) {
+            let (taken, put) = match self.0.iter().find(|value| rest.starts_with(value.as_str())) {
+                Some(value) => (value.as_str(), MASK),
+                None => (&rest[..char.len_utf8()], &rest[..char.len_utf8()]),
+            };
+            shown.push_str(put);
+            left = left.saturating_sub(taken.chars().count());
+            rest = &rest[taken.len()..];
         }
-        let begun = self.0.iter().filter_map(|value| {
-            let ends = |len: &usize| value.get(..*len).is_some_and(|begun| text.ends_with(begun));
-            (WHOLE_MIN..value.len()).rev().find(ends)
-        });
-        if let Some(len) = begun.max() {
-            text.truncate(text.len() - len);
-            text.push_str(MASK);
-        }
-        text
+        shown
     }
 }
 
@@ -69,7 +91,7 @@ mod tests {
     }
 
     fn shown(headers: &[(&str, &str)], text: &str) -> String {
-        redact(headers).text(text.to_owned())
+        redact(headers).text(text)
     }
 
     #[test]
@@ -82,11 +104,27 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_cut_at_the_end_is_taken_out() {
+    fn a_value_that_begins_within_a_beginning_is_taken_out_whole() {
+        let redact = redact(&[("Authorization", "Bearer hunter2-hunter2")]);
+        let text = "no: Bearer hunter2-hunter2 and more";
+        assert_eq!(redact.beginning(text, 5), format!("no: {MASK}"));
+        assert_eq!(redact.beginning(text, 28), format!("no: {MASK} a"));
+        assert_eq!(redact.beginning(text, 4), "no: ");
+    }
+
+    #[test]
+    fn the_beginning_of_a_value_is_shown_so_that_nobody_guesses_by_it() {
         let headers = [("Authorization", "Bearer hunter2-hunter2")];
-        assert_eq!(shown(&headers, "no: Bearer hunter2-"), format!("no: {MASK}"));
-        assert_eq!(shown(&headers, "no: hunter2-hunter"), format!("no: {MASK}"));
-        assert_eq!(shown(&headers, "no: hun"), "no: hun");
+        for guess in ["no: Bearer hunter2-hunter", "no: hunter2-hunter", "no: Bearer hunter3"] {
+            assert_eq!(shown(&headers, guess), guess);
+        }
+    }
+
+    #[test]
+    fn the_values_of_two_are_taken_out_by_both() {
+        let of = |value| redact(&[("Authorization", value)]);
+        let both = of("Bearer hunter2-first").and(of("Bearer hunter2-second"));
+        assert_eq!(both.text("hunter2-first, hunter2-second"), format!("{MASK}, {MASK}"));
     }
 
     #[test]

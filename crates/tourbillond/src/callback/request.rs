@@ -163,7 +163,8 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
 fn header_secret<'a>(app: &'a App, url: &Url, name: &str) -> Result<&'a HeaderSecret, String> {
     let known = app.header_secrets.get(name);
     let secret = known.ok_or("names a secret that the app does not have")?;
-    secret.judge(url).map_err(|why| format!("names a secret, but {why}"))?;
+    let is_proxied = app.proxies.of(url).is_some();
+    secret.judge(url, is_proxied).map_err(|why| format!("names a secret, but {why}"))?;
     Ok(secret)
 }
 
@@ -265,6 +266,8 @@ pub(crate) fn build(
     });
     let body = body.map_err(|error| format!("the body {error}"))?;
     let url = target(&callback.url).map_err(|why| format!("the URL {why}"))?;
+    // The configuration may have changed since the definition was checked.
+    Guard::new(app).judge_url(&url).map_err(|why| format!("the URL {why}"))?;
     let mut headers = HeaderMap::new();
     let agent = concat!("tourbillond/", env!("CARGO_PKG_VERSION"));
     headers.insert(USER_AGENT, HeaderValue::from_static(agent));

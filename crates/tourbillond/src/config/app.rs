@@ -182,12 +182,13 @@ pub struct HeaderSecret {
 }
 
 impl HeaderSecret {
-    /// Returns whether it may be sent there.
+    /// Returns whether it may be sent there. Through a proxy, what is sent to the loopback leaves
+    /// this host, and needs TLS as elsewhere.
     ///
     /// # Errors
     ///
     /// The reason why not, for people to read.
-    pub(crate) fn judge(&self, url: &url::Url) -> Result<(), &'static str> {
+    pub(crate) fn judge(&self, url: &url::Url, is_proxied: bool) -> Result<(), &'static str> {
         let host = url.host().ok_or("the URL has no host")?;
         let port = url.port_or_known_default();
         if !self.hosts.iter().any(|known| known.has(&host, port)) {
@@ -195,7 +196,7 @@ impl HeaderSecret {
         }
         match url.scheme() {
             "https" => Ok(()),
-            _ if self.plain_http || is_local(&host) => Ok(()),
+            _ if self.plain_http || (is_local(&host) && !is_proxied) => Ok(()),
             _ => Err("it is sent by https alone"),
         }
     }

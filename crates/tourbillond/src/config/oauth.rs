@@ -61,6 +61,7 @@ impl OAuth {
         match self.token_url.host() {
             None => Err("`token_url` has no host"),
             Some(_) if !self.token_url.username().is_empty() => Err("`token_url` has a user"),
+            Some(_) if self.token_url.password().is_some() => Err("`token_url` has a password"),
             Some(host) if self.token_url.scheme() == "http" && !is_local(&host) => {
                 Err("`token_url` is not `https://`: the secret is sent by it")
             }

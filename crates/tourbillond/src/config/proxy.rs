@@ -34,7 +34,7 @@ impl ProxySettings {
     /// Returns whether there is a password in it.
     pub(super) fn has_secrets(&self) -> bool {
         let urls = [&self.https, &self.http].into_iter().flatten();
-        let mut urls = urls.filter_map(|Secret(url)| Url::parse(url).ok());
+        let mut urls = urls.filter_map(|Secret(url)| Url::parse(&with_scheme(url)).ok());
         urls.any(|url| url.password().is_some())
     }
 }
@@ -123,10 +123,14 @@ impl Proxies {
     }
 }
 
+/// The URL of a proxy: without a scheme it is HTTP, as for curl.
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
+}
+
 /// Reads the URL of a proxy.
 fn proxy(url: &str) -> Result<Proxy, &'static str> {
-    // Without a scheme it is HTTP, as for curl.
-    let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+    let url = with_scheme(url);
     let has_port = url.split('/').nth(2).is_some_and(|authority| {
         let host = authority.rsplit('@').next().unwrap_or_default();
         host.rsplit(']').next().is_some_and(|rest| rest.contains(':'))
@@ -219,7 +223,8 @@ mod tests {
         assert_eq!(proxies.http.as_ref().unwrap().authorization, None);
         let shown = format!("{proxies:?} {:?}", settings(text));
         assert!(!shown.contains(&pair) && !shown.contains("w+d"), "{shown}");
-        assert!(settings(text).has_secrets() && !settings("http = 'a:b'").has_secrets());
+        assert!(settings(text).has_secrets() && !settings("http = 'a:80'").has_secrets());
+        assert!(settings("http = 'user:hunter2@proxy:3128'").has_secrets());
         for (url, host, port) in [
             ("http://[::1]:80", "::1", 80),
             ("http://[::1]", "::1", 1080),

@@ -156,7 +156,7 @@ fn a_secret_for_headers_says_where_it_may_be_sent() {
     let secret = &config.apps["a"].header_secrets["ledger"];
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(secret.oauth.is_none());
-    let may = |url: &str| secret.judge(&url.parse().unwrap()).is_ok();
+    let may = |url: &str| secret.judge(&url.parse().unwrap(), false).is_ok();
     assert!(may("https://h/x") && may("https://h:444/x") && may("http://127.0.0.1:9/"));
     assert!(!may("http://h/") && !may("https://a.h/") && !may("https://127.0.0.2/"));
     let oauth = |url: &str, more: &str| {
@@ -170,12 +170,13 @@ fn a_secret_for_headers_says_where_it_may_be_sent() {
     let (_file, flags) = file(&one("{ value = 'hunter2!', hosts = ['h'], plain_http = true }"));
     let (_, config) = load(&flags).unwrap();
     let secret = &config.apps["a"].header_secrets["ledger"];
-    assert!(secret.judge(&"http://h/".parse().unwrap()).is_ok());
+    assert!(secret.judge(&"http://h/".parse().unwrap(), true).is_ok());
     for (wrong, why) in [
         ("{ hosts = ['h'] }", "either `value` or `oauth`"),
         (&oauth("https://login/", "value = 'Bearer hunter2', "), "either `value` or `oauth`"),
         (&oauth("http://login/", ""), "`token_url` is not `https://`"),
         (&oauth("https://a:hunter2@login/", ""), "`token_url` has a user"),
+        (&oauth("https://:hunter2@login/", ""), "`token_url` has a password"),
         (&oauth("login", ""), "it is no URL"),
         ("{ value = 'Bearer hunter2' }", "hosts"),
         ("{ value = 'Bearer hunter2', hosts = [] }", "hosts"),

@@ -325,14 +325,14 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         // Nobody's failure: the receiver was not called, or its answer was not read.
         Err(Lack::Shortage(why)) => {
             shared.meters.postponed_by_shortage.increment(1);
-            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
+            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(&why));
             info!(app, key, attempt, why, "postponed: this host is short of something");
             fire.postpone(SHORTAGE + share(SHORTAGE, random()));
             return;
         }
         Err(Lack::Proxy(why)) => {
             shared.meters.postponed_by_proxy.increment(1);
-            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(why));
+            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(&why));
             info!(app, key, attempt, why, "postponed: the proxy does not work");
             fire.postpone(PROXY + share(PROXY, random()));
             return;
@@ -342,7 +342,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     let verdict = judge(&answer, success, &retry, fire.failures(), random());
     let error = match &verdict {
         Verdict::Succeeded => None,
-        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why.clone())),
+        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why)),
     };
     let sent = (request, timing);
     let ended = ended((fire.attempt(), started, took), sent, answer.as_ref().ok(), error, &redact);
@@ -399,7 +399,7 @@ fn ended(
     redact: &Redact,
 ) -> EndedAttempt {
     let headers = answer.map(|answer| callback::answered(&answer.headers, redact));
-    let body = answer.map(|answer| redact.text(callback::shown(&answer.body)));
+    let body = answer.map(|answer| callback::shown(&answer.body, redact));
     EndedAttempt {
         attempt,
         started: started.to_string(),
@@ -488,6 +488,7 @@ impl Outgoing<'_> {
         let timer = &shared.service.timer;
         let end = timer.now() + limit;
         let mut stale = BTreeMap::<&str, String>::new();
+        let mut first = None::<Exchange>;
         loop {
             let mut config = shared.config.clone();
             for name in &named {
@@ -497,17 +498,35 @@ impl Outgoing<'_> {
                     || Err(format!("the token of `{name}` is not there within {limit:?}").into());
                 match timer.timeout(left, token).await.unwrap_or_else(|_| late()) {
                     Ok(token) => config = config.with_token(name, token),
-                    Err(lack) => return Exchange::none(Redact::new(&config, self.callback), lack),
+                    // Without another token, the answer to this one counts.
+                    Err(lack) => {
+                        let redact = Redact::new(&config, self.callback);
+                        return first.unwrap_or_else(|| Exchange::none(redact, lack));
+                    }
                 }
             }
+            let value = |name: &&str| config.header_secrets.get(*name)?.value.clone();
+            let tokens = named.iter().filter_map(|name| Some((*name, value(name)?.0)));
+            let tokens = tokens.collect::<BTreeMap<_, _>>();
             let left = end.saturating_duration_since(timer.now());
+            if let Some(first) = first {
+                if left.is_zero() || tokens == stale {
+                    return first;
+                }
+                let mut second = self.send(shared, &config, now, left).await;
+                second.redact = second.redact.and(first.redact);
+                return second;
+            }
             let exchange = self.send(shared, &config, now, left).await;
-            let is_refused = |answer: &Answer| answer.status == StatusCode::UNAUTHORIZED;
-            if !stale.is_empty() || !exchange.answer.as_ref().is_ok_and(is_refused) {
+            let is_refused = |answer: &Answer| {
+                let status = answer.status;
+                status == StatusCode::UNAUTHORIZED
+                    && !self.callback.success.contains(&status.as_u16())
+            };
+            if !exchange.answer.as_ref().is_ok_and(is_refused) {
                 return exchange;
             }
-            let value = |name: &&str| config.header_secrets.get(*name)?.value.clone();
-            stale = named.iter().filter_map(|name| Some((*name, value(name)?.0))).collect();
+            (stale, first) = (tokens, Some(exchange));
         }
     }
 
@@ -528,7 +547,7 @@ impl Outgoing<'_> {
         if self.is_test {
             request.headers_mut().insert(TEST, HeaderValue::from_static("true"));
         }
-        let sent = callback::sent(&request, &redact);
+        let sent = callback::sent(&request, self.callback);
         let (answer, timing) = shared.client.send(request, limit).await;
         Exchange { request: Some(sent), answer, timing, redact }
     }

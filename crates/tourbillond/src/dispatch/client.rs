@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER};
-use hyper::{Request, StatusCode};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use tourbillon::{Timer, timeout};
@@ -29,7 +29,9 @@ const HEAD_MAX: usize = 64 * 1024;
 const BODY_MAX: usize = 64 * 1024;
 
 /// Most bytes of an answer's body that are kept.
-const BODY_KEPT: usize = 512;
+///
+/// A secret of a header has 8 KiB at most. One that begins within what is shown is here whole.
+const BODY_KEPT: usize = 10 * 1024;
 
 /// Time for which a connection waits for the next request.
 const IDLE: Duration = Duration::from_secs(30);
@@ -135,8 +137,8 @@ impl Client {
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let url = Url::parse(&request.uri().to_string()).ok();
-        let forwards = url.and_then(|url| self.proxies.forwards(&url).cloned());
-        if let Some(text) = forwards.as_ref().and_then(|proxy| proxy.authorization.as_ref()) {
+        let forwards = url.as_ref().and_then(|url| self.proxies.forwards(url));
+        if let Some(text) = forwards.and_then(|proxy| proxy.authorization.as_ref()) {
             let mut value = HeaderValue::from_str(text).expect("it is base64");
             value.set_sensitive(true);
             request.headers_mut().insert(PROXY_AUTHORIZATION, value);
@@ -146,11 +148,6 @@ impl Client {
         let answer = async {
             let answer = steps.note(self.inner.request(request)).await;
             let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
-            if let Some(proxy) =
-                forwards.filter(|_| head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED)
-            {
-                return Err(Lack::of(&ProxyFault::refused(&proxy)));
-            }
             // Its own connection may not be the one that it got.
             let used = head.extensions.get::<Arc<Steps>>();
             let own = used.filter(|used| Arc::ptr_eq(used, &steps));
@@ -162,7 +159,10 @@ impl Client {
             let body = beginning(rest, kept).await?;
             Ok(Answer { status, retry_after, headers: head.headers, body })
         };
-        let late = |_| Err(Lack::Failure(format!("no whole answer within {limit:?}")));
+        let late = |_| match steps.are_before_proxy() {
+            true => Err(Lack::Proxy(format!("no connection to the proxy within {limit:?}"))),
+            false => Err(Lack::Failure(format!("no whole answer within {limit:?}"))),
+        };
         let answer = timeout(limit, answer).await.unwrap_or_else(late);
         (answer, timing.unwrap_or_else(|| steps.timing()))
     }

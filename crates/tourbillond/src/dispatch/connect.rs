@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::thread;
@@ -71,6 +72,8 @@ pub(super) struct Steps {
     tls: OnceLock<Duration>,
     /// When the connection was made.
     made: OnceLock<Instant>,
+    /// Whether a connection to a proxy is being made.
+    is_before_proxy: AtomicBool,
 }
 
 impl Steps {
@@ -82,6 +85,18 @@ impl Steps {
     /// When the connection was made, if it was.
     pub(super) fn made(&self) -> Option<Instant> {
         self.made.get().copied()
+    }
+
+    /// Returns whether it ends before there is a connection to the proxy: no receiver has a part
+    /// in what takes so long.
+    pub(super) fn are_before_proxy(&self) -> bool {
+        // ORDERING: Relaxed, it is a flag alone.
+        self.is_before_proxy.load(Ordering::Relaxed)
+    }
+
+    fn set_before_proxy(&self, is: bool) {
+        // ORDERING: Relaxed, as nothing else is read by it.
+        self.is_before_proxy.store(is, Ordering::Relaxed);
     }
 
     pub(super) fn timing(&self) -> Timing {
@@ -121,7 +136,16 @@ impl Connector {
 }
 
 impl Rules {
+    /// The proxy of a URL.
+    fn proxy(&self, uri: &Uri) -> Option<&Proxy> {
+        self.proxies.of(&Url::parse(&uri.to_string()).ok()?)
+    }
+
     /// Connects, and notes in `steps` how long each step took that came to its end.
+    ///
+    /// # Errors
+    ///
+    /// What fails before the proxy is reached, the time included, is a [`ProxyFault`].
     async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
         let mut since = self.timer.now();
         let mut ends = |step: &OnceLock<Duration>| {
@@ -156,6 +180,7 @@ impl Rules {
         let tcp = match proxy {
             None => connect_any(&addresses).await?,
             Some(proxy) => {
+                steps.set_before_proxy(true);
                 let (near, own) = near(proxy, place).await?;
                 place = own;
                 let targets = match is_blind {
@@ -164,8 +189,8 @@ impl Rules {
                     false => addresses.iter().map(ToString::to_string).collect(),
                 };
                 match forwards {
-                    true => connect_proxy(proxy, &near).await?,
-                    false => connect_through(proxy, &near, &targets).await?,
+                    true => connect_proxy(proxy, &near, &steps).await?,
+                    false => connect_through(proxy, &near, &targets, &steps).await?,
                 }
             }
         };
@@ -198,8 +223,13 @@ impl Service<Uri> for Connector {
         let rules = self.0.clone();
         let steps = STEPS.try_with(Arc::clone).unwrap_or_default();
         Box::pin(async move {
-            let late = |_| Err(io::ErrorKind::TimedOut.into());
-            timeout(CONNECT, rules.connect(&uri, steps)).await.unwrap_or_else(late)
+            let connected = timeout(CONNECT, rules.connect(&uri, steps.clone())).await;
+            connected.unwrap_or_else(|_| match rules.proxy(&uri) {
+                Some(proxy) if steps.are_before_proxy() => {
+                    Err(ProxyFault::error(proxy, io::Error::from(io::ErrorKind::TimedOut)))
+                }
+                _ => Err(io::ErrorKind::TimedOut.into()),
+            })
         })
     }
 }
@@ -281,22 +311,29 @@ async fn near(
     }
 }
 
-async fn connect_proxy(proxy: &Proxy, near: &[SocketAddr]) -> io::Result<TcpStream> {
-    connect_any(near).await.map_err(|why| ProxyFault::error(proxy, why))
+async fn connect_proxy(proxy: &Proxy, near: &[SocketAddr], steps: &Steps) -> io::Result<TcpStream> {
+    steps.set_before_proxy(true);
+    let stream = connect_any(near).await.map_err(|why| ProxyFault::error(proxy, why));
+    steps.set_before_proxy(false);
+    stream
 }
 
-/// Connects through a proxy to the first of the targets that it reaches.
-async fn connect_through(
+/// Connects through a proxy to the first of the targets that it reaches. Each but the last has so
+/// long as one address has without a proxy.
+pub(super) async fn connect_through(
     proxy: &Proxy,
     near: &[SocketAddr],
     targets: &[String],
+    steps: &Steps,
 ) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS);
-    for target in targets {
-        let mut stream = connect_proxy(proxy, near).await?;
-        match tunnel(&mut stream, proxy, target).await {
-            Ok(()) => return Ok(stream),
-            Err(error) => last = error,
+    for (index, target) in targets.iter().enumerate() {
+        let mut stream = connect_proxy(proxy, near, steps).await?;
+        let limit = if index + 1 < targets.len() { CONNECT_ONE } else { CONNECT };
+        match timeout(limit, tunnel(&mut stream, proxy, target)).await {
+            Ok(Ok(())) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
         }
     }
     Err(last)

@@ -84,8 +84,13 @@ pub fn check_all(config: &Config) -> Result<(), String> {
     for (name, app) in &config.apps {
         let guard = Guard::new(app);
         for (secret, own) in &app.header_secrets {
-            let judged = own.oauth.as_ref().map(|oauth| guard.judge_url(&oauth.token_url));
-            judged.unwrap_or(Ok(())).map_err(|why| {
+            let Some(url) = own.oauth.as_ref().map(|oauth| &oauth.token_url) else { continue };
+            // Plain HTTP is to the loopback alone, and leaves this host by a proxy.
+            let judged = match url.scheme() == "http" && app.proxies.of(url).is_some() {
+                true => Err("is not `https://`, and goes through a proxy".to_owned()),
+                false => guard.judge_url(url),
+            };
+            judged.map_err(|why| {
                 format!("app `{name}`: `header_secrets.{secret}`: `token_url` {why}")
             })?;
         }

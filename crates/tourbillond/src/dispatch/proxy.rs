@@ -69,9 +69,11 @@ pub(super) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, target: &str) 
         }
     };
     match status(&head) {
-        // Neither TLS nor HTTP begins with the other side.
         Some(200..=299) if head.len() == end => Ok(()),
-        Some(200..=299) => Err(ProxyFault::error(proxy, "sends more than an answer to CONNECT")),
+        // Neither TLS nor HTTP begins with the other side. It may be the receiver that does.
+        Some(200..=299) => Err(io::Error::other(format!(
+            "more than an answer to CONNECT {target} came by the proxy {proxy}"
+        ))),
         Some(407) => Err(ProxyFault::refused(proxy)),
         Some(status) => Err(io::Error::other(format!(
             "the proxy {proxy} answered {status} to CONNECT {target}"

@@ -2,6 +2,7 @@
 //! before its end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
@@ -9,6 +10,7 @@ use hyper::Request;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tourbillon::Timer;
 
@@ -18,6 +20,10 @@ use crate::config::{App, OAuth};
 
 /// Life of a token whose answer has none.
 const LIFE: Duration = Duration::from_secs(300);
+
+/// Shortest and longest life of a token, whatever its answer has.
+const LIFE_MIN: Duration = Duration::from_secs(1);
+const LIFE_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Time before its end from which a token is fetched anew; half of a life that is shorter than
 /// twice this.
@@ -32,23 +38,58 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Most characters of an endpoint's error that are kept.
 const ERROR_MAX: usize = 60;
 
-/// Result of the last fetch, and the time until which it counts.
-type Fetched = Option<(Result<String, Lack>, Instant)>;
+/// A token, as the value of a header.
+#[derive(Clone)]
+struct Token {
+    value: String,
+    /// When it is to be fetched anew.
+    renew: Instant,
+    /// When it is no longer good.
+    end: Instant,
+}
+
+/// What is known of a token.
+#[derive(Default)]
+struct Known {
+    token: Option<Token>,
+    /// Error of the last fetch, if it failed.
+    error: Option<Lack>,
+    /// Time until which nothing is fetched: after an error, and after a token that was refused.
+    pause: Option<Instant>,
+}
+
+impl Known {
+    /// Returns the token that is good now and is not `stale`, or else the error of the last fetch,
+    /// or else the one that is `stale`.
+    fn get(&self, now: Instant, stale: Option<&str>) -> Option<Result<String, Lack>> {
+        let token = self.token.as_ref().filter(|token| now < token.end);
+        let value = token.map(|token| token.value.clone());
+        let fresh = value.clone().filter(|value| Some(&**value) != stale);
+        fresh.map(Ok).or_else(|| self.error.clone().map(Err)).or(value.map(Ok))
+    }
+}
 
 /// Tokens of one app, by the names of their secrets.
 pub(super) struct Tokens {
-    /// Locked during a fetch, so that others wait for it.
-    known: BTreeMap<String, (OAuth, Mutex<Fetched>)>,
-    client: Client,
+    known: BTreeMap<String, Arc<Slot>>,
     timer: Timer,
+}
+
+/// A token of OAuth 2, and how it is fetched.
+struct Slot {
+    oauth: OAuth,
+    client: Client,
+    /// Locked during a fetch, so that others wait for it.
+    known: Arc<Mutex<Known>>,
 }
 
 impl Tokens {
     pub(super) fn new(app: &App, client: &Client, timer: &Timer) -> Self {
         let known = app.header_secrets.iter().filter_map(|(name, secret)| {
-            Some((name.clone(), (secret.oauth.clone()?, Mutex::new(None))))
+            let (oauth, client) = (secret.oauth.clone()?, client.clone());
+            Some((name.clone(), Arc::new(Slot { oauth, client, known: Arc::default() })))
         });
-        Self { known: known.collect(), client: client.clone(), timer: timer.clone() }
+        Self { known: known.collect(), timer: timer.clone() }
     }
 
     /// Returns whether a secret is a token.
@@ -56,7 +97,8 @@ impl Tokens {
         self.known.contains_key(name)
     }
 
-    /// Returns the value of the header that has a token. One that is `stale` is fetched anew.
+    /// Returns the value of the header that has a token. One that is `stale` is fetched anew, at
+    /// most once a second; before, it is returned again.
     ///
     /// # Errors
     ///
@@ -64,31 +106,55 @@ impl Tokens {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it ends its fetch; another that waits begins anew.
+    /// Dropping it ends no fetch: the next call has its result.
     pub(super) async fn get(&self, name: &str, stale: Option<&str>) -> Result<String, Lack> {
-        let Some((oauth, fetched)) = self.known.get(name) else {
+        let Some(slot) = self.known.get(name).cloned() else {
             return Err(format!("the secret `{name}` is no token").into());
         };
-        let mut fetched = fetched.lock().await;
-        if let Some((result, until)) = &*fetched {
-            let is_stale = result.as_deref().is_ok_and(|value| Some(value) == stale);
-            if self.timer.now() < *until && !is_stale {
-                return result.clone();
-            }
+        let mut known = slot.known.clone().lock_owned().await;
+        let now = self.timer.now();
+        let is_paused = known.pause.is_some_and(|pause| now < pause);
+        let is_good = known
+            .token
+            .as_ref()
+            .is_some_and(|token| now < token.renew && Some(&*token.value) != stale);
+        if let Some(result) = known.get(now, stale).filter(|_| is_good || is_paused) {
+            return result;
         }
-        let (result, life) = match self.fetch(oauth).await {
-            Ok((value, life)) => (Ok(value), life - EARLY.min(life / 2)),
-            Err(Lack::Failure(why)) => {
-                (Err(Lack::Failure(format!("the token of `{name}`: {why}"))), PAUSE)
+        let (timer, name) = (self.timer.clone(), name.to_owned());
+        let stale = stale.map(str::to_owned);
+        let fetch = tokio::spawn(async move {
+            let fetched = slot.fetch().await;
+            let now = timer.now();
+            let pause = Some(now + PAUSE);
+            match fetched {
+                Ok((value, life)) => {
+                    let (renew, end) = (now + (life - EARLY.min(life / 2)), now + life);
+                    let was_refused = stale.is_some();
+                    known.token = Some(Token { value, renew, end });
+                    (known.error, known.pause) = (None, pause.filter(|_| was_refused));
+                }
+                Err(lack) => {
+                    let lack = match lack {
+                        Lack::Failure(why) => {
+                            Lack::Failure(format!("the token of `{name}`: {why}"))
+                        }
+                        lack => lack,
+                    };
+                    (known.error, known.pause) = (Some(lack), pause);
+                }
             }
-            Err(lack) => (Err(lack), PAUSE),
-        };
-        *fetched = Some((result.clone(), self.timer.now() + life));
-        result
+            known.get(now, stale.as_deref())
+        });
+        let none = || Err(Lack::Failure("the fetch of a token was not finished".to_owned()));
+        fetch.await.ok().flatten().unwrap_or_else(none)
     }
+}
 
+impl Slot {
     /// Fetches a token. Returns the value of its header, and its life.
-    async fn fetch(&self, oauth: &OAuth) -> Result<(String, Duration), Lack> {
+    async fn fetch(&self) -> Result<(String, Duration), Lack> {
+        let oauth = &self.oauth;
         let mut request = Request::post(oauth.token_url.as_str())
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(ACCEPT, "application/json");
@@ -107,8 +173,9 @@ impl Tokens {
 struct Granted {
     access_token: String,
     token_type: String,
+    /// Seconds, which some write as a text.
     #[serde(default)]
-    expires_in: Option<u32>,
+    expires_in: Value,
 }
 
 /// Error of a token endpoint.
@@ -134,7 +201,14 @@ fn read(answer: &Answer) -> Result<(String, Duration), String> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("answered with a token that no header can have".to_owned());
     }
-    let life = granted.expires_in.map_or(LIFE, |seconds| Duration::from_secs(seconds.into()));
+    let seconds = match &granted.expires_in {
+        Value::String(text) => text.trim().parse().ok(),
+        number => number.as_f64(),
+    };
+    let seconds = seconds.filter(|seconds| seconds.is_finite());
+    let life = seconds.map_or(LIFE, |seconds| {
+        Duration::from_secs_f64(seconds.clamp(LIFE_MIN.as_secs_f64(), LIFE_MAX.as_secs_f64()))
+    });
     Ok((format!("Bearer {token}"), life))
 }
 

@@ -194,3 +194,35 @@ fn what_is_no_trace_context_is_not_carried_on() {
         assert!(Trace::parse(text).is_none(), "{text}");
     }
 }
+
+#[test]
+fn what_leads_to_no_destination_any_more_is_not_built() {
+    let built = |destination: &str| {
+        let app = serde_json::json!({ "destinations": [destination] });
+        let app: App = serde_json::from_value(app).unwrap();
+        build(&callback(), None, &attempt(), &app, Timestamp::UNIX_EPOCH).map(|_| ())
+    };
+    assert_eq!(built("example.com"), Ok(()));
+    let why = "the URL leads to none of the app's destinations";
+    assert_eq!(built("example.org"), Err(why.to_owned()));
+}
+
+#[test]
+fn a_secret_that_leaves_the_host_by_a_proxy_needs_tls() {
+    let faults_of = |no_proxy: &str| {
+        let app = serde_json::json!({
+            "networks": ["127.0.0.0/8"],
+            "header_secrets": { "a": { "value": "Bearer hunter2", "hosts": ["localhost"] } },
+            "proxy": { "http": "http://proxy", "no_proxy": no_proxy },
+        });
+        let mut app: App = serde_json::from_value(app).unwrap();
+        app.proxies = crate::config::Proxies::read(&app.proxy, |_| None).unwrap();
+        let headers = [("X-A".to_owned(), Header::Secret { secret: "a".to_owned() })].into();
+        let callback = Callback { url: "http://localhost:7/".into(), headers, ..callback() };
+        let built = build(&callback, None, &attempt(), &app, Timestamp::UNIX_EPOCH).map(|_| ());
+        (check(&app, &callback).map_err(|faults| faults[0].1.clone()), built)
+    };
+    assert_eq!(faults_of("localhost"), (Ok(()), Ok(())));
+    let why = "names a secret, but it is sent by https alone".to_owned();
+    assert_eq!(faults_of(""), (Err(why.clone()), Err(format!("header X-A {why}"))));
+}

@@ -50,7 +50,7 @@ pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
     let success = &trial.callback.success;
     let error = match judge(&answer, success, &Retry::NEVER, 0, random()) {
         Verdict::Succeeded => None,
-        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why)),
+        Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(&why)),
     };
     let sent = (request, timing);
     let ended = ended((1, started, took), sent, answer.as_ref().ok(), error, &redact);

@@ -66,9 +66,9 @@ async fn an_answer_has_its_status_and_the_beginning_of_its_body() {
     let (url, connections) = receiver(async |mut stream: TcpStream| {
         loop {
             head(&mut stream).await?;
-            let answer = "HTTP/1.1 503 No\r\nRetry-After: 7\r\nContent-Length: 1000\r\n\r\n";
+            let answer = "HTTP/1.1 503 No\r\nRetry-After: 7\r\nContent-Length: 20000\r\n\r\n";
             stream.write_all(answer.as_bytes()).await?;
-            stream.write_all(&[b'x'; 1_000]).await?;
+            stream.write_all(&[b'x'; 20_000]).await?;
         }
     })
     .await;

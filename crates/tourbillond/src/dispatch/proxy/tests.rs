@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -11,6 +12,7 @@ use super::*;
 use crate::callback::Answer;
 use crate::config::{App, Proxies};
 use crate::dispatch::client::{Client, Lack};
+use crate::dispatch::connect::connect_through;
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(100);
@@ -125,7 +127,7 @@ async fn a_fault_of_a_proxy_is_not_the_receivers() {
         ("", true, "has no whole answer"),
         ("SSH-2.0-OpenSSH_9.6\r\n\r\n", true, "something else than HTTP"),
         ("HTTP/1.1 407 No\r\n\r\n", true, "user or password"),
-        ("HTTP/1.1 200 Connected\r\n\r\nmore", true, "sends more"),
+        ("HTTP/1.1 200 Connected\r\n\r\nmore", false, "more than an answer"),
         ("HTTP/1.1 403 No\r\n\r\n", false, "answered 403 to CONNECT 127.0.0.1:7"),
         ("HTTP/1.1 503 No\r\n\r\n", false, "answered 503 to CONNECT 127.0.0.1:7"),
     ] {
@@ -149,7 +151,7 @@ async fn a_fault_of_a_proxy_is_not_the_receivers() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_there_or_refuses_a_whole_url_is_at_fault_too() {
+async fn a_proxy_that_is_not_there_is_at_fault_and_a_407_by_it_is_an_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -163,6 +165,59 @@ async fn a_proxy_that_is_not_there_or_refuses_a_whole_url_is_at_fault_too() {
         assert!(matches!(&lack, Lack::Proxy(why) if why.contains("refused")), "{lack:?}");
     }
     let (port, _heads) = peer("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n").await;
-    let lack = send(&of(port, true), "http://127.0.0.1:7/").await.unwrap_err();
-    assert!(matches!(&lack, Lack::Proxy(why) if why.contains("user or password")), "{lack:?}");
+    // The receiver itself may say so.
+    assert_eq!(send(&of(port, true), "http://127.0.0.1:7/").await.unwrap().status, 407);
+}
+
+#[tokio::test]
+async fn an_attempt_that_ends_on_the_way_to_a_proxy_is_no_failure_of_its_receiver() {
+    // Connections that nobody accepts fill its queue, so that the next one is not made.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    let short = Duration::from_millis(500);
+    while let Ok(Ok(stream)) = tourbillon::timeout(short, TcpStream::connect(address)).await {
+        queued.push(stream);
+    }
+    let settings = serde_json::json!({ "http": format!("http://{address}") });
+    let client = client(settings, &["127.0.0.0/8"]);
+    let request = Request::get("http://127.0.0.1:7/").body(Full::<Bytes>::default()).unwrap();
+    let lack = client.send(request, short).await.0.unwrap_err();
+    assert!(matches!(&lack, Lack::Proxy(why) if why.contains("no connection")), "{lack:?}");
+}
+
+#[tokio::test]
+async fn an_attempt_that_ends_on_the_way_to_its_receiver_is_its_failure() {
+    let (port, mut heads) = peer("").await;
+    let settings = serde_json::json!({ "http": format!("http://127.0.0.1:{port}") });
+    let client = client(settings, &["127.0.0.0/8"]);
+    let request = Request::get("http://127.0.0.1:7/").body(Full::<Bytes>::default()).unwrap();
+    let sent = tokio::spawn(async move { client.send(request, Duration::from_secs(1)).await.0 });
+    heads.recv().await.unwrap();
+    let lack = sent.await.unwrap().unwrap_err();
+    assert!(matches!(&lack, Lack::Failure(_)), "{lack:?}");
+}
+
+#[tokio::test]
+async fn a_target_that_hangs_leaves_time_for_the_next() {
+    // Says nothing to the first CONNECT, and makes the tunnel of any other.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let head = head(&mut stream).await.unwrap();
+            if !head.starts_with("CONNECT 10.0.0.1:7 ") {
+                stream.write_all(TUNNEL.as_bytes()).await.unwrap();
+            }
+            kept.push(stream);
+        }
+    });
+    let proxy = Proxy { host: "127.0.0.1".to_owned(), port, authorization: None };
+    let near = [([127, 0, 0, 1], port).into()];
+    let targets = ["10.0.0.1:7", "10.0.0.2:7"].map(str::to_owned);
+    let steps = Arc::default();
+    connect_through(&proxy, &near, &targets, &steps).await.unwrap();
 }

@@ -77,6 +77,51 @@ async fn a_token_is_fetched_once_for_many_until_shortly_before_its_end() {
         assert_eq!(tokens.get("erp", Some("Bearer t2")).await.as_deref(), Ok("Bearer t3"));
     }
     assert_eq!(count.load(SeqCst), 3);
+    // A receiver that refuses each token has one fetched a second.
+    assert_eq!(tokens.get("erp", Some("Bearer t3")).await.as_deref(), Ok("Bearer t3"));
+    assert_eq!(count.load(SeqCst), 3);
+    clock.advance(PAUSE);
+    assert_eq!(tokens.get("erp", Some("Bearer t3")).await.as_deref(), Ok("Bearer t4"));
+}
+
+#[tokio::test]
+async fn a_fetch_that_nobody_waits_for_any_more_is_finished_for_the_next() {
+    let answer = r#"{"access_token":"tN","token_type":"bearer"}"#;
+    let (url, count) = endpoint("200 OK", answer).await;
+    let tokens = tokens(&url, &["127.0.0.0/8"], &Timer::global());
+    let is_asked = async {
+        while count.load(SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = is_asked => {}
+        token = tokens.get("erp", None) => panic!("{token:?} is there before it is asked for"),
+    }
+    assert_eq!(tokens.get("erp", None).await.as_deref(), Ok("Bearer t1"));
+    assert_eq!(count.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_is_still_good_is_used_while_no_other_can_be_had() {
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (url, count) = endpoint("503 No", "").await;
+    let tokens = tokens(&url, &["127.0.0.0/8"], &timer);
+    let second = Duration::from_secs(1);
+    let (renew, end) = (timer.now() + second, timer.now() + 10 * second);
+    let token = Token { value: "Bearer old".to_owned(), renew, end };
+    tokens.known["erp"].known.lock().await.token = Some(token);
+    for (after, fetches) in [(0, 0), (1, 1), (0, 1), (1, 2)] {
+        clock.advance(after * second);
+        assert_eq!(tokens.get("erp", None).await.as_deref(), Ok("Bearer old"), "{fetches}");
+        assert_eq!(count.load(SeqCst), fetches);
+    }
+    // One that was refused is no longer good.
+    tokens.get("erp", Some("Bearer old")).await.unwrap_err();
+    clock.advance(8 * second);
+    tokens.get("erp", None).await.unwrap_err();
 }
 
 #[tokio::test]
@@ -110,6 +155,21 @@ fn an_answer_that_is_no_token_is_refused_without_its_text() {
     };
     let good = r#"{"access_token":"hunter2","token_type":"Bearer"}"#;
     assert_eq!(read(200, good), Ok(("Bearer hunter2".to_owned(), LIFE)));
+    for (expires, seconds) in [
+        ("3600", 3_600),
+        (r#""3600""#, 3_600),
+        ("3600.0", 3_600),
+        ("0", 1),
+        ("-5", 1),
+        ("1e300", LIFE_MAX.as_secs()),
+        ("99999999999", LIFE_MAX.as_secs()),
+        (r#""NaN""#, LIFE.as_secs()),
+        ("null", LIFE.as_secs()),
+    ] {
+        let body =
+            format!(r#"{{"access_token":"a","token_type":"bearer","expires_in":{expires}}}"#);
+        assert_eq!(read(200, &body).unwrap().1.as_secs(), seconds, "{expires}");
+    }
     for (status, body, why) in [
         (200, "hunter2", "without `access_token`"),
         (200, r#"{"access_token":"hunter2"}"#, "without `access_token`"),
