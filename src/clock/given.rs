@@ -46,6 +46,11 @@ impl Clock {
         false
     }
 
+    /// Returns whether the clock counts suspend. It may, and no driver of its timers parks.
+    pub(crate) fn counts_suspend(&self) -> bool {
+        false
+    }
+
     pub(crate) fn tick(&self, instant: Instant) -> Tick {
         let tick = Tick::from_raw(Tick::ORIGIN.raw().saturating_add(instant.as_nanos()));
         if tick <= Tick::LAST { tick } else { Tick::NEVER }

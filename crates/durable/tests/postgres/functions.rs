@@ -173,23 +173,6 @@ fn a_drawn_id_is_of_the_place_of_its_key_or_else_its_name() {
 }
 
 #[test]
-fn timers_of_a_place_are_found_as_the_document_says() {
-    let database = Database::new();
-    drop(database.connect());
-    let mut client = database.client();
-    let once = "SELECT timer::text FROM tourbillon.once('mail', 'infinity', key => $1)";
-    let made = ["tenant-42", "tenant-43"]
-        .map(|key| client.query_one(once, &[&key]).unwrap().get::<_, String>(0));
-    let (_, sql) = include_str!("../../docs/GROWING.md").split_once("```sql\n").unwrap();
-    let (sql, _) = sql.split_once("```").unwrap();
-    for (key, id) in [("tenant-42", &made[0]), ("tenant-43", &made[1])] {
-        let sql = sql.trim().trim_end_matches(';').replace("tenant-42", key);
-        let found = client.query(&format!("SELECT id::text FROM ({sql}) AS found"), &[]).unwrap();
-        assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<String>>(), [&**id]);
-    }
-}
-
-#[test]
 fn the_function_takes_what_a_client_takes() {
     let database = Database::new();
     let client = tourbillon_durable::Client::new(Box::new(database.connect())).unwrap();
