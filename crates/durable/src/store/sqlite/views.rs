@@ -15,9 +15,10 @@ pub(super) const LATEST: &str = "
     WHERE name = ?1 AND name IS NOT NULL ORDER BY recorded DESC, timer DESC LIMIT ?2";
 
 /// Counts records of a kind in parts: from `?2` on, before `?3`, `?4` microseconds each, and `?5`
-/// records at most. A difference that is no whole number of 64 bits is a real one.
+/// records at most; `?6` is the number of the last part. A difference that is no whole number of 64
+/// bits is a real one, and may be rounded up to the end.
 pub(super) const TALLY: &str = "
-    SELECT CAST((recorded - ?2) / ?4 AS INTEGER), outcome, count(*), min(recorded)
+    SELECT min(CAST((recorded - ?2) / ?4 AS INTEGER), ?6), outcome, count(*), min(recorded)
     FROM (
         SELECT outcome, recorded FROM tourbillon_history INDEXED BY tourbillon_history_kind
         WHERE kind = ?1 AND recorded >= ?2 AND recorded < ?3
@@ -25,12 +26,12 @@ pub(super) const TALLY: &str = "
     )
     GROUP BY 1, 2";
 
-/// The same as [`TALLY`], of a name and of the kind `?6`.
+/// The same as [`TALLY`], of a name and of the kind `?7`.
 pub(super) const TALLY_NAMED: &str = "
-    SELECT CAST((recorded - ?2) / ?4 AS INTEGER), outcome, count(*), min(recorded)
+    SELECT min(CAST((recorded - ?2) / ?4 AS INTEGER), ?6), outcome, count(*), min(recorded)
     FROM (
         SELECT outcome, recorded FROM tourbillon_history INDEXED BY tourbillon_history_name
-        WHERE name = ?1 AND name IS NOT NULL AND recorded >= ?2 AND recorded < ?3 AND kind = ?6
+        WHERE name = ?1 AND name IS NOT NULL AND recorded >= ?2 AND recorded < ?3 AND kind = ?7
         ORDER BY recorded DESC, timer DESC LIMIT ?5
     )
     GROUP BY 1, 2";
@@ -87,6 +88,7 @@ pub(super) fn search(connection: &Connection, search: &Search) -> Answer<Hits> {
 pub(super) fn tally(connection: &Connection, of: &TallyOf) -> Answer<Tally> {
     let part = i64::try_from(of.part().as_micros()).unwrap_or(i64::MAX);
     let (since, until) = (Stamp(of.since), Stamp(of.until));
+    let last = of.parts.max(1) - 1;
     let read = |row: &Row<'_>| {
         let part = usize::try_from(row.get::<_, i64>(0)?).unwrap_or(usize::MAX);
         Ok((part, outcome(row, 1)?, count(row, 2)?, row.get::<_, Stamp>(3)?.0))
@@ -94,11 +96,11 @@ pub(super) fn tally(connection: &Connection, of: &TallyOf) -> Answer<Tally> {
     let counts: Result<Vec<_>, _> = match &of.name {
         Some(name) => connection
             .prepare_cached(TALLY_NAMED)?
-            .query_map(params![name, since, until, part, of.most, of.kind], read)?
+            .query_map(params![name, since, until, part, of.most, last, of.kind], read)?
             .collect(),
         None => connection
             .prepare_cached(TALLY)?
-            .query_map(params![of.kind, since, until, part, of.most], read)?
+            .query_map(params![of.kind, since, until, part, of.most, last], read)?
             .collect(),
     };
     Ok(of.tally(counts?))
