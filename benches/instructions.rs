@@ -122,7 +122,7 @@ fn drop_fired(times: u64) {
     timed(|| due.sleeps.clear());
 }
 
-/// From deadline to deadline, a microsecond apart.
+/// Steps from deadline to deadline, a microsecond apart.
 fn move_clock(times: u64) {
     let clock = VirtualClock::new();
     let builder = Timer::builder().virtual_clock(&clock).shards(8);

@@ -155,7 +155,7 @@ impl Builder {
         self
     }
 
-    /// Has a worker wait for the timer's deadlines while the page is hidden; off by default. Only
+    /// Lets a worker wait for the timer's deadlines while the page is hidden; off by default. Only
     /// in browsers (feature `wasm-bindgen`).
     ///
     /// Browsers hold back the timeouts of a hidden page to one a second, and not those of a worker.

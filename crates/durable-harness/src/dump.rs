@@ -62,9 +62,10 @@ fn ended(record: &Record) -> Result<Option<Ended>> {
         (Outcome::Skipped, Some(Reason::Missed | Reason::Coalesced)) => Ended::Missed,
         (Outcome::Skipped, Some(Reason::Overlap)) => Ended::Overlap,
         (Outcome::Cancelled, Some(Reason::Cancelled)) => Ended::Cancelled,
-        (Outcome::Cancelled, Some(Reason::Disabled | Reason::Replaced | Reason::Removed)) => {
-            Ended::TimerUpdate
-        }
+        (
+            Outcome::Cancelled,
+            Some(Reason::Disabled | Reason::Paused | Reason::Replaced | Reason::Removed),
+        ) => Ended::TimerUpdate,
         (Outcome::Cancelled, Some(Reason::Moved)) => return Ok(None),
         (outcome, reason) => return Err(format!("{outcome} because of {reason:?}?").into()),
     }))

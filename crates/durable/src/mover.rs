@@ -207,7 +207,7 @@ impl Mover {
         Ok(false)
     }
 
-    /// Puts off what the schedules on the old store have next, so far that nothing of it is made.
+    /// Puts off the next occurrences of the schedules on the old store, so far that none is made.
     /// They stay enabled or not, as they are.
     fn stop_schedules(&mut self) -> Result<()> {
         for row in schedules(&mut *self.from, self.place)? {

@@ -149,7 +149,7 @@ function makeBars(many, hours) {
       chart.readout, chart.element,
       h('div', { class: 'axis', 'aria-hidden': 'true' }, axis),
       h('details', { ontoggle: drawTable }, h('summary', {}, 'As a table'), details.table)),
-    /** Draws counts, the first of which begins at `start`, and says their sum in `said`. */
+    /** Draws counts that begin at `start`, and writes their sum into `said`. */
     draw({ start, counts, countedSince: since }, said) {
       [from, buckets, countedSince] = [start, counts, since];
       const cut = isCut(0);

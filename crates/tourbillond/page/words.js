@@ -41,7 +41,7 @@ export function reasonInWords(reason) {
   return REASONS[reason] ?? reason;
 }
 
-/** A choice of states, of which the empty one is called `any`. */
+/** A choice of states; the empty one is called `any`. */
 export function stateOptions(states, any) {
   return [['', any], ...states.map((state) => [state, stateInWords(state)])];
 }

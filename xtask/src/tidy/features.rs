@@ -8,7 +8,7 @@ use crate::tree::Tree;
 const FEATURES: &str = "crates/tourbillond/docs/FEATURES.md";
 
 /// Rows of each of its tables, ours first.
-const SYSTEMS: [&str; 11] = [
+pub const SYSTEMS: [&str; 11] = [
     "**tourbillond**",
     "River",
     "Sidekiq",

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use super::check;
+use super::{check, features};
 use crate::tree::Tree;
 
 /// The repository, which breaks no rule.
@@ -299,20 +299,12 @@ fn a_test_that_a_document_names_and_that_is_none_is_found() {
 fn a_feature_without_what_shows_it_is_found() {
     let file = "crates/tourbillond/docs/FEATURES.md";
     let table = |own: &str, other: &str, below: &str| {
-        let others = [
-            "River",
-            "Sidekiq",
-            "pg-boss",
-            "Temporal",
-            "cron-job.org",
-            "Google",
-            "Amazon",
-            "dkron",
-            "Ofelia",
-            "Cronicle",
-        ];
-        let rows = others.map(|name| format!("| {name} | {other} |")).join("\n");
-        format!("## Planted\n\n| | A |\n|---|---|\n| **tourbillond** | {own} |\n{rows}\n\n{below}")
+        let row = |name: &str| match name {
+            "**tourbillond**" => format!("| {name} | {own} |"),
+            _ => format!("| {name} | {other} |"),
+        };
+        let rows = features::SYSTEMS.map(row).join("\n");
+        format!("## Planted\n\n| | A |\n|---|---|\n{rows}\n\n{below}")
     };
     let shown = "- A: `tests/api/access.rs::a_token_is_good_for_its_app_and_its_scope`";
     let none = "a feature of ours without what shows it";

@@ -33,14 +33,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const MOVED: Place = Place::new(512).unwrap();
 const STAYS: Place = Place::new(513).unwrap();
 
-/// What becomes of the mover's calls.
+/// Fate of the mover's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     /// All are carried out.
     None,
-    /// It is killed before this call.
+    /// Call that it is killed before.
     Before(usize),
-    /// It is killed after this call.
+    /// Call that it is killed after.
     After(usize),
     /// The answer to this call is lost, and it is not killed.
     Lost(usize),

@@ -158,7 +158,7 @@ struct DiskState {
     room: AtomicUsize,
     /// Syncs that fail.
     bad_syncs: AtomicUsize,
-    /// Whether nothing can be written again in its place.
+    /// True if nothing can be written again in its place.
     only_appends: AtomicBool,
     /// Bytes that were synced, well or badly.
     synced: AtomicUsize,

@@ -50,7 +50,7 @@ pub(crate) struct Proxy {
 }
 
 impl fmt::Display for Proxy {
-    /// Without the user and the password.
+    /// URL without the user and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }

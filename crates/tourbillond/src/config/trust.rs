@@ -36,9 +36,9 @@ impl ClientCertificate {
 /// TLS of an app's callbacks. By default it has Mozilla's authorities and no certificate.
 #[derive(Clone)]
 pub struct Trust {
-    /// For hosts without a certificate of the app.
+    /// Configuration for hosts without a certificate of the app.
     anonymous: Arc<ClientConfig>,
-    /// For the others; the first that has the host counts.
+    /// Configurations for the others; the first that has the host counts.
     known: Vec<(Vec<Destination>, Arc<ClientConfig>)>,
 }
 

@@ -70,9 +70,9 @@ pub(super) struct Steps {
     resolve: OnceLock<Duration>,
     connect: OnceLock<Duration>,
     tls: OnceLock<Duration>,
-    /// When the connection was made.
+    /// Time at which the connection was made.
     made: OnceLock<Instant>,
-    /// Whether a connection to a proxy is being made.
+    /// True while a connection to a proxy is being made.
     is_before_proxy: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ impl Steps {
         STEPS.scope(self.clone(), request).await
     }
 
-    /// When the connection was made, if it was.
+    /// Time at which the connection was made, if it was.
     pub(super) fn made(&self) -> Option<Instant> {
         self.made.get().copied()
     }
@@ -360,7 +360,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 /// A connection, and its place among those of callbacks.
 pub(super) struct Stream {
     io: TokioIo<Box<dyn Socket>>,
-    /// Whether a proxy is at its other end, which is sent whole URLs.
+    /// True if a proxy is at its other end, which is sent whole URLs.
     forwards: bool,
     /// Steps that made it.
     steps: Arc<Steps>,

@@ -44,7 +44,7 @@ impl Error for ProxyFault {
     }
 }
 
-/// Has the proxy at the other end of `stream` connect to `target`, a host and a port.
+/// Asks the proxy at the other end of `stream` to connect to `target`, a host and a port.
 ///
 /// # Errors
 ///

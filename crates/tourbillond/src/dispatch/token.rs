@@ -42,13 +42,13 @@ const ERROR_MAX: usize = 60;
 #[derive(Clone)]
 struct Token {
     value: String,
-    /// When it is to be fetched anew.
+    /// Time at which it is to be fetched anew.
     renew: Instant,
-    /// When it is no longer good.
+    /// Time from which it is not good any more.
     end: Instant,
 }
 
-/// What is known of a token.
+/// State of a token.
 #[derive(Default)]
 struct Known {
     token: Option<Token>,

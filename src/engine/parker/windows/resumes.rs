@@ -92,8 +92,8 @@ struct Subscription(DEVICE_NOTIFY_SUBSCRIBE_PARAMETERS);
 // SAFETY: it is only read, and its pointer is null.
 unsafe impl Sync for Subscription {}
 
-/// Has the system call [`power_changes`] until the result is unregistered. `None` if it refuses. A
-/// library without timers has no registration left, so it may be unloaded.
+/// Registers [`power_changes`] with the system until the result is unregistered. `None` if it
+/// refuses. A library without timers has no registration left, so it may be unloaded.
 fn subscribe() -> Option<HPOWERNOTIFY> {
     let mut registration = null_mut();
     // SAFETY: the flag says that the recipient is such parameters, which stay, and which name a
