@@ -206,3 +206,5 @@ planted $turns '/self\.hop\.set\(None\);/d' a_port_listens_only_while_something_
 )
 planted src/engine.rs 's/seen == State::Queued && self\.ends_idle_waits\(\)/false/' \
     nothing_is_waited_for_once_the_last_sleep_is_dropped
+planted src/engine.rs 's/!IN_EVENT_LOOP && self\.parks_in_time/self.parks_in_time/' \
+    polls_after_work_that_outlasts_the_deadlines_find_them_past

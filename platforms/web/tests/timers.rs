@@ -110,11 +110,11 @@ async fn a_blocked_event_loop_delays_timers_and_loses_none() {
 #[wasm_bindgen_test]
 async fn polls_after_work_that_outlasts_the_deadlines_find_them_past() {
     let timer = Timer::builder().build().expect("the options are valid");
-    let mut first = timer.sleep(ms(50));
+    let mut first = timer.sleep(ms(400));
     assert!(is_pending(&mut first).await);
     js_sleep(0).await;
-    let mut second = timer.sleep(ms(60));
-    block_for(ms(60));
+    let mut second = timer.sleep(ms(410));
+    block_for(ms(410));
     assert!(!is_pending(&mut second).await, "the first poll");
     assert!(!is_pending(&mut first).await, "a later poll");
 }
