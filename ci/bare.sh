@@ -65,10 +65,10 @@ run() {
 }
 
 semihosting="-semihosting-config enable=on,target=native"
-run thumbv7em-none-eabihf "arm -cpu cortex-m4 -machine mps2-an386 $semihosting" 13210 \
+run thumbv7em-none-eabihf "arm -cpu cortex-m4 -machine mps2-an386 $semihosting" 12300 \
     tests example small embassy
 # Code for a processor without an atomic compare-and-swap, on one that has it.
 run thumbv6m-none-eabi "arm -cpu cortex-m3 -machine mps2-an385 $semihosting" "" tests
 # A processor that has no atomic instructions.
 run riscv32imc-unknown-none-elf \
-    "riscv32 -cpu rv32,g=false,a=false,f=false,d=false -machine virt -bios none" 14830 tests small
+    "riscv32 -cpu rv32,g=false,a=false,f=false,d=false -machine virt -bios none" 13950 tests small

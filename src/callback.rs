@@ -119,7 +119,7 @@ impl Callback {
         let shared = StdArc::new(Shared::new(when, function));
         if let Err(error) = StdArc::clone(&shared).arm() {
             shared.cancel();
-            cannot_start(&error);
+            cannot_start(error);
         }
         Self { shared, is_detached: false }
     }
@@ -148,7 +148,7 @@ impl Callback {
     /// # Panics
     ///
     /// If the driver thread cannot be started, which a reset tries only if the deadline before was
-    /// never.
+    /// never, or another thread is just moving it from there.
     ///
     /// # Examples
     ///
@@ -207,7 +207,7 @@ impl Callback {
             Reset::Done => {}
             Reset::TooLate => return false,
             Reset::Unarmed => {
-                StdArc::clone(&self.shared).arm().unwrap_or_else(|error| cannot_start(&error));
+                StdArc::clone(&self.shared).arm().unwrap_or_else(|error| cannot_start(error));
             }
         }
         true
@@ -276,8 +276,10 @@ impl Callback {
     /// Cancels the callback, and blocks while a call is under way. Returns what
     /// [`cancel`](Self::cancel) does.
     ///
-    /// When it returns, the function is dropped, and what it used may be freed. There is one
-    /// exception: called by the function itself, or by what the function calls, it does not wait.
+    /// When it returns, the function is dropped, and what it used may be freed. There are two
+    /// exceptions, in which it does not wait: called by the function itself, or by what the
+    /// function calls; and without an operating system, where the caller may be an interrupt
+    /// handler that has interrupted the call.
     ///
     /// Do not hold a lock that the function takes, and do not block an executor's thread with it.
     /// Two functions on two drivers that wait for each other wait for ever.

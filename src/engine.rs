@@ -14,6 +14,7 @@ mod histogram;
 )]
 #[cfg(not(target_os = "none"))]
 mod parker;
+mod per_shard;
 mod self_wait;
 mod shard;
 mod stats;
@@ -33,7 +34,7 @@ use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
 use crate::sync::{
-    Arc, AtomicBool, CachePadded, Lock, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
+    Arc, AtomicBool, CachePadded, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
 };
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin, Slack, Tolerance};
@@ -53,6 +54,7 @@ pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use parker::WhileHidden;
+use per_shard::AllShards;
 use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;
@@ -60,10 +62,12 @@ pub use stats::Stats;
 use wake_batch::BATCH;
 pub(crate) use wake_batch::WakeBatch;
 
-/// Maximum shards: an entry stores its shard in one byte. Without an operating system there is one,
-/// and a set of shards takes no more than a word.
-pub(crate) const MAX_SHARDS: usize =
-    if cfg!(target_os = "none") { u64::BITS as usize } else { 1 << u8::BITS };
+/// True where there is one shard: in an event loop of JavaScript's there is one thread, and without
+/// an operating system a critical section would lock them all.
+pub(crate) const ONE_SHARD: bool = IN_EVENT_LOOP || cfg!(target_os = "none");
+
+/// Maximum shards: an entry stores its shard in one byte.
+pub(crate) const MAX_SHARDS: usize = 1 << u8::BITS;
 
 /// Shards to a processor. With fewer, threads that arm at the same time share a lock more often;
 /// with more, each takes memory for nothing.
@@ -101,7 +105,7 @@ pub(crate) fn default_shards() -> usize {
 pub(crate) struct Engine {
     clock: Clock,
     /// Shards, a power of two.
-    shards: Box<[CachePadded<Lock<Shard>>]>,
+    shards: AllShards,
     alarm: CachePadded<Alarm>,
     /// The earliest deadline of each shard.
     board: Board,
@@ -124,13 +128,17 @@ pub(crate) struct Engine {
     /// Empty without the feature `pending`.
     #[cfg_attr(not(feature = "pending"), allow(dead_code, reason = "nothing is in it"))]
     armed: Armed,
-    /// True if each shard keeps a histogram.
-    keeps_lateness: bool,
+    /// Gives each shard a histogram, if they keep one.
+    keeps_lateness: Option<KeepLateness>,
     /// The tolerance of new sleeps.
     tolerance: Tolerance,
     /// Slack of those whose delay does not matter.
     slack: Slack,
 }
+
+/// The function that gives an engine its histograms. A pointer, so that only programs that ask for
+/// them have the code.
+type KeepLateness = fn(&mut Engine);
 
 /// Counters of what is no shard's business.
 #[derive(Debug)]
@@ -190,16 +198,18 @@ pub(crate) enum Remaining {
 }
 
 impl Engine {
-    /// `shards` is a power of two, and at most [`MAX_SHARDS`].
+    /// `shards` is a power of two, and at most [`MAX_SHARDS`]. It has no effect where there is
+    /// [`ONE_SHARD`].
     pub(crate) fn new(clock: Clock, shards: usize, driven_by: DrivenBy) -> Self {
         debug_assert!(shards.is_power_of_two() && shards <= MAX_SHARDS);
+        let shards = if ONE_SHARD { 1 } else { shards };
         let now = clock.now();
         let alarm = match driven_by {
             DrivenBy::Thread(_) => Alarm::absent(),
             DrivenBy::Hand(_) | DrivenBy::Clock => Alarm::awake(),
         };
         Self {
-            shards: (0..shards).map(|_| CachePadded::new(Lock::new(Shard::new(now)))).collect(),
+            shards: AllShards::new(shards, || Shard::new(now)),
             alarm: CachePadded::new(alarm),
             board: Board::new(shards),
             closed: AtomicBool::new(false),
@@ -218,7 +228,7 @@ impl Engine {
             calls: Calls::new(calls::LIMIT),
             self_wait: SelfWait::default(),
             armed: Armed::new(),
-            keeps_lateness: false,
+            keeps_lateness: None,
             tolerance: Tolerance::default(),
             slack: Slack::fixed(Duration::ZERO),
         }
@@ -255,19 +265,22 @@ impl Engine {
         self.tolerance.slack(delay(&self.clock))
     }
 
-    /// Gives each shard a lateness histogram, if it is `wanted`.
+    /// Returns the time until `deadline`, or zero where no tolerance is a share of it.
+    #[inline]
+    pub(crate) fn delay_until(&self, deadline: Tick) -> Duration {
+        if self.slack.is_share() { self.clock.until(deadline) } else { Duration::ZERO }
+    }
+
+    /// Gives each shard a lateness histogram.
     ///
     /// One to a shard, rather than one of the engine's: fires are counted under a shard's lock, so
     /// it needs no other lock and no atomics. The price is 4 KiB to a shard.
-    pub(crate) fn keeping_lateness(mut self, wanted: bool) -> Self {
-        self.keeps_lateness = wanted;
-        if wanted {
-            for shard in &self.shards {
-                let histogram = Box::new(Histogram::new());
-                shard.lock().lateness.histogram = Some(histogram);
-            }
+    pub(crate) fn keep_lateness(&mut self) {
+        self.keeps_lateness = Some(Self::keep_lateness);
+        for shard in &*self.shards {
+            let histogram = Box::new(Histogram::new());
+            shard.lock().lateness.histogram = Some(histogram);
         }
-        self
     }
 
     /// Returns whether this is a parent process's engine, whose locks may be held by threads that
@@ -293,8 +306,11 @@ impl Engine {
             engine.closed = AtomicBool::new(this.closed.load(Ordering::Relaxed));
             let engine = engine.with_slow_call_limit(this.calls.limit());
             let engine = engine.with_tolerance(this.tolerance);
-            let engine = engine.with_panic_hook(this.panic_hook.clone());
-            Arc::new(engine.keeping_lateness(this.keeps_lateness))
+            let mut engine = engine.with_panic_hook(this.panic_hook.clone());
+            if let Some(keep_lateness) = this.keeps_lateness {
+                keep_lateness(&mut engine);
+            }
+            Arc::new(engine)
         }))
     }
 
@@ -510,7 +526,7 @@ impl Engine {
                     pass.reached = index;
                 }
                 let held = batch.len();
-                let mut shard = self.shards[index].lock();
+                let mut shard = self.shards.at(index).lock();
                 let (turned, lateness_ns_max) = shard.turn(now, batch);
                 if forgets {
                     shard.forget_cancelled();
@@ -543,7 +559,7 @@ impl Engine {
                     pass.cut_short = true;
                     break 'shards;
                 }
-                self.shards[index].give_way();
+                self.shards.at(index).give_way();
             }
         }
         self.wake(batch, &mut pass);
@@ -560,7 +576,7 @@ impl Engine {
         let mut earliest = Tick::NEVER;
         self.board.for_each(|index, bound| {
             if bound <= last && bound < earliest {
-                let mut shard = self.shards[index].lock();
+                let mut shard = self.shards.at(index).lock();
                 let own = shard.exact_earliest();
                 self.board.raise(index, shard.earliest());
                 earliest = own.map_or(earliest, |own| own.min(earliest));
@@ -572,7 +588,7 @@ impl Engine {
     /// Holds a shard's lock until the result is dropped.
     #[cfg(all(test, tourbillon_model))]
     pub(crate) fn hold(&self, shard: usize) -> impl Sized + '_ {
-        self.shards[shard].lock()
+        self.shards.at(shard).lock()
     }
 
     /// Counts a park that has ended.
@@ -592,7 +608,7 @@ impl Engine {
             slow_calls: self.calls.slow(),
             ..Stats::default()
         };
-        for shard in &self.shards {
+        for shard in &*self.shards {
             let shard = shard.lock();
             stats.armed += shard.counters.armed;
             stats.fired += shard.counters.fired;
@@ -607,9 +623,9 @@ impl Engine {
 
     /// The shards' histograms in one; `None` if they keep none.
     pub(crate) fn lateness(&self) -> Option<Histogram> {
-        self.keeps_lateness.then(|| {
+        self.keeps_lateness.map(|_| {
             let mut all = Histogram::new();
-            for shard in &self.shards {
+            for shard in &*self.shards {
                 shard.lock().lateness.histogram.iter().for_each(|own| all.merge(own));
             }
             all
@@ -777,19 +793,22 @@ impl Engine {
     /// Locks the calling thread's shard, or the next one if that is taken at the moment.
     #[inline]
     fn lock_home(&self) -> (u8, LockGuard<'_, Shard>) {
+        if ONE_SHARD {
+            return (0, self.shards.at(0).lock());
+        }
         let mask = self.shards.len() - 1;
         let home = thread_index() & mask;
         for index in [home, (home + 1) & mask] {
-            if let Some(shard) = self.shards[index].try_lock() {
+            if let Some(shard) = self.shards.at(index).try_lock() {
                 return (index as u8, shard);
             }
         }
-        (home as u8, self.shards[home].lock())
+        (home as u8, self.shards.at(home).lock())
     }
 
     #[inline]
     fn shard_of(&self, entry: &Entry) -> LockGuard<'_, Shard> {
-        self.shards[entry.shard()].lock()
+        self.shards.at(entry.shard()).lock()
     }
 }
 

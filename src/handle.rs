@@ -29,6 +29,14 @@ impl Handle {
     #[cfg(not(target_os = "none"))]
     #[inline]
     pub(crate) fn global() -> &'static Arc<Self> {
+        GLOBAL.get().unwrap_or_else(Self::make_global)
+    }
+
+    /// Makes the process-wide timer's, unless another thread has done so meanwhile. Apart from
+    /// [`global`](Self::global), so that the code is not in each crate that sleeps.
+    #[cfg(not(target_os = "none"))]
+    #[cold]
+    fn make_global() -> &'static Arc<Self> {
         GLOBAL.get_or_init(|| {
             let clock = Clock::monotonic();
             let watch_resumes = driver::watch_resumes(Clock::MONOTONIC_COUNTS_SUSPEND);

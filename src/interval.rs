@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use futures_core::Stream;
 
+use crate::clock::Clock;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
 use crate::time::Instant;
@@ -188,18 +189,24 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
         let scheduled = self.sleep.deadline();
-        self.schedule_next();
+        self.schedule_next(Clock::now);
         Poll::Ready(scheduled)
     }
 
-    /// Schedules the tick after this one. Returns how many were missed in between.
-    pub(crate) fn schedule_next(&mut self) -> u64 {
+    /// Schedules the tick after this one. Returns how many were missed in between, by the time
+    /// `now`, which is asked for if ticks are [left out](Self::skips_ticks).
+    pub(crate) fn schedule_next(&mut self, now: impl FnOnce(&Clock) -> Tick) -> u64 {
         let clock = self.sleep.engine().clock();
         let due = self.sleep.deadline_tick();
-        let (next, missed) = self.missed.next(due, || clock.now(), self.period);
+        let (next, missed) = self.missed.next(due, || now(clock), self.period);
         let period = self.period;
         self.sleep.reset_by(next, |_| period);
         missed
+    }
+
+    /// Returns whether ticks that are missed are left out.
+    pub(crate) fn skips_ticks(&self) -> bool {
+        self.missed != MissedTickBehavior::Burst
     }
 
     /// The sleep until the next tick.

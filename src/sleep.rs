@@ -471,21 +471,18 @@ impl Sleep {
 
     /// Moves the deadline of a sleep that [`enqueue`](Self::enqueue) has armed, by the same rules:
     /// calls no foreign code, and leaves it to a virtual clock's next move to fire what is due. One
-    /// that is not armed stays so.
+    /// that is not armed stays so. `delay` is the time until `deadline`, for a tolerance that is a
+    /// share of it.
     ///
     /// If the waker is on its way already, [`has_come`](Self::has_come) says which deadline it is
     /// for once it is woken.
-    pub(crate) fn reset_enqueued(
-        &mut self,
-        deadline: Tick,
-        delay: impl FnOnce(&Clock) -> Duration,
-    ) -> Option<Enqueued> {
+    pub(crate) fn reset_enqueued(&mut self, deadline: Tick, delay: Duration) -> Option<Enqueued> {
         let (old, due) = if self.slack.is_none() {
             let old = core::mem::replace(&mut self.deadline, deadline);
             self.watch.moved(|| self.engine.get(), deadline);
             (Due::at(old), Due::at(deadline))
         } else {
-            (self.replace_window(deadline, delay), self.due())
+            (self.replace_window(deadline, |_| delay), self.due())
         };
         let engine = self.engine.get();
         let Place::Armed(entry) = self.place(engine) else { return None };
@@ -496,12 +493,21 @@ impl Sleep {
         Some(Enqueued { engine: self.engine.clone(), due_by: due.by, earliest })
     }
 
+    /// Returns whether the deadline in force may be later than the one that the driver fires or
+    /// has fired the sleep for.
+    pub(crate) fn is_postponed(&self) -> bool {
+        matches!(self.place(self.engine.get()), Place::Armed(entry) if entry.is_postponed())
+    }
+
     /// Returns whether the deadline in force has come, for the waker of [`enqueue`](Self::enqueue)
-    /// as it is woken: the driver may have fired for a deadline before a reset.
-    pub(crate) fn has_come(&self) -> bool {
-        let engine = self.engine.get();
-        let Place::Armed(entry) = self.place(engine) else { return false };
-        !entry.is_postponed() || engine.clock().has_passed(self.deadline)
+    /// as it is woken: the driver may have fired for a deadline before a reset. `now` is the time,
+    /// and may be anything unless the sleep [is postponed](Self::is_postponed).
+    ///
+    /// The waker may be that of an entry before this one, which was fired and then
+    /// [split off](Self::split_off_entry). So the entry has to have fired, too.
+    pub(crate) fn has_come(&self, now: Tick) -> bool {
+        let Place::Armed(entry) = self.place(self.engine.get()) else { return false };
+        entry.state() == State::Fired && (!entry.is_postponed() || now >= self.deadline)
     }
 
     /// Returns whether it is armed, or has completed.
@@ -575,10 +581,16 @@ impl Sleep {
         self.claim = Some(claim);
         self.watch.armed(|| self.engine.get(), self.deadline);
         if let Err(error) = self.engine.follow_up(remaining) {
-            self.disarm(None, false);
-            cannot_start(&error);
+            self.give_up(error);
         }
         Poll::Pending
+    }
+
+    /// Unarms the sleep, as it has no driver, and panics.
+    #[cold]
+    fn give_up(&mut self, error: SpawnError) -> ! {
+        self.disarm(None, false);
+        cannot_start(error)
     }
 
     fn poll_again(&mut self, waker: &Waker) -> Poll<()> {
@@ -596,6 +608,7 @@ impl Sleep {
                     return self.complete();
                 }
                 let remaining = engine.rearm(entry, self.due(), waker.clone());
+                self.watch.armed(|| self.engine.get(), deadline);
                 return self.attend(remaining);
             }
             if engine.clock().has_passed(deadline) {
@@ -612,7 +625,7 @@ impl Sleep {
 
     /// Pending, of an entry that is queued, once there is a driver for it.
     fn attend(&self, remaining: Remaining) -> Poll<()> {
-        self.engine.follow_up(remaining).unwrap_or_else(|error| cannot_start(&error));
+        self.engine.follow_up(remaining).unwrap_or_else(|error| cannot_start(error));
         Poll::Pending
     }
 }
@@ -657,7 +670,7 @@ impl Enqueued {
 }
 
 #[cold]
-pub(crate) fn cannot_start(error: &SpawnError) -> ! {
+pub(crate) fn cannot_start(error: SpawnError) -> ! {
     panic!("cannot start the timer's driver thread: {error}")
 }
 

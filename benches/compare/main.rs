@@ -1,9 +1,8 @@
 //! The whole comparison with the peers, as one table.
 //!
 //! `cargo bench -p tourbillon-benches --bench compare` measures every row, `-- PART` those whose
-//! names contain `PART`, `-- --svg FILE` draws the ratios as well, and `-- --growth FILE` how costs
-//! grow. `-- --quick` measures smaller masses, and processes of their own once. It reads `/proc`,
-//! so it needs Linux.
+//! names contain `PART`, and `-- --growth FILE` draws how costs grow as well. `-- --quick` measures
+//! smaller masses, and processes of their own once. It reads `/proc`, so it needs Linux.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,7 +10,6 @@ mod common;
 mod alarm;
 mod allocations;
 mod bursts;
-mod chart;
 mod expiry;
 mod growth;
 mod lines;
@@ -46,18 +44,17 @@ fn main() {
         return scenario::run_child(&suite::scenarios(effort), name, column);
     }
     prove_that_sleeps_fire();
-    prove_that_pictures_find_their_rows();
+    prove_that_the_picture_finds_its_rows();
     // `cargo test` runs benches too, to see that they work.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
-    let (mut svg, mut growth) = (None, None);
+    let mut growth = None;
     let mut parts = Vec::new();
     let mut rest = arguments.into_iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--bench" | "--quick" => {}
-            "--svg" => svg = Some(rest.next().expect("--svg takes a file")),
             "--growth" => growth = Some(rest.next().expect("--growth takes a file")),
             _ => parts.push(argument),
         }
@@ -71,22 +68,18 @@ fn main() {
         }
     }
     println!("{}", table::markdown(&rows));
-    let pictures = [
-        svg.map(|file| (file, chart::svg(&rows))),
-        growth.map(|file| (file, growth::svg(&rows, &suite::series(effort)))),
-    ];
-    for (file, picture) in pictures.into_iter().flatten() {
+    if let Some(file) = growth {
+        let picture = growth::svg(&rows, &suite::series(effort));
         fs::write(file, picture).expect("the picture can be written");
     }
 }
 
-/// Checks that each row of a picture is there, once.
-fn prove_that_pictures_find_their_rows() {
+/// Checks that each row of the picture is there, once.
+fn prove_that_the_picture_finds_its_rows() {
     let scenarios = suite::scenarios(FULL);
     let names: Vec<String> = scenarios.iter().flat_map(Scenario::rows).collect();
     let series = suite::series(FULL).into_iter().flat_map(|series| series.points);
-    let shown = chart::ROWS.iter().map(|(name, _)| (*name).to_owned());
-    for shown in shown.chain(series.map(|(_, name)| name)) {
+    for shown in series.map(|(_, name)| name) {
         assert_eq!(names.iter().filter(|name| **name == shown).count(), 1, "rows {shown:?}");
     }
 }

@@ -37,12 +37,6 @@ impl Picture {
         writeln!(self.0, "{element}").unwrap_or_default();
     }
 
-    pub(crate) fn rect(&mut self, x: f64, y: f64, width: f64, colour: &str) {
-        self.put(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"12\" fill=\"{colour}\"/>"
-        ));
-    }
-
     /// Upright or level.
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64) {
         self.put(format_args!(

@@ -14,7 +14,6 @@ pub(crate) const COLUMNS: [&str; 5] =
     [Tourbillon::NAME, Tokio::NAME, AsyncIo::NAME, FuturesTimer::NAME, "std"];
 pub(crate) const OURS: usize = 0;
 pub(crate) const TOKIO: usize = 1;
-pub(crate) const ASYNC_IO: usize = 2;
 
 /// The argument that makes a process measure one column of one scenario.
 pub(crate) const CHILD: &str = "--child";
@@ -110,9 +109,9 @@ impl Figure {
 }
 
 impl Row {
-    /// A column's figure as a multiple of tokio's.
-    pub(crate) fn ratio(&self, column: usize) -> Option<f64> {
-        let (own, tokio) = (self.figures[column]?.median, self.figures[TOKIO]?.median);
+    /// Our figure as a multiple of tokio's.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        let (own, tokio) = (self.figures[OURS]?.median, self.figures[TOKIO]?.median);
         (tokio > 0.0).then(|| own / tokio)
     }
 }

@@ -33,7 +33,7 @@ fn line(row: &Row) -> Vec<String> {
         .all(|column| row.figures[*column].as_ref().is_none_or(|figure| figure.repeats));
     let mut line = vec![row.name.clone(), row.unit.to_owned()];
     line.extend(figures);
-    line.push(row.ratio(OURS).map_or(String::new(), |ratio| cell(repeat, ratio)));
+    line.push(row.ratio().map_or(String::new(), |ratio| cell(repeat, ratio)));
     line
 }
 

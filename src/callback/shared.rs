@@ -24,7 +24,8 @@ pub(crate) trait Handle: Send + Sync {
 
     fn reset(&self, to: &dyn Fn(&Clock) -> NewDeadline) -> Reset;
 
-    /// Arms the sleep of a callback that waits, unless it is armed. Not under a lock.
+    /// Arms the sleep of a callback that waits, unless it is armed, and sees to it that there is a
+    /// driver to fire it. Not under a lock.
     ///
     /// # Errors
     ///
@@ -50,7 +51,8 @@ pub(crate) struct NewDeadline {
 pub(crate) enum Reset {
     /// The function is called at the new deadline.
     Done,
-    /// It is, once [`Handle::arm`] has been called: the deadline before was never.
+    /// It is, once [`Handle::arm`] has been called: the deadline before was never, or another
+    /// thread is about to start the driver.
     Unarmed,
     /// It is not called again.
     TooLate,
@@ -62,6 +64,8 @@ pub(crate) struct Shared<F> {
     /// Signalled when the stage is [`Stage::Over`].
     over: Waiters,
     engine: EngineRef,
+    /// Whether the time is needed after each call, to find the ticks that it has missed.
+    skips_ticks: bool,
     /// The process whose threads share it.
     generation: Generation,
 }
@@ -77,13 +81,23 @@ pub(crate) struct Shared<F> {
 /// Ending  --the function is dropped------> Over
 /// ```
 ///
-/// A reset and a new period change the time in `Waiting` and in `Called`, and no stage.
+/// A reset and a new period change the time in `Waiting` and in `Called`, and no stage. `arms`
+/// counts how often [`Handle::arm`] has armed the sleep, and wraps. A thread that has looked for a
+/// driver compares it, as the sleep may have been taken out and armed again meanwhile.
 enum Stage<F> {
     /// The waker is in the entry of the sleep, or on its way from there; nowhere if the deadline
     /// was never when the sleep was to be armed.
-    Waiting { when: When, function: F },
+    Waiting {
+        when: When,
+        function: F,
+        /// Whether the sleep is armed, and a driver was seen to run since. Until then no reset
+        /// returns that it was in time, as the thread that has armed the sleep may be unable to
+        /// start a driver, and takes it out again.
+        is_attended: bool,
+        arms: u32,
+    },
     /// A thread calls the function, without the lock. The sleep is not armed.
-    Called { by: ThreadId, when: When, next: Next },
+    Called { by: ThreadId, when: When, next: Next, arms: u32 },
     /// A thread drops the function, without the lock.
     Ending { by: ThreadId },
     /// There is nothing any more.
@@ -130,6 +144,11 @@ impl When {
         }
     }
 
+    /// Returns whether it is an interval's that leaves missed ticks out.
+    fn skips_ticks(&self) -> bool {
+        matches!(self, Self::Every { interval, .. } if interval.skips_ticks())
+    }
+
     /// The call that is due.
     fn call(&mut self) -> Call {
         let missed = match self {
@@ -145,26 +164,38 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
     pub(crate) fn new(when: When, function: F) -> Self {
         Self {
             engine: when.engine(),
-            stage: Mutex::new(Stage::Waiting { when, function }),
+            skips_ticks: when.skips_ticks(),
+            stage: Mutex::new(Stage::Waiting { when, function, is_attended: false, arms: 0 }),
             over: Waiters::new(),
             generation: Generation::at_birth(),
         }
     }
 
+    /// Returns the time. Not under the lock, as a clock may be foreign code.
+    fn now(&self) -> Tick {
+        self.engine.get().clock().now()
+    }
+
     /// Takes the function, if it is to be called now.
     fn begin_call(self: &StdArc<Self>) -> Option<(F, Call)> {
         let mut stage = lock(&self.stage);
+        let mut now = Tick::PAST;
+        if matches!(&*stage, Stage::Waiting { when, .. } if when.sleep().is_postponed()) {
+            drop(stage);
+            now = self.now();
+            stage = lock(&self.stage);
+        }
         match replace(&mut *stage, Stage::Over) {
-            Stage::Waiting { mut when, function } => {
-                let has_come = when.sleep().has_come();
+            Stage::Waiting { mut when, function, arms, .. } => {
+                let has_come = when.sleep().has_come(now);
                 let fired = when.sleep_mut().split_off_entry();
                 if !has_come {
-                    self.wait_for(when, function, stage);
+                    self.wait_for(when, function, arms, stage);
                     drop(fired);
                     return None;
                 }
                 let call = when.call();
-                *stage = Stage::Called { by: this_thread(), when, next: Next::Tick };
+                *stage = Stage::Called { by: this_thread(), when, next: Next::Tick, arms };
                 drop(stage);
                 drop(fired);
                 Some((function, call))
@@ -182,39 +213,44 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         self: &StdArc<Self>,
         mut when: When,
         function: F,
+        arms: u32,
         mut stage: MutexGuard<'_, Stage<F>>,
     ) {
         // Under the lock, so that a cancel or a reset finds the function, and the sleep as it is.
         let enqueued = when.sleep_mut().enqueue(Waker::from(StdArc::clone(self)));
-        *stage = Stage::Waiting { when, function };
+        *stage = Stage::Waiting { when, function, is_attended: enqueued.is_some(), arms };
         drop(stage);
         // It is the driver that calls this, so none has to be started.
         let _ = enqueued.map(|enqueued| enqueued.announce());
     }
 
-    /// Takes the sleep out again that has just been armed, as no driver can be started to fire it.
-    /// The next reset arms it.
-    fn unarm(&self) {
+    /// Takes a sleep out again that was armed, as no driver can be started to fire it. Returns
+    /// false if another thread has seen one meanwhile. The next reset arms it.
+    fn unarm(&self) -> bool {
         let mut stage = lock(&self.stage);
         let entry = match &mut *stage {
-            Stage::Waiting { when, .. } => Some(when.sleep_mut().split_off_entry()),
-            _ => None,
+            Stage::Waiting { when, is_attended, .. } if !*is_attended => {
+                when.sleep_mut().split_off_entry()
+            }
+            _ => return false,
         };
         drop(stage);
         drop(entry);
+        true
     }
 
     /// Ends a call that has returned: has the function wait for the next, or drops it.
     fn end_call(self: &StdArc<Self>, function: F) {
+        let now = if self.skips_ticks { self.now() } else { Tick::PAST };
         let mut stage = lock(&self.stage);
         match replace(&mut *stage, Stage::Over) {
-            Stage::Called { when: When::Every { mut interval, mut missed }, next, .. }
-                if next != Next::Nothing =>
-            {
+            Stage::Called {
+                when: When::Every { mut interval, mut missed }, next, arms, ..
+            } if next != Next::Nothing => {
                 if next == Next::Tick {
-                    missed = interval.schedule_next();
+                    missed = interval.schedule_next(|_| now);
                 }
-                self.wait_for(When::Every { interval, missed }, function, stage);
+                self.wait_for(When::Every { interval, missed }, function, arms, stage);
             }
             called => {
                 *stage = called;
@@ -302,44 +338,63 @@ impl<F: FnMut(Call) + Send + 'static> Handle for Shared<F> {
         if self.generation.is_past() {
             return Reset::TooLate;
         }
-        let NewDeadline { deadline, delay } = to(self.engine.get().clock());
-        let delay = |clock: &Clock| delay.unwrap_or_else(|| clock.until(deadline));
+        let engine = self.engine.get();
+        let NewDeadline { deadline, delay } = to(engine.clock());
+        // Before the lock, as a clock may be foreign code.
+        let delay = delay.unwrap_or_else(|| engine.delay_until(deadline));
         let mut stage = lock(&self.stage);
-        let enqueued = match &mut *stage {
-            Stage::Waiting { when, .. } => {
-                let sleep = when.sleep_mut();
-                let enqueued = sleep.reset_enqueued(deadline, delay);
-                if !sleep.is_enqueued() {
-                    return Reset::Unarmed;
-                }
-                enqueued
+        let (enqueued, is_attended) = match &mut *stage {
+            Stage::Waiting { when, is_attended, .. } => {
+                (when.sleep_mut().reset_enqueued(deadline, delay), *is_attended)
             }
             Stage::Called { when: When::Every { interval, .. }, next, .. }
                 if *next != Next::Nothing =>
             {
                 *next = Next::Reset;
-                interval.sleep_mut().reset_enqueued(deadline, delay)
+                (interval.sleep_mut().reset_enqueued(deadline, delay), true)
             }
             _ => return Reset::TooLate,
         };
         drop(stage);
-        // The driver of an armed sleep runs.
+        // The driver of an armed sleep runs, or `arm` looks for it.
         let _ = enqueued.map(|enqueued| enqueued.announce());
-        Reset::Done
+        if is_attended { Reset::Done } else { Reset::Unarmed }
     }
 
     fn arm(self: StdArc<Self>) -> Result<(), SpawnError> {
         let mut stage = lock(&self.stage);
-        let enqueued = match &mut *stage {
+        while let Stage::Waiting { when, is_attended: false, arms, .. } = &mut *stage {
+            let sleep = when.sleep_mut();
             // Under the lock, and once, as there may be two resets.
-            Stage::Waiting { when, .. } if !when.sleep().is_enqueued() => {
-                when.sleep_mut().enqueue(Waker::from(StdArc::clone(&self)))
+            let enqueued = if sleep.is_enqueued() {
+                None
+            } else {
+                let enqueued = sleep.enqueue(Waker::from(StdArc::clone(&self)));
+                if enqueued.is_none() {
+                    break;
+                }
+                *arms = arms.wrapping_add(1);
+                enqueued
+            };
+            let looked_for = *arms;
+            drop(stage);
+            let found = match enqueued {
+                Some(enqueued) => enqueued.announce(),
+                None => self.engine.follow_up(self.engine.get().look_for_driver()),
+            };
+            if let Err(error) = found {
+                if self.unarm() {
+                    return Err(error);
+                }
             }
-            _ => None,
-        };
-        drop(stage);
-        let Some(enqueued) = enqueued else { return Ok(()) };
-        enqueued.announce().inspect_err(|_| self.unarm())
+            stage = lock(&self.stage);
+            // Another thread may have taken it out meanwhile, and a third have armed it again, for
+            // which the driver that was seen may have ended. There is another look then.
+            if let Stage::Waiting { when, is_attended, arms, .. } = &mut *stage {
+                *is_attended |= *arms == looked_for && when.sleep().is_enqueued();
+            }
+        }
+        Ok(())
     }
 
     fn set_period(&self, period: Duration) -> bool {

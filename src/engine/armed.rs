@@ -87,7 +87,7 @@ mod imp {
             Self { place: Location::caller(), row: 0 }
         }
 
-        /// The sleep was armed, by this process.
+        /// The sleep was armed, by this process; again, if it has a row of when it was before.
         pub(crate) fn armed<'a>(
             &mut self,
             engine: impl FnOnce() -> &'a Arc<Engine>,
@@ -96,6 +96,7 @@ mod imp {
             let engine = engine();
             let since = engine.clock().now();
             let mut rows = lock(&engine.armed().rows);
+            rows.of.remove(&self.row);
             rows.last += 1;
             self.row = rows.last;
             rows.of.insert(self.row, Row { place: self.place, deadline, since });

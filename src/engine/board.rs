@@ -2,15 +2,13 @@
 //!
 //! `PROTOCOL.md` argues that a scan that passes over a shard misses no timer.
 
-use alloc::boxed::Box;
-
-use crate::engine::MAX_SHARDS;
+use crate::engine::per_shard::{PerShard, per_shard, position};
+use crate::engine::{MAX_SHARDS, ONE_SHARD};
 use crate::sync::{AtomicU64, Ordering, fence, unmodelled};
 use crate::tick::Tick;
 
-/// Elements to a cache line. The models have few shards, and no element that none of them uses. Nor
-/// has the one shard that there is without an operating system.
-const ROWS: usize = if cfg!(any(target_os = "none", all(test, tourbillon_model))) { 1 } else { 8 };
+/// Elements to a cache line. The models have few shards, and no element that none of them uses.
+const ROWS: usize = if ONE_SHARD || cfg!(all(test, tourbillon_model)) { 1 } else { 8 };
 
 /// Lines that a board has at least, if it has as many shards. Threads with neighbouring numbers
 /// post on different ones.
@@ -21,19 +19,19 @@ const LINES_MIN: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Board {
     /// A power of two of them. Shard `n` is on line `n` modulo their number.
-    lines: Box<[Line]>,
+    lines: PerShard<Line>,
     /// Rows of each line that are in use.
     rows: usize,
     /// For each shard, an instant no later than any from which on one of its timers with a
     /// tolerance may be fired. Only hints: a shard that is not visited for its windows is visited
     /// as they end.
-    windows: Box<[unmodelled::AtomicU64]>,
+    windows: PerShard<unmodelled::AtomicU64>,
     /// True once a window was posted.
     has_windows: unmodelled::AtomicBool,
 }
 
 #[derive(Debug)]
-#[cfg_attr(not(target_os = "none"), repr(align(64)))]
+#[cfg_attr(not(any(target_os = "none", target_family = "wasm")), repr(align(64)))]
 struct Line([AtomicU64; ROWS]);
 
 impl Board {
@@ -42,15 +40,15 @@ impl Board {
         let lines = (shards / ROWS).max(shards.min(LINES_MIN));
         let element = || AtomicU64::new(Tick::NEVER.raw());
         Self {
-            lines: (0..lines).map(|_| Line(core::array::from_fn(|_| element()))).collect(),
+            lines: per_shard(lines, || Line(core::array::from_fn(|_| element()))),
             rows: shards / lines,
-            windows: (0..shards).map(|_| unmodelled::AtomicU64::new(Tick::NEVER.raw())).collect(),
+            windows: per_shard(shards, || unmodelled::AtomicU64::new(Tick::NEVER.raw())),
             has_windows: unmodelled::AtomicBool::new(false),
         }
     }
 
     fn element(&self, shard: usize) -> &AtomicU64 {
-        let lines = self.lines.len();
+        let (lines, shard) = (self.lines.len(), position(shard));
         &self.lines[shard & (lines - 1)].0[shard >> lines.trailing_zeros()]
     }
 
@@ -79,7 +77,7 @@ impl Board {
     /// Posts when the first window of the shard opens, which is locked by the caller.
     #[inline(never)]
     pub(crate) fn open(&self, shard: usize, opens: Tick) {
-        let window = &self.windows[shard];
+        let window = &self.windows[position(shard)];
         // ORDERING: Relaxed, three times; hints. A scan that reads an older one leaves timers to a
         // later scan, or visits the shard for nothing.
         if window.load(Ordering::Relaxed) != opens.raw() {
@@ -139,7 +137,7 @@ impl Board {
     #[inline(always)]
     pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, Tick)) {
         let mut shard = 0;
-        for row in 0..self.rows {
+        for row in 0..self.rows.min(ROWS) {
             for line in &self.lines {
                 // ORDERING: Relaxed; that fence orders it.
                 visit(shard, Tick::from_raw(line.0[row].load(Ordering::Relaxed)));
@@ -175,7 +173,7 @@ pub(crate) struct Shards {
 }
 
 const BITS: usize = u64::BITS as usize;
-const WORDS: usize = MAX_SHARDS / BITS;
+const WORDS: usize = if ONE_SHARD { 1 } else { MAX_SHARDS / BITS };
 
 impl Shards {
     const NONE: Self = Self { words: [0; WORDS], at: 0 };
@@ -198,6 +196,9 @@ impl Shards {
     /// Takes those before the shard `first` out.
     pub(crate) fn split_before(&mut self, first: usize) -> Self {
         let mut before = Self::NONE;
+        if ONE_SHARD {
+            return before;
+        }
         while let Some(shard) = self.clone().next().filter(|shard| *shard < first) {
             before.insert(shard);
             self.next();
@@ -281,6 +282,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(target_family = "wasm", ignore = "a board is not laid out by lines there")]
     fn neighbouring_shards_are_posted_on_lines_of_their_own() {
         for shards in [2, 8, 64, 256] {
             let board = Board::new(shards);

@@ -23,7 +23,7 @@ fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
     let mut sleeps = [1, 2, 3].map(|n| timer.sleep(Duration::from_nanos(n)));
     {
         let engine = timer.engine();
-        let _held = engine.shards[thread_index() % 4].lock();
+        let _held = engine.shards.at(thread_index() % 4).lock();
         assert!(sleeps.iter_mut().all(|sleep| poll(sleep).is_pending()));
     }
     assert_eq!((timer.stats().pending, timer.stats().shards_used), (3, 1));
@@ -43,7 +43,7 @@ fn a_clock_stops_at_the_deadlines_of_every_shard() {
         let [mut at_home, mut next_door] = delays.map(|n| timer.sleep(Duration::from_secs(n)));
         assert!(poll(&mut at_home).is_pending());
         {
-            let _held = timer.engine().shards[thread_index() % 2].lock();
+            let _held = timer.engine().shards.at(thread_index() % 2).lock();
             assert!(poll(&mut next_door).is_pending());
         }
         let mut deadlines = [at_home.deadline(), next_door.deadline()];
@@ -126,14 +126,14 @@ fn passes_cut_short_take_the_shards_in_turn() {
     };
     let at_home = sleeps(MANY);
     let next_door = {
-        let _held = engine.shards[thread_index() % 2].lock();
+        let _held = engine.shards.at(thread_index() % 2).lock();
         sleeps(MANY - 1)
     };
     let home = thread_index() % 2;
     let now = engine.clock().now().saturating_add(Duration::from_nanos(1));
     let mut batch = WakeBatch::new();
     let pass = |first, batch: &mut WakeBatch| engine.pass_from(first, now, batch, None, 2);
-    let left = || [home, 1 - home].map(|index| engine.shards[index].lock().pending());
+    let left = || [home, 1 - home].map(|index| engine.shards.at(index).lock().pending());
     let cut = pass(home, &mut batch);
     assert_eq!((cut.cut_short, cut.reached, left()), (true, home, [MANY / 2, MANY - 1]));
     let cut = pass(1 - home, &mut batch);
@@ -177,11 +177,11 @@ fn a_pass_locks_no_shard_in_which_nothing_is_due() {
     let home = thread_index() % 2;
     assert!(poll(&mut sleeps[0]).is_pending());
     {
-        let _held = engine.shards[home].lock();
+        let _held = engine.shards.at(home).lock();
         assert!(poll(&mut sleeps[1]).is_pending());
     }
     let pass_beside = |held: usize| {
-        let _held = engine.shards[held].lock();
+        let _held = engine.shards.at(held).lock();
         let pass = engine.pass(engine.clock().now(), &mut WakeBatch::new());
         (pass.fired, pass.next)
     };
@@ -200,7 +200,7 @@ fn a_clock_finds_the_next_deadline_beside_shards_that_cancels_left_low() {
         let timer = builder.build().expect("the options are valid");
         let arm_in = |index: usize, nanos| {
             let home = thread_index() % 2;
-            let _held = (home != index).then(|| timer.engine().shards[home].lock());
+            let _held = (home != index).then(|| timer.engine().shards.at(home).lock());
             let mut sleep = timer.sleep(Duration::from_nanos(nanos));
             assert!(poll(&mut sleep).is_pending());
             sleep
@@ -220,8 +220,8 @@ fn a_turn_until_an_instant_that_is_past_fires_a_batch_wherever_it_is() {
     let (timer, mut driver) = builder.build_manual(|| {}).expect("the options are valid");
     let (mut far, mut due) = (timer.sleep(Duration::from_secs(60)), timer.sleep(Duration::ZERO));
     let arm_in = |index: usize, sleep: &mut Sleep| {
-        let _held =
-            (thread_index() % 2 != index).then(|| timer.engine().shards[thread_index() % 2].lock());
+        let _held = (thread_index() % 2 != index)
+            .then(|| timer.engine().shards.at(thread_index() % 2).lock());
         assert!(poll(sleep).is_pending());
     };
     arm_in(0, &mut far);

@@ -46,8 +46,8 @@ impl WakeBatch {
 
     /// Takes out the wakers that were to be woken, in their order.
     #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
-    pub(crate) fn take_deferred(&mut self) -> impl Iterator<Item = Waker> {
-        self.deferred.iter_mut().flat_map(|deferred| deferred.drain(..))
+    pub(crate) fn take_deferred(&mut self) -> Vec<Waker> {
+        self.deferred.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
     /// Allows so many more in all.

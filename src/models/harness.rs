@@ -2,6 +2,8 @@
 //! wakers that are counted.
 
 use std::future::Future;
+#[cfg(not(tourbillon_shuttle))]
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
@@ -197,6 +199,16 @@ pub(crate) fn poll(sleep: &mut Sleep, signal: &Arc<Signal>) -> Poll<()> {
 
 pub(crate) fn poll_with(sleep: &mut Sleep, waker: &Waker) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(waker))
+}
+
+/// Returns what `action` does, or `None` if it panics, without a message.
+#[cfg(not(tourbillon_shuttle))]
+pub(crate) fn quietly<R>(action: impl FnOnce() -> R) -> Option<R> {
+    let hook = take_hook();
+    set_hook(Box::new(|_| {}));
+    let result = catch_unwind(AssertUnwindSafe(action));
+    set_hook(hook);
+    result.ok()
 }
 
 /// A waker that calls a closure.

@@ -106,8 +106,8 @@
 //! `cancel_races_a_call_that_repeats`; a reset meets it in `reset_races_call`,
 //! `reset_races_a_call_that_repeats` and `advance_races_reset_of_a_callback`, the driver that parks
 //! in `reset_of_a_callback_to_earlier_races_park`, and another reset in
-//! `resets_from_never_arm_once`; what makes the callback meets it in `call_races_its_making` and
-//! `advance_races_call`.
+//! `resets_from_never_arm_once` and `a_reset_that_cannot_start_the_driver_races_another`; what
+//! makes the callback meets it in `call_races_its_making` and `advance_races_call`.
 //!
 //! A poll that follows on other changes of the same sleep races nobody, but relies on what the
 //! entry carries from one to the next: `interleavings/polls.rs`, and

@@ -5,7 +5,8 @@ use core::ops::Deref;
 
 /// A value with cache lines of its own. x86-64 fetches lines of 64 bytes in pairs, and some aarch64
 /// and powerpc64 have lines of 128 bytes. Lines of s390x have 256. A microcontroller has little
-/// memory, and mostly one processor without a cache, so nothing is padded there.
+/// memory, and mostly one processor without a cache, and a program of WebAssembly mostly one
+/// thread, so nothing is padded there.
 #[cfg_attr(
     any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "powerpc64"),
     repr(align(128))
@@ -18,6 +19,7 @@ use core::ops::Deref;
         target_arch = "powerpc64",
         target_arch = "s390x",
         all(target_os = "none", target_pointer_width = "32"),
+        target_family = "wasm",
     )),
     repr(align(64))
 )]

@@ -42,16 +42,36 @@ pub(crate) fn processors() -> usize {
 
 #[cfg(all(test, target_os = "linux", not(miri), not(tourbillon_model)))]
 mod tests {
-    /// Oracle: `std`, which counts as many, or fewer where a quota is smaller.
+    use std::collections::BTreeSet;
+
+    /// The processors of a list of the kernel's, such as `0-3,8`.
+    fn listed(list: &str) -> BTreeSet<usize> {
+        let number = |text: &str| text.parse::<usize>().expect("it is a number");
+        let range = |text: &str| match text.split_once('-') {
+            Some((first, last)) => number(first)..=number(last),
+            None => number(text)..=number(text),
+        };
+        list.trim().split(',').filter(|text| !text.is_empty()).flat_map(range).collect()
+    }
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        assert_eq!(listed("\n"), BTreeSet::new());
+        assert_eq!(listed("0-2,5,7-8\n"), BTreeSet::from([0, 1, 2, 5, 7, 8]));
+    }
+
+    /// Oracles: `std`, which counts as many, or fewer where a quota is smaller; and the kernel's
+    /// two lists. An allowed processor may be offline.
     #[test]
     fn all_processors_that_a_thread_may_run_on_are_counted() {
         let by_std = std::thread::available_parallelism().map_or(1, usize::from);
         assert!(super::processors() >= by_std);
-        let listed = std::fs::read_to_string("/proc/self/status").expect("it is there");
-        let allowed = listed.lines().find_map(|line| line.strip_prefix("Cpus_allowed:\t"));
-        let bits = |digit: char| digit.to_digit(16).map_or(0, u32::count_ones);
-        let count: u32 = allowed.expect("it has the row").chars().map(bits).sum();
-        assert_eq!(super::processors(), count as usize);
+        let status = std::fs::read_to_string("/proc/thread-self/status").expect("it is there");
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
+        let online = listed(&online.expect("it is there"));
+        let usable = &listed(allowed.expect("it has the row")) & &online;
+        assert_eq!(super::processors(), usable.len());
     }
 
     /// Oracle: the kernel's list of the processors that are online.

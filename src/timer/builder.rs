@@ -94,7 +94,7 @@ impl Builder {
     /// power of two and at most 64. A control group's quota is not heeded: a container that is
     /// limited to one processor's time has shards for all that it may run on, where `shards(4)` is
     /// enough. On a virtual clock it is one: timers with equal deadlines fire in the order in which
-    /// they were armed only within a shard.
+    /// they were armed only within a shard. In a browser there is one, however many are asked for.
     ///
     /// # Examples
     ///
@@ -321,11 +321,14 @@ impl Builder {
         let engine = Engine::new(clock, shards, driven_by);
         let engine = engine.with_tolerance(self.tolerance);
         let engine = engine.with_panic_hook(self.panic_hook.0.clone());
-        let engine = match self.slow_call_limit {
+        let mut engine = match self.slow_call_limit {
             Some(limit) => engine.with_slow_call_limit(limit),
             None => engine,
         };
-        Arc::new(engine.keeping_lateness(self.lateness_histogram))
+        if self.lateness_histogram {
+            engine.keep_lateness();
+        }
+        Arc::new(engine)
     }
 }
 

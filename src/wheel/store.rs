@@ -18,9 +18,16 @@ pub(super) const NIL: u32 = u32::MAX;
 
 /// Key numbers to a chunk, and entries to all but the first ones. A chunk of entries of 32 bytes
 /// takes half a page. With larger ones, the few timers that outlive a burst keep more of its
-/// memory; with smaller ones, the table of chunks outgrows the processor's own cache. The models,
-/// of a few timers each, have chunks come and go all the same.
-pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) { 4 } else { 64 };
+/// memory; with smaller ones, the table of chunks outgrows the processor's own cache. Without an
+/// operating system there is little memory, and no such cache. The models, of a few timers each,
+/// have chunks come and go all the same.
+pub(crate) const CHUNK: usize = if cfg!(all(test, tourbillon_model)) {
+    4
+} else if cfg!(target_os = "none") {
+    8
+} else {
+    64
+};
 
 /// Names an entry of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

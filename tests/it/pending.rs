@@ -67,6 +67,22 @@ fn it_follows_resets_cancels_fires_and_drops() {
 }
 
 #[test]
+fn a_sleep_that_is_armed_again_after_it_fired_is_the_last_and_as_old_as_that() {
+    let (timer, clock) = virtual_timer();
+    let (mut again, mut other) = (timer.sleep(SECOND), timer.sleep(60 * SECOND));
+    assert!(poll(&mut again).is_pending() && poll(&mut other).is_pending());
+    clock.advance(SECOND);
+    again.reset_after(10 * SECOND);
+    assert!(poll(&mut again).is_pending());
+    clock.advance(SECOND);
+    let shown = |pending: Pending| (pending.deadline, pending.age);
+    let pending: Vec<_> = timer.pending().into_iter().map(shown).collect();
+    assert_eq!(pending, [(other.deadline(), 2 * SECOND), (again.deadline(), SECOND)]);
+    drop((again, other));
+    assert!(timer.pending().is_empty());
+}
+
+#[test]
 fn callbacks_are_listed_until_they_are_called_or_dropped() {
     let (timer, clock) = virtual_timer();
     let (called, called_line) = (timer.sleep(SECOND), line());

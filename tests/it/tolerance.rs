@@ -464,6 +464,17 @@ fn an_armed_sleep_moves_by_its_share_in_both_directions() {
 }
 
 #[test]
+fn a_callback_moves_by_its_share() {
+    let (timer, clock) = tolerant_timer(Tolerance::percent_of_delay(10, Duration::MAX));
+    let start = clock.now();
+    let callback = timer.sleep(ms(9_500)).call(|| ());
+    for (deadline, tolerance) in [(19_500, 1_950), (950, 95)] {
+        assert!(callback.reset(start + ms(deadline)));
+        assert_eq!(clock.next_deadline(), Some(start + ms(deadline + tolerance)));
+    }
+}
+
+#[test]
 fn a_fixed_tolerance_takes_the_place_of_a_share_and_outlives_resets() {
     let (timer, _clock) = tolerant_timer(Tolerance::percent_of_delay(5, SECOND));
     for fixed in [ms(0), ms(1), 5 * SECOND] {

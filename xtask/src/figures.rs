@@ -1,13 +1,22 @@
-//! Figures in documents, written from the kept run of the comparison.
+//! Figures in documents, written from the kept runs of the comparison.
 
+mod chart;
+
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::tree::Tree;
 
-/// Document with the kept run.
+/// Document with the kept runs.
 const RESULTS: &str = "benches/RESULTS.md";
 
-/// Rows of the README's table: their names there, and in the kept run.
+/// Picture of some rows.
+const PICTURE: &str = "benches/compare.svg";
+
+/// Start of the heading above each run. The name of its machine follows.
+const HEADING: &str = "### Machine ";
+
+/// Rows of the README's table: their names there, and in the kept runs.
 const SHOWN: &[(&str, &str)] = &[
     ("arm + cancel among 10 thousand, ns", "arm + cancel, 10 thousand pending"),
     ("the same from 2 threads, ns", "arm + cancel on 2 threads"),
@@ -29,12 +38,27 @@ const SHOWN: &[(&str, &str)] = &[
 /// Names of the columns with a peer.
 const PEERS: [&str; 3] = ["tokio", "async-io", "futures-timer"];
 
-/// A row of the kept run.
+/// A kept run.
+struct Run<'a> {
+    /// Name of its machine.
+    machine: &'a str,
+    rows: Vec<Row<'a>>,
+}
+
+impl<'a> Run<'a> {
+    fn row(&self, name: &str) -> Option<&Row<'a>> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+}
+
+/// A row of a kept run.
 struct Row<'a> {
     name: &'a str,
     unit: &'a str,
     ours: &'a str,
     peers: [&'a str; 3],
+    /// Ours as a multiple of tokio's, by the figures before they were rounded.
+    ratio: &'a str,
 }
 
 impl Row<'_> {
@@ -46,26 +70,49 @@ impl Row<'_> {
     }
 }
 
-/// Returns each document that has figures, with them written as the kept run has them.
+/// Returns each document that has figures, with them written as the kept runs have them; and the
+/// picture.
 pub fn written(tree: &Tree) -> Result<Vec<(&'static str, String)>, String> {
-    let results = tree.get(RESULTS).ok_or("there is no kept run")?;
-    let rows = rows(results);
+    let results = tree.get(RESULTS).ok_or("there are no kept runs")?;
+    let runs = runs(results);
     let readme = tree.get("README.md").ok_or("there is no README.md")?;
-    let readme = replaced(readme, "rows", &shown(&rows)?)?;
-    let readme = replaced(&readme, "count", &count(&rows))?;
-    let results = replaced(results, "ahead", &ahead(&rows))?;
-    Ok(vec![("README.md", readme), (RESULTS, results)])
+    let readme = replaced(readme, "rows", &shown(&runs)?)?;
+    let readme = replaced(&readme, "count", &count(&runs))?;
+    let picture = chart::svg(&runs)?;
+    let results = replaced(results, "ahead", &ahead(&runs))?;
+    Ok(vec![("README.md", readme), (RESULTS, results), (PICTURE, picture)])
 }
 
-/// Returns the rows of the largest table.
-fn rows(results: &str) -> Vec<Row<'_>> {
-    let cells = results.lines().filter_map(|line| {
+/// Returns the runs. Each is below a heading of its own.
+fn runs(results: &str) -> Vec<Run<'_>> {
+    let parts = results.split("\n#").filter_map(|part| part.strip_prefix(&HEADING[1..]));
+    parts
+        .map(|part| {
+            let (machine, table) = part.split_once('\n').unwrap_or((part, ""));
+            Run { machine, rows: rows(table) }
+        })
+        .collect()
+}
+
+/// Returns the rows of a table.
+fn rows(table: &str) -> Vec<Row<'_>> {
+    let cells = table.lines().filter_map(|line| {
         let cells = line.strip_prefix('|')?.split('|').map(str::trim).collect::<Vec<_>>();
-        let [name, unit, ours, tokio, async_io, futures_timer, ..] = cells[..] else { return None };
-        let is_row = value(ours).is_some() && cells.len() > 8;
-        is_row.then_some(Row { name, unit, ours, peers: [tokio, async_io, futures_timer] })
+        let [name, unit, ours, tokio, async_io, futures_timer, _std, ratio, _end] = cells[..]
+        else {
+            return None;
+        };
+        let peers = [tokio, async_io, futures_timer];
+        value(ours).is_some().then_some(Row { name, unit, ours, peers, ratio })
     });
     cells.collect()
+}
+
+/// Returns the names of the rows in all runs: those of the last, and those that others have.
+fn names<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    let names = runs.iter().rev().flat_map(|run| run.rows.iter().map(|row| row.name));
+    names.filter(|name| seen.insert(*name)).collect()
 }
 
 /// Returns a figure. A `~` before it says that it does not repeat.
@@ -73,41 +120,73 @@ fn value(text: &str) -> Option<f64> {
     text.trim_start_matches('~').parse().ok()
 }
 
+/// Returns the lowest and the highest of some figures.
+fn range<'a>(figures: impl Iterator<Item = &'a str>) -> String {
+    let mut figures = figures.filter_map(|text| Some((value(text)?, text))).collect::<Vec<_>>();
+    figures.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    match figures[..] {
+        [] => String::new(),
+        [(low, text), .., (high, _)] if low == high => text.to_owned(),
+        [(_, figure)] => figure.to_owned(),
+        [(_, low), .., (_, high)] => format!("{low} to {high}"),
+    }
+}
+
 /// Returns the README's table.
-fn shown(rows: &[Row<'_>]) -> Result<String, String> {
+fn shown(runs: &[Run<'_>]) -> Result<String, String> {
     let mut text = "| | tourbillon | tokio 1.54 | async-io 2.6 | futures-timer 3.0 |\n".to_owned();
     text += "|---|---:|---:|---:|---:|\n";
     for (name, kept) in SHOWN {
-        let row = rows.iter().find(|row| row.name == *kept);
-        let row = row.ok_or_else(|| format!("{RESULTS} has no row {kept}"))?;
-        let [tokio, async_io, futures_timer] = row.peers;
-        let _ =
-            writeln!(text, "| {name} | {} | {tokio} | {async_io} | {futures_timer} |", row.ours);
+        let rows = runs.iter().filter_map(|run| run.row(kept)).collect::<Vec<_>>();
+        if rows.is_empty() {
+            return Err(format!("{RESULTS} has no row {kept}"));
+        }
+        let ours = range(rows.iter().map(|row| row.ours));
+        let [tokio, async_io, futures_timer] =
+            [0, 1, 2].map(|peer| range(rows.iter().map(|row| row.peers[peer])));
+        let _ = writeln!(text, "| {name} | {ours} | {tokio} | {async_io} | {futures_timer} |");
     }
     Ok(text)
 }
 
 /// Returns a sentence on how many rows a peer is ahead in.
-fn count(rows: &[Row<'_>]) -> String {
-    let compared = rows.iter().filter(|row| row.peers.iter().any(|cell| value(cell).is_some()));
-    let any = rows.iter().filter(|row| row.ahead().next().is_some()).count();
-    let tokio = rows.iter().filter(|row| row.ahead().any(|(name, _)| name == "tokio")).count();
+fn count(runs: &[Run<'_>]) -> String {
+    let names = names(runs);
+    let count = |holds: &dyn Fn(&Row<'_>) -> bool| {
+        let is_so = |name: &&&str| runs.iter().filter_map(|run| run.row(name)).any(holds);
+        names.iter().filter(is_so).count()
+    };
     format!(
-        "Of {} rows with a peer, another crate has the lower figure in {any}, and tokio in \
-         {tokio}.\n",
-        compared.count()
+        "Of {} rows with a peer, another crate has the lower figure in {} on at least one of the \
+         machines, and tokio in {}.\n",
+        count(&|row| row.peers.iter().any(|cell| value(cell).is_some())),
+        count(&|row| row.ahead().next().is_some()),
+        count(&|row| row.ahead().any(|(name, _)| name == PEERS[0])),
     )
 }
 
-/// Returns a table of the rows in which a peer is ahead.
-fn ahead(rows: &[Row<'_>]) -> String {
-    let mut text = "| | unit | tourbillon | ahead |\n|---|---|---:|---|\n".to_owned();
-    for row in rows {
-        let peers = row.ahead().map(|(name, figure)| format!("{name} {figure}"));
-        let peers = peers.collect::<Vec<_>>().join(", ");
-        if !peers.is_empty() {
-            let _ = writeln!(text, "| {} | {} | {} | {peers} |", row.name, row.unit, row.ours);
+/// Returns a table of the rows in which a peer is ahead on a machine.
+fn ahead(runs: &[Run<'_>]) -> String {
+    let (mut head, mut rule) = ("| | unit |".to_owned(), "|---|---|".to_owned());
+    for run in runs {
+        let _ = write!(head, " {}: tourbillon | {0}: ahead |", run.machine);
+        rule += "---:|---|";
+    }
+    let mut text = format!("{head}\n{rule}\n");
+    for name in names(runs) {
+        let rows = runs.iter().map(|run| run.row(name)).collect::<Vec<_>>();
+        if !rows.iter().flatten().any(|row| row.ahead().next().is_some()) {
+            continue;
         }
+        let unit = rows.iter().flatten().map(|row| row.unit).next().unwrap_or_default();
+        let _ = write!(text, "| {name} | {unit} |");
+        for row in rows {
+            let peers = row.into_iter().flat_map(Row::ahead);
+            let peers = peers.map(|(name, figure)| format!("{name} {figure}")).collect::<Vec<_>>();
+            let ours = row.map_or("", |row| row.ours);
+            let _ = write!(text, " {ours} | {} |", peers.join(", "));
+        }
+        text.push('\n');
     }
     text
 }
@@ -119,4 +198,52 @@ fn replaced(document: &str, name: &str, text: &str) -> Result<String, String> {
     let (before, rest) = document.split_once(&begin).ok_or_else(missing)?;
     let (_, after) = rest.split_once(end).ok_or_else(missing)?;
     Ok(format!("{before}{begin}\n{text}\n{end}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESULTS: &str = "
+| a table of something else | 1 |
+
+## Runs
+
+### Machine A
+
+| | unit | ours | tokio | async-io | futures-timer | std | ratio |
+| - | - | -: | -: | -: | -: | -: | -: |
+| both | ns | 3 | ~2 | 5 | 4 | | 1.5 |
+| gone | ns | 1 | 2 | | | | 0.5 |
+
+### Machine B
+
+| both | ns | ~1 | 2 | 7 | | | 0.5 |
+| new | us | 9 | | 8 | | | |
+
+## Where a peer is ahead
+";
+
+    #[test]
+    fn a_row_is_named_if_a_peer_is_ahead_on_either_machine() {
+        let rows = "\
+| | unit | A: tourbillon | A: ahead | B: tourbillon | B: ahead |
+|---|---|---:|---|---:|---|
+| both | ns | 3 | tokio ~2 | ~1 |  |
+| new | us |  |  | 9 | async-io 8 |
+";
+        let runs = runs(RESULTS);
+        assert_eq!(ahead(&runs), rows);
+        let counts = "Of 3 rows with a peer, another crate has the lower figure in 2 on at least \
+                      one of the machines, and tokio in 1.\n";
+        assert_eq!(count(&runs), counts);
+    }
+
+    #[test]
+    fn a_range_has_the_lowest_and_the_highest_figure() {
+        assert_eq!(range(["3", "~1", "", "2"].into_iter()), "~1 to 3");
+        assert_eq!(range(["", "~2"].into_iter()), "~2");
+        assert_eq!(range(["7", "7"].into_iter()), "7");
+        assert_eq!(range([""].into_iter()), "");
+    }
 }

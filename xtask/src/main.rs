@@ -22,7 +22,7 @@ fn main() -> ExitCode {
             eprintln!(
                 "usage: cargo xtask        list all checks\n       \
                  cargo xtask tidy   check the rules that no compiler does, in every crate\n       \
-                 cargo xtask figures   write the kept run's figures into the documents"
+                 cargo xtask figures   write the kept runs' figures into the documents"
             );
             ExitCode::from(2)
         }

@@ -52,7 +52,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
     words::check(tree, &mut breaches);
     for (file, text) in figures::written(tree)? {
         if tree.get(file) != Some(&text) {
-            let rule = "figures that are not those of the kept run: cargo xtask figures";
+            let rule = "figures that are not those of the kept runs: cargo xtask figures";
             breaches.push(breach(rule, file, 1, "differs"));
         }
     }

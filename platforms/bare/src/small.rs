@@ -22,10 +22,10 @@ use board::{HEAP, entry, print};
 const SLEEPS: usize = 16;
 
 /// Bytes of the heap that a timer with sixteen sleeps may take.
-const HEAP_MAX: usize = 1_520;
+const HEAP_MAX: usize = 1_310;
 
 /// Instructions that a turn may take with nothing due, and with several sleeps due.
-const IDLE_MAX: u32 = if cfg!(target_arch = "riscv32") { 470 } else { 400 };
+const IDLE_MAX: u32 = if cfg!(target_arch = "riscv32") { 340 } else { 310 };
 const BUSY_MAX: u32 = 8_000;
 
 static DRIVER: Mutex<RefCell<Option<Driver>>> = Mutex::new(RefCell::new(None));

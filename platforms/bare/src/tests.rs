@@ -7,6 +7,8 @@ extern crate alloc;
 
 mod board;
 
+#[cfg(target_has_atomic = "ptr")]
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::future::{Future, pending, poll_fn, ready};
@@ -21,6 +23,8 @@ use futures_util::{StreamExt as _, stream};
 use tourbillon::driver::Driver;
 use tourbillon::queue::DelayQueue;
 use tourbillon::time::Instant;
+#[cfg(target_has_atomic = "ptr")]
+use tourbillon::{MissedTickBehavior, callback::Callback, timer::Tolerance};
 use tourbillon::{Sleep, StreamExt as _, Timer};
 
 use board::{HEAP, entry, print};
@@ -66,6 +70,17 @@ fn arm_reset_and_drop(sleeps: &mut Vec<Sleep>) {
     }
 }
 
+/// Whether the timer's clock must be read with interrupts on.
+static MUST_BE_INTERRUPTIBLE: AtomicBool = AtomicBool::new(false);
+
+/// The timer's clock. Another core's clock may wait for a lock whose holder waits for the end of a
+/// critical section.
+fn clock() -> Instant {
+    let must_be = MUST_BE_INTERRUPTIBLE.load(Ordering::Relaxed);
+    assert!(!must_be || board::are_interrupts_on(), "the clock is read in a critical section");
+    now()
+}
+
 fn noop() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
@@ -91,10 +106,12 @@ fn run<F: Future>(driver: &mut Driver, task: F) -> F::Output {
     let waker = unsafe { Waker::from_raw(RAW) };
     let mut task = pin!(task);
     wake(core::ptr::null());
+    MUST_BE_INTERRUPTIBLE.store(true, Ordering::Relaxed);
     loop {
         if WOKEN.load(Ordering::Relaxed) {
             WOKEN.store(false, Ordering::Relaxed);
             if let Poll::Ready(output) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+                MUST_BE_INTERRUPTIBLE.store(false, Ordering::Relaxed);
                 return output;
             }
         }
@@ -244,6 +261,61 @@ fn callbacks_are_called_by_the_loop_until_they_are_cancelled(driver: &mut Driver
     assert_eq!(read(&CALLS), 5);
 }
 
+/// An interrupt handler cannot wait for what it has interrupted.
+#[cfg(target_has_atomic = "ptr")]
+fn a_cancel_in_an_interrupt_handler_waits_for_no_call(driver: &mut Driver) {
+    static UNDER_WAY: Mutex<RefCell<Option<Callback>>> = Mutex::new(RefCell::new(None));
+    fn cancel() {
+        let callback = critical_section::with(|section| UNDER_WAY.borrow(section).take());
+        let Some(callback) = callback else { return };
+        if read(&CALLS) == 0 {
+            critical_section::with(|section| UNDER_WAY.borrow(section).replace(Some(callback)));
+        } else {
+            assert!(!callback.cancel_and_wait(), "the call is under way");
+            CALLS.store(2, Ordering::Relaxed);
+        }
+    }
+
+    CALLS.store(0, Ordering::Relaxed);
+    let held = Arc::new(());
+    let in_call = held.clone();
+    let callback = tourbillon::interval(ms(1)).call(move |_| {
+        CALLS.store(1, Ordering::Relaxed);
+        while read(&CALLS) == 1 {
+            board::wait_for_interrupt();
+        }
+        assert_eq!(Arc::strong_count(&in_call), 2, "the function is there");
+    });
+    critical_section::with(|section| UNDER_WAY.borrow(section).replace(Some(callback)));
+    board::on_tick(cancel);
+    run(driver, tourbillon::sleep(ms(4)));
+    board::on_tick(on_tick);
+    assert_eq!((read(&CALLS), Arc::strong_count(&held)), (2, 1), "it was the last call");
+}
+
+/// `run` has the clock check that.
+#[cfg(target_has_atomic = "ptr")]
+fn callbacks_read_the_clock_in_no_critical_section(driver: &mut Driver) {
+    let before = read(&CALLS);
+    let mut skipping = tourbillon::interval_at(now() + ms(2), ms(2));
+    skipping.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let skipping = skipping.call(|_| add_one(&CALLS));
+    let postponed = tourbillon::sleep(ms(3)).call(|| add_one(&CALLS));
+    assert!(postponed.reset(now() + ms(5)));
+    run(driver, tourbillon::sleep(ms(9)));
+    assert_eq!(read(&CALLS) - before, 4 + 1);
+    drop((skipping, postponed));
+
+    let tenth = Tolerance::percent_of_delay(10, Duration::MAX);
+    let (timer, mut driver) = Timer::builder().tolerance(tenth).build_manual(clock, || ());
+    let tolerant = timer.sleep(ms(10)).call(|| add_one(&CALLS));
+    run(&mut driver, async {
+        assert!(tolerant.reset(now() + ms(20)));
+        timer.sleep(ms(30)).await;
+    });
+    assert_eq!(read(&CALLS) - before, 4 + 1 + 1);
+}
+
 fn an_interrupt_handler_may_arm_reset_and_drop_sleeps(driver: &mut Driver) {
     let timer = driver.timer().clone();
     let before = timer.stats();
@@ -354,7 +426,7 @@ fn main() -> ! {
     board::start();
     board::on_tick(on_tick);
     let before = HEAP.used();
-    let (timer, mut driver) = Timer::builder().build_manual(now, || add_one(&UNPARKS));
+    let (timer, mut driver) = Timer::builder().build_manual(clock, || add_one(&UNPARKS));
     print(format_args!("heap: {} for a timer", HEAP.used() - before));
     Timer::set_global(timer).expect("none is set");
     let tests = tests![
@@ -370,6 +442,10 @@ fn main() -> ! {
         ticks_of_others_are_exchanged,
         #[cfg(target_has_atomic = "ptr")]
         callbacks_are_called_by_the_loop_until_they_are_cancelled,
+        #[cfg(target_has_atomic = "ptr")]
+        a_cancel_in_an_interrupt_handler_waits_for_no_call,
+        #[cfg(target_has_atomic = "ptr")]
+        callbacks_read_the_clock_in_no_critical_section,
         an_interrupt_handler_may_arm_reset_and_drop_sleeps,
         locks_leave_interrupts_as_they_are,
         a_turn_visits_each_window_that_begins_before_the_first_ends,

@@ -63,6 +63,8 @@ async fn is_pending(sleep: &mut Sleep) -> bool {
 async fn a_timer_has_one_shard() {
     let timer = Timer::builder().build().expect("the options are valid");
     assert_eq!((timer.stats().shards, Timer::global().stats().shards), (1, 1));
+    let asked = Timer::builder().shards(8).build().expect("the options are valid");
+    assert_eq!(asked.stats().shards, 1);
 }
 
 #[wasm_bindgen_test]

@@ -9,8 +9,8 @@ use loom::thread;
 use super::{check, clock};
 use crate::MissedTickBehavior;
 use crate::callback::Callback;
-use crate::models::harness::{Harness, Signal, at};
-use crate::sync::StdArc;
+use crate::models::harness::{Harness, Signal, at, poll, quietly};
+use crate::sync::{StdArc, refuse_threads};
 use crate::timer::Builder;
 use crate::timer::Timer;
 use crate::virtual_time::VirtualClock;
@@ -234,6 +234,71 @@ fn resets_from_never_arm_once() {
         signal.wait();
         assert!(!callback.cancel_and_wait());
         assert_eq!(calls.count(), 1);
+    });
+}
+
+/// One of two threads that arm what nothing has armed cannot start the driver. Oracle: deadlock, if
+/// the other's reset says that the function will be called, and it is not.
+#[test]
+fn a_reset_that_cannot_start_the_driver_races_another() {
+    check(|| {
+        let (harness, calls, signal) = (Harness::new(1), Calls::new(), Signal::new());
+        let function = {
+            let (counted, signal) = (calls.counted(), Arc::clone(&signal));
+            move || {
+                counted();
+                signal.raise();
+            }
+        };
+        let callback = StdArc::new(harness.timer.never().call(function));
+        let (deadline, later) = (instant(&harness.timer, 5), instant(&harness.timer, 7));
+        let other = {
+            let callback = StdArc::clone(&callback);
+            thread::spawn(move || {
+                refuse_threads(true);
+                quietly(|| callback.reset(deadline))
+            })
+        };
+        assert!(callback.reset(later));
+        assert_ne!(other.join().unwrap(), Some(false));
+        harness.advance(7);
+        signal.wait();
+        assert!(!callback.cancel_and_wait());
+        assert_eq!(calls.count(), 1);
+    });
+}
+
+/// A thread that cannot start the driver takes out what it has armed, as another starts it and the
+/// driver fires that. Oracle: if the next reset says that it was in time, the call is not before
+/// the new deadline; deadlock, if there is none at it.
+#[test]
+fn a_wake_up_for_what_was_taken_out_races_a_reset() {
+    check(|| {
+        let (harness, signal) = (Harness::new(1), Signal::new());
+        let (called_at, note) = noted(&harness);
+        let raised = Arc::clone(&signal);
+        let callback = harness.timer.never().call(move || {
+            note();
+            raised.raise();
+        });
+        let [deadline, later] = [5, 10].map(|nanos| instant(&harness.timer, nanos));
+        let (mut far, mover) = (harness.sleep(1_000_000), harness.clock_mover());
+        let other = thread::spawn(move || {
+            assert!(poll(&mut far, &Signal::new()).is_pending());
+            mover.advance(5);
+            far
+        });
+        refuse_threads(true);
+        quietly(|| callback.reset(deadline));
+        let in_time = quietly(|| callback.reset(later));
+        let _far = other.join().unwrap();
+        if in_time == Some(true) {
+            harness.advance(10);
+            signal.wait();
+            // ORDERING: outside the model.
+            assert!(called_at.load(Ordering::SeqCst) >= 10, "before the new deadline");
+        }
+        callback.cancel_and_wait();
     });
 }
 

@@ -212,6 +212,7 @@ pub const CRATES: &[Crate] = &[
             "engine/parker/event_loop.rs",
             "engine/parker/windows.rs",
             "engine/parker/windows/resumes.rs",
+            "engine/per_shard.rs",
             "engine/shard.rs",
             "engine/wake_batch.rs",
             "fork.rs",
