@@ -3,6 +3,13 @@
 # emulators) is installed only where TOURBILLON_INSTALL allows it, as `.ci/run` does.
 debian=$(realpath -m target/debian)
 
+# alone COMMAND...: runs it while no other script installs or unpacks. A server that a package
+# starts does not keep the lock.
+alone() {
+    mkdir -p target
+    (flock 8 && "$@" 8>&-) 8>"$debian.lock"
+}
+
 # need_packages WHAT PACKAGE...: installs the packages if that is allowed. Else WHAT is not checked,
 # and the script ends.
 need_packages() {
@@ -10,9 +17,9 @@ need_packages() {
     shift
     if [ -n "${TOURBILLON_INSTALL:-}" ]; then
         echo "installing Debian's $*" >&2
-        apt-get update -qq >&2 || true
-        ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 ||
-            return 0
+        alone apt-get update -qq >&2 || true
+        ! DEBIAN_FRONTEND=noninteractive alone apt-get install -y -qq \
+            --no-install-recommends "$@" >&2 || return 0
     fi
     not_checked "$what" "it needs Debian's $*; TOURBILLON_INSTALL=yes installs them"
     exit
@@ -20,7 +27,8 @@ need_packages() {
 
 # unpack NAME PACKAGE...: unpacks the packages into $debian/NAME, unless they are there. Fails where
 # that cannot be done.
-unpack() (
+unpack() { alone unpack_now "$@" >/dev/null 2>&1; }
+unpack_now() (
     dir=$debian/$1
     shift
     [ ! -e "$dir/complete" ] || exit 0
@@ -31,7 +39,7 @@ unpack() (
         dpkg -x "$package" "$dir" || exit
     done
     rm -r "$dir/deb" && touch "$dir/complete"
-) >/dev/null 2>&1
+)
 
 # unpack_rust NAME VERSION PACKAGE...: rustc, std, and the packages of the same source; the newest
 # if the version is empty. Sets `rust` to the variables that have cargo use it.
@@ -39,7 +47,7 @@ unpack_rust() {
     local dir=$debian/$1 more=("${@:3}") full std llvm
     if [ ! -e "$dir/complete" ]; then
         command -v apt-get >/dev/null || return
-        apt-get update -qq >/dev/null 2>&1 || true
+        alone apt-get update -qq >/dev/null 2>&1 || true
         full=$(apt-cache madison rustc-web | awk '{ print $3 }' | grep "^$2" | sort -V |
             tail -n 1) || return
         std=libstd-rust-web-$(cut -d. -f1,2 <<<"$full")

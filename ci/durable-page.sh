@@ -38,4 +38,4 @@ if [ "$profile" = release ]; then
     exit
 fi
 # One at a time: each has a browser of its own.
-../../../ci/limited.sh 900 node --test --test-concurrency=1 --test-timeout=300000
+../../../ci/limited.sh 900 node --test --test-concurrency=1 --test-timeout=600000

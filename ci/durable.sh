@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Durable timers, their harness and the service: style, the tests of all three stores with a
-# PostgreSQL made for them, what others read of the service, the example and short storms on both
-# databases and on a replicated one. By hand: ci/durable-faults.sh and ci/durable-failover.sh, for
-# longer storms.
+# PostgreSQL made for them, what others read of the service, its page, the example and short storms
+# on both databases and on a replicated one. By hand, for longer storms: ci/durable-faults.sh and
+# ci/durable-failover.sh.
 . "$(dirname "$0")/lib.sh"
 packages=(--package tourbillon-durable --package tourbillon-durable-harness --package tourbillond)
 
@@ -20,7 +20,9 @@ done
 some_tests ci/durable-postgres.sh cargo test --quiet --locked "${packages[@]}" \
     --all-features
 ci/durable-canaries.sh simulation
+# Not beside the tests: what they build has one path.
 ci/durable-interfaces.sh
+ci/durable-page.sh
 ci/durable-example.sh
 ci/durable-faults.sh short --seed 7
 ci/durable-failover.sh short --seed 7

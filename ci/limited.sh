@@ -5,7 +5,7 @@
 #   ci/limited.sh SECONDS PROGRAM [ARGUMENT...]
 limit=$1
 shift
-timeout "$limit" "$@"
+timeout --kill-after=10 "$limit" "$@"
 status=$?
-[ $status != 124 ] || echo "ended, as it still ran after $limit s: $*" >&2
+[ $status != 124 ] && [ $status != 137 ] || echo "ended, as it still ran after $limit s: $*" >&2
 exit $status
