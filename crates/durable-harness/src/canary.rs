@@ -271,6 +271,7 @@ impl Store for Tap {
 
     tourbillon_durable::forward! { self.pass;
         notify now leave maintain held claim cancel reschedule nodes overview find timers schedule
-        schedules upcoming failing change advance backfill insert_occurrence records prune promote
+        amend schedules upcoming failing change advance backfill insert_occurrence records prune
+        promote
     }
 }

@@ -44,12 +44,13 @@ use self::queue::{Notice, Queue, Role, Work};
 use self::ticket::{Attended, Caller, Left, Ticket};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, TimerId};
-use crate::node::Shared;
+use crate::node::{SOON, Shared, clean};
 use crate::record::{Record, RecordSummary};
 use crate::schedule::Schedule;
 use crate::store::{
-    Hits, Inserted, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery, Result,
-    ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate,
+    Amendment, Hits, Inserted, Named, NewTimer, NodeInfo, Overview, OverviewOf, RecordQuery,
+    Result, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery,
+    TimerUpdate,
 };
 use crate::threads::spawn;
 use crate::time::Time;
@@ -214,6 +215,18 @@ impl Client {
         }
     }
 
+    /// Refuses a timer that is not of the key's place. This client does not know whether such a
+    /// place is on its way to another store.
+    fn check_timer(&self, timer: TimerId) -> Result<()> {
+        match self.place {
+            Some(place) if place != timer.place() => {
+                let why = format!("the timer {timer} is not of the place of the key");
+                Err(StoreError::new(StoreErrorKind::Invalid, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A timer that fires once, to be made with [`create`](Once::create).
     pub fn once(&self, kind: &str, at: impl Into<Time>) -> Once {
         Once::new(self, kind, at.into())
@@ -229,15 +242,23 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the error is [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
+    /// [`Invalid`](StoreErrorKind::Invalid) if the timer is not of the place of the
+    /// [key](Router::at) that the client has. If the error is
+    /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be cancelled.
     pub async fn cancel(&self, timer: TimerId) -> Result<TimerUpdate> {
+        self.check_timer(timer)?;
         self.call(move |store| repeat(|| store.cancel(timer))).await
     }
 
     /// Gives a timer that no attempt runs of, and that belongs to no schedule, another time. Once
     /// this says [`TimerUpdate::Done`], no attempt can start for the old one.
     ///
-    /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time.
+    /// At [`Time::NEVER`] the timer is held: no attempt starts until it is given another time. One
+    /// that is due in 50,000 years or later keeps its time: it is [`TimerUpdate::Gone`] here.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`replace`](Self::replace).
     pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<TimerUpdate> {
         self.replace(timer, Replacement::at(to)).await
     }
@@ -250,10 +271,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB. If the error is
+    /// [`Invalid`](StoreErrorKind::Invalid) if the payload has more than 64 KiB, or if the timer is
+    /// not of the place of the [key](Router::at) that the client has. If the error is
     /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be changed.
     pub async fn replace(&self, timer: TimerId, replacement: Replacement) -> Result<TimerUpdate> {
         let Replacement { to, payload, expect } = replacement;
+        self.check_timer(timer)?;
         payload.as_deref().map_or(Ok(()), once::check_payload)?;
         let move_to = move |store: &mut dyn Store| {
             repeat(|| store.reschedule(timer, to, payload.as_deref(), expect))
@@ -261,6 +284,56 @@ impl Client {
         let done = self.call(move_to).await?;
         if done == TimerUpdate::Done {
             self.notify(Notice::Due(timer, to));
+        }
+        Ok(done)
+    }
+
+    /// Changes what the last attempt of a timer left, if the timer is as it was found: its
+    /// [detail](Timer::detail), cut as in [`Fire::fail`](crate::Fire::fail), and when the next
+    /// attempt is due, which is `pause` from now. For a timer that was
+    /// [postponed](crate::Fire::postpone_with) until others decide. It may belong to a schedule.
+    ///
+    /// Of two that amend what they found alike, one is [`TimerUpdate::Done`] and the other
+    /// [`TimerUpdate::Stale`]. No attempt starts between the look and a change that is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`replace`](Self::replace), except that a detail is cut. If the error is
+    /// [`Uncertain`](StoreErrorKind::Uncertain), the timer may be amended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tourbillon_durable::store::{Memory, TimerUpdate};
+    /// use tourbillon_durable::Client;
+    ///
+    /// # pollster::block_on(async {
+    /// let client = Client::new(Box::new(Memory::new(&tourbillon::Timer::global())))?;
+    /// client.once("order", SystemTime::now()).name("payment").create().await?;
+    ///
+    /// let seen = client.find("payment").await?.unwrap();
+    /// let hour = Duration::from_secs(3_600);
+    /// assert_eq!(client.amend(&seen, "paid", Duration::ZERO).await?, TimerUpdate::Done);
+    /// assert_eq!(client.amend(&seen, "waits", hour).await?, TimerUpdate::Stale);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub async fn amend(
+        &self,
+        found: &Timer,
+        detail: impl AsRef<str>,
+        pause: Duration,
+    ) -> Result<TimerUpdate> {
+        let (timer, attempt, version) = (found.new.id, found.attempt, found.version);
+        self.check_timer(timer)?;
+        let detail = clean(detail.as_ref());
+        let amend = move |store: &mut dyn Store| {
+            repeat(|| store.amend(&Amendment { timer, attempt, version, pause, detail: &detail }))
+        };
+        let done = self.call(amend).await?;
+        if done == TimerUpdate::Done && pause <= SOON {
+            // For every clock.
+            self.notify(Notice::Due(timer, Time::from_micros(0)));
         }
         Ok(done)
     }

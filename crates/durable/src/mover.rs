@@ -1,24 +1,18 @@
 //! [`Mover`]: moves a place from one store to another.
 
+mod schedules;
 #[cfg(test)]
 mod tests;
+mod timers;
 
-use std::collections::{BTreeSet, HashSet};
-
+use self::timers::{Pages, Taken};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Place, TimerId};
-use crate::record::Reason;
-use crate::store::transfer::{AWAY, receive, received, send, sent};
-use crate::store::{
-    Change, Changed, NewTimer, RecordQuery, Result, ScheduleQuery, ScheduleRow, State, Store,
-    Timer, TimerOrder, TimerQuery, Transfer,
-};
+use crate::store::transfer::sent;
+use crate::store::{NewTimer, Result, State, Store, Timer, TimerQuery, Transfer};
 use crate::time::Time;
 
-/// Timers of one step; few in tests, so that they see several.
-const PART: usize = if cfg!(test) { 8 } else { 500 };
-
-/// Rows of a page of a list.
+/// Most rows of a page of a list; few in tests.
 const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 
 /// Moves a place from one store to another: its schedules, and its timers that are not over.
@@ -34,9 +28,12 @@ const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 ///
 /// # Guarantees
 ///
-/// - Nothing is lost, and nothing runs on both stores. A timer that runs ends where it runs; one
-///   that has failed and is tried again moves with its attempts, its detail and the time of its
-///   next attempt.
+/// - Nothing is lost, and nothing runs on both stores, unless it is made a second time: what was
+///   over before the move is not known on the new store. So a timer with the
+///   [id](crate::Once::id) of one that is over is made and runs again, and so is an occurrence
+///   that is [backfilled](crate::Backfill).
+/// - A timer that runs ends where it runs; one that has failed and is tried again moves with its
+///   attempts, its detail and the time of its next attempt.
 /// - Timers of one lane, or of the queue of one schedule, run in their order, as long as all of
 ///   them are of the place.
 /// - A schedule continues with the occurrence that is next. What was due meanwhile is late, and its
@@ -56,14 +53,18 @@ const PAGE: u32 = if cfg!(test) { 20 } else { 1_000 };
 /// place. So it takes minutes where there are a hundred million timers. What runs as it begins is
 /// waited for, with all else of the place taken already: one long attempt holds up the whole place,
 /// so begin when none is under way.
+/// No other transaction is open for long on the old store meanwhile: while it is, entries of what
+/// has ended stay in the index that the lists are read from, and a list may take longer than a call
+/// may. Then each step is [`Unavailable`](StoreErrorKind::Unavailable) until that transaction ends.
 ///
 /// # What others see
 ///
 /// While a place moves, a client of the new store alone finds its timers due 100,000 years later
-/// than they are, those of a lane in a lane of their own, and with all else as it was. One that it
-/// cancels stays cancelled there; do that only with a timer that an error of the mover names. Lists
-/// of a router may have a timer of the place twice. Records stay on the old store, where a timer
-/// that was taken from it is recorded as [moved](Reason::Moved).
+/// than they are, those of a lane in a lane of their own, and with all else as it was. It cannot
+/// [reschedule](crate::Client::reschedule) them. One that it cancels stays cancelled there; do that
+/// only with a timer that an error of the mover names. Lists of a router may have a timer of the
+/// place twice. Records stay on the old store, where a timer that was taken from it is recorded as
+/// [moved](crate::Reason::Moved).
 ///
 /// # Examples
 ///
@@ -138,6 +139,8 @@ impl Mover {
     ///   recorded there;
     /// - a timer that was taken from the old store, and whose record was deleted there meanwhile:
     ///   prune nothing while a place moves;
+    /// - a timer that is pending on the old store though it is recorded there, so that it was
+    ///   inserted a second time;
     /// - a timer that is due in 50,000 years or later, or that is on its way to the old store, as
     ///   an earlier move to it was not ended;
     /// - both stores are the same one.
@@ -150,16 +153,17 @@ impl Mover {
         // A timer that left a queue while it was read may be passed over, but not a second time.
         let mut times_empty = 0;
         while times_empty < 2 {
-            let (found, surrendered) = self.take_over()?;
-            times_empty = if found.is_empty() { times_empty + 1 } else { 0 };
-            self.left = found.difference(&surrendered).copied().collect();
+            let Taken { found, left, refused } = self.take_over()?;
+            times_empty = if found == 0 { times_empty + 1 } else { 0 };
+            self.left = left.into_iter().collect();
             if !self.left.is_empty() {
+                self.check_records(&refused)?;
                 // What runs under a lease that is over, and what is stopped.
                 self.from.maintain()?;
                 return Ok(Progress::Waits(self.left.clone()));
             }
         }
-        if let Some(left) = self.settle(true)? {
+        if let Some(left) = self.settle()? {
             return Ok(Progress::Waits(vec![left]));
         }
         if !self.carry_schedules()? {
@@ -206,184 +210,6 @@ impl Mover {
         }
         Ok(false)
     }
-
-    /// Puts off the next occurrences of the schedules on the old store, so far that none is made.
-    /// They stay enabled or not, as they are.
-    fn stop_schedules(&mut self) -> Result<()> {
-        for row in schedules(&mut *self.from, self.place)? {
-            self.check_name(&row)?;
-            let mut row = Some(row);
-            while let Some(found) = row.take() {
-                let Some(away) = found.next.and_then(send) else { break };
-                if !self.from.shift(&found, away)? {
-                    // A node was first.
-                    row = self.from.schedule(&found.name)?.1.filter(|row| row.id == found.id);
-                }
-            }
-        }
-        self.from.confirm()
-    }
-
-    /// Refuses a schedule whose name another one has on the new store.
-    fn check_name(&mut self, row: &ScheduleRow) -> Result<()> {
-        match self.to.schedule(&row.name)?.1 {
-            Some(other) if other.id != row.id => {
-                let name = &row.name;
-                Err(invalid(format!("another schedule `{name}` is on the new store already")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Copies what is pending on the old store to the new one, and takes it from the old one.
-    /// Returns what was found there, and what was taken.
-    fn take_over(&mut self) -> Result<(BTreeSet<TimerId>, BTreeSet<TimerId>)> {
-        let (mut found, mut held) = (BTreeSet::new(), Vec::new());
-        let mut pages = Pages::new(TimerQuery::new());
-        while let Some(page) = pages.next(&mut *self.from, self.place)? {
-            found.extend(page.iter().map(|timer| timer.new.id));
-            for part in page.chunks(PART) {
-                let pending = part.iter().filter(|timer| timer.running.is_none());
-                let pending: Vec<Timer> = pending.cloned().collect();
-                self.hold(&pending)?;
-                held.extend(pending.into_iter().map(stripped));
-            }
-        }
-        self.to.confirm()?;
-        // The last first: then nothing that waits for another takes its turn.
-        held.sort_by_key(turn);
-        held.reverse();
-        let mut surrendered = BTreeSet::new();
-        for part in held.chunks(PART) {
-            surrendered.extend(self.from.transfer(Transfer::Surrender, part)?);
-        }
-        Ok((found, surrendered))
-    }
-
-    fn hold(&mut self, pending: &[Timer]) -> Result<()> {
-        let mut away = Vec::with_capacity(pending.len());
-        for timer in pending {
-            let (id, due) = (timer.new.id, timer.new.due);
-            away.push(sent(timer.clone()).ok_or_else(|| {
-                let why =
-                    "an earlier move to the old store is not ended, or it is too late to move";
-                invalid(format!("the timer {id} is due at {due}: {why}"))
-            })?);
-        }
-        if away.is_empty() {
-            return Ok(());
-        }
-        let mut held: HashSet<_> = self.to.transfer(Transfer::Hold, &away)?.into_iter().collect();
-        if held.len() < away.len() {
-            // The name may be that of a timer that has ended on the old store since it was held.
-            self.settle(false)?;
-            held.extend(self.to.transfer(Transfer::Hold, &away)?);
-        }
-        match away.iter().find(|timer| !held.contains(&timer.new.id)) {
-            None => Ok(()),
-            Some(Timer { new, .. }) => {
-                let name = new.name.as_deref().unwrap_or_default();
-                let why = "is on the new store, or recorded there, or its name is taken";
-                Err(invalid(format!("the timer {} `{name}` {why}", new.id)))
-            }
-        }
-    }
-
-    /// Goes by the old store's records of what the new one holds: drops what has ended there. With
-    /// `is_over`, releases the others, which have been taken from it. Returns one that is on the
-    /// old store after all.
-    fn settle(&mut self, is_over: bool) -> Result<Option<TimerId>> {
-        let (mut released, mut ended) = (Vec::new(), Vec::new());
-        let mut pages = Pages::new(TimerQuery::new().since(AWAY).until(Time::NEVER));
-        while let Some(page) = pages.next(&mut *self.to, self.place)? {
-            let moved = self.from.transfer(Transfer::Moved, &page)?;
-            let moved: HashSet<_> = moved.into_iter().collect();
-            for timer in page {
-                let id = timer.new.id;
-                if moved.contains(&id) {
-                    released.push(stripped(timer));
-                    continue;
-                }
-                let record = self.from.records(&RecordQuery::new().timer(id).limit(1))?.pop();
-                match record {
-                    Some(record) if record.reason == Some(Reason::Moved) => {
-                        released.push(stripped(timer));
-                    }
-                    Some(_) => ended.push(stripped(timer)),
-                    None if !is_over => {}
-                    None if !self.from.timers(&TimerQuery::new().timer(id))?.is_empty() => {
-                        return Ok(Some(id));
-                    }
-                    None => {
-                        let why = "has no record on the old store, which was deleted: cancel it on \
-                                   the new store";
-                        return Err(invalid(format!("the timer {id} {why}")));
-                    }
-                }
-            }
-        }
-        // What was read is concluded from.
-        self.from.confirm()?;
-        for part in ended.chunks(PART) {
-            self.to.transfer(Transfer::Drop, part)?;
-        }
-        if is_over {
-            self.release(released)?;
-        }
-        Ok(None)
-    }
-
-    /// Releases timers, the first of each lane first.
-    fn release(&mut self, mut held: Vec<Timer>) -> Result<()> {
-        held.sort_by_key(turn);
-        let mut lanes = BTreeSet::new();
-        for part in held.chunks(PART) {
-            self.to.transfer(Transfer::Release, part)?;
-            let of_part = part.iter().filter_map(|timer| received(timer)?.1.map(str::to_owned));
-            lanes.extend(of_part);
-        }
-        let lanes: Vec<String> = lanes.into_iter().collect();
-        for part in lanes.chunks(PART) {
-            self.to.promote(part)?;
-        }
-        Ok(())
-    }
-
-    /// Carries the schedules over, as they are, and lets them continue. Returns false if one of
-    /// them was changed meanwhile.
-    fn carry_schedules(&mut self) -> Result<bool> {
-        let rows = schedules(&mut *self.from, self.place)?;
-        for row in &rows {
-            if row.next.is_some_and(|next| receive(next).is_none()) {
-                return Ok(false);
-            }
-            self.check_name(row)?;
-            match self.to.schedule(&row.name)?.1 {
-                Some(copy) if copy == *row => continue,
-                // The old store's row was changed since.
-                Some(copy) => drop(self.to.change(&removal(&copy))?),
-                None => {}
-            }
-            if !self.to.adopt(row)? {
-                return Ok(false);
-            }
-        }
-        self.to.confirm()?;
-        for row in &rows {
-            if self.from.change(&removal(row))? == Changed::Stale {
-                return Ok(false);
-            }
-        }
-        self.from.confirm()?;
-        for row in schedules(&mut *self.to, self.place)? {
-            if let Some(next) = row.next.and_then(receive) {
-                if !self.to.shift(&row, next)? {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
 }
 
 impl std::fmt::Debug for Mover {
@@ -393,65 +219,6 @@ impl std::fmt::Debug for Mover {
             .field("left", &self.left)
             .finish_non_exhaustive()
     }
-}
-
-/// The pages of a list of timers, without those of other places.
-struct Pages {
-    /// Query of the next page; `None` after the last.
-    query: Option<TimerQuery>,
-}
-
-impl Pages {
-    fn new(query: TimerQuery) -> Self {
-        Self { query: Some(query.limit(PAGE)) }
-    }
-
-    fn next(&mut self, store: &mut dyn Store, place: Place) -> Result<Option<Vec<Timer>>> {
-        let Some(query) = self.query.take() else { return Ok(None) };
-        let mut page = store.timers(&query)?;
-        if let (PAGE, Some(last)) = (page.len() as u32, page.last()) {
-            let after = Some((last.new.due, last.new.id));
-            self.query = Some(TimerQuery { order: TimerOrder::Due { after }, ..query });
-        }
-        page.retain(|timer| timer.new.id.place() == place);
-        Ok(Some(page))
-    }
-}
-
-/// All schedules of a place.
-fn schedules(store: &mut dyn Store, place: Place) -> Result<Vec<ScheduleRow>> {
-    let (mut of_place, mut query) = (Vec::new(), ScheduleQuery::new().limit(PAGE));
-    loop {
-        let page = store.schedules(&query)?;
-        let last = page.last().map(|row| row.name.clone());
-        let is_last = page.len() < PAGE as usize;
-        of_place.extend(page.into_iter().filter(|row| row.id.place() == place));
-        match last {
-            Some(last) if !is_last => query = query.after(last),
-            _ => return Ok(of_place),
-        }
-    }
-}
-
-/// A change that removes a schedule and leaves its timers.
-fn removal(row: &ScheduleRow) -> Change<'_> {
-    let expect = Some(row.version);
-    Change { name: &row.name, expect, row: None, withdraw: None, skipped: &[] }
-}
-
-/// A timer without what may be long.
-fn stripped(mut timer: Timer) -> Timer {
-    timer.new.payload = Vec::new();
-    timer.detail = String::new();
-    timer
-}
-
-/// Order in which timers of one lane, or of the queue of one schedule, take their turns. It is the
-/// same of those that are away.
-fn turn(timer: &Timer) -> (bool, Time, TimerId) {
-    let due = receive(timer.new.due).unwrap_or(timer.new.due);
-    let has_turn = due < Time::NEVER && (timer.new.lane.is_none() || timer.attempt > 0);
-    (!has_turn, timer.new.scheduled_for, timer.new.id)
 }
 
 fn invalid(why: String) -> StoreError {

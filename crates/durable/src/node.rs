@@ -9,6 +9,7 @@ mod heartbeat;
 mod main_loop;
 mod notifier;
 mod options;
+mod pace;
 mod planner;
 mod rescuer;
 mod scanner;
@@ -25,6 +26,7 @@ pub(crate) use claimer::{Next, begin, call};
 pub(crate) use clock::DbClock;
 #[cfg(feature = "sqlx-0_8")]
 pub use fire::CompleteError;
+pub(crate) use fire::clean;
 pub use fire::{EndError, Ended, Fire, Key};
 pub(crate) use main_loop::MainLoop;
 pub(crate) use options::Options;

@@ -20,6 +20,7 @@
 //! running  --maintain, leave (its lease is gone)-----> pending, due unchanged
 //! pending  --cancel----------------------------------> (absent), one record
 //! pending  --reschedule------------------------------> pending, other times or payload
+//! pending  --amend (as an attempt left it)-----------> pending, another detail, due = now + pause
 //! pending  --change with Withdraw--------------------> (absent), one record or none
 //! pending  --transfer with Surrender-----------------> (absent), one record
 //! (absent) --transfer with Hold----------------------> pending, away
@@ -42,7 +43,8 @@
 //! A timer that comes from another store is *away* until it is [released](Transfer::Release): due
 //! 100,000 years later than it is there, so that nothing claims it.
 //!
-//! A retry leaves its detail in the timer, and the record of a cancelled timer has it.
+//! A retry leaves its detail in the timer, and so may a postponement. The record of a cancelled
+//! timer has it.
 //!
 //! Every transition is one atomic step. Two calls that both apply to a timer are in some order, and
 //! the second sees what the first left.
@@ -110,9 +112,9 @@ pub use overview::{Count, Overview, OverviewOf};
 pub use query::{RecordQuery, ScheduleQuery, State, TimerOrder, TimerQuery};
 pub use transfer::Transfer;
 pub use types::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, How, Inserted,
-    Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Promoted, Scan,
-    ScheduleRow, Skip, Timer, TimerUpdate, Unfinished, Upcoming, Waiting, Window,
+    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, How,
+    Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Past, Promoted,
+    Scan, ScheduleRow, Skip, Timer, TimerUpdate, Unfinished, Upcoming, Waiting, Window,
 };
 pub use views::{Hits, NameState, Search, Tally, TallyOf};
 
@@ -313,7 +315,8 @@ pub trait Store: Send {
 
     /// Gives a pending timer that belongs to no schedule another time: `scheduled_for = to`, and
     /// due then, or now if that is past; and another payload, if there is one. Timers of schedules
-    /// are [`Gone`](TimerUpdate::Gone) to it.
+    /// are [`Gone`](TimerUpdate::Gone) to it; so is one that is away, [on its way](Transfer::Hold)
+    /// to this store, or due as late: in 50,000 years or later, but not never.
     ///
     /// Adds one to its [version](Timer::version). With `expect`, applies only if the timer has
     /// that version, and else says [`Stale`](TimerUpdate::Stale), also of one that is running.
@@ -329,6 +332,16 @@ pub trait Store: Send {
         payload: Option<&[u8]>,
         expect: Option<u64>,
     ) -> Result<TimerUpdate>;
+
+    /// Changes what the last attempt of a pending timer left: its detail, and when the next one is
+    /// due. Also of a timer that belongs to a schedule.
+    ///
+    /// Applies only if the timer has the [version](Timer::version) and the number of attempts that
+    /// the amendment names, and else says [`Stale`](TimerUpdate::Stale), or
+    /// [`Running`](TimerUpdate::Running) if only the number differs, as another attempt runs. A
+    /// timer that is stopped is [`Gone`](TimerUpdate::Gone) to it. Adds one to the version. A timer
+    /// that waits in a lane, or in the queue of its schedule, keeps waiting.
+    fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate>;
 
     /// The timer without a schedule that has this name.
     fn find(&mut self, name: &str) -> Result<Option<Timer>>;

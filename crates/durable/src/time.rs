@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+/// Longest pause of a timer: a thousand years. Stores do not add more to a time, so what waits for
+/// a pause is not as late as what is [away](crate::store::transfer::AWAY).
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1_000 * 366 * 86_400);
+
 /// An instant on the database's clock: whole microseconds since the Unix epoch.
 ///
 /// All arithmetic saturates. A [`SystemTime`] between two microseconds is rounded up, so that
@@ -35,10 +39,9 @@ impl Time {
         self.0
     }
 
-    /// Returns the time when a pause that begins now is over. It is before [`NEVER`](Self::NEVER),
-    /// however long the pause is: what waits for it waits for nothing else.
+    /// Returns the time when a pause that begins now is over, which is [`LONGEST_PAUSE`] at most.
     pub(crate) fn after_pause(self, pause: Duration) -> Self {
-        (self + pause).min(Self(i64::MAX - 1))
+        self + pause.min(LONGEST_PAUSE)
     }
 
     /// Returns how long after `earlier` this is; zero if it is not.

@@ -7,9 +7,9 @@ use tourbillon_durable::store::{
     Memory, NewTimer, RecordQuery, Result, ScheduleQuery, TimerQuery, TimerUpdate,
 };
 use tourbillon_durable::{
-    Client, Created, Engine, Lease, Mover, NodeId, Place, Places, Progress, Replacement, Revival,
-    Router, RunNow, Schedule, ScheduleUpdate, Store, StoreError, StoreErrorKind, Time, TimerId,
-    Upsert,
+    Backfilled, Client, Created, Engine, Lease, Mover, NodeId, Place, Places, Progress,
+    Replacement, Revival, Router, RunNow, Schedule, ScheduleUpdate, Store, StoreError,
+    StoreErrorKind, Time, TimerId, Upsert,
 };
 
 const STORES: [&str; 3] = ["east", "north", "west"];
@@ -278,6 +278,36 @@ fn a_schedule_of_another_key_is_not_switched_removed_or_run() {
 }
 
 #[test]
+fn a_timer_of_another_key_is_not_changed_by_its_id() {
+    let clients = [("only", Client::new(Box::new(memory())).unwrap())];
+    let router = Router::new(Places::evenly(["only"]).unwrap(), clients).unwrap();
+    let (one, other) = (router.at("tenant-42"), router.at("tenant-43"));
+    pollster::block_on(async {
+        let due = Time::from(later());
+        let timer = id(one.once("mail", due).create().await.unwrap());
+        let made = one.timers(TimerQuery::new()).await.unwrap();
+        let refused = [
+            other.cancel(timer).await.map(drop),
+            other.reschedule(timer, due).await.map(drop),
+            other.replace(timer, Replacement::at(due).payload("other")).await.map(drop),
+            other.revive(timer).await.map(drop),
+        ];
+        for (n, refused) in refused.into_iter().enumerate() {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Invalid, "{n}");
+            assert!(error.to_string().contains(&timer.to_string()), "{error}");
+        }
+        assert_eq!(one.timers(TimerQuery::new()).await.unwrap(), made);
+        // A client that was given no key takes any id.
+        let (_, keyless) = router.clients().next().unwrap();
+        for client in [&one, keyless] {
+            assert_eq!(client.reschedule(timer, due).await.unwrap(), TimerUpdate::Done);
+        }
+        assert_eq!(router.cancel(timer).await.unwrap(), TimerUpdate::Done);
+    });
+}
+
+#[test]
 fn a_page_by_names_does_not_end_between_two_of_one_name() {
     let router = router();
     pollster::block_on(async {
@@ -400,8 +430,8 @@ impl Store for Away {
 
     tourbillon_durable::forward! { self.refuse;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
-        find timers schedule schedules upcoming change advance insert_occurrence records backfill
-        failing overview prune promote
+        amend find timers schedule schedules upcoming change advance insert_occurrence records
+        backfill failing overview prune promote
     }
 }
 
@@ -505,12 +535,47 @@ fn nothing_of_a_place_on_its_way_is_written_and_what_is_there_is_read() {
 }
 
 #[test]
+fn what_was_over_before_a_move_is_made_again_after_it() {
+    let (east, west) = (memory(), memory());
+    let clients = [("east", &east), ("west", &west)]
+        .map(|(name, store)| (name, Client::new(store.connect().unwrap()).unwrap()));
+    let place = Place::of("hourly");
+    let router = |places: &Places| Router::new(places.clone(), clients.clone()).unwrap();
+    let mut places: Places = "0-1023=east".parse().unwrap();
+    let own = TimerId::from_bits(0x77).at(place);
+    let hour = Duration::from_secs(3_600);
+    pollster::block_on(async {
+        let before = router(&places);
+        before.every("hourly", Schedule::every(hour)).upsert().await.unwrap();
+        let now = before.at("hourly").now().await.unwrap();
+        let range = now - 3 * hour..now - hour;
+        let made = async |router: &Router| {
+            let created = router.once("mail", later()).id(own).create().await.unwrap();
+            let hourly =
+                router.at("hourly").backfill("hourly", range.clone()).create().await.unwrap();
+            (created, hourly)
+        };
+        let filled = |made, existed| Backfilled::Done { made, existed, rest: None };
+        assert_eq!(made(&before).await, (Created::Created(own), filled(2, 0)));
+        for timer in before.timers(TimerQuery::new()).await.unwrap() {
+            assert_eq!(before.cancel(timer.new.id).await.unwrap(), TimerUpdate::Done);
+        }
+        assert_eq!(made(&before).await, (Created::Exists(own), filled(0, 2)));
+        places.begin_move(place, "west").unwrap();
+        let mut mover = Mover::new(place, east.connect().unwrap(), west.connect().unwrap());
+        assert_eq!(mover.step().unwrap(), Progress::Done);
+        places.put(place, "west").unwrap();
+        assert_eq!(made(&router(&places)).await, (Created::Created(own), filled(2, 0)));
+    });
+}
+
+#[test]
 fn a_place_that_waits_on_its_way_is_found_as_it_is() {
     let (east, west) = (memory(), memory());
     let clients = [("east", &east), ("west", &west)]
         .map(|(name, store)| (name, Client::new(store.connect().unwrap()).unwrap()));
     let place = Place::of("hourly");
-    let mut places: Places = "0-1023=east".parse().unwrap();
+    let mut places: Places = "0=west 1-1023=east".parse().unwrap();
     places.begin_move(place, "west").unwrap();
     let router = Router::new(places, clients).unwrap();
     pollster::block_on(async {
@@ -534,6 +599,11 @@ fn a_place_that_waits_on_its_way_is_found_as_it_is() {
             let found = router.find("hourly").await.unwrap().unwrap();
             assert_eq!((found.new.id, found.new.due), (id(timer), due));
             assert_eq!(router.upcoming("hourly", 2).await.unwrap(), times);
+            // Nor does a key that has been on the new store all the time reach it there.
+            let key = router.at_place(Place::new(0).unwrap());
+            for refused in [key.cancel(id(timer)).await, key.reschedule(id(timer), due).await] {
+                assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Invalid);
+            }
         }
         store.leave(lease).unwrap();
         assert_eq!(mover.step().unwrap(), Progress::Done);

@@ -77,7 +77,8 @@ impl Backfill {
     ///
     /// None is made twice, however often the call is repeated, as long as their records are kept
     /// and the schedule is not removed. After a [prune](Client::prune) of the records, or in a
-    /// schedule that was removed and made again under its name, a repeat makes them again.
+    /// schedule that was removed and made again under its name, a repeat makes them again; so it
+    /// does after a [move](crate::Mover) of the schedule's place, which leaves records behind.
     ///
     /// Unless the overlap policy is [`Overlap::Allow`], they wait in the schedule's queue, however
     /// many it has room for, and run one after another. Until they have run, the schedule counts as

@@ -63,8 +63,10 @@ impl Once {
     /// An id of one's own, in place of one that is drawn.
     ///
     /// A second timer with the id is not made, also once the first is over, as long as its record
-    /// is kept: it [exists](Created::Exists). If the answer to an insert was lost and it was sent
-    /// again, a timer that was there before may be said to be [created](Created::Created).
+    /// is kept: it [exists](Created::Exists). A [move](crate::Mover) of the place leaves that
+    /// record on the old store, and the id of a timer that was over is made a second time. If the
+    /// answer to an insert was lost and it was sent again, a timer that was there before may be
+    /// said to be [created](Created::Created).
     ///
     /// Timers are dealt out to nodes by the lowest six bits of their ids, so these should be as
     /// random as those of a hash. The ten bits above are the [place](TimerId::at).

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Client, Every, Once, Replacement, Revival, RunNow, ScheduleUpdate};
 use crate::error::{StoreError, StoreErrorKind};
@@ -192,6 +193,16 @@ impl Router {
     /// [`Client::reschedule`], by the place of the id.
     pub async fn reschedule(&self, timer: TimerId, to: impl Into<Time>) -> Result<TimerUpdate> {
         self.at_place(timer.place()).reschedule(timer, to).await
+    }
+
+    /// [`Client::amend`], by the place of the id.
+    pub async fn amend(
+        &self,
+        found: &Timer,
+        detail: impl AsRef<str>,
+        pause: Duration,
+    ) -> Result<TimerUpdate> {
+        self.at_place(found.new.id.place()).amend(found, detail, pause).await
     }
 
     /// [`Client::replace`], by the place of the id.

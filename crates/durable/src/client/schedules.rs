@@ -235,7 +235,9 @@ impl Every {
 }
 
 impl Client {
-    /// Enables a schedule, from now. One that is paused until a later time is paused no longer.
+    /// Enables a schedule, from now. One that is paused until a later time is paused no longer. One
+    /// that a node is about to disable, as its last runs were dead, stays enabled: what was due
+    /// meanwhile is late, and its policies decide on it.
     ///
     /// # Errors
     ///
@@ -425,7 +427,12 @@ pub(crate) fn enable(
         if old.enabled && !old.failing && old.paused.is_none_or(|until| until <= now) {
             return seen(store, ScheduleUpdate::Unchanged);
         }
-        let next = old.rule()?.schedule.next_of_all(now);
+        // What is due of one that a node is disabling is not dropped: its policies decide on it.
+        let is_paused = old.paused.is_some_and(|until| until > now);
+        let next = match old.enabled && !is_paused {
+            true => old.next,
+            false => old.rule()?.schedule.next_of_all(now),
+        };
         let row = ScheduleRow { enabled: true, next, paused: None, failing: false, ..old.clone() };
         let made = make(store, &Change { row: Some(&row), ..plain(&old) })?;
         Ok(made.map(|running| ScheduleUpdate::Done { running }))

@@ -1,5 +1,9 @@
 //! Calls that a database holds up, and callers that leave.
 
+mod backfill;
+mod refusals;
+mod threads;
+
 use std::fmt::Debug;
 use std::future::Future;
 use std::ops::Range;
@@ -11,13 +15,11 @@ use std::time::Duration;
 
 use pollster::block_on;
 
-use super::schedules::{Tried, attempt, stop};
-use super::{Backfilled, Client, Created, Upsert};
-use crate::error::{StoreError, StoreErrorKind};
+use super::{Client, Created};
+use crate::error::StoreErrorKind;
 use crate::id::TimerId;
-use crate::record::Reason;
 use crate::schedule::Schedule;
-use crate::store::{Inserted, Memory, Named, NewTimer, Result, Store, TimerQuery, TimerUpdate};
+use crate::store::{Memory, Named, NewTimer, Result, Store, TimerQuery, TimerUpdate};
 use crate::time::Time;
 
 /// Deadline of calls that are not answered.
@@ -99,9 +101,9 @@ impl<S: Store + Clone + 'static> Store for Gated<S> {
     }
 
     crate::forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
-        find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        failing overview prune named promote
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
+        confirm find timers schedule schedules upcoming change advance backfill insert_occurrence
+        records failing overview prune named promote
     }
 }
 
@@ -324,7 +326,8 @@ fn what_waits_to_be_inserted_goes_together_while_other_threads_read() {
 fn a_write_that_was_left_comes_before_a_later_one_whatever_the_connections() {
     let scene = Scene::with(3);
     let id = scene.timer();
-    let at = |hour: u64| Time::NEVER - Duration::from_secs(hour * 3_600);
+    let now = scene.tables.clone().now().unwrap();
+    let at = |hour: u64| now + Duration::from_secs(hour * 3_600);
     scene.gate.hold(0..1);
     let mut first = Box::pin(scene.client.reschedule(id, at(1)));
     begin(first.as_mut());
@@ -369,290 +372,4 @@ fn a_write_does_not_wait_for_the_notice_of_an_insert() {
     assert_eq!(scene.gate.seen(), ["insert", "now"]);
     block_on(scene.client.once("mail", Time::NEVER).create()).unwrap();
     scene.gate.open();
-}
-
-/// Store that passes a gate, and panics in calls of this name.
-struct Breaking(Gated<Memory>, &'static str);
-
-impl Breaking {
-    fn pass<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut dyn Store) -> Result<T>,
-    ) -> Result<T> {
-        self.0.1.pass(name);
-        assert_ne!(name, self.1, "a store that panics");
-        work(&mut self.0.0)
-    }
-}
-
-impl Store for Breaking {
-    fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self(Gated(self.0.0.clone(), self.0.1.clone()), self.1)))
-    }
-
-    crate::forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
-        find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        failing overview prune named promote
-    }
-}
-
-impl Breaking {
-    /// A client with two threads.
-    fn client(name: &'static str) -> (Client, Arc<Gate>) {
-        let gate = Arc::new(Gate::default());
-        let tables = Memory::new(&tourbillon::Timer::global());
-        let store = Self(Gated(tables, gate.clone()), name);
-        let stores = vec![store.connect().unwrap(), store.connect().unwrap()];
-        (Client::start(stores, None).unwrap().with_deadline(Duration::MAX), gate)
-    }
-}
-
-#[test]
-fn after_the_thread_that_writes_has_ended_writes_are_refused_at_once() {
-    let (client, gate) = Breaking::client("insert");
-    gate.close();
-    let mut first = pin!(client.once("mail", Time::NEVER).create());
-    begin(first.as_mut());
-    gate.wait();
-    let mut waiting = pin!(client.once("mail", Time::NEVER).create());
-    begin(waiting.as_mut());
-    gate.open();
-    assert_eq!(kind(block_on(first)), StoreErrorKind::Unavailable);
-    assert_eq!(kind(block_on(waiting)), StoreErrorKind::Unavailable);
-    // What that thread sent may be carried out still.
-    assert_eq!(
-        kind(block_on(client.cancel(TimerId::new(Time::NEVER)))),
-        StoreErrorKind::Unavailable
-    );
-    block_on(client.now()).unwrap();
-}
-
-#[test]
-fn after_the_threads_that_read_have_ended_the_other_reads() {
-    let (client, gate) = Breaking::client("nodes");
-    gate.close();
-    let mut first = pin!(client.nodes());
-    begin(first.as_mut());
-    gate.wait();
-    let mut waiting = pin!(client.now());
-    begin(waiting.as_mut());
-    gate.open();
-    assert_eq!(kind(block_on(first)), StoreErrorKind::Unavailable);
-    block_on(waiting).unwrap();
-    block_on(client.once("mail", Time::NEVER).create()).unwrap();
-}
-
-#[test]
-fn a_client_whose_threads_have_ended_says_so_at_once() {
-    struct Broken;
-    impl Broken {
-        fn pass<T>(
-            &mut self,
-            _: &'static str,
-            _: impl FnOnce(&mut dyn Store) -> Result<T>,
-        ) -> Result<T> {
-            panic!("a store that panics")
-        }
-    }
-    impl Store for Broken {
-        fn connect(&self) -> Result<Box<dyn Store>> {
-            Ok(Box::new(Self))
-        }
-
-        crate::forward! { self.pass;
-            now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-            confirm find timers schedule schedules upcoming change advance insert_occurrence records
-            failing overview prune backfill promote
-        }
-    }
-    let client = Client::new(Box::new(Broken)).unwrap().with_deadline(Duration::MAX);
-    for _ in 0..2 {
-        assert_eq!(kind(block_on(client.now())), StoreErrorKind::Unavailable);
-    }
-}
-
-/// A store that refuses timers, and a name.
-#[derive(Clone)]
-struct Refusing(Memory);
-
-impl Refusing {
-    fn pass<T>(
-        &mut self,
-        _: &'static str,
-        work: impl FnOnce(&mut Memory) -> Result<T>,
-    ) -> Result<T> {
-        work(&mut self.0)
-    }
-}
-
-impl Store for Refusing {
-    fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self(self.0.clone())))
-    }
-
-    fn insert(&mut self, _: &[NewTimer]) -> Result<Vec<Inserted>> {
-        Err(StoreError::new(StoreErrorKind::Invalid, "of this kind"))
-    }
-
-    fn named(&mut self, names: &[&str]) -> Result<(Time, Vec<Named>)> {
-        if names.iter().any(|name| name.contains("refused")) {
-            return Err(StoreError::new(StoreErrorKind::Invalid, "of this name"));
-        }
-        self.0.named(names)
-    }
-
-    crate::forward! { self.pass;
-        now join beat leave maintain nodes scan held claim finish cancel reschedule confirm
-        find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        failing overview prune promote
-    }
-}
-
-#[test]
-fn a_name_that_is_refused_is_refused_to_its_caller_alone() {
-    let gate = Arc::new(Gate::default());
-    let memory = Memory::new(&tourbillon::Timer::global());
-    let mut timer = NewTimer::new(TimerId::new(Time::NEVER), "mail", Time::NEVER);
-    timer.name = Some("there".to_owned());
-    memory.clone().insert(from_ref(&timer)).unwrap();
-    let client = Client::new(Box::new(Gated(Refusing(memory), gate.clone()))).unwrap();
-    gate.close();
-    let mut first = pin!(client.now());
-    begin(first.as_mut());
-    gate.wait();
-    let mut calls = ["there", "refused", "none"].map(|name| Box::pin(client.named(name)));
-    calls.iter_mut().for_each(|call| begin(call.as_mut()));
-    gate.open();
-    let [there, refused, none] = calls.map(block_on);
-    assert_eq!(there.unwrap().1.timer.unwrap().new.id, timer.id);
-    assert_eq!(kind(refused), StoreErrorKind::Invalid);
-    assert_eq!(none.unwrap().1, Named::default());
-    assert_eq!(gate.seen(), ["now", "named", "named", "named", "named"]);
-}
-
-#[test]
-fn a_name_that_no_store_takes_is_not_looked_up() {
-    let scene = Scene::new();
-    scene.gate.close();
-    scene.gate.open();
-    for name in ["", "a\0b", &"x".repeat(201)] {
-        assert_eq!(block_on(scene.client.named(name)).unwrap().1, Named::default());
-    }
-    assert_eq!(scene.gate.seen(), ["now"; 3]);
-}
-
-#[test]
-fn a_refusal_has_its_reason_once() {
-    let memory = Memory::new(&tourbillon::Timer::global());
-    let client = Client::new(Box::new(Refusing(memory))).unwrap();
-    let error = block_on(client.once("mail", Time::NEVER).create()).unwrap_err();
-    assert_eq!(error.to_string(), "the database refused: of this kind");
-}
-
-#[test]
-fn after_a_part_of_a_change_was_committed_an_error_is_uncertain() {
-    use StoreErrorKind::{Conflict, Gone, Unavailable, Uncertain};
-    for (error, alone, later) in
-        [(Unavailable, Unavailable, Uncertain), (Conflict, Conflict, Uncertain), (Gone, Gone, Gone)]
-    {
-        for (parts, expected) in [(0, alone), (1, later)] {
-            let mut done = 0..parts;
-            let answer = attempt::<()>(|| match done.next() {
-                Some(_) => Ok(Tried::Further),
-                None => Err(StoreError::new(error, "no")),
-            });
-            assert_eq!(kind(answer), expected);
-        }
-    }
-    let mut done = 0..1;
-    let stale = attempt::<()>(|| Ok(done.next().map_or(Tried::Stale, |_| Tried::Further)));
-    assert_eq!(kind(stale), Uncertain);
-}
-
-/// Store whose tables somebody else changes after each part of a backfill.
-struct Meddled(Memory, fn(&mut Memory));
-
-impl Meddled {
-    fn pass<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut dyn Store) -> Result<T>,
-    ) -> Result<T> {
-        let answer = work(&mut self.0);
-        if name == "backfill" {
-            (self.1)(&mut self.0);
-        }
-        answer
-    }
-}
-
-impl Store for Meddled {
-    fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self(self.0.clone(), self.1)))
-    }
-
-    crate::forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule confirm
-        find timers schedule schedules upcoming change advance backfill insert_occurrence records
-        failing overview prune named promote
-    }
-}
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Makes the schedule `report`, each second.
-fn schedule_report(client: &Client) {
-    assert_eq!(
-        block_on(client.every("report", Schedule::every(SECOND)).upsert()).unwrap(),
-        Upsert::Created
-    );
-}
-
-#[test]
-fn a_backfill_during_which_the_schedule_is_stopped_says_what_it_made() {
-    fn disable(tables: &mut Memory) {
-        stop(tables, "report", None, Reason::Disabled).unwrap();
-    }
-    fn remove(tables: &mut Memory) {
-        stop(tables, "report", None, Reason::Removed).unwrap();
-    }
-    fn make_again(tables: &mut Memory) {
-        remove(tables);
-        schedule_report(&Client::new(Box::new(tables.clone())).unwrap());
-    }
-    for meddle in [disable, remove, make_again] {
-        let tables = Memory::new(&tourbillon::Timer::global());
-        let client = Client::new(Box::new(Meddled(tables, meddle))).unwrap();
-        schedule_report(&client);
-        let now = block_on(client.now()).unwrap();
-        let range = now - 700 * SECOND..now - 10 * SECOND;
-        let filled = block_on(client.backfill("report", range.clone()).limit(600).create());
-        let Ok(Backfilled::Done { made: 500, existed: 0, rest: Some(rest) }) = filled else {
-            panic!("{filled:?}");
-        };
-        // After the 500th, and not after the next.
-        let looked_at = rest.since(range.start);
-        assert!(499 * SECOND < looked_at && looked_at <= 501 * SECOND, "{looked_at:?}");
-    }
-}
-
-#[test]
-fn a_backfill_is_made_again_after_a_prune_and_in_a_schedule_that_was_made_again() {
-    let client = Client::new(Box::new(Memory::new(&tourbillon::Timer::global()))).unwrap();
-    schedule_report(&client);
-    let start = Time::from_micros(1_000_000_000_000_000);
-    let fill = || block_on(client.backfill("report", start..start + 3 * SECOND).create()).unwrap();
-    let filled = |made, existed| Backfilled::Done { made, existed, rest: None };
-    assert_eq!(fill(), filled(3, 0));
-    for timer in block_on(client.timers(TimerQuery::new().name("report"))).unwrap() {
-        block_on(client.cancel(timer.new.id)).unwrap();
-    }
-    assert_eq!(fill(), filled(0, 3));
-    block_on(client.prune(Time::NEVER)).unwrap();
-    assert_eq!(fill(), filled(3, 0));
-    block_on(client.remove("report")).unwrap();
-    schedule_report(&client);
-    assert_eq!(fill(), filled(3, 0));
 }

@@ -3,6 +3,10 @@
 //! Before each call of the mover both stores' nodes take a step, and time passes: what is true of a
 //! timer when it is read need not be when it is written.
 
+mod schedules;
+mod stores;
+mod timers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +14,8 @@ use std::time::Duration;
 use tourbillon::Timer as Clock;
 use tourbillon::virtual_time::VirtualClock;
 
-use super::{Mover, Progress, schedules};
+use super::schedules::schedules;
+use super::{Mover, Progress};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, NodeId, Place, ScheduleId, Shards, TimerId};
 use crate::plan::{Rows, Step, plan};
@@ -18,9 +23,10 @@ use crate::policy::{Missed, Overlap, Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::rule::Rule;
 use crate::schedule::Schedule;
+use crate::store::transfer::receive;
 use crate::store::{
-    Change, Changed, End, Finished, How, Inserted, Memory, NewTimer, RecordQuery, Result, Scan,
-    ScheduleRow, Store, Timer, TimerQuery, TimerUpdate, Transfer, forward,
+    Change, End, Finished, How, Inserted, Memory, NewTimer, RecordQuery, Result, Scan, ScheduleRow,
+    Store, Timer, TimerQuery, TimerUpdate, forward,
 };
 use crate::time::Time;
 
@@ -118,10 +124,9 @@ impl Store for Connection {
     }
 
     forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-        confirm find timers schedule schedules upcoming change advance backfill
-        insert_occurrence records failing overview promote prune transfer shift
-        adopt
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
+        confirm find timers schedule schedules upcoming change advance backfill insert_occurrence
+        records failing overview promote prune transfer shift adopt
     }
 }
 
@@ -428,7 +433,7 @@ fn check_end(world: &mut World, before: &Before) {
     let left = world.old().timers(&TimerQuery::new()).unwrap();
     assert!(left.iter().all(|timer| timer.new.id.place() == STAYS), "{left:?}");
     let known = world.new_store().timers(&TimerQuery::new()).unwrap();
-    assert!(known.iter().all(|timer| super::receive(timer.new.due).is_none()), "{known:?}");
+    assert!(known.iter().all(|timer| receive(timer.new.due).is_none()), "{known:?}");
 }
 
 #[test]
@@ -454,228 +459,4 @@ fn a_mover_whose_answer_is_lost_at_any_call_continues() {
         call += 1;
     }
     assert!(call > 40, "{call} calls");
-}
-
-/// A store in which a lane gets its front before the third list of timers is read.
-struct Promoted {
-    store: Memory,
-    lists: usize,
-}
-
-impl Promoted {
-    fn pass<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut dyn Store) -> Result<T>,
-    ) -> Result<T> {
-        self.lists += usize::from(name == "timers");
-        if (name, self.lists) == ("timers", 3) {
-            assert_eq!(self.store.promote(&["a lane".to_owned()]).unwrap().len(), 1);
-        }
-        work(&mut self.store)
-    }
-}
-
-impl Store for Promoted {
-    fn connect(&self) -> Result<Box<dyn Store>> {
-        Ok(Box::new(Self { store: self.store.clone(), lists: self.lists }))
-    }
-
-    forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-        confirm find timers schedule schedules upcoming change advance backfill
-        insert_occurrence records failing overview promote prune transfer shift
-        adopt
-    }
-}
-
-#[test]
-fn a_timer_that_leaves_its_lane_while_the_list_is_read_is_moved() {
-    let clock = VirtualClock::new();
-    let clock = Clock::builder().virtual_clock(&clock).build().unwrap();
-    let [mut old, mut new] = [0; 2].map(|_| Memory::new(&clock));
-    let due = old.now().unwrap() + SECOND * 60;
-    // A page of what stays, between where the timer is due and where it waits.
-    for n in 0..super::PAGE {
-        let id = TimerId::from_bits(u128::from(n) << 64).at(STAYS);
-        old.insert(&[NewTimer::new(id, "mail", due + SECOND)]).unwrap();
-    }
-    let waits = NewTimer::new(TimerId::from_bits(0x77 << 64).at(MOVED), "mail", due);
-    let waits = NewTimer { lane: Some("a lane".to_owned()), ..waits };
-    old.insert(std::slice::from_ref(&waits)).unwrap();
-    let from = Promoted { store: old.clone(), lists: 0 };
-    assert_eq!(
-        Mover::new(MOVED, Box::new(from), Box::new(new.clone())).step().unwrap(),
-        Progress::Done
-    );
-    let found = TimerQuery::new().timer(waits.id);
-    assert_eq!(old.timers(&found).unwrap(), []);
-    assert_eq!(new.timers(&found).unwrap()[0].new, waits);
-}
-
-#[test]
-fn a_mover_names_what_is_in_its_way() {
-    let clock = VirtualClock::new();
-    let clock = Clock::builder().virtual_clock(&clock).build().unwrap();
-    let [mut old, mut new] = [0; 2].map(|_| Memory::new(&clock));
-    let [from, to] = [old.clone(), new.clone()];
-    let mover = || Mover::new(MOVED, Box::new(from.clone()), Box::new(to.clone()));
-    let back = Mover::new(MOVED, Box::new(to.clone()), Box::new(from.clone()));
-    let refusal = |mut mover: Mover| {
-        let error = mover.step().unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Invalid);
-        error.to_string()
-    };
-    let due = old.now().unwrap() + SECOND;
-    let timer = |number: u128, place: Place| {
-        let id = TimerId::from_bits(number << 64).at(place);
-        NewTimer { name: Some("taken".to_owned()), ..NewTimer::new(id, "mail", due) }
-    };
-    let (moved, stays) = (timer(1, MOVED), timer(2, STAYS));
-    old.insert(std::slice::from_ref(&moved)).unwrap();
-    new.insert(std::slice::from_ref(&stays)).unwrap();
-    let error = refusal(mover());
-    assert!(error.contains(&moved.id.to_string()) && error.contains("`taken`"), "{error}");
-    assert_eq!(old.timers(&TimerQuery::new()).unwrap().len(), 1);
-    new.cancel(stays.id).unwrap();
-
-    let rule = Ok(Rule::new(Schedule::every(SECOND), Policies::default()));
-    let row = ScheduleRow::new(ScheduleId::from_bits(1).at(MOVED), "twice", "mail", rule, None);
-    let other = ScheduleRow { id: ScheduleId::from_bits(2).at(MOVED), ..row.clone() };
-    assert!(old.adopt(&row).unwrap() && new.adopt(&other).unwrap());
-    let error = refusal(mover());
-    assert!(error.contains("another schedule `twice`"), "{error}");
-    new.change(&super::removal(&other)).unwrap();
-
-    // It is held and taken, and its record is pruned.
-    let row = Timer::new(moved.clone());
-    let away = super::sent(row.clone()).unwrap();
-    new.transfer(Transfer::Hold, std::slice::from_ref(&away)).unwrap();
-    let error = refusal(back);
-    assert!(error.contains("an earlier move to the old store is not ended"), "{error}");
-    old.transfer(Transfer::Surrender, &[row]).unwrap();
-    old.prune(Time::NEVER, 10).unwrap();
-    let error = refusal(mover());
-    assert!(error.contains(&moved.id.to_string()) && error.contains("no record"), "{error}");
-    assert_eq!(new.timers(&TimerQuery::new()).unwrap(), [away]);
-    assert_eq!(new.cancel(moved.id).unwrap(), TimerUpdate::Done);
-    assert_eq!(mover().step().unwrap(), Progress::Done);
-    assert_eq!(new.timers(&TimerQuery::new()).unwrap(), []);
-
-    // One that a client of the new store has cancelled stays so.
-    let again = timer(3, MOVED);
-    old.insert(std::slice::from_ref(&again)).unwrap();
-    let row = Timer::new(again.clone());
-    let away = super::sent(row.clone()).unwrap();
-    new.transfer(Transfer::Hold, &[away]).unwrap();
-    old.transfer(Transfer::Surrender, &[row]).unwrap();
-    new.cancel(again.id).unwrap();
-    assert_eq!(mover().step().unwrap(), Progress::Done);
-    let record = new.records(&RecordQuery::new().timer(again.id)).unwrap().remove(0);
-    assert_eq!(record.reason, Some(Reason::Cancelled));
-    assert_eq!(new.timers(&TimerQuery::new()).unwrap(), []);
-}
-
-/// A store that does something of its own before the `at`th call of a method.
-struct Interrupted<F> {
-    store: Memory,
-    method: &'static str,
-    at: usize,
-    before: F,
-}
-
-impl<F: FnMut(&mut Memory) + Send> Interrupted<F> {
-    fn pass<T>(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce(&mut dyn Store) -> Result<T>,
-    ) -> Result<T> {
-        if name == self.method && self.at > 0 {
-            self.at -= 1;
-            if self.at == 0 {
-                (self.before)(&mut self.store);
-            }
-        }
-        work(&mut self.store)
-    }
-}
-
-impl<F: FnMut(&mut Memory) + Send> Store for Interrupted<F> {
-    fn connect(&self) -> Result<Box<dyn Store>> {
-        self.store.connect()
-    }
-
-    forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-        confirm find timers schedule schedules upcoming change advance backfill
-        insert_occurrence records failing overview promote prune transfer shift
-        adopt
-    }
-}
-
-fn two_stores() -> [Memory; 2] {
-    let clock = VirtualClock::new();
-    let clock = Clock::builder().virtual_clock(&clock).build().unwrap();
-    [0; 2].map(|_| Memory::new(&clock))
-}
-
-/// Makes a schedule of the place.
-fn schedule(store: &mut Memory) -> ScheduleRow {
-    let next = store.now().unwrap() + SECOND * 60;
-    let rule = Ok(Rule::new(Schedule::every(SECOND), Policies::default()));
-    let row = ScheduleRow::new(ScheduleId::from_bits(1).at(MOVED), "t", "mail", rule, Some(next));
-    assert!(store.adopt(&row).unwrap());
-    row
-}
-
-#[test]
-fn what_is_made_on_the_old_store_at_the_end_of_a_move_is_moved_too() {
-    let [mut old, mut new] = two_stores();
-    let row = schedule(&mut old);
-    let due = old.now().unwrap() + SECOND * 60;
-    let late = NewTimer::new(TimerId::from_bits(7 << 64).at(MOVED), "mail", due);
-    let made = late.clone();
-    let before = move |store: &mut Memory| drop(store.insert(std::slice::from_ref(&made)).unwrap());
-    // As the schedule is removed from the old store.
-    let from = Interrupted { store: old.clone(), method: "change", at: 1, before };
-    let mut mover = Mover::new(MOVED, Box::new(from), Box::new(new.clone()));
-    assert_eq!(mover.step().unwrap(), Progress::Waits(vec![late.id]));
-    assert_eq!(mover.step().unwrap(), Progress::Done);
-    assert_eq!(old.timers(&TimerQuery::new()).unwrap(), []);
-    assert_eq!(new.timers(&TimerQuery::new()).unwrap()[0].new, late);
-    assert_eq!(schedules(&mut new, MOVED).unwrap()[0].next, row.next);
-}
-
-#[test]
-fn a_schedule_that_is_changed_as_it_is_put_back_is_put_back_later() {
-    let [mut old, mut new] = two_stores();
-    let row = schedule(&mut old);
-    let before = |store: &mut Memory| {
-        let found = store.schedule("t").unwrap().1.unwrap();
-        let other = ScheduleRow { payload: b"other".to_vec(), ..found.clone() };
-        let change = Change { row: Some(&other), ..super::removal(&found) };
-        assert!(matches!(store.change(&change).unwrap(), Changed::Done { .. }));
-    };
-    let to = Interrupted { store: new.clone(), method: "shift", at: 1, before };
-    let mut mover = Mover::new(MOVED, Box::new(old.clone()), Box::new(to));
-    assert_eq!(mover.step().unwrap(), Progress::Waits(vec![]));
-    assert_eq!(mover.step().unwrap(), Progress::Done);
-    let found = schedules(&mut new, MOVED).unwrap().remove(0);
-    assert_eq!((found.next, found.payload), (row.next, b"other".to_vec()));
-}
-
-#[test]
-fn a_change_that_a_node_planned_before_a_move_is_stale() {
-    let [mut old, mut new] = two_stores();
-    let row = schedule(&mut old);
-    let off = ScheduleRow { enabled: false, next: None, failing: true, ..row.clone() };
-    let before = move |store: &mut Memory| {
-        let change = Change { row: Some(&off), ..super::removal(&row) };
-        assert_eq!(store.change(&change).unwrap(), Changed::Stale);
-    };
-    // Once the schedule is put off.
-    let from = Interrupted { store: old.clone(), method: "timers", at: 3, before };
-    let mut mover = Mover::new(MOVED, Box::new(from), Box::new(new.clone()));
-    assert_eq!(mover.step().unwrap(), Progress::Done);
-    assert!(schedules(&mut new, MOVED).unwrap()[0].enabled);
 }

@@ -105,8 +105,8 @@ pub(crate) fn begin(shared: &Shared) -> Next {
         return Next::Wait(state.next_claim(options, now).map(|next| next.max(now)));
     }
     if !timers.is_empty() {
-        // A full one has no room for what is due next.
-        state.last_claim = Some(now).filter(|_| timers.len() < options.batch);
+        let (is_full, shards) = (timers.len() == options.batch, state.shards);
+        state.pace.note(now, is_full, options, shards);
     }
     let is_low = state.wants().is_some();
     drop(state);
@@ -258,7 +258,7 @@ fn answer_endings(shared: &Shared, endings: Vec<Ending>, finished: &[Finished]) 
 /// between. Returns whether it did.
 fn expect_again(state: &mut NodeState, shared: &Shared, ending: &Ending, how: &How) -> bool {
     let pause = match how {
-        How::Retry(pause, _) | How::Postpone(pause) if *pause <= shared.options.look_ahead => {
+        How::Retry(pause, _) | How::Postpone(pause, _) if *pause <= shared.options.look_ahead => {
             *pause
         }
         _ => return false,

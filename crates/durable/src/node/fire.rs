@@ -46,7 +46,7 @@ const DETAIL_MAX: usize = 8 * 1024;
 type Reply = Sender<Result<(), EndError>>;
 
 /// Returns what every store takes as a detail: the first characters that fit, without a NUL.
-fn clean(detail: &str) -> String {
+pub(crate) fn clean(detail: &str) -> String {
     let mut kept = String::with_capacity(detail.len().min(DETAIL_MAX));
     for char in detail.chars() {
         let char = if char == '\0' { char::REPLACEMENT_CHARACTER } else { char };
@@ -61,8 +61,9 @@ fn clean(detail: &str) -> String {
 /// One attempt at one occurrence.
 ///
 /// An attempt ends with [`complete`](Self::complete), [`fail`](Self::fail),
-/// [`give_up`](Self::give_up) or [`postpone`](Self::postpone). Dropped, it is handed back: another
-/// attempt follows at once, on any node.
+/// [`give_up`](Self::give_up), [`postpone`](Self::postpone) or
+/// [`postpone_with`](Self::postpone_with). Dropped, it is handed back: another attempt follows at
+/// once, on any node.
 pub struct Fire {
     shared: Arc<Shared>,
     kind: u32,
@@ -148,8 +149,15 @@ impl Fire {
         self.timer.failures
     }
 
-    /// Returns the detail of the last attempt that failed, or nothing. Attempts that were postponed
-    /// or handed back do not change it.
+    /// Returns the counter of the timer's changes by clients, as in
+    /// [`Timer::version`](crate::store::Timer::version). Attempts do not change it.
+    pub fn version(&self) -> u64 {
+        self.timer.version
+    }
+
+    /// Returns the detail of the last attempt that failed or was
+    /// [postponed with one](Self::postpone_with), or nothing. Other attempts that were postponed or
+    /// handed back do not change it.
     pub fn detail(&self) -> &str {
         &self.timer.detail
     }
@@ -284,11 +292,20 @@ impl Fire {
     }
 
     /// Ends the attempt, as if it had not taken place: the timer is due again `pause` from now, for
-    /// any node, and no failure is counted. For a handler that is not ready for it.
+    /// any node, and no failure is counted. For a handler that is not ready for it. A pause of more
+    /// than a thousand years is as long as that.
     ///
     /// The pause takes effect whether or not the answer is awaited.
     pub fn postpone(self, pause: Duration) -> Ended {
-        self.end(How::Postpone(pause))
+        self.end(How::Postpone(pause, None))
+    }
+
+    /// Postpones the attempt as [`postpone`](Self::postpone) does, and leaves `detail`, cut as in
+    /// [`fail`](Self::fail), to the next. For an attempt that others decide: a program that learns
+    /// the result [amends](crate::Client::amend) the timer, and the next attempt finds what it
+    /// wrote, or comes after the pause.
+    pub fn postpone_with(self, detail: impl AsRef<str>, pause: Duration) -> Ended {
+        self.end(How::Postpone(pause, Some(clean(detail.as_ref()))))
     }
 
     /// Ends the occurrence: it is [dead](Outcome::Dead), and no further attempt makes sense. Its

@@ -32,7 +32,8 @@ pub(crate) struct Options {
     pub(crate) batch: usize,
     /// Time for which an end waits to share a transaction with a claim.
     pub(crate) finish_linger: Duration,
-    /// Longest time for which a timer that is due waits to share a claim with others.
+    /// Longest time for which a timer that is due waits to share a claim with others, on a node
+    /// that has all shards.
     pub(crate) claim_linger: Duration,
     /// Time from one run of the planner to the next.
     pub(crate) schedule_interval: Duration,

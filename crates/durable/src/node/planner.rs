@@ -30,11 +30,15 @@ pub(crate) struct Planner {
     others_from: Instant,
     /// Time until which they are looked at in each period: some were not advanced by their node.
     helps_until: Instant,
+    /// Failing schedule that was last not disabled because of an error; the next has its turn.
+    refused: Option<ScheduleId>,
+    /// Time from which on failing schedules are disabled again.
+    disables_from: Instant,
 }
 
 impl Planner {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { next: now, others_from: now, helps_until: now }
+        Self { next: now, others_from: now, helps_until: now, refused: None, disables_from: now }
     }
 
     /// Advances schedules if that is due or requested, until `until` at most. Returns when it is
@@ -60,8 +64,7 @@ impl Planner {
         let now = node.now();
         if self.others_from <= now && now < until {
             let others = Shards::from_mask(!own.mask());
-            let period = node.options.schedule_interval;
-            let seldom = period * node.options.full_every;
+            let (period, seldom) = (node.options.schedule_interval, seldom(node));
             if self.advance_of(node, store, others, node.options.near(), until)? {
                 self.helps_until = now + seldom;
             }
@@ -93,8 +96,17 @@ impl Planner {
         let (failing, others): (Vec<_>, Vec<_>) =
             upcoming.schedules.into_iter().partition(is_failing);
         // First, while what was due when it was read is all that is due.
-        for (row, _) in failing {
-            has_advanced |= self.disable(node, store, &row, upcoming.now)?;
+        for row in self.in_turn(node.now(), failing) {
+            match self.disable(node, store, &row, upcoming.now) {
+                Ok(is_done) => has_advanced |= is_done,
+                Err(error) => {
+                    // It may have waited for a lock for seconds. The others are not held up by it.
+                    node.report("plan", &error);
+                    self.refused = Some(row.id);
+                    self.disables_from = node.now() + seldom(node);
+                    break;
+                }
+            }
             if node.now() >= until {
                 self.next = until;
                 return Ok(has_advanced);
@@ -111,6 +123,17 @@ impl Planner {
             self.next = node.now();
         }
         Ok(has_advanced)
+    }
+
+    /// Returns the failing schedules that are disabled now: none for a while after an error, and
+    /// then the one first that comes after that which had the error.
+    fn in_turn(&self, now: Instant, failing: Vec<(ScheduleRow, Unfinished)>) -> Vec<ScheduleRow> {
+        if now < self.disables_from {
+            return Vec::new();
+        }
+        let mut rows: Vec<_> = failing.into_iter().map(|(row, _)| row).collect();
+        rows.sort_by_key(|row| (Some(row.id) <= self.refused, row.id));
+        rows
     }
 
     /// Disables a schedule whose last runs were dead, as a client does; or records a part of a long
@@ -194,6 +217,11 @@ impl Planner {
             self.next = self.next.min(when);
         }
     }
+}
+
+/// Time between two looks that are not taken in each period.
+fn seldom(node: &Shared) -> Duration {
+    node.options.schedule_interval * node.options.full_every
 }
 
 /// Number of dead runs after which a schedule is disabled; `None` for never.

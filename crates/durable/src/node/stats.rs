@@ -130,7 +130,7 @@ impl Counters {
             (Finished::Accepted, How::Done(Outcome::Succeeded, ..)) => &self.succeeded,
             (Finished::Accepted, How::Done(..)) => &self.dead,
             (Finished::Accepted, How::Retry(..)) => &self.retried,
-            (Finished::Accepted, How::Postpone(_)) => &self.postponed,
+            (Finished::Accepted, How::Postpone(..)) => &self.postponed,
             (Finished::Accepted, How::HandBack) => &self.handed_back,
         };
         counter.add(1);

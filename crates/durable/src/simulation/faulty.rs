@@ -9,10 +9,10 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
 use crate::record::Record;
 use crate::store::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Inserted,
-    Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past,
-    Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store, Timer, TimerQuery,
-    TimerUpdate, Upcoming, Window,
+    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held,
+    Inserted, Maintained, ManualRun, Memory, NewOccurrence, NewTimer, NodeInfo, Overview,
+    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Store,
+    Timer, TimerQuery, TimerUpdate, Upcoming, Window,
 };
 use crate::time::Time;
 
@@ -190,6 +190,10 @@ impl Store for Faulty {
     ) -> Result<TimerUpdate> {
         let payload = payload.map(<[u8]>::to_vec);
         self.call(move |db| db.reschedule(timer, to, payload.as_deref(), expect))
+    }
+
+    fn amend(&mut self, _: &Amendment<'_>) -> Result<TimerUpdate> {
+        unimplemented!("no node asks for it")
     }
 
     fn nodes(&mut self) -> Result<Vec<NodeInfo>> {

@@ -88,6 +88,10 @@ cases! {
         a_reschedule_needs_the_version_it_was_made_for
         a_timer_is_held_until_it_is_given_a_time
         a_failed_attempt_leaves_its_detail
+        a_postponed_timer_is_amended_once_and_due_as_that_says
+        a_timer_that_is_postponed_for_ever_is_given_another_time
+        what_waits_in_a_queue_or_a_lane_keeps_waiting_when_it_is_amended
+        what_runs_or_was_claimed_since_is_not_amended
         a_cancelled_timer_records_what_its_attempts_left
         the_dead_keep_what_it_takes_to_run_them_again
         a_timer_keeps_how_it_is_retried;
@@ -109,7 +113,8 @@ cases! {
         the_newest_records_of_each_name_are_read_together
         names_are_found_by_a_text_and_a_state
         a_search_stops_and_continues
-        records_are_counted_in_parts_of_time;
+        records_are_counted_in_parts_of_time
+        a_tally_says_since_when_all_are_counted;
     nodes:
         a_node_without_a_life_claims_nothing
         a_beat_keeps_a_node_alive
@@ -174,6 +179,8 @@ cases! {
         what_is_stopped_is_not_surrendered
         what_is_away_is_not_run
         a_client_finds_and_cancels_a_timer_that_is_away
+        a_timer_that_is_away_is_neither_rescheduled_nor_amended
+        an_occurrence_that_is_known_under_another_id_is_not_held
         a_front_that_comes_from_another_store_keeps_its_place
         a_schedule_is_shifted_and_adopted_as_it_is;
     history:

@@ -39,7 +39,7 @@
 ///
 ///     tourbillon_durable::forward! { self.pass;
 ///         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-///         confirm find timers schedule schedules upcoming change advance backfill
+///         amend confirm find timers schedule schedules upcoming change advance backfill
 ///         insert_occurrence records failing overview promote
 ///     }
 /// }
@@ -119,6 +119,10 @@ macro_rules! forward {
                 to: $crate::Time,
                 payload: ::std::option::Option<&[u8]>,
                 expect: ::std::option::Option<u64>)
+            -> $crate::store::TimerUpdate);
+    };
+    (@ amend $self:ident $pass:ident) => {
+        $crate::forward!(@@ $self $pass amend(amendment: &$crate::store::Amendment<'_>)
             -> $crate::store::TimerUpdate);
     };
     (@ confirm $self:ident $pass:ident) => {

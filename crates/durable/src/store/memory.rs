@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use self::tables::{Life, Node, Tables};
+use super::transfer::is_away;
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held,
-    Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
+    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard,
+    Held, Inserted, Listening, Maintained, ManualRun, NewOccurrence, NewTimer, NodeInfo, Notice,
     Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow,
     Store, Timer, TimerOrder, TimerQuery, TimerUpdate, Transfer, Upcoming, Waiting, Window,
 };
@@ -268,6 +269,7 @@ impl Store for Memory {
     ) -> Result<TimerUpdate> {
         let (now, mut tables) = self.begin();
         match tables.timers.get_mut(&timer) {
+            Some(row) if is_away(row) => Ok(TimerUpdate::Gone),
             Some(row) if expect.is_some_and(|expect| expect != row.version) => {
                 Ok(TimerUpdate::Stale)
             }
@@ -283,6 +285,30 @@ impl Store for Memory {
                 let waits = row.new.lane.is_some() && row.new.due == Time::NEVER;
                 let due = if waits { Time::NEVER } else { to.max(now) };
                 tables.move_in_lane(timer, old);
+                tables.free(timer, Some(due));
+                Ok(TimerUpdate::Done)
+            }
+            _ => Ok(TimerUpdate::Gone),
+        }
+    }
+
+    fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate> {
+        let (now, mut tables) = self.begin();
+        let Amendment { timer, attempt, version, pause, detail } = *amendment;
+        let is_stopped = tables.stopped.contains_key(&timer);
+        match tables.timers.get_mut(&timer) {
+            Some(row) if is_away(row) => Ok(TimerUpdate::Gone),
+            Some(row) if row.version != version => Ok(TimerUpdate::Stale),
+            Some(Timer { running: Some(_), attempt, .. }) => {
+                Ok(TimerUpdate::Running { attempt: *attempt })
+            }
+            Some(row) if row.attempt != attempt => Ok(TimerUpdate::Stale),
+            Some(row) if !is_stopped => {
+                row.version += 1;
+                detail.clone_into(&mut row.detail);
+                let waits = row.new.lane.is_some() || row.new.schedule.is_some();
+                let waits = waits && row.new.due == Time::NEVER;
+                let due = if waits { Time::NEVER } else { now.after_pause(pause) };
                 tables.free(timer, Some(due));
                 Ok(TimerUpdate::Done)
             }

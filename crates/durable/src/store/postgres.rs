@@ -61,10 +61,11 @@ use self::server::{Backend, Server};
 pub use self::tables::Tables;
 use self::values::Span;
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard, Held, Hits,
-    Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
-    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Search,
-    Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
+    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Heard,
+    Held, Hits, Inserted, Listening, Maintained, ManualRun, Named, NewOccurrence, NewTimer,
+    NodeInfo, Overview, OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery,
+    ScheduleRow, Search, Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer, Upcoming,
+    Window,
 };
 use crate::error::StoreErrorKind;
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
@@ -388,6 +389,10 @@ impl Store for Postgres {
         expect: Option<u64>,
     ) -> Result<TimerUpdate> {
         self.call(async |session, _| timers::reschedule(session, timer, to, payload, expect).await)
+    }
+
+    fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate> {
+        self.call(async |session, _| timers::amend(session, amendment).await)
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {

@@ -31,10 +31,10 @@ use std::time::Duration;
 use self::link::Link;
 pub use self::within::{finish, insert};
 use super::{
-    Advance, Advanced, Beat, Change, Changed, Claimed, End, Filled, Finished, Held, Hits, Inserted,
-    Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview, OverviewOf, Past,
-    Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Search, Store, Tally, TallyOf,
-    Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
+    Advance, Advanced, Amendment, Beat, Change, Changed, Claimed, End, Filled, Finished, Held,
+    Hits, Inserted, Maintained, ManualRun, Named, NewOccurrence, NewTimer, NodeInfo, Overview,
+    OverviewOf, Past, Promoted, RecordQuery, Result, Scan, ScheduleQuery, ScheduleRow, Search,
+    Store, Tally, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer, Upcoming, Window,
 };
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, ScheduleId, Shards, TimerId};
@@ -218,6 +218,10 @@ impl Store for Sqlite {
         expect: Option<u64>,
     ) -> Result<TimerUpdate> {
         self.link.write(|file, now| timers::reschedule(file, now, timer, to, payload, expect))
+    }
+
+    fn amend(&mut self, amendment: &Amendment<'_>) -> Result<TimerUpdate> {
+        self.link.write(|file, now| timers::amend(file, now, amendment))
     }
 
     fn find(&mut self, name: &str) -> Result<Option<Timer>> {

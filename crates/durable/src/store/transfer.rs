@@ -21,8 +21,8 @@ pub enum Transfer {
     /// Inserts timers as they are, with their attempts and their version, in place of those with
     /// the same ids that are away and have fewer attempts or a lower version. Deletes the record
     /// that the timer was [moved](crate::Reason::Moved). Applies to all that are away afterwards;
-    /// one that is there and not away, that has another record, or whose name is taken, is not
-    /// inserted.
+    /// one that is there and not away, that has another record, whose name is taken, or whose
+    /// occurrence is a timer or recorded under another id, is not inserted.
     Hold,
     /// Takes timers back that are pending, not stopped and not away, with this attempt and version,
     /// and records them as [moved](crate::Reason::Moved).
@@ -54,6 +54,11 @@ pub(crate) fn receive(time: Time) -> Option<Time> {
         _ if time == Time::NEVER || time < AWAY => None,
         _ => Some(Time::from_micros(time.as_micros() - FAR)),
     }
+}
+
+/// Returns whether a timer is on its way to the store that has it.
+pub(crate) fn is_away(timer: &Timer) -> bool {
+    receive(timer.new.due).is_some()
 }
 
 /// Returns the row of a timer on the store that it comes to; `None` if it is away already, or due

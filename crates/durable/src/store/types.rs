@@ -165,11 +165,12 @@ pub struct Timer {
     pub attempt: u32,
     /// Number of attempts that failed.
     pub failures: u32,
-    /// Detail that the last failed attempt left.
+    /// Detail that the last attempt left that failed, or was postponed with one.
     pub detail: String,
     /// Lease under which it is running; `None` if it is pending.
     pub running: Option<Lease>,
-    /// Counter of its [reschedules](super::Store::reschedule), from 1. Attempts do not change it.
+    /// Counter of its [reschedules](super::Store::reschedule) and
+    /// [amendments](super::Store::amend), from 1. Attempts do not change it.
     pub version: u64,
 }
 
@@ -305,8 +306,9 @@ pub enum How {
     /// Failed, and followed by another: due this long from now. The text is kept in the timer, in
     /// place of what is there.
     Retry(Duration, String),
-    /// Not made, and due this long from now. No failure is counted.
-    Postpone(Duration),
+    /// Not made, or not decided, and due this long from now. No failure is counted. A text is kept
+    /// in the timer, in place of what is there.
+    Postpone(Duration, Option<String>),
     /// Not made: due as before, for any node.
     HandBack,
 }
@@ -320,7 +322,7 @@ pub enum Finished {
     Fenced,
 }
 
-/// Result of a cancel, a reschedule or a replacement.
+/// Result of a cancel, a reschedule, a replacement or an amendment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerUpdate {
     /// The timer was pending, and it is done.
@@ -330,10 +332,26 @@ pub enum TimerUpdate {
         /// Number of the attempt.
         attempt: u32,
     },
-    /// The timer does not have the version that was expected; nothing was changed.
+    /// The timer does not have the version that was expected, or the number of attempts; nothing
+    /// was changed.
     Stale,
     /// There is no such timer, any more.
     Gone,
+}
+
+/// Request to [`Store::amend`](super::Store::amend).
+#[derive(Clone, Copy, Debug)]
+pub struct Amendment<'a> {
+    /// The timer.
+    pub timer: TimerId,
+    /// Number of attempts that it has.
+    pub attempt: u32,
+    /// Version that it has.
+    pub version: u64,
+    /// Time from now at which it is due.
+    pub pause: Duration,
+    /// Detail in place of its own.
+    pub detail: &'a str,
 }
 
 /// A schedule as it is in the database.

@@ -158,6 +158,11 @@ impl Search {
         self.limit.saturating_add(1)
     }
 
+    /// Returns a name that comes before all that are looked for.
+    fn begin(&self) -> String {
+        self.after.clone().unwrap_or_default()
+    }
+
     fn takes(&self, name: &str, state: NameState) -> bool {
         let searched: String = name.chars().skip(self.behind as usize).collect();
         self.has(state) && searched.to_ascii_lowercase().contains(&self.text)
@@ -186,7 +191,8 @@ impl Search {
         for walk in walks {
             let is_cut = walk.rows >= self.most.into();
             hits.count.add(walk.count, is_cut);
-            if let Some(last) = walk.last.filter(|_| is_cut) {
+            if is_cut {
+                let last = walk.last.unwrap_or_else(|| self.begin());
                 let is_first = hits.rest.as_ref().is_none_or(|rest| last < *rest);
                 hits.rest = if is_first { Some(last) } else { hits.rest };
             }
@@ -198,7 +204,7 @@ impl Search {
         }
         if hits.names.len() > self.limit as usize {
             hits.names.truncate(self.limit as usize);
-            hits.rest = hits.names.last().cloned().or(self.after.clone());
+            hits.rest = hits.names.last().cloned().or_else(|| Some(self.begin()));
         }
         hits
     }
@@ -261,7 +267,8 @@ pub struct Tally {
     /// Each part: the time at which it begins, and its records by how they ended, in the order of
     /// [`Outcome::code`].
     pub parts: Vec<(Time, Vec<(Outcome, u64)>)>,
-    /// Time of the first record that is counted: all after it are; `None` if none are left out.
+    /// Time since which all records are counted; `None` if none are left out. It is just after the
+    /// newest that is left out.
     pub cut: Option<Time>,
 }
 
@@ -305,16 +312,30 @@ impl TallyOf {
         (0..self.parts.max(1)).map(|number| self.since + part * number).collect()
     }
 
-    /// Makes a tally of counts: the number of the part, the outcome, the number of records, and the
-    /// time of the first of them.
+    /// Returns most records that are read: one more says that some are left out.
+    pub(super) fn reads(&self) -> u32 {
+        self.most.saturating_add(1)
+    }
+
+    /// Makes a tally of counts of what was read: the number of the part, the outcome, the number of
+    /// records, and the time of the first of them.
     pub(super) fn tally(
         &self,
         counts: impl IntoIterator<Item = (usize, Outcome, u64, Time)>,
     ) -> Tally {
         let mut parts: Vec<_> = self.starts().into_iter().map(|at| (at, Vec::new())).collect();
-        let (mut all, mut first) = (0, Time::NEVER);
-        for (part, outcome, count, at) in counts {
-            (all, first) = (all + count, first.min(at));
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        let all: u64 = counts.iter().map(|(_, _, count, _)| count).sum();
+        let first = counts.iter_mut().min_by_key(|(_, _, _, at)| *at);
+        // What was read beyond the limit is the first.
+        let left_out = first.filter(|_| all > self.most.into()).map(|(_, _, count, at)| {
+            *count -= 1;
+            *at
+        });
+        for (part, outcome, count, _) in counts {
+            if count == 0 {
+                continue;
+            }
             let Some((_, outcomes)) = parts.get_mut(part) else { continue };
             match outcomes.iter_mut().find(|(other, _)| *other == outcome) {
                 Some((_, sum)) => *sum += count,
@@ -324,7 +345,7 @@ impl TallyOf {
         for (_, outcomes) in &mut parts {
             outcomes.sort_by_key(|(outcome, _)| outcome.code());
         }
-        Tally { parts, cut: (all >= self.most.into()).then_some(first) }
+        Tally { parts, cut: left_out.map(|at| at + Duration::from_micros(1)) }
     }
 }
 
@@ -332,7 +353,7 @@ impl TallyOf {
 pub(super) fn tally(store: &mut (impl Store + ?Sized), of: &TallyOf) -> Result<Tally> {
     let mut query = RecordQuery::new().kind(&*of.kind).since(of.since).until(of.until);
     query.name.clone_from(&of.name);
-    let records = store.records(&query.newest_first().limit(of.most))?;
+    let records = store.records(&query.newest_first().limit(of.reads()))?;
     let starts = of.starts();
     let part = |at: Time| starts.partition_point(|start| *start <= at).saturating_sub(1);
     let counts = records.iter().map(|record| {

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pollster::block_on;
-use tourbillon_durable::store::{End, Finished, How, Inserted, Postgres, Store, TimerQuery};
+use tourbillon_durable::store::{
+    Amendment, End, Finished, How, Inserted, Postgres, Store, TimerQuery, TimerUpdate,
+};
 use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
@@ -250,4 +252,29 @@ fn what_is_locked_for_long_is_a_conflict() {
     assert_eq!(store.cancel(timer.id).unwrap_err().kind(), StoreErrorKind::Conflict);
     transaction.commit().unwrap();
     store.cancel(timer.id).unwrap();
+}
+
+/// As if another had claimed the timer before the first attempt, and handed it back after.
+#[test]
+fn what_was_not_amended_for_a_moment_is_amended_by_a_repeat() {
+    let database = Database::new();
+    let mut store = database.connect();
+    let timer = timer(store.now().unwrap());
+    store.insert(from_ref(&timer)).unwrap();
+    let misses = "CREATE SEQUENCE public.misses;
+        CREATE FUNCTION public.miss() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RETURN CASE WHEN nextval('public.misses') > 1 THEN new END; END $$;
+        CREATE TRIGGER miss BEFORE UPDATE ON tourbillon.timer
+            FOR EACH ROW EXECUTE FUNCTION public.miss()";
+    database.client().batch_execute(misses).unwrap();
+    let amendment = Amendment {
+        timer: timer.id,
+        attempt: 0,
+        version: 1,
+        pause: Duration::ZERO,
+        detail: "waits",
+    };
+    assert_eq!(store.amend(&amendment).unwrap(), TimerUpdate::Done);
+    let found = store.timers(&TimerQuery::new()).unwrap().remove(0);
+    assert_eq!((&*found.detail, found.version), ("waits", 2));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use tourbillon_durable::store::{End, How, Postgres, Scan, Store};
-use tourbillon_durable::{Lease, NodeId, Outcome, Shards, TimerId};
+use tourbillon_durable::{Lease, NodeId, Outcome, Shards, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
 use crate::plans::Large;
@@ -23,11 +23,17 @@ fn scan(store: &mut Postgres) -> BTreeSet<TimerId> {
     let kinds = KINDS.map(str::to_owned);
     let (ahead, shards, grace) = (Duration::ZERO, Shards::ALL, Some(LONG));
     let scan = Scan { ahead, back: None, shards, grace, kinds: &kinds, kind_limit: ALL };
-    store.scan(&scan).unwrap().timers.iter().map(|waiting| waiting.id).collect()
+    loop {
+        match store.scan(&scan) {
+            Ok(window) => return window.timers.iter().map(|waiting| waiting.id).collect(),
+            // A busy server has not read everything yet.
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}"),
+        }
+    }
 }
 
 /// Scans until the answer is `expected`: what was written as due long ago is found when a look
-/// begins anew.
+/// walks.
 fn scan_until(store: &mut Postgres, expected: &BTreeSet<TimerId>) {
     let mut found = BTreeSet::new();
     for _ in 0..60_000 {

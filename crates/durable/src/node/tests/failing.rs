@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use tourbillon::virtual_time::VirtualClock;
 
-use super::{Node, TICK, next, world};
+use super::{Next, Node, TICK, begin, call, next, world};
 use crate::client::{self, Revival, RunNow, ScheduleUpdate, Wanted};
+use crate::error::{StoreError, StoreErrorKind};
 use crate::node::Worker;
 use crate::policy::{Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
-use crate::store::{Memory, RecordQuery, ScheduleRow, State, Store as _, TimerQuery};
+use crate::store::{
+    Change, Changed, Memory, RecordQuery, Result, ScheduleQuery, ScheduleRow, State, Store,
+    TimerQuery, forward,
+};
 use crate::time::Time;
 
-/// Makes a schedule of this name that is disabled after so many dead runs.
+/// Makes a schedule of this name that is disabled after so many dead runs; never after 0.
 fn upsert(store: &mut Memory, name: &str, seconds: u64, runs: u32) {
     let (retry, disable_after) = (Retry::NEVER, NonZeroU32::new(runs));
     let wanted = Wanted {
@@ -161,40 +165,80 @@ fn what_is_pending_of_a_failing_schedule_is_taken_back() {
     assert!(taken.iter().all(|record| record.reason == Some(Reason::Disabled)), "{taken:?}");
 }
 
+/// Makes a schedule `t` of each second, whose first run is dead, and lets an hour pass before the
+/// node sees that. Returns the time then.
+fn fail_before_an_hour(
+    clock: &VirtualClock,
+    node: &mut Node,
+    ticks: &mut Worker,
+    store: &mut Memory,
+) -> Time {
+    upsert(store, "t", 1, 1);
+    while store.records(&RecordQuery::new().outcome(Outcome::Dead)).unwrap().is_empty() {
+        clock.advance(TICK);
+        node.step();
+        if let Some(fire) = next(ticks) {
+            drop(fire.give_up("no such table"));
+            node.step();
+        }
+    }
+    assert!(row(store, "t").enabled);
+    clock.advance(Duration::from_secs(3_600));
+    store.now().unwrap()
+}
+
 #[test]
 fn a_long_backlog_of_a_failing_schedule_is_recorded() {
     let (clock, timer, mut store) = world();
     let mut node = Node::new(&timer, &store);
     let mut ticks = Worker::new(&node.shared, "tick", 9);
-    upsert(&mut store, "t", 1, 1);
-    while store.records(&RecordQuery::new().outcome(Outcome::Dead)).unwrap().is_empty() {
-        clock.advance(TICK);
-        node.step();
-        if let Some(fire) = next(&mut ticks) {
-            drop(fire.give_up("no such table"));
-            node.step();
-        }
-    }
-    assert!(row(&mut store, "t").enabled);
-    clock.advance(Duration::from_secs(3_600));
-    let now = store.now().unwrap();
+    let now = fail_before_an_hour(&clock, &mut node, &mut ticks, &mut store);
     for _ in 0..300 {
         node.step();
         clock.advance(TICK);
     }
     assert!(row(&mut store, "t").failing);
-    let records = store.records(&RecordQuery::new().limit(u32::MAX)).unwrap();
     // What the node had claimed before runs still.
-    let running = store.timers(&TimerQuery::new().state(State::Running)).unwrap();
-    let running = running.iter().map(|timer| timer.new.scheduled_for);
+    let running = TimerQuery::new().state(State::Running);
+    assert!(last_in_a_row(&mut store, &running) >= seconds(now));
+}
+
+fn seconds(time: Time) -> i64 {
+    time.as_micros() / 1_000_000
+}
+
+/// Checks that each second has one occurrence, which is recorded or one of these timers. Returns
+/// the last.
+fn last_in_a_row(store: &mut Memory, timers: &TimerQuery) -> i64 {
+    let records = store.records(&RecordQuery::new().limit(u32::MAX)).unwrap();
     let recorded = records.iter().map(|record| record.scheduled_for);
-    let all: Vec<Time> = recorded.chain(running).collect();
-    let times: BTreeSet<Time> = all.iter().copied().collect();
+    let timers = store.timers(&timers.clone().limit(u32::MAX)).unwrap();
+    let timers = timers.iter().map(|timer| timer.new.scheduled_for);
+    let all: Vec<i64> = recorded.chain(timers).map(seconds).collect();
+    let times: BTreeSet<i64> = all.iter().copied().collect();
     assert_eq!(times.len(), all.len());
-    let seconds = |time: &Time| time.as_micros() / 1_000_000;
     let (first, last) = (times.first().unwrap(), times.last().unwrap());
-    assert_eq!(seconds(last) - seconds(first), all.len() as i64 - 1);
-    assert!(seconds(last) >= seconds(&now));
+    assert_eq!(last - first, all.len() as i64 - 1);
+    *last
+}
+
+#[test]
+fn enabling_a_schedule_whose_backlog_is_being_recorded_loses_none_of_it() {
+    let (clock, timer, mut store) = world();
+    let mut node = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&node.shared, "tick", 9);
+    let now = fail_before_an_hour(&clock, &mut node, &mut ticks, &mut store);
+    while !row(&mut store, "t").failing {
+        node.step();
+        clock.advance(TICK);
+    }
+    let begun = row(&mut store, "t");
+    assert!(begun.enabled && begun.next.is_some_and(|next| next < now), "{begun:?}");
+    client::enable(&mut store, "t", None).unwrap();
+    let enabled = row(&mut store, "t");
+    assert!(enabled.enabled && !enabled.failing);
+    work(&clock, &mut node, &mut ticks, 9, || true);
+    assert!(last_in_a_row(&mut store, &TimerQuery::new()) >= seconds(now) + 8);
 }
 
 #[test]
@@ -238,4 +282,84 @@ fn a_store_that_does_not_say_which_schedules_are_failing_stops_no_others() {
     node.store.is_silent = false;
     work(&clock, &mut node, &mut ticks, 10, || false);
     assert_eq!(node.shared.counters.snapshot().disabled, 110);
+}
+
+/// A store in which other transactions have locked some schedules, so that they are not changed.
+struct Locked {
+    memory: Memory,
+    names: Vec<&'static str>,
+    /// Number of changes that were refused.
+    refused: u32,
+}
+
+impl Locked {
+    fn pass<T>(
+        &mut self,
+        _name: &'static str,
+        call: impl FnOnce(&mut dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        call(&mut self.memory)
+    }
+}
+
+impl Store for Locked {
+    fn connect(&self) -> Result<Box<dyn Store>> {
+        self.memory.connect()
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
+        if self.names.contains(&change.name) {
+            self.refused += 1;
+            return Err(StoreError::new(StoreErrorKind::Conflict, "it is locked"));
+        }
+        self.memory.change(change)
+    }
+
+    forward! { self.pass;
+        now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
+        confirm find timers schedule schedules upcoming advance backfill insert_occurrence records
+        failing overview promote prune
+    }
+}
+
+#[test]
+fn schedules_that_cannot_be_disabled_stop_no_others() {
+    let (clock, timer, mut store) = world();
+    let Node { mut main_loop, shared, .. } = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&shared, "tick", 200);
+    for name in ["locked", "locked too", "free"] {
+        upsert(&mut store, name, 1, 1);
+    }
+    for number in 0..10 {
+        upsert(&mut store, &format!("other {number}"), 1, 0);
+    }
+    let names = vec!["locked", "locked too"];
+    let mut locked = Locked { memory: store.clone(), names, refused: 0 };
+    let mut work = |locked: &mut Locked, seconds: u32| {
+        let mut runs = 0;
+        for _ in 0..seconds * 10 {
+            main_loop.step(locked);
+            while let Some(fire) = next(&mut ticks) {
+                runs += 1;
+                drop(fire.give_up("no such table"));
+            }
+            while let Next::Call(job) = begin(&shared) {
+                call(&shared, job, locked);
+            }
+            clock.advance(TICK);
+        }
+        runs
+    };
+    let runs = work(&mut locked, 60);
+    assert!(runs > 10 * 55, "{runs} runs");
+    // A change may wait for a lock, so few are tried; each of the schedules has its turn.
+    assert!((2..=10).contains(&locked.refused), "{} changes", locked.refused);
+    assert!(!row(&mut store, "free").enabled);
+    for name in std::mem::take(&mut locked.names) {
+        assert!(row(&mut store, name).enabled);
+    }
+    work(&mut locked, 20);
+    let enabled = store.schedules(&ScheduleQuery::new()).unwrap();
+    assert_eq!(enabled.iter().filter(|row| row.enabled).count(), 10);
+    assert_eq!(shared.counters.snapshot().disabled, 3);
 }

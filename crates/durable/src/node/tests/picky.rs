@@ -103,6 +103,6 @@ impl Store for Picky {
 
     crate::forward! { self.pass;
         now join beat leave nodes insert held cancel reschedule confirm find timers
-        schedule schedules upcoming change advance backfill records failing overview prune
+        amend schedule schedules upcoming change advance backfill records failing overview prune
     }
 }

@@ -86,7 +86,8 @@ pub(super) fn a_front_that_was_claimed_keeps_its_place(rig: &dyn Rig) {
     let front = bench.insert_in("a", SECOND);
     let next = bench.insert_in("a", Duration::ZERO);
     assert_eq!(bench.promote("a"), Some(front));
-    let ends = [How::HandBack, How::Postpone(Duration::ZERO), retry(Duration::ZERO), retry(LONG)];
+    let ends =
+        [How::HandBack, How::Postpone(Duration::ZERO, None), retry(Duration::ZERO), retry(LONG)];
     for (attempt, how) in (1..).zip(ends) {
         assert!(bench.claim(front).is_some());
         // One that comes later and is scheduled before does not pass it.
@@ -107,7 +108,7 @@ pub(super) fn a_front_that_was_claimed_keeps_its_place(rig: &dyn Rig) {
 }
 
 pub(super) fn a_front_with_an_endless_pause_keeps_its_place(rig: &dyn Rig) {
-    for (lane, how) in [("a", How::Postpone(Duration::MAX)), ("b", retry(Duration::MAX))] {
+    for (lane, how) in [("a", How::Postpone(Duration::MAX, None)), ("b", retry(Duration::MAX))] {
         let mut bench = Bench::new(rig);
         let front = bench.insert_in(lane, SECOND);
         let next = bench.insert_in(lane, Duration::ZERO);
@@ -117,6 +118,10 @@ pub(super) fn a_front_with_an_endless_pause_keeps_its_place(rig: &dyn Rig) {
         assert!(bench.row(front).unwrap().new.due < Time::NEVER);
         assert_eq!((bench.promote(lane), bench.store.maintain().unwrap().promoted), (None, 0));
         assert_eq!(bench.claim(next), None);
+        // It is not taken for one that is on its way to another store.
+        let now = bench.now();
+        assert_eq!(bench.store.reschedule(front, now, None, None).unwrap(), TimerUpdate::Done);
+        assert!(bench.claim(front).is_some());
     }
 }
 

@@ -214,7 +214,7 @@ pub(super) fn a_withdrawal_records_what_was_attempted(rig: &dyn Rig) {
 }
 
 pub(super) fn what_runs_when_its_schedule_stops_does_not_run_again(rig: &dyn Rig) {
-    let ways = [How::HandBack, retry(Duration::ZERO), How::Postpone(Duration::ZERO)];
+    let ways = [How::HandBack, retry(Duration::ZERO), How::Postpone(Duration::ZERO, None)];
     let mut bench = Bench::new(rig);
     for (number, how) in ways.into_iter().enumerate() {
         let row = bench.scheduled(&format!("nightly {number}"), Duration::ZERO);

@@ -7,8 +7,8 @@ use super::{Bench, LONG, MOMENT, Rig, done, join, join_again, kinds, retry};
 use crate::id::{Shards, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
-use crate::store::{End, Finished, How, Inserted, NewTimer, Scan, Timer, TimerUpdate};
-use crate::time::Time;
+use crate::store::{Amendment, End, Finished, How, Inserted, NewTimer, Scan, Timer, TimerUpdate};
+use crate::time::{LONGEST_PAUSE, Time};
 
 pub(super) fn a_claim_is_never_early(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
@@ -239,7 +239,7 @@ pub(super) fn a_finish_is_fenced_by_its_attempt(rig: &dyn Rig) {
     assert_eq!(bench.finish(id, 1, How::HandBack), Finished::Accepted);
     assert_eq!(bench.finish(id, 1, done()), Finished::Fenced);
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
-    let again = [retry(Duration::ZERO), How::Postpone(Duration::ZERO), How::HandBack];
+    let again = [retry(Duration::ZERO), How::Postpone(Duration::ZERO, None), How::HandBack];
     for how in again.into_iter().chain([done()]) {
         assert_eq!(bench.finish(id, 1, how), Finished::Fenced);
     }
@@ -295,15 +295,102 @@ pub(super) fn a_postponed_timer_is_due_after_its_pause_and_has_not_failed(rig: &
     let id = bench.running();
     let scheduled_for = bench.row(id).unwrap().new.scheduled_for;
     let before = bench.now();
-    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT)), Finished::Accepted);
+    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT, None)), Finished::Accepted);
     let row = bench.row(id).unwrap();
     assert!(row.new.due >= before + MOMENT && row.new.due <= bench.now() + MOMENT);
     assert_eq!((row.running, row.attempt, row.failures), (None, 1, 0));
     assert_eq!(row.new.scheduled_for, scheduled_for);
-    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT)), Finished::Fenced);
+    assert_eq!(bench.finish(id, 1, How::Postpone(MOMENT, None)), Finished::Fenced);
     bench.pass(MOMENT * 2);
     assert_eq!(bench.claim(id).unwrap().attempt, 2);
     assert_eq!(bench.records(), []);
+}
+
+pub(super) fn a_postponed_timer_is_amended_once_and_due_as_that_says(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let waits = How::Postpone(LONG, Some("waits".to_owned()));
+    assert_eq!(bench.finish(id, 1, waits), Finished::Accepted);
+    let row = bench.row(id).unwrap();
+    assert_eq!((&*row.detail, row.failures, row.version), ("waits", 0, 1));
+    let amend = |bench: &mut Bench, version, pause, detail| {
+        let amendment = Amendment { timer: id, attempt: 1, version, pause, detail };
+        bench.store.amend(&amendment).unwrap()
+    };
+    assert_eq!(amend(&mut bench, 1, LONG, "waits more"), TimerUpdate::Done);
+    assert_eq!(amend(&mut bench, 1, Duration::ZERO, "late"), TimerUpdate::Stale);
+    assert_eq!(bench.row(id).unwrap().detail, "waits more");
+    assert!(bench.claim(id).is_none());
+    assert_eq!(amend(&mut bench, 2, Duration::ZERO, "now"), TimerUpdate::Done);
+    let claimed = bench.claim(id).unwrap();
+    assert_eq!((&*claimed.detail, claimed.attempt, claimed.failures), ("now", 2, 0));
+    // Without a text, that of the timer stays.
+    assert_eq!(bench.finish(id, 2, How::Postpone(LONG, None)), Finished::Accepted);
+    assert_eq!(bench.row(id).unwrap().detail, "now");
+}
+
+pub(super) fn a_timer_that_is_postponed_for_ever_is_given_another_time(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let for_ever = || Some("waits".to_owned());
+    for how in [How::Postpone(Duration::MAX, for_ever()), retry(Duration::MAX)] {
+        let id = bench.running();
+        let before = bench.now();
+        assert_eq!(bench.finish(id, 1, how), Finished::Accepted);
+        let due = bench.row(id).unwrap().new.due;
+        assert!(due >= before + LONGEST_PAUSE && due <= bench.now() + LONGEST_PAUSE, "{due}");
+        let detail = "waits more";
+        let amendment =
+            Amendment { timer: id, attempt: 1, version: 1, pause: Duration::MAX, detail };
+        assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
+        let due = bench.row(id).unwrap().new.due;
+        assert!(due >= before + LONGEST_PAUSE && due <= bench.now() + LONGEST_PAUSE, "{due}");
+        let done = bench.store.reschedule(id, before, None, Some(2)).unwrap();
+        assert_eq!(done, TimerUpdate::Done);
+        assert_eq!(bench.claim(id).unwrap().attempt, 2);
+    }
+}
+
+pub(super) fn what_waits_in_a_queue_or_a_lane_keeps_waiting_when_it_is_amended(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.schedule("queued", LONG);
+    let now = bench.now();
+    let first = bench.occurrence(&row, now, now);
+    let queued = bench.occurrence(&row, now + MOMENT, Time::NEVER);
+    let front = NewTimer { lane: Some("a lane".to_owned()), ..bench.timer(Duration::ZERO) };
+    let behind = NewTimer { lane: Some("a lane".to_owned()), ..bench.timer(MOMENT) };
+    bench.store.insert(&[first, queued.clone(), front, behind.clone()]).unwrap();
+    bench.store.promote(&["a lane".to_owned()]).unwrap();
+    for id in [queued.id, behind.id] {
+        let detail = "still waits";
+        let amendment =
+            Amendment { timer: id, attempt: 0, version: 1, pause: Duration::ZERO, detail };
+        assert_eq!(bench.row(id).unwrap().new.due, Time::NEVER);
+        assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
+        let row = bench.row(id).unwrap();
+        assert_eq!((row.new.due, &*row.detail), (Time::NEVER, detail));
+        assert!(bench.claim(id).is_none());
+    }
+}
+
+pub(super) fn what_runs_or_was_claimed_since_is_not_amended(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let id = bench.running();
+    let amend = |bench: &mut Bench, attempt| {
+        let detail = "late";
+        let amendment = Amendment { timer: id, attempt, version: 1, pause: LONG, detail };
+        bench.store.amend(&amendment).unwrap()
+    };
+    assert_eq!(amend(&mut bench, 1), TimerUpdate::Running { attempt: 1 });
+    assert_eq!(bench.finish(id, 1, retry(Duration::ZERO)), Finished::Accepted);
+    assert_eq!(bench.claim(id).unwrap().attempt, 2);
+    assert_eq!(bench.finish(id, 2, How::Postpone(LONG, None)), Finished::Accepted);
+    let before = bench.row(id).unwrap();
+    assert_eq!(amend(&mut bench, 1), TimerUpdate::Stale);
+    assert_eq!(bench.row(id).unwrap(), before);
+    assert_eq!(amend(&mut bench, 2), TimerUpdate::Done);
+    assert_eq!(bench.store.cancel(id).unwrap(), TimerUpdate::Done);
+    assert_eq!(amend(&mut bench, 2), TimerUpdate::Gone);
+    assert_eq!(bench.records()[0].detail, "late");
 }
 
 pub(super) fn a_handed_back_timer_is_due_at_once(rig: &dyn Rig) {
@@ -459,7 +546,7 @@ pub(super) fn a_failed_attempt_leaves_its_detail(rig: &dyn Rig) {
     assert_eq!(end(How::Retry(Duration::ZERO, "rain".to_owned())), "rain");
     assert_eq!(end(How::HandBack), "rain");
     assert_eq!(end(How::Retry(Duration::ZERO, long.clone())), long);
-    assert_eq!(end(How::Postpone(Duration::ZERO)), long);
+    assert_eq!(end(How::Postpone(Duration::ZERO, None)), long);
     assert_eq!(end(retry(Duration::ZERO)), "");
     let done = How::Done(Outcome::Succeeded, None, "sun".to_owned());
     assert_eq!(bench.finish(id, 6, done), Finished::Accepted);

@@ -3,13 +3,13 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::{Bench, LONG, MOMENT, Rig, retry};
+use super::{Bench, LONG, MOMENT, Rig, done, retry};
 use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
 use crate::store::transfer::{receive, sent};
 use crate::store::{
-    Change, Changed, How, Inserted, NewTimer, RecordQuery, ScheduleQuery, ScheduleRow, Timer,
-    TimerQuery, TimerUpdate, Transfer,
+    Amendment, Change, Changed, How, Inserted, NewTimer, RecordQuery, ScheduleQuery, ScheduleRow,
+    Timer, TimerQuery, TimerUpdate, Transfer,
 };
 use crate::time::Time;
 
@@ -209,6 +209,55 @@ pub(super) fn a_client_finds_and_cancels_a_timer_that_is_away(rig: &dyn Rig) {
     }
     assert_eq!(bench.reason(timer.new.id), Some(Reason::Cancelled));
     assert_eq!(bench.row(timer.new.id), None);
+}
+
+pub(super) fn a_timer_that_is_away_is_neither_rescheduled_nor_amended(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    for due in [FAR, Time::NEVER] {
+        let timer = bench.tried(due);
+        let away = sent(timer.clone()).unwrap();
+        assert!(bench.transfer(Transfer::Hold, &away));
+        let (id, now) = (timer.new.id, bench.now());
+        for expect in [None, Some(timer.version), Some(timer.version + 1)] {
+            let changed = bench.store.reschedule(id, now, Some(b"other"), expect).unwrap();
+            assert_eq!(changed, TimerUpdate::Gone, "{expect:?}");
+        }
+        let Timer { attempt, version, .. } = timer;
+        let amendment =
+            Amendment { timer: id, attempt, version, pause: Duration::ZERO, detail: "other" };
+        assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Gone);
+        assert_eq!(bench.row(id).as_ref(), Some(&away));
+        assert!(bench.transfer(Transfer::Release, &away));
+        let done = bench.store.reschedule(id, now, None, Some(timer.version)).unwrap();
+        assert_eq!(done, TimerUpdate::Done);
+        assert!(bench.claim(id).is_some());
+    }
+    // One that is in a lane is away in another one.
+    let mut waits = bench.tried(Time::NEVER);
+    waits.new.lane = Some("a lane".to_owned());
+    let away = sent(waits.clone()).unwrap();
+    assert!(bench.transfer(Transfer::Hold, &away));
+    let changed = bench.store.reschedule(waits.new.id, FAR, None, None).unwrap();
+    assert_eq!((changed, bench.row(waits.new.id)), (TimerUpdate::Gone, Some(away)));
+}
+
+pub(super) fn an_occurrence_that_is_known_under_another_id_is_not_held(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let row = bench.scheduled("often", LONG);
+    let now = bench.now();
+    let new = bench.occurrence(&row, now, now);
+    let twin = Timer::new(bench.occurrence(&row, now, now));
+    let away = sent(twin.clone()).unwrap();
+    assert_ne!(twin.new.id, new.id);
+    bench.store.insert(from_ref(&new)).unwrap();
+    assert!(!bench.transfer(Transfer::Hold, &away), "it is pending");
+    bench.claim(new.id).unwrap();
+    bench.finish(new.id, 1, done());
+    assert!(!bench.transfer(Transfer::Hold, &away), "it has run");
+    assert_eq!((bench.row(twin.new.id), bench.records().len()), (None, 1));
+    // The next is another occurrence.
+    let next = sent(Timer::new(bench.occurrence(&row, now + MOMENT, now))).unwrap();
+    assert!(bench.transfer(Transfer::Hold, &next));
 }
 
 pub(super) fn a_front_that_comes_from_another_store_keeps_its_place(rig: &dyn Rig) {

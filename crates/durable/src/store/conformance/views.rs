@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Bench, LONG, MOMENT, Rig, done};
 use crate::id::TimerId;
 use crate::record::{Outcome, Reason};
-use crate::store::{Change, Hits, How, NameState, NewTimer, ScheduleRow, Search, TallyOf};
+use crate::store::{Change, End, Hits, How, NameState, NewTimer, ScheduleRow, Search, TallyOf};
 use crate::time::Time;
 
 fn dead(detail: &str) -> How {
@@ -134,6 +134,17 @@ pub(super) fn a_search_stops_and_continues(rig: &dyn Rig) {
             assert_eq!(names, expected, "{most} {limit}");
         }
     }
+    // A search that returns nothing has said where all that fits begins.
+    for nothing in [mail.clone().limit(0), mail.clone().most(0)] {
+        for after in [None, Some("a/eMAIL")] {
+            let search = Search { after: after.map(str::to_owned), ..nothing.clone() };
+            let hits = bench.store.search(&search).unwrap();
+            assert_eq!(hits.names, [""; 0]);
+            let rest = hits.rest.expect("names fit");
+            let left = bench.store.search(&mail.clone().after(rest)).unwrap().names;
+            assert_eq!(left, expected[if after.is_some() { 2 } else { 0 }..]);
+        }
+    }
     // All rows that may be read are counted, however few names are returned.
     let hits = bench.store.search(&mail.clone().limit(0)).unwrap();
     assert_eq!((hits.names, hits.count.count, hits.count.is_cut), (vec![], 5, false));
@@ -180,7 +191,7 @@ pub(super) fn records_are_counted_in_parts_of_time(rig: &dyn Rig) {
     for of_two in [one.clone().most(2), TallyOf { name: None, ..one }.most(2)] {
         let tally = bench.store.tally(&of_two).unwrap();
         assert_eq!(tally.parts, [(since, vec![(Outcome::Succeeded, 2)])]);
-        assert_eq!(tally.cut, Some(of[4]));
+        assert_eq!(tally.cut, Some(of[3] + micro));
     }
     let ever = TallyOf::new("mail", Time::from_micros(i64::MIN), of[5] + micro);
     for (ever, count) in [(ever.clone(), 5), (ever.name("one"), 4)] {
@@ -192,4 +203,38 @@ pub(super) fn records_are_counted_in_parts_of_time(rig: &dyn Rig) {
     let starts = [3, 2, 1].map(|n| (since - micro * n, vec![]));
     let tally = bench.store.tally(&none).unwrap();
     assert_eq!((tally.parts, tally.cut), (starts.to_vec(), None));
+}
+
+pub(super) fn a_tally_says_since_when_all_are_counted(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let (first, _) = ended(&mut bench, "mail", "one", done());
+    // Three that end in one call are recorded at one time.
+    let timers = [(); 3].map(|()| {
+        let timer = bench.timer(Duration::ZERO);
+        bench.store.insert(std::slice::from_ref(&timer)).unwrap();
+        timer.id
+    });
+    bench.pass(MOMENT);
+    assert_eq!(bench.store.claim(bench.lease, &timers).unwrap().timers.len(), 3);
+    let ends = timers.map(|timer| End { timer, attempt: 1, how: done() });
+    bench.store.finish(bench.lease, &ends).unwrap();
+    let last = bench.records().pop().unwrap().recorded;
+    assert_eq!(bench.records().iter().filter(|record| record.recorded == last).count(), 3);
+    let micro = Duration::from_micros(1);
+    let all = TallyOf::new("mail", first, last + micro);
+    for (most, cut) in [
+        (5, None),
+        (4, None),
+        (3, Some(first + micro)),
+        (2, Some(last + micro)),
+        (1, Some(last + micro)),
+        (0, Some(last + micro)),
+    ] {
+        let tally = bench.store.tally(&all.clone().most(most)).unwrap();
+        let counted: u64 = tally.parts[0].1.iter().map(|(_, count)| count).sum();
+        assert_eq!((counted, tally.cut), (u64::from(most.min(4)), cut), "{most}");
+    }
+    let one = all.name("one");
+    assert_eq!(bench.store.tally(&one.clone().most(1)).unwrap().cut, None);
+    assert_eq!(bench.store.tally(&one.most(0)).unwrap().cut, Some(first + micro));
 }

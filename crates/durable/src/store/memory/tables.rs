@@ -7,7 +7,7 @@ use std::sync::Weak;
 use crate::id::{Lease, NodeId, ScheduleId, TimerId};
 use crate::record::{Outcome, Reason, Record, RecordSummary};
 use crate::store::overview::HOUR;
-use crate::store::transfer::{receive, received};
+use crate::store::transfer::{is_away, received};
 use crate::store::{
     Change, Changed, End, Finished, How, LAST, NewTimer, Notice, Overview, Promoted, ScheduleRow,
     Skip, Timer, Transfer, Unfinished,
@@ -377,7 +377,12 @@ impl Tables {
                 timer.detail.clone_from(detail);
                 self.free(end.timer, Some(now.after_pause(*pause)));
             }
-            How::Postpone(pause) => self.free(end.timer, Some(now.after_pause(*pause))),
+            How::Postpone(pause, detail) => {
+                if let Some(detail) = detail {
+                    timer.detail.clone_from(detail);
+                }
+                self.free(end.timer, Some(now.after_pause(*pause)));
+            }
             How::HandBack => self.free(end.timer, None),
         }
         Finished::Accepted
@@ -386,7 +391,6 @@ impl Tables {
     /// Makes a step of a timer on its way. Returns whether it applies.
     pub(super) fn transfer(&mut self, step: Transfer, timer: &Timer, now: Time) -> bool {
         let (id, row) = (timer.new.id, self.timers.get(&timer.new.id));
-        let is_away = |row: &Timer| receive(row.new.due).is_some();
         let is_it = row.is_some_and(|row| is_away(row) && row.new.due == timer.new.due);
         match step {
             Transfer::Hold => {

@@ -129,10 +129,10 @@ const END_AND_CLAIM_UNLOCKED: &str = concat!(
 /// detail, if an empty one.
 const RETURN: &str = "
     UPDATE tourbillon.timer AS t
-    SET node = NULL, epoch = NULL, failures = t.failures + (e.detail IS NOT NULL)::int4,
+    SET node = NULL, epoch = NULL, failures = t.failures + e.failed::int4,
         due = coalesce(now() + e.pause, t.due), detail = coalesce(e.detail, t.detail)
-    FROM unnest($3::uuid[], $4::int4[], $5::interval[], $6::text[])
-        AS e (timer, attempt, pause, detail)
+    FROM unnest($3::uuid[], $4::int4[], $5::interval[], $6::text[], $7::bool[])
+        AS e (timer, attempt, pause, detail, failed)
     WHERE t.id = e.timer AND t.attempt = e.attempt AND t.node = $1 AND t.epoch = $2
     RETURNING t.id";
 
@@ -185,6 +185,7 @@ struct Returns<'a> {
     attempts: Vec<i32>,
     pauses: Vec<Option<Span>>,
     details: Vec<Option<&'a str>>,
+    are_failed: Vec<bool>,
 }
 
 fn split<'a>(ends: impl IntoIterator<Item = &'a End>) -> (Ends<'a>, Returns<'a>) {
@@ -201,13 +202,14 @@ fn split<'a>(ends: impl IntoIterator<Item = &'a End>) -> (Ends<'a>, Returns<'a>)
                 continue;
             }
             How::Retry(pause, detail) => (Some(Span(*pause)), Some(&detail[..])),
-            How::Postpone(pause) => (Some(Span(*pause)), None),
+            How::Postpone(pause, detail) => (Some(Span(*pause)), detail.as_deref()),
             How::HandBack => (None, None),
         };
         returns.timers.push(timer);
         returns.attempts.push(attempt);
         returns.pauses.push(pause);
         returns.details.push(detail);
+        returns.are_failed.push(matches!(end.how, How::Retry(..)));
     }
     (last, returns)
 }
@@ -242,8 +244,8 @@ pub(super) async fn end(
         accepted.extend(ids(query.write(END, params).await?)?);
     }
     if !returns.timers.is_empty() {
-        let params: Params<'_> =
-            &[&node, &epoch, &returns.timers, &returns.attempts, &returns.pauses, &returns.details];
+        let Returns { timers, attempts, pauses, details, are_failed } = &returns;
+        let params: Params<'_> = &[&node, &epoch, timers, attempts, pauses, details, are_failed];
         accepted.extend(ids(query.write(RETURN, params).await?)?);
     }
     Ok(accepted)

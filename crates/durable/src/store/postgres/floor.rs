@@ -7,18 +7,23 @@
 //!
 //! A look moves the floor to [`MARGIN`] before now. It reads, by one statement and so in one
 //! snapshot, what is left of the timers that were known, and what is between the old floor and the
-//! new one. A timer can appear before the floor later: by a transaction that began longer than the
-//! margin before the look, by a clock that has stepped, or by hand. So now and then a look begins
-//! anew, from the beginning of the index: as often as such looks take one part in [`SHARE`] of the
-//! time. Where they are quick, as without a long snapshot, each look of a node is one.
+//! new one.
+//!
+//! A timer can appear before the floor later: by a transaction that began longer than the margin
+//! before the look, by a clock that has stepped, or by hand. So looks also walk through what is
+//! before the floor, again and again, for one part in [`SHARE`] of the time. A [`Walk`] goes from
+//! the floor down, in parts that the server reads in some [`PART`]: a long one holds up neither
+//! beats nor scans, and needs no statement that the server would end. What a part has found is
+//! known from then on. Where there is no floor yet, the end of the first walk sets it. Without a
+//! long snapshot a walk is one part, and each look of a node has one.
 
-use std::mem;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
-use super::link::{Answer, Failure, Params, Query, Session};
+use super::link::{Answer, Failure, Params, Query, Session, unavailable};
 use super::values::{Id, Span, Stamp};
 use crate::time::Time;
 
@@ -28,17 +33,56 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// Most timers before the floor. The floor stays at the first that is one too many.
 const MOST: usize = 1_000;
 
-/// A look that begins anew and took a second is followed by the next after so many.
+/// One more than [`MOST`].
+const LIMIT: i64 = MOST as i64 + 1;
+
+/// A look that walked for a second is followed by the next that walks after so many.
 const SHARE: u32 = 100;
 
-/// Floor of a connection; none before the first look.
+/// Time for which the server is meant to read one part of a walk.
+const PART: Duration = Duration::from_millis(25);
+
+/// Time of the server after which a look stops walking; without a floor, when reads wait for it.
+const SLICE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
+
+/// Span of the first part, and the longest one but that of all that is left.
+const SPANS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(30 * 86_400)];
+
+/// Floor of a connection; none before the first walk has ended.
 #[derive(Debug, Default)]
 pub(super) struct Floor {
     from: Option<Time>,
     /// Timers that are due before the floor, as far as looks have found them.
     behind: Vec<Id>,
-    /// Time from which on a look begins anew; none before the first.
-    anew_from: Option<Instant>,
+    walk: Walk,
+    /// Time from which on looks walk on; none before the first.
+    walks_from: Option<Instant>,
+}
+
+/// Progress of a walk through what is due before the floor, from there down.
+#[derive(Debug)]
+struct Walk {
+    /// End of the next part; none before the first.
+    below: Option<Time>,
+    /// Span of the next part; none for all that is left.
+    span: Option<Duration>,
+    /// Floor that the walk sets at its end, if there is none by then.
+    floor: Time,
+    /// Time for which the server has read.
+    took: Duration,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self { below: None, span: Some(SPANS[0]), floor: Time::NEVER, took: Duration::ZERO }
+    }
+}
+
+/// Timers of a part, by `(due, id)`, its end, and the time for which the server read it.
+struct Part {
+    end: Time,
+    took: Duration,
+    found: Vec<(Time, Id)>,
 }
 
 impl Floor {
@@ -56,15 +100,61 @@ impl Floor {
         self.behind = found.take_while(|(due, _)| *due < from).map(|(_, id)| id).collect();
     }
 
-    /// Returns whether a look at `now` begins anew.
-    fn begins_anew(&self, now: Instant) -> bool {
-        self.anew_from.is_none_or(|from| from <= now)
+    /// Returns whether a look at `now` walks.
+    fn walks(&self, now: Instant) -> bool {
+        self.from.is_none() || self.walks_from.is_none_or(|from| from <= now)
     }
 
-    /// Notes a look that began anew at `sent` and took so long.
-    fn note_anew(&mut self, sent: Instant, took: Duration) {
-        self.anew_from = Some(sent + took * SHARE);
+    /// Notes a look that walked from `sent` on, for so long.
+    fn note_walk(&mut self, sent: Instant, took: Duration) {
+        self.walks_from = Some(sent + took * SHARE);
     }
+
+    /// Takes a part of the walk. Returns whether it was the last.
+    fn take(&mut self, part: Part) -> bool {
+        let cut = part.found.get(MOST).map(|(due, _)| *due);
+        if let Some(cut) = cut {
+            // What is due later than what a walk has left is found from the floor on.
+            match &mut self.from {
+                Some(from) => *from = cut.min(*from),
+                None => self.behind.clear(),
+            }
+        }
+        self.behind.extend(part.found.iter().take(MOST).map(|(_, id)| *id));
+        let walk = &mut self.walk;
+        if walk.below.is_none() {
+            walk.floor = part.end;
+        }
+        walk.floor = walk.floor.min(cut.unwrap_or(Time::NEVER));
+        walk.took += part.took;
+        if let Some(span) = walk.span {
+            walk.below = Some(part.end - span);
+            walk.span = next(span, part.took);
+            return false;
+        }
+        self.from.get_or_insert(walk.floor);
+        let is_quick = walk.took <= PART;
+        self.walk = Walk::default();
+        if is_quick {
+            self.walk.span = None;
+        }
+        true
+    }
+
+    /// Narrows the next part, as the server has ended this one.
+    fn narrow(&mut self) {
+        let span = self.walk.span.filter(|span| *span <= SPANS[0]);
+        let span = span.map_or(SPANS[0], |span| span / 16);
+        self.walk.span = Some(span.max(Duration::from_micros(1)));
+    }
+}
+
+/// Returns the span after one that took the server so long: as long as is read in [`PART`], but
+/// four times as long at most, as more may be dead there.
+fn next(span: Duration, took: Duration) -> Option<Duration> {
+    let times = (PART.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(0.25, 4.0);
+    let next = span.mul_f64(times).max(Duration::from_micros(1));
+    Some(next).filter(|next| *next <= SPANS[1])
 }
 
 /// Query for what is left of `$1`, and what is due from `$2` until `$3` before now: of the latter
@@ -76,53 +166,86 @@ const LOOK: &str = "
         UNION
         (
             SELECT due, id FROM tourbillon.timer
-            WHERE due >= coalesce($2::timestamptz, '-infinity') AND due < now() - $3::interval
+            WHERE due >= $2 AND due < now() - $3::interval
             ORDER BY due, id LIMIT $4
         )
     ) AS l";
 
-/// Moves the floor of a connection. If a look that begins anew takes longer than the server gives
-/// a statement, the floor stays, and reads begin there as before.
+/// Query for what is due before `$1`, and longer than `$2` ago, within a span of `$3`, if one is
+/// given: no more than `$4`. The clock is read after the rows.
+const WALK: &str = "
+    SELECT least($1, now() - $2::interval), clock_timestamp() - now(),
+           array_agg(l.due ORDER BY l.due, l.id), array_agg(l.id ORDER BY l.due, l.id)
+    FROM (
+        SELECT due, id FROM tourbillon.timer
+        WHERE due < least($1::timestamptz, now() - $2::interval)
+            AND due >= coalesce(least($1, now() - $2::interval) - $3::interval, '-infinity')
+        ORDER BY due, id LIMIT $4
+    ) AS l";
+
+/// Moves the floor of a connection, and walks if it is time.
 ///
 /// # Errors
 ///
-/// Fails as the statement does, but for a look anew that is ended where there is a floor.
+/// Fails as the statement does, but for a walk that the server ends where there is a floor. Without
+/// one, fails if the walk that sets it has not ended; the next call continues it.
 pub(super) async fn look(session: &mut Session) -> Answer<()> {
     let sent = Instant::now();
-    let is_anew = session.floor.begins_anew(sent);
-    let floor = mem::take(&mut session.floor);
-    let looked = if is_anew {
-        read(session, None, &[]).await
-    } else {
-        read(session, floor.from, &floor.behind).await
-    };
-    session.floor = floor;
-    if is_anew {
-        session.floor.note_anew(sent, sent.elapsed());
+    if session.floor.walks(sent) {
+        let walked = walk(session).await;
+        session.floor.note_walk(sent, sent.elapsed());
+        walked?;
     }
-    match looked {
-        Ok((now, found)) => session.floor.set(now, found.into_iter()),
-        Err(Failure::Postgres(error))
-            if is_anew
-                && session.floor.from.is_some()
-                && error.code() == Some(&SqlState::QUERY_CANCELED) => {}
-        Err(failure) => return Err(failure),
+    let Some(from) = session.floor.from else {
+        let why = "what a long snapshot keeps is not read yet";
+        return Err(Failure::Other(unavailable(why.into())));
+    };
+    let params: Params<'_> = &[&session.floor.behind.clone(), &Stamp(from), &Span(MARGIN), &LIMIT];
+    let rows = session.read(LOOK, params).await?;
+    let Stamp(now) = rows[0].try_get(0)?;
+    let found = timers(&rows[0], 1)?;
+    session.floor.set(now, found.into_iter());
+    Ok(())
+}
+
+/// Sets a floor if there is none.
+pub(super) async fn ensure(session: &mut Session) -> Answer<()> {
+    match session.floor.from {
+        Some(_) => Ok(()),
+        None => look(session).await,
+    }
+}
+
+/// Walks until the end, or for a while.
+async fn walk(session: &mut Session) -> Answer<()> {
+    let slice = SLICE[usize::from(session.floor.from.is_none())];
+    let mut took = Duration::ZERO;
+    while took < slice {
+        let Floor { walk: Walk { below, span, .. }, from, .. } = session.floor;
+        let below = below.or(from).unwrap_or(Time::NEVER);
+        let params: Params<'_> = &[&Stamp(below), &Span(MARGIN), &span.map(Span), &LIMIT];
+        let rows = match session.read(WALK, params).await {
+            Err(Failure::Postgres(error)) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
+                session.floor.narrow();
+                return if from.is_some() { Ok(()) } else { Err(error.into()) };
+            }
+            rows => rows?,
+        };
+        let (Stamp(end), Span(part)) = (rows[0].try_get(0)?, rows[0].try_get(1)?);
+        let part = Part { end, took: part, found: timers(&rows[0], 2)? };
+        took += part.took;
+        if session.floor.take(part) {
+            break;
+        }
     }
     Ok(())
 }
 
-/// Reads what a look finds, with the server's time.
-async fn read(
-    session: &mut Session,
-    from: Option<Time>,
-    known: &[Id],
-) -> Answer<(Time, Vec<(Time, Id)>)> {
-    let params: Params<'_> = &[&known, &from.map(Stamp), &Span(MARGIN), &(MOST as i64 + 1)];
-    let rows = session.read(LOOK, params).await?;
-    let Stamp(now) = rows[0].try_get(0)?;
-    let due: Vec<Stamp> = rows[0].try_get::<_, Option<_>>(1)?.unwrap_or_default();
-    let ids: Vec<Id> = rows[0].try_get::<_, Option<_>>(2)?.unwrap_or_default();
-    Ok((now, due.into_iter().map(|Stamp(due)| due).zip(ids).collect()))
+/// Reads the timers whose times and ids are in two columns from `column` on.
+fn timers(row: &Row, column: usize) -> Answer<Vec<(Time, Id)>> {
+    let due: Vec<Stamp> = row.try_get::<_, Option<_>>(column)?.unwrap_or_default();
+    let ids: Vec<Id> = row.try_get::<_, Option<_>>(column + 1)?.unwrap_or_default();
+    Ok(due.into_iter().map(|Stamp(due)| due).zip(ids).collect())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use tokio_postgres::Row;
 
+use super::floor;
 use super::lanes;
 use super::link::{Answer, Params, Query, Session};
 use super::timers::{columns, record_cancelled};
@@ -75,7 +76,7 @@ const LEAVE: &str = "
     UPDATE tourbillon.identity AS i SET seen = now() FROM gone WHERE i.id = gone.id
     RETURNING i.id";
 
-/// A timer that runs was due: so what runs is found from the [floor](super::floor) on, and among
+/// A timer that runs was due: so what runs is found from the [floor] on, and among
 /// what is known to be due before it.
 const GIVE_BACK: &str = "
     UPDATE tourbillon.timer SET node = NULL, epoch = NULL
@@ -122,7 +123,7 @@ pub(super) async fn held(
     lease: Lease,
     after: Option<(Time, TimerId)>,
 ) -> Answer<Held> {
-    let (after, after_id, behind) = begin(session, after);
+    let (after, after_id, behind) = begin(session, after).await?;
     let (node, epoch) = (Id::from(lease.node), big(lease.epoch));
     let params: Params<'_> = &[&node, &epoch, &after, &after_id, &PART, &behind];
     let row = &session.read(HELD, params).await?[0];
@@ -134,13 +135,17 @@ pub(super) async fn held(
 }
 
 /// Returns the place after which a part begins, and what is looked up with it: the first begins
-/// with the [floor](super::floor).
-fn begin(session: &Session, after: Option<(Time, TimerId)>) -> (Stamp, Id, Vec<Id>) {
+/// with the [floor].
+async fn begin(
+    session: &mut Session,
+    after: Option<(Time, TimerId)>,
+) -> Answer<(Stamp, Id, Vec<Id>)> {
     if let Some((time, id)) = after {
-        return (Stamp(time), id.into(), Vec::new());
+        return Ok((Stamp(time), id.into(), Vec::new()));
     }
+    floor::ensure(session).await?;
     let (from, behind) = session.floor.place();
-    (from.unwrap_or(Stamp(Time::from_micros(i64::MIN))), Id(0), behind)
+    Ok((from.unwrap_or(Stamp(Time::from_micros(i64::MIN))), Id(0), behind))
 }
 
 /// Returns where a part ends.
@@ -310,7 +315,7 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
 
 /// Makes pending what runs under leases that are over, in one part of what is due.
 async fn free(session: &mut Session, search: &mut Search) -> Answer<u64> {
-    let (after, after_id, behind) = begin(session, search.after);
+    let (after, after_id, behind) = begin(session, search.after).await?;
     let row = &session.read(ORPHANED, &[&after, &after_id, &PART, &behind]).await?[0];
     let until = end(row)?;
     let (nodes, epochs): (Vec<Id>, Vec<i64>) = (row.try_get(3)?, row.try_get(4)?);

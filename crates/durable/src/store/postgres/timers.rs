@@ -12,7 +12,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, TimerId};
 use crate::policy::Retry;
 use crate::record::{Outcome, Reason};
-use crate::store::{Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window};
+use crate::store::transfer::AWAY;
+use crate::store::{Amendment, Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting, Window};
 use crate::time::Time;
 
 /// The columns of a timer, in the order that [`timer`] reads them in.
@@ -324,8 +325,9 @@ pub(super) async fn scan(session: &mut Session, scan: &Scan<'_>) -> Answer<Windo
     let rows = match scan.back.map(Span) {
         None => {
             // One of the node's own shards follows on such a scan, while there is a backlog.
-            if scan.grace.is_some() {
-                floor::look(session).await?;
+            match scan.grace {
+                Some(_) => floor::look(session).await?,
+                None => floor::ensure(session).await?,
             }
             let (from, behind) = session.floor.place();
             let params: Params<'_> =
@@ -376,11 +378,25 @@ const RESCHEDULE: &str = "
     SET scheduled_for = $2, payload = coalesce($3, payload), version = coalesce(version, 1) + 1,
         due = CASE WHEN lane IS NOT NULL AND due = 'infinity' THEN due ELSE greatest($2, now()) END
     WHERE id = $1 AND node IS NULL AND schedule IS NULL
+        AND (due < $5 OR due = 'infinity') IS TRUE
         AND ($4::int8 IS NULL OR coalesce(version, 1) = $4)
     RETURNING id";
 
+const AMEND: &str = "
+    UPDATE tourbillon.timer
+    SET detail = $5, version = coalesce(version, 1) + 1,
+        due = CASE
+            WHEN (lane IS NOT NULL OR schedule IS NOT NULL) AND due = 'infinity' THEN due
+            ELSE now() + $4
+        END
+    WHERE id = $1 AND node IS NULL AND stopped IS NULL AND attempt = $2
+        AND (due < $6 OR due = 'infinity') IS TRUE
+        AND coalesce(version, 1) = $3::int8
+    RETURNING id";
+
 const STATE: &str = "
-    SELECT attempt, node IS NOT NULL, schedule IS NOT NULL, coalesce(version, 1)
+    SELECT attempt, node IS NOT NULL, coalesce(version, 1),
+           schedule IS NOT NULL, due >= $2 AND due < 'infinity', stopped IS NOT NULL
     FROM tourbillon.timer WHERE id = $1";
 
 // The statements above have these numbers in them.
@@ -394,7 +410,7 @@ pub(super) async fn cancel(session: &mut Session, id: TimerId) -> Answer<TimerUp
         if !session.write(CANCEL, &[&Id::from(id)]).await?.is_empty() {
             return Ok(TimerUpdate::Done);
         }
-        if let Some(withdrawn) = state(session, id, false, None).await? {
+        if let Some(withdrawn) = state(session, id, Asked::End).await? {
             session.confirm().await?;
             return Ok(withdrawn);
         }
@@ -411,37 +427,70 @@ pub(super) async fn reschedule(
 ) -> Answer<TimerUpdate> {
     let version = expect.map(big);
     for _ in 0..ROUNDS {
-        let values: [&(dyn ToSql + Sync); 4] = [&Id::from(id), &Stamp(to), &payload, &version];
+        let values: [&(dyn ToSql + Sync); 5] =
+            [&Id::from(id), &Stamp(to), &payload, &version, &Stamp(AWAY)];
         if !session.write(RESCHEDULE, &values).await?.is_empty() {
             return Ok(TimerUpdate::Done);
         }
-        if let Some(withdrawn) = state(session, id, true, expect).await? {
+        if let Some(refused) = state(session, id, Asked::Another(expect)).await? {
             session.confirm().await?;
-            return Ok(withdrawn);
+            return Ok(refused);
         }
     }
     Err(restless())
 }
 
-/// Returns why a timer was not taken back; `None` if there is no reason any more.
-async fn state(
-    session: &mut Session,
-    id: TimerId,
-    is_own: bool,
-    expect: Option<u64>,
-) -> Answer<Option<TimerUpdate>> {
-    let rows = session.read(STATE, &[&Id::from(id)]).await?;
+pub(super) async fn amend(session: &mut Session, amendment: &Amendment<'_>) -> Answer<TimerUpdate> {
+    let Amendment { timer, attempt, version, pause, detail } = *amendment;
+    let (id, number) = (Id::from(timer), int(attempt));
+    let values: [&(dyn ToSql + Sync); 6] =
+        [&id, &number, &big(version), &Span(pause), &detail, &Stamp(AWAY)];
+    let asked = Asked::Amendment { attempt, version };
+    for _ in 0..ROUNDS {
+        if !session.write(AMEND, &values).await?.is_empty() {
+            return Ok(TimerUpdate::Done);
+        }
+        if let Some(refused) = state(session, timer, asked).await? {
+            session.confirm().await?;
+            return Ok(refused);
+        }
+    }
+    Err(restless())
+}
+
+/// What a timer was asked to take, and did not.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// Its end.
+    End,
+    /// Another time, if it has the version.
+    Another(Option<u64>),
+    /// An amendment of what this attempt left, if it has the version.
+    Amendment { attempt: u32, version: u64 },
+}
+
+/// Returns why a timer was not changed; `None` if there is no reason any more.
+async fn state(session: &mut Session, id: TimerId, asked: Asked) -> Answer<Option<TimerUpdate>> {
+    let rows = session.read(STATE, &[&Id::from(id), &Stamp(AWAY)]).await?;
     let Some(row) = rows.first() else { return Ok(Some(TimerUpdate::Gone)) };
-    let (is_running, is_of_schedule): (bool, bool) = (row.try_get(1)?, row.try_get(2)?);
-    let version = u64::from(row.try_get::<_, i32>(3)?.unsigned_abs());
-    if expect.is_some_and(|expect| expect != version) {
-        return Ok(Some(TimerUpdate::Stale));
-    }
-    if is_running {
-        let attempt = row.try_get::<_, i32>(0)?.unsigned_abs();
-        return Ok(Some(TimerUpdate::Running { attempt }));
-    }
-    Ok((is_own && is_of_schedule).then_some(TimerUpdate::Gone))
+    let is_running: bool = row.try_get(1)?;
+    let attempt = row.try_get::<_, i32>(0)?.unsigned_abs();
+    let version = u64::from(row.try_get::<_, i32>(2)?.unsigned_abs());
+    let (is_of_schedule, is_away): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
+    let is_stopped: bool = row.try_get(5)?;
+    Ok(match asked {
+        Asked::Another(_) | Asked::Amendment { .. } if is_away => Some(TimerUpdate::Gone),
+        Asked::Another(Some(expect)) | Asked::Amendment { version: expect, .. }
+            if expect != version =>
+        {
+            Some(TimerUpdate::Stale)
+        }
+        _ if is_running => Some(TimerUpdate::Running { attempt }),
+        Asked::Amendment { attempt: expect, .. } if expect != attempt => Some(TimerUpdate::Stale),
+        Asked::Another(_) if is_of_schedule => Some(TimerUpdate::Gone),
+        Asked::Amendment { .. } if is_stopped => Some(TimerUpdate::Gone),
+        _ => None,
+    })
 }
 
 fn restless() -> Failure {

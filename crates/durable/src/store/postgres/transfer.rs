@@ -39,6 +39,10 @@ const HOLD: &str = concat!(
     "    JOIN unnest($1::uuid[], $14::int4[], $15::int4[], $16::text[], $17::int4[])
              AS m (id, attempt, failures, detail, version) USING (id)
          WHERE NOT EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = n.id)
+             AND NOT EXISTS (
+                 SELECT 1 FROM tourbillon.history AS h
+                 WHERE h.schedule = n.schedule AND h.scheduled_for = n.scheduled_for
+             )
      )
      INSERT INTO tourbillon.timer
          (id, schedule, name, kind, scheduled_for, due, shard, payload, retry_attempts,
@@ -48,12 +52,17 @@ const HOLD: &str = concat!(
      FROM new ON CONFLICT DO NOTHING RETURNING id"
 );
 
-/// The insert may have waited for the end of a timer with the id, whose record only a later
-/// statement sees.
+/// The insert may have waited for the end of a timer with the id or of the occurrence, whose record
+/// only a later statement sees.
 const DELETE_ENDED: &str = "
     DELETE FROM tourbillon.timer AS t
-    WHERE t.id = ANY($1) AND (t.due >= $2 AND t.due < 'infinity') IS TRUE
-        AND EXISTS (SELECT 1 FROM tourbillon.history AS h WHERE h.timer = t.id)
+    WHERE (t.due >= $2 AND t.due < 'infinity') IS TRUE
+        AND t.id = ANY(ARRAY(
+            SELECT timer FROM tourbillon.history WHERE timer = ANY($1)
+            UNION ALL
+            SELECT o.id FROM tourbillon.timer AS o
+            JOIN tourbillon.history AS h USING (schedule, scheduled_for) WHERE o.id = ANY($1)
+        ))
     RETURNING t.id";
 
 const ARE_AWAY: &str = "

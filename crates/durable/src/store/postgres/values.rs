@@ -7,16 +7,13 @@ use bytes::{BufMut, BytesMut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
 use crate::id::{NodeId, ScheduleId, Shards, TimerId};
-use crate::time::Time;
+use crate::time::{LONGEST_PAUSE, Time};
 
 /// Time from the Unix epoch to PostgreSQL's, which is the year 2000.
 const EPOCH: i64 = 946_684_800_000_000;
 
 /// PostgreSQL's earliest time, from its epoch: 24 November 4714 before Christ.
 const FIRST: i64 = -211_813_488_000_000_000;
-
-/// The longest span that is added to a time: a thousand years. Neither sum leaves the range.
-const LONGEST: i64 = 1_000 * 366 * 86_400 * 1_000_000;
 
 type Failed = Box<dyn Error + Sync + Send>;
 
@@ -47,15 +44,15 @@ impl<'a> FromSql<'a> for Stamp {
     accepts!(TIMESTAMPTZ);
 }
 
-/// `interval`, and not longer than a thousand years.
+/// `interval`, and not longer than [`LONGEST_PAUSE`]: its sum with a time stays within the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span(pub(super) Duration);
 
 impl ToSql for Span {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failed> {
         // Rounded up, as `Time` does it.
-        let micros = i64::try_from(self.0.as_nanos().div_ceil(1_000)).unwrap_or(i64::MAX);
-        out.put_i64(micros.min(LONGEST));
+        let micros = self.0.min(LONGEST_PAUSE).as_nanos().div_ceil(1_000);
+        out.put_i64(i64::try_from(micros)?);
         out.put_i32(0);
         out.put_i32(0);
         Ok(IsNull::No)
@@ -156,12 +153,11 @@ mod tests {
             let _ = Span(span).to_sql(&Type::INTERVAL, &mut bytes).unwrap();
             Span::from_sql(&Type::INTERVAL, &bytes).unwrap().0
         };
-        let longest = Duration::from_micros(LONGEST.unsigned_abs());
-        for span in [Duration::ZERO, Duration::from_micros(1), longest] {
+        for span in [Duration::ZERO, Duration::from_micros(1), LONGEST_PAUSE] {
             assert_eq!(round(span), span);
         }
         assert_eq!(round(Duration::from_nanos(1)), Duration::from_micros(1));
-        assert_eq!(round(Duration::MAX), longest);
+        assert_eq!(round(Duration::MAX), LONGEST_PAUSE);
     }
 
     #[test]

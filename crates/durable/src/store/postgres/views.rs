@@ -132,7 +132,7 @@ async fn walk(session: &mut Session, search: &Search, names: &Names) -> Answer<W
 
 pub(super) async fn tally(session: &mut Session, of: &TallyOf) -> Answer<Tally> {
     let starts: Vec<Stamp> = of.starts().into_iter().map(Stamp).collect();
-    let (since, until, most) = (Stamp(of.since), Stamp(of.until), i64::from(of.most));
+    let (since, until, most) = (Stamp(of.since), Stamp(of.until), i64::from(of.reads()));
     let rows = match &of.name {
         Some(name) => {
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =

@@ -52,6 +52,7 @@ fn no_statement_walks_a_table() {
         timers::DELETE_ENDED,
         timers::DELETE_PENDING,
         timers::RESCHEDULE,
+        timers::AMEND,
         timers::GET,
         timers::FIND,
         schedules::BY_NAME,

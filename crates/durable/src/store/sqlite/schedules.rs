@@ -306,7 +306,12 @@ pub(super) fn insert_occurrence(
     Ok(ManualRun::Done { due })
 }
 
-fn is_taken(connection: &Connection, id: ScheduleId, scheduled_for: Time) -> Answer<bool> {
+/// Returns whether an occurrence is a timer or recorded.
+pub(super) fn is_taken(
+    connection: &Connection,
+    id: ScheduleId,
+    scheduled_for: Time,
+) -> Answer<bool> {
     exists(connection, IS_TAKEN, params![Id::from(id), Stamp(scheduled_for)])
 }
 

@@ -9,9 +9,10 @@ use super::nodes::{lives, parts};
 use super::values::{Id, Stamp, micros, timer, timer_columns};
 use crate::id::{Lease, Shards, TimerId};
 use crate::record::{Outcome, Reason};
+use crate::store::transfer::is_away;
 use crate::store::{
-    Claimed, End, Finished, Held, How, Inserted, NewTimer, Scan, Timer, TimerUpdate, Waiting,
-    Window,
+    Amendment, Claimed, End, Finished, Held, How, Inserted, NewTimer, Scan, Timer, TimerUpdate,
+    Waiting, Window,
 };
 use crate::time::Time;
 
@@ -73,8 +74,10 @@ pub(super) const RETRY: &str = fenced!(
     SET node = NULL, epoch = NULL, failures = failures + 1, due = ?5, detail = ?6"
 );
 
-pub(super) const POSTPONE: &str =
-    fenced!("UPDATE tourbillon_timer SET node = NULL, epoch = NULL, due = ?5");
+pub(super) const POSTPONE: &str = fenced!(
+    "UPDATE tourbillon_timer
+    SET node = NULL, epoch = NULL, due = ?5, detail = coalesce(?6, detail)"
+);
 
 pub(super) const HAND_BACK: &str = fenced!("UPDATE tourbillon_timer SET node = NULL, epoch = NULL");
 
@@ -101,6 +104,10 @@ pub(super) const RESCHEDULE: &str = "
     UPDATE tourbillon_timer SET scheduled_for = ?2, due = ?3, payload = coalesce(?4, payload),
         version = version + 1
     WHERE id = ?1";
+
+pub(super) const AMEND: &str = "
+    UPDATE tourbillon_timer SET due = ?2, detail = ?3, version = version + 1
+    WHERE id = ?1 AND stopped IS NULL";
 
 pub(super) const GET: &str =
     concat!("SELECT ", timer_columns!(), " FROM tourbillon_timer WHERE id = ?");
@@ -270,8 +277,9 @@ fn end_one(connection: &Connection, now: Time, lease: Lease, end: &End) -> Answe
                 params![id, node, epoch, end.attempt, Stamp(now.after_pause(*pause)), detail];
             connection.prepare_cached(RETRY)?.execute(values)?
         }
-        How::Postpone(pause) => {
-            let values = params![id, node, epoch, end.attempt, Stamp(now.after_pause(*pause))];
+        How::Postpone(pause, detail) => {
+            let values =
+                params![id, node, epoch, end.attempt, Stamp(now.after_pause(*pause)), detail];
             connection.prepare_cached(POSTPONE)?.execute(values)?
         }
         How::HandBack => {
@@ -313,6 +321,7 @@ pub(super) fn reschedule(
     expect: Option<u64>,
 ) -> Answer<TimerUpdate> {
     Ok(match get(connection, id)? {
+        Some(timer) if is_away(&timer) => TimerUpdate::Gone,
         Some(timer) if expect.is_some_and(|expect| expect != timer.version) => TimerUpdate::Stale,
         Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
         Some(timer) if timer.new.schedule.is_none() => {
@@ -323,6 +332,31 @@ pub(super) fn reschedule(
             TimerUpdate::Done
         }
         _ => TimerUpdate::Gone,
+    })
+}
+
+pub(super) fn amend(
+    connection: &Connection,
+    now: Time,
+    amendment: &Amendment<'_>,
+) -> Answer<TimerUpdate> {
+    let Amendment { timer: id, attempt, version, pause, detail } = *amendment;
+    Ok(match get(connection, id)? {
+        None => TimerUpdate::Gone,
+        Some(timer) if is_away(&timer) => TimerUpdate::Gone,
+        Some(timer) if timer.version != version => TimerUpdate::Stale,
+        Some(Timer { running: Some(_), attempt, .. }) => TimerUpdate::Running { attempt },
+        Some(timer) if timer.attempt != attempt => TimerUpdate::Stale,
+        Some(timer) => {
+            let waits = timer.new.lane.is_some() || timer.new.schedule.is_some();
+            let waits = waits && timer.new.due == Time::NEVER;
+            let due = if waits { Time::NEVER } else { now.after_pause(pause) };
+            let values = params![Id::from(id), Stamp(due), detail];
+            match connection.prepare_cached(AMEND)?.execute(values)? {
+                0 => TimerUpdate::Gone,
+                _ => TimerUpdate::Done,
+            }
+        }
     })
 }
 

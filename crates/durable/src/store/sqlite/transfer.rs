@@ -91,7 +91,11 @@ fn hold(connection: &Connection, timer: &Timer) -> Answer<bool> {
         version
     ])?;
     connection.prepare_cached(FORGET_MOVED)?.execute(params![id, Reason::Moved.code()])?;
-    if !exists(connection, ENDED, params![id])? {
+    let is_known = match new.schedule {
+        Some(schedule) => schedules::is_taken(connection, schedule, new.scheduled_for)?,
+        None => false,
+    };
+    if !is_known && !exists(connection, ENDED, params![id])? {
         connection.prepare_cached(HOLD)?.execute(params![
             id,
             new.schedule.map(Id::from),

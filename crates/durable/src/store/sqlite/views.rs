@@ -96,11 +96,11 @@ pub(super) fn tally(connection: &Connection, of: &TallyOf) -> Answer<Tally> {
     let counts: Result<Vec<_>, _> = match &of.name {
         Some(name) => connection
             .prepare_cached(TALLY_NAMED)?
-            .query_map(params![name, since, until, part, of.most, last, of.kind], read)?
+            .query_map(params![name, since, until, part, of.reads(), last, of.kind], read)?
             .collect(),
         None => connection
             .prepare_cached(TALLY)?
-            .query_map(params![of.kind, since, until, part, of.most, last], read)?
+            .query_map(params![of.kind, since, until, part, of.reads(), last], read)?
             .collect(),
     };
     Ok(of.tally(counts?))

@@ -36,16 +36,87 @@ fn a_floor_is_behind_now_and_at_what_is_too_much() {
 }
 
 #[test]
-fn a_look_begins_anew_as_often_as_it_takes_a_hundredth_of_the_time() {
+fn looks_walk_for_a_hundredth_of_the_time() {
     let mut floor = Floor::default();
     let start = Instant::now();
-    assert!(floor.begins_anew(start));
-    floor.note_anew(start, SECOND / 20);
-    assert!(!floor.begins_anew(start + SECOND * 4));
-    assert!(floor.begins_anew(start + SECOND * 5));
-    floor.note_anew(start, SECOND * 4);
-    assert!(!floor.begins_anew(start + SECOND * 399));
-    assert!(floor.begins_anew(start + SECOND * 400));
+    // Without a floor each does.
+    floor.note_walk(start, SECOND);
+    assert!(floor.walks(start));
+    floor.set(at(20), [].into_iter());
+    floor.note_walk(start, SECOND / 20);
+    assert!(!floor.walks(start + SECOND * 4));
+    assert!(floor.walks(start + SECOND * 5));
+    floor.note_walk(start, SECOND * 4);
+    assert!(!floor.walks(start + SECOND * 399));
+    assert!(floor.walks(start + SECOND * 400));
+}
+
+/// A part that ends at `end` and took so many milliseconds, with timers that are due at `due`.
+fn part(end: u64, took: u32, due: &[u64]) -> Part {
+    let found = due.iter().map(|due| (at(*due), Id((*due).into()))).collect();
+    Part { end: at(end), took: SECOND / 1_000 * took, found }
+}
+
+#[test]
+fn a_walk_goes_down_from_the_floor_and_sets_one_where_there_is_none() {
+    let mut floor = Floor::default();
+    let mut end = 1_000_000_000;
+    let mut parts = 1;
+    while !floor.take(part(end, 1, &[end - 1])) {
+        assert_eq!(floor.from, None);
+        let below = floor.walk.below.unwrap();
+        assert!(below < at(end) - SECOND * 9);
+        end = below.as_micros().unsigned_abs() / 1_000_000;
+        parts += 1;
+    }
+    assert_eq!(floor.from, Some(at(1_000_000_000)));
+    assert_eq!((floor.behind.len(), floor.behind[0]), (parts, Id(999_999_999)));
+    assert!((5..15).contains(&parts), "{parts}");
+    // It was quick: the next has one part. What it finds is known besides, wherever it is due.
+    floor.set(at(1_000_000_020), [(at(7), Id(7))].into_iter());
+    assert!(floor.take(part(1_000_000_010, 1, &[5])));
+    assert_eq!((floor.behind.clone(), floor.from), (vec![Id(7), Id(5)], Some(at(1_000_000_010))));
+    // One that was not quick is followed by one of short parts.
+    assert!(floor.take(part(1_000_000_010, 60, &[])));
+    assert_eq!(floor.walk.span, Some(SECOND * 10));
+}
+
+#[test]
+fn a_part_with_too_many_timers_lowers_the_floor() {
+    let many: Vec<u64> = (3_000..4_001).collect();
+    let mut floor = Floor::default();
+    assert!(!floor.take(part(9_000, 1, &[8_995])));
+    assert!(!floor.take(part(5_000, 1, &many)));
+    floor.walk.span = None;
+    assert!(floor.take(part(2_000, 1, &[1_000])));
+    assert_eq!(floor.from, Some(at(4_000)));
+    assert_eq!((floor.behind.len(), floor.behind[0]), (MOST + 1, Id(3_000)));
+    // Where there is a floor, what was known before is not forgotten.
+    let mut floor = Floor::default();
+    floor.set(at(9_010), [(at(8_995), Id(8_995))].into_iter());
+    assert!(!floor.take(part(9_000, 1, &many)));
+    assert_eq!((floor.from, floor.behind[0]), (Some(at(4_000)), Id(8_995)));
+}
+
+#[test]
+fn parts_get_shorter_where_they_are_slow_and_longer_again() {
+    let milli = SECOND / 1_000;
+    assert_eq!(next(SECOND * 8, PART), Some(SECOND * 8));
+    assert_eq!(next(SECOND * 8, PART * 2), Some(SECOND * 4));
+    assert_eq!(next(SECOND * 8, SECOND), Some(SECOND * 2));
+    assert_eq!(next(SECOND * 8, milli), Some(SECOND * 32));
+    assert_eq!(next(SPANS[1], PART), Some(SPANS[1]));
+    assert_eq!(next(SPANS[1], milli), None);
+    let shortest = Duration::from_micros(1);
+    assert_eq!(next(shortest, SECOND), Some(shortest));
+    assert_eq!(next(shortest, milli), Some(shortest * 4));
+    // One that the server has ended.
+    let mut floor = Floor::default();
+    floor.walk.span = None;
+    floor.narrow();
+    assert_eq!(floor.walk.span, Some(SECOND * 10));
+    floor.narrow();
+    assert_eq!(floor.walk.span, Some(SECOND * 10 / 16));
 }
 
 /// Inserts a timer that is due so many seconds ago, in a transaction that is none of the
@@ -58,21 +129,29 @@ fn insert(database: &cluster::Database, ago: i32) -> Id {
     database.client().query_one(insert, &[&ago]).unwrap().get(0)
 }
 
-/// Looks, anew or not, after `before`. Returns the timers that the floor knows then.
-fn looked(link: &mut Link, is_anew: bool, before: &'static str) -> Result<Vec<Id>, StoreError> {
+/// Looks, with a walk to its end or without, after `before`. Returns the timers that the floor
+/// knows then.
+fn looked(link: &mut Link, walks: bool, before: &'static str) -> Result<Vec<Id>, StoreError> {
     let deadline = Instant::now() + SECOND * 600;
     let work = async |session: &mut Session| {
         session.read(before, &[]).await?;
-        session.floor.anew_from = Some(deadline).filter(|_| !is_anew);
-        look(session).await?;
-        assert!(session.floor.anew_from.is_some());
-        Ok(session.floor.behind.clone())
+        loop {
+            session.floor.walks_from = Some(deadline).filter(|_| !walks);
+            match look(session).await {
+                // The walk has not ended.
+                Err(Failure::Other(_)) => continue,
+                answer => answer?,
+            }
+            if !walks || session.floor.walk.below.is_none() {
+                return Ok(session.floor.behind.clone());
+            }
+        }
     };
     link.call(deadline, work).map_err(|(error, _)| error)
 }
 
 #[test]
-fn looks_know_what_they_have_found_and_find_the_rest_anew() {
+fn looks_know_what_they_have_found_and_walks_find_the_rest() {
     const NOTHING: &str = "SELECT 1";
     let database = cluster::Database::new();
     let deadline = Instant::now() + SECOND * 600;
@@ -86,12 +165,19 @@ fn looks_know_what_they_have_found_and_find_the_rest_anew() {
         assert_eq!(looked(&mut link, false, NOTHING).unwrap(), [first]);
     }
     assert_eq!(looked(&mut link, true, NOTHING).unwrap(), [hidden, first]);
-    // One that the server ends leaves all as it was.
+    let oldest = insert(&database, 90_000_000);
+    // A look that the server ends leaves what is known.
     let mut lock = database.client();
     lock.batch_execute("BEGIN; LOCK TABLE tourbillon.timer").unwrap();
-    assert_eq!(looked(&mut link, true, IMPATIENT).unwrap(), [hidden, first]);
+    assert!(looked(&mut link, true, IMPATIENT).is_err());
     assert!(looked(&mut link, false, IMPATIENT).is_err());
     // A new connection knows nothing that it could keep.
-    let mut link = Link::connect(&server, deadline, None).unwrap();
-    assert!(looked(&mut link, true, IMPATIENT).is_err());
+    let mut other = Link::connect(&server, deadline, None).unwrap();
+    assert!(looked(&mut other, true, IMPATIENT).is_err());
+    lock.batch_execute("COMMIT").unwrap();
+    const PATIENT: &str = "SELECT set_config('statement_timeout', '4s', false)";
+    assert_eq!(looked(&mut link, false, PATIENT).unwrap(), [hidden, first]);
+    for link in [&mut link, &mut other] {
+        assert_eq!(looked(link, true, PATIENT).unwrap(), [oldest, hidden, first]);
+    }
 }
