@@ -56,13 +56,14 @@ function night() {
       schedule('billing', 'dunning', cron('0 9 * * mon-fri', 'Europe/Berlin'),
         'https://billing.internal/dunning', { state: 'disabled', enabled: false, next: [] }),
       schedule('billing', 'invoices', cron('*/15 * * * *', 'UTC'),
-        'https://billing.internal/invoices/run', { overlap: 'skip' }),
+        'https://billing.internal/invoices/run',
+        { overlap: 'skip', labels: { team: 'billing', urgent: '' } }),
       schedule('billing', 'ledger-sync', { every: '30s' }, 'https://ledger.internal/sync'),
       schedule('billing', 'reminder-4711', { at: at(320) }, 'https://billing.internal/remind',
         { state: 'pending', next: [at(320)] }),
       schedule('reports', 'nightly', cron('30 2 * * *', 'Europe/Berlin'),
         'https://reports.internal/build', {
-          next: [at(78), at(78 + 25 * 60)], missed: { catch_up: 3 },
+          next: [at(78), at(78 + 25 * 60)], missed: { catch_up: 3 }, labels: { team: 'reports' },
           callback: {
             method: 'POST', url: 'https://reports.internal/build',
             headers: {
@@ -117,6 +118,12 @@ function night() {
     answers: 200,
     /** Names of secrets. */
     secrets: ['ledger'],
+    /** How many schedules a page with a label looks at. */
+    looked: Infinity,
+    /** Apps that the token may only read. */
+    readOnly: [],
+    /** Identities of runs that cannot be retried. */
+    stuck: [],
   };
 }
 
@@ -131,18 +138,19 @@ export async function start() {
   function overview(app) {
     const seen = world.runs.filter((each) => !app || each.app === app);
     const schedules = world.schedules.filter((each) => !app || each.app === app);
+    const repeated = schedules.filter((each) => kindOf(each) === 'repeated');
     const counts = times(60, (_, minute) => 2 + (minute % 15 === 2 ? 31 : 0)
       + (minute === 47 ? 118 : 0) + (minute % 7 === 3 ? 9 : 0));
     return {
       now: iso(now()),
       overdue: world.overdue,
       running: seen.filter(({ state }) => state === 'running').length,
-      pending_next_hour: schedules.length ? counts : counts.fill(0),
-      enabled: schedules.filter(({ state }) => state !== 'disabled').length,
+      pending_next_hour: repeated.length ? counts : counts.fill(0),
+      enabled: schedules.filter(({ state }) => state === 'enabled').length,
       disabled: schedules.filter(({ state }) => state === 'disabled').length,
       at_least: world.atLeast,
       failing: seen.filter((each) => each.failures && each.state !== 'succeeded'),
-      outcomes: { succeeded: schedules.length && 1286, dead: seen.filter(({ state }) => state === 'dead').length },
+      outcomes: { succeeded: repeated.length && 1286, dead: repeated.length && seen.filter(({ state }) => state === 'dead').length },
       lateness: {
         p50: 0.8, p90: 2.1, p99: 11.4, p9999: 62,
         histogram: [[1, 812], [2, 344], [5, 91], [10, 22], [50, 14], [100, 3], [null, 0]]
@@ -258,6 +266,7 @@ export async function start() {
       const found = world.runs.find(({ id }) => id === name);
       if (!found) throw refusal(404, 'There is no such run.');
       if (act === 'retry') {
+        if (world.stuck.includes(name)) throw refusal(409, 'The run has been retried.');
         const again = run(app, found.key, (now() - START) / MINUTE, 'succeeded',
           times(1, answered(0, 12, 200)));
         world.runs = [again, ...world.runs.filter((each) => each !== found)];
@@ -269,7 +278,16 @@ export async function start() {
     const find = (key) => world.schedules.find((each) => each.app === app && each.key === key);
     if (!name) {
       if (method === 'GET') {
-        const found = page(world.schedules.filter((each) => each.app === app
+        const [name, value] = (query.get('label') ?? '').split(':');
+        const has = ({ labels = {} }) => name in labels && (value ?? labels[name]) === labels[name];
+        const ofApp = world.schedules.filter((each) => each.app === app);
+        const from = Number(query.get('cursor') ?? 0);
+        const end = from + world.looked;
+        if (name && end < Infinity) {
+          const next = end < ofApp.length ? `${end}` : undefined;
+          return { items: ofApp.slice(from, end).filter(has), next, total: { count: 0, at_least: true } };
+        }
+        const found = page(ofApp.filter((each) => (!name || has(each))
           && each.key.startsWith(query.get('prefix') ?? '')
           && each.key.toLowerCase().includes((query.get('search') ?? '').toLowerCase())
           && (!query.get('state') || each.state === query.get('state'))
@@ -320,7 +338,7 @@ export async function start() {
     const [area, app, ...rest] = path.slice('/v1/'.length).split('/').map(decodeURIComponent);
     if (area === 'apps' && !app) {
       return world.apps.map((name) => ({
-        name, write: world.write, header_secrets: world.secrets, defaults: DEFAULTS,
+        name, write: world.write && !world.readOnly.includes(name), header_secrets: world.secrets, defaults: DEFAULTS,
       }));
     }
     if (area === 'apps') return ofApp(request.method, app, rest, query, body, request);

@@ -16,6 +16,8 @@ import { launch } from './browser.mjs';
 
 const SCHEDULES = 10_000;
 const RUNS_EACH = 10;
+/** How many values the schedules' label has. */
+const TEAMS = 50;
 /** How many requests are under way at a time. */
 const CLIENTS = 16;
 /** How often each view is measured. */
@@ -48,13 +50,22 @@ limits = { schedules = ${2 * SCHEDULES}, due_per_second = 100000, concurrent = 2
   };
 }
 
-async function fill() {
+/** Does `work` with the service on the store of the folder, and stops the service in any case. */
+async function withService(work) {
+  const { url, stop } = await serve();
+  try {
+    await work(url);
+  } finally {
+    await stop();
+  }
+}
+
+async function fill(url) {
   const receiver = createServer((request, response) => {
     request.resume();
     response.writeHead(request.url === '/4' ? 400 : 204).end();
   }).listen(0, '127.0.0.1');
   await once(receiver, 'listening');
-  const { url, stop } = await serve();
   const base = `${url}/v1/apps/default`;
   const ask = async (path, body) => {
     const answer = await fetch(`${base}${path}`, body && {
@@ -73,10 +84,11 @@ async function fill() {
       const key = `job-${`${index}`.padStart(5, '0')}`;
       await ask('/schedules', {
         key, when: { cron: '0 * * * *' }, retry: { attempts: 1 },
+        labels: { team: `team-${index % TEAMS}` },
         callback: { url: `http://127.0.0.1:${receiver.address().port}/${index % 20}` },
       });
       await ask(`/schedules/${key}/backfill`, { since, until, limit: RUNS_EACH });
-      if (next % 1000 === 0) console.log(`${next} schedules`);
+      if ((index + 1) % 1000 === 0) console.log(`${index + 1} schedules`);
     }
   }));
   for (;;) {
@@ -84,16 +96,16 @@ async function fill() {
     const { overdue, running } = await (await fetch(`${url}/v1/overview`)).json();
     if (!overdue && !running) break;
   }
-  await stop();
   receiver.close();
 }
 
-async function measure() {
-  const { url, stop } = await serve();
+async function measure(url) {
   const browser = await launch();
   const views = [
     ['schedules', '/schedules', 50, 'of at least 10|of 10'],
     ['schedules, searched', '/schedules?search=999', 19, '19 schedules'],
+    ['schedules, by a label', '/schedules?label=team:team-7', 50, 'of 200 schedules'],
+    ['schedules, sorted', '/schedules?sort=next', 200, 'of at least 10|of 10'],
     ['runs', '/runs', 50, 'runs and more'],
     ['dead letters', '/dead', 50, 'runs and more'],
   ];
@@ -125,7 +137,6 @@ async function measure() {
     console.log(`${name}: first view ${middle(taken)}, show more ${middle(more)}`);
   }
   await browser.close();
-  await stop();
 }
 
-await { fill, measure }[command]();
+await withService({ fill, measure }[command]);

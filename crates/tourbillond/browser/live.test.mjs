@@ -279,7 +279,7 @@ test('a fault is said by the field it is in', async () => {
   await close(page, [/422/]);
 });
 
-test('an edit keeps the bounds, the lane and the alerts that it does not change', async () => {
+test('an edit keeps the bounds, the labels, the lane and the alerts that it does not change', async () => {
   const app = `${url}/v1/apps/default/schedules`;
   const kept = {
     when: {
@@ -290,6 +290,7 @@ test('an edit keeps the bounds, the lane and the alerts that it does not change'
         { from: '2190-01-03T00:00:00Z', until: '2190-01-04T00:00:00Z', then: 'skip' },
       ],
     },
+    labels: { team: 'billing', urgent: '' },
     lane: 'customer-7',
     notify: { url: to('/alert'), headers: { Authorization: 'Bearer hidden', 'X-Who': 'me' } },
     success_within: '25h',
@@ -322,8 +323,8 @@ test('an edit keeps the bounds, the lane and the alerts that it does not change'
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('status').getByText('kept is saved').waitFor();
   const saved = await (await fetch(`${app}/kept`)).json();
-  const { when, lane, notify, success_within, disable_after } = saved;
-  assert.deepEqual({ when, lane, notify, success_within, disable_after }, {
+  const { when, labels, lane, notify, success_within, disable_after } = saved;
+  assert.deepEqual({ when, labels, lane, notify, success_within, disable_after }, {
     ...kept,
     when: { ...kept.when, excluded: kept.when.excluded.slice(0, 1) },
     notify: { ...kept.notify, headers: { Authorization: '••••••••', 'X-Who': 'me' } },

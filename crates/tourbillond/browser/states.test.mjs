@@ -149,7 +149,7 @@ test('a figure that is cut is said to be at least so much', async () => {
   assert.equal(await said(), 0);
   for (const [cut, name, text] of [
     ['overdue', 'overdue', 'at least 14'], ['running', 'running', 'at least 1'],
-    ['pending_next_hour', 'hour', /^at least \d+$/], ['enabled', 'enabled', 'at least 6'],
+    ['pending_next_hour', 'hour', /^at least \d+$/], ['enabled', 'enabled', 'at least 5'],
     ['failing', 'failing', /^at least \d$/], ['outcomes', 'ended', /^at least 1\s?286$/],
   ]) {
     fake.world.atLeast = [cut];
@@ -341,7 +341,8 @@ test('states and reasons are plain words', async () => {
   const states = page.getByLabel('State');
   await says('An earlier run was not finished');
   assert.deepEqual(await states.locator('option').allTextContents(),
-    ['Finished', 'Waiting', 'Running', 'Succeeded', 'Dead', 'Skipped', 'Cancelled']);
+    ['Finished', 'Waiting', 'Running', 'Waiting for completion', 'Succeeded', 'Dead', 'Skipped',
+      'Cancelled']);
   const seen = await page.locator('tbody .badge').allTextContents();
   assert.deepEqual([...new Set(seen)].sort(), ['Dead', 'Skipped', 'Succeeded']);
 });
@@ -367,7 +368,9 @@ test('several schedules are disabled at once, and what failed is named', async (
   const dialog = page.getByRole('dialog', { name: 'Disable: 6 schedules?' });
   await dialog.getByRole('button', { name: 'Disable' }).click();
   await page.getByRole('status').getByText('5 of 6 schedules disabled.').waitFor();
-  await bulk.getByRole('listitem').getByText('ledger-sync').waitFor();
+  // It is read out as it comes.
+  await bulk.getByRole('log', { name: 'Not done' }).getByRole('listitem').getByText('ledger-sync')
+    .waitFor();
   await page.locator('[data-act=select-all]:focus').waitFor();
   assert.deepEqual(fake.world.schedules.filter(({ enabled }) => enabled).map(({ key }) => key),
     ['nightly']);
@@ -513,6 +516,19 @@ test('the first visit to an empty service shows an example that works', async ()
   await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
 });
 
+test('a service that has only one-shots is not empty', async () => {
+  const [, , , reminder] = fake.world.schedules;
+  const over = { ...fake.world.runs.find(({ state }) => state === 'succeeded'), key: 'reminder' };
+  for (const [schedules, runs] of [[[reminder], []], [[], [over]]]) {
+    Object.assign(fake.world, { schedules, runs, overdue: 0 });
+    page = await open(browser, fake.url, { time: fake.now() });
+    await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
+    await isLive(page);
+    await close(page);
+  }
+  await show();
+});
+
 test('an attempt shows its request, its steps and the answer as far as they are kept', async () => {
   await show();
   const run = fake.world.runs.find(({ key }) => key === 'nightly');
@@ -554,6 +570,66 @@ test('a test is sent from the form, and its answer is shown', async () => {
   await fits(page, 'a test');
 });
 
+test('the result of a test goes with the request that it was of', async () => {
+  await show();
+  await go(page, '/edit', 'New schedule');
+  const send = page.getByRole('button', { name: 'Send a test now' });
+  const shown = page.locator('.edit .attempt');
+  const url = page.getByLabel('URL');
+  await url.fill('https://billing.internal/ping');
+  await send.click();
+  await shown.getByText('Test succeeded').waitFor();
+  // Times are no part of the request.
+  await page.getByLabel('Cron expression', { exact: true }).fill('0 3 * * *');
+  await says('It would run at');
+  assert.match(await shown.textContent(), /Test succeeded/);
+  await url.fill('https://billing.internal/pong');
+  assert.equal(await shown.textContent(), '');
+  // One that changes while its test is sent has none.
+  let letGo;
+  const waiting = new Promise((resolve) => { letGo = resolve; });
+  await page.route('**/test', async (route) => {
+    await waiting;
+    await route.continue();
+  });
+  await send.click();
+  await shown.getByText('Sending').waitFor();
+  await url.fill('https://billing.internal/other');
+  letGo();
+  await page.getByRole('status')
+    .getByText('The test succeeded. The request has changed since.').waitFor();
+  assert.equal(await shown.textContent(), '');
+});
+
+test('a schedule is saved in its own app, or not edited', async () => {
+  fake.world.readOnly = ['billing'];
+  await show();
+  await go(page, '/edit/billing/invoices', 'Edit invoices');
+  await says('Your token cannot change the app billing.');
+  assert.equal(await page.getByRole('button', { name: 'Save' }).count(), 0);
+  await go(page, '/edit/reports/nightly', 'Edit nightly');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('status').getByText('nightly is saved').waitFor();
+  assert.equal(fake.world.asked.path, '/v1/apps/reports/schedules/nightly');
+});
+
+test('what nobody touches is saved as it was', async () => {
+  const { callback } = fake.world.schedules.find(({ key }) => key === 'nightly');
+  Object.assign(callback, { method: 'OPTIONS', body: 'a\r\nb\n' });
+  await show();
+  await go(page, '/edit/reports/nightly', 'Edit nightly');
+  const save = page.getByRole('button', { name: 'Save' });
+  await save.click();
+  await page.getByRole('status').getByText('nightly is saved').waitFor();
+  assert.deepEqual([fake.world.asked.body.callback.method, fake.world.asked.body.callback.body],
+    ['OPTIONS', 'a\r\nb\n']);
+  await go(page, '/edit/reports/nightly', 'Edit nightly');
+  await page.getByLabel('Body').fill('a\nc');
+  await save.click();
+  await page.getByRole('heading', { level: 1, name: 'nightly' }).getByText(/^nightly$/).waitFor();
+  assert.equal(fake.world.asked.body.callback.body, 'a\nc');
+});
+
 test('a change from elsewhere is not overwritten', async () => {
   expected = [/412/];
   await show();
@@ -572,6 +648,24 @@ test('several dead letters are retried after a question', async () => {
     .getByRole('button', { name: 'Retry' }).click();
   await page.getByRole('status').getByText('2 dead letters retried.').waitFor();
   await says('No dead letters.');
+});
+
+test('a dead letter that cannot be retried does not keep back the others', async () => {
+  expected = [/409/];
+  await show();
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await go(page, '/dead', 'Dead letters');
+  await says('the answer was 503');
+  const [stuck] = fake.world.runs.filter(({ state }) => state === 'dead');
+  fake.world.stuck = [stuck.id];
+  await page.getByRole('button', { name: 'Retry all of these' }).click();
+  await page.getByRole('dialog', { name: 'Retry 2 dead letters?' })
+    .getByRole('button', { name: 'Retry' }).click();
+  await page.getByRole('status').getByText('1 of 2 dead letters retried.').waitFor();
+  await page.getByRole('log', { name: 'Not done' }).getByRole('listitem')
+    .getByText('The run has been retried.').waitFor();
+  assert.deepEqual(fake.world.runs.filter(({ state }) => state === 'dead'), [stuck]);
+  await accessible(page, 'a dead letter that is not retried');
 });
 
 test('one app at a time, by the address', async () => {
@@ -604,6 +698,45 @@ test('a long list is read on demand, and keeps the focus', async () => {
   fake.world.countsAtLeast = true;
   await page.getByLabel('Search').fill('ob-');
   await page.getByText(/50 of at least 120 schedules, as of/).waitFor();
+});
+
+test('a list that is drawn again keeps the focus on a label, whatever its name is', async () => {
+  const [first] = fake.world.schedules;
+  first.labels = { 'a "b" \\c]': '' };
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  const row = page.getByRole('row').filter({ hasText: first.key });
+  const label = row.getByRole('link', { name: 'a "b" \\c]' });
+  await label.focus();
+  first.state = first.state === 'enabled' ? 'disabled' : 'enabled';
+  fake.tell(fake.world.runs[3]);
+  await row.getByText(first.state === 'enabled' ? 'Enabled' : 'Disabled').waitFor();
+  assert.ok(await label.evaluate((link) => link === document.activeElement));
+});
+
+test('what follows a list that is not shown any more is not read', async () => {
+  const [first] = fake.world.schedules;
+  fake.world.schedules = Array.from({ length: 120 }, (_, index) =>
+    ({ ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}` }));
+  await show();
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await go(page, '/schedules?app=billing', 'Schedules');
+  await page.getByText(/50 of 120 schedules, as of/).waitFor();
+  let letGo;
+  const waiting = new Promise((resolve) => { letGo = resolve; });
+  let asked;
+  const isAsked = new Promise((resolve) => { asked = resolve; });
+  await page.route('**/schedules?*search=*', async (route) => {
+    asked();
+    await waiting;
+    await route.continue();
+  });
+  await page.getByLabel('Search').fill('b-0');
+  await isAsked;
+  await page.getByRole('button', { name: 'Show more' }).click();
+  letGo();
+  await page.getByText(/50 of 100 schedules, as of/).waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 50);
 });
 
 test('what is read on is only what is new', async () => {
@@ -753,6 +886,130 @@ test('all schedules are counted with a new filter, and not with each change', as
   fake.tell(fake.world.runs[3]);
   await page.getByRole('row').filter({ hasText: 'dunning' }).getByText('Enabled').waitFor({ timeout: 5_000 });
   assert.doesNotMatch(lists()[0], /count=true/);
+});
+
+test('labels are shown, filtered by, and edited', async () => {
+  expected = [/422/];
+  await show();
+  await go(page, '/schedules', 'Schedules');
+  const row = (key) => page.getByRole('row').filter({ hasText: key });
+  await row('invoices').getByRole('link', { name: 'urgent' }).waitFor();
+  await row('invoices').getByRole('link', { name: 'team:billing' }).click();
+  await page.getByText(/1 schedule, as of/).waitFor();
+  assert.match(page.url(), /label=team%3Abilling$/);
+  await page.getByLabel('Label').fill('team');
+  await page.getByText(/2 schedules, as of/).waitFor();
+  await accessible(page, 'labels');
+  await go(page, '/schedules/billing/invoices', 'invoices');
+  await page.locator('.facts').getByRole('link', { name: 'team:billing' }).waitFor();
+  await page.getByRole('link', { name: 'Edit' }).click();
+  const labels = page.getByLabel('Labels');
+  await labels.waitFor();
+  assert.equal(await labels.inputValue(), 'team: billing\nurgent: ');
+  await labels.fill('team: sales\n\nlate');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByRole('status').getByText('invoices is saved').waitFor();
+  assert.deepEqual(fake.world.asked.body.labels, { team: 'sales', late: '' });
+  // Lines of which one would replace another are not sent.
+  await go(page, '/edit/billing/invoices', 'Edit invoices');
+  fake.world.asked = undefined;
+  const save = page.getByRole('button', { name: 'Save' });
+  for (const [name, lines] of [['labels', 'team: a\nteam: b'], ['callback.headers', 'X-A: 1\nX-A: 2']]) {
+    const field = page.locator(`[data-field="${name}"]`);
+    const before = await field.inputValue();
+    await field.fill(lines);
+    await save.click();
+    await page.locator(`[data-field="${name}"][aria-invalid]:focus`).waitFor();
+    await says(`Two lines have the name ${lines.split(':')[0]}.`);
+    await field.fill(before);
+  }
+  assert.equal(fake.world.asked, undefined);
+  // What the API refuses shows beside the field.
+  await go(page, '/edit/billing/invoices', 'Edit invoices');
+  await page.route('**/v1/apps/billing/schedules/invoices', (route) => route.fulfill({
+    status: 422, contentType: 'application/problem+json', json: {
+      detail: 'That is no schedule.', errors: [{ field: 'labels.team', detail: 'it is too long' }],
+    },
+  }), { times: 1 });
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.locator('[data-field=labels]:focus').waitFor();
+  await says('it is too long');
+});
+
+test('a label that few have is looked for so far, and further when it is asked for', async () => {
+  const [first] = fake.world.schedules;
+  fake.world.schedules = Array.from({ length: 120 }, (_, index) => ({
+    ...first, key: `job-${String(index).padStart(3, '0')}`, id: `${index}`,
+    labels: index > 100 ? { few: '' } : {},
+  }));
+  fake.world.looked = 10;
+  await show();
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  fake.world.reads = [];
+  await go(page, '/schedules?app=billing&label=few', 'Schedules');
+  await says('None of those looked at so far matches.');
+  const reads = () => fake.world.reads.filter((read) => /\/schedules\?.*label=few/.test(read)).length;
+  assert.equal(reads(), 5);
+  for (const looks of [10, 12]) {
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await page.locator('[data-act=more]:not([aria-busy])').waitFor({ state: 'attached' });
+    assert.equal(reads(), looks);
+  }
+  await page.getByRole('row').filter({ hasText: 'job-119' }).waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 19);
+  await page.getByText(/19 schedules, as of/).waitFor();
+  // What changes one of them reads it all again, as far as it was looked for.
+  await page.getByRole('button', { name: 'Enable job-119' }).click();
+  await page.getByRole('button', { name: 'Disable job-119' }).waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 19);
+});
+
+test('the list is sorted by its heads and by a choice, and says what of it', async () => {
+  const [first] = fake.world.schedules;
+  const [, , , , dead] = fake.world.runs;
+  const key = (index) => `job-${String(index).padStart(3, '0')}`;
+  const time = (index) => new Date(fake.now() + (index * 37 % 250) * 60_000).toISOString();
+  fake.world.schedules = Array.from({ length: 250 }, (_, index) => ({
+    ...first, key: key(index), id: `${index}`, state: 'enabled', next: index ? [time(index)] : [],
+  }));
+  fake.world.runs = [1, 2, 3].map((index) => ({
+    ...dead, key: key(index), id: key(index), recorded: new Date(fake.now() - index * 60_000).toISOString(),
+    state: index === 2 ? 'dead' : 'succeeded',
+  }));
+  await show();
+  await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+  await go(page, '/schedules?app=billing', 'Schedules');
+  await page.getByText(/^50 of 250 schedules, as of [\d:]+\.$/).waitFor();
+  const head = (name) => page.getByRole('columnheader', { name });
+  const sorts = () => Promise.all(['Schedule', 'Next', 'Last runs'].map((name) =>
+    head(name).getAttribute('aria-sort')));
+  const keys = () => page.locator('tbody a.key').allTextContents();
+  assert.deepEqual(await sorts(), ['ascending', 'none', 'none']);
+  // By keyboard; more are read, and what is sorted is said.
+  await head('Next').getByRole('button').press('Enter');
+  await page.getByText(/^200 of 250 schedules, as of [\d:]+\. Sorted are the 200 shown\.$/).waitFor();
+  assert.deepEqual(await sorts(), ['none', 'ascending', 'none']);
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Next');
+  const soonest = Array.from({ length: 200 }, (_, index) => index)
+    .sort((a, b) => !a - !b || a * 37 % 250 - b * 37 % 250).map(key);
+  assert.deepEqual(await keys(), soonest);
+  await head('Next').getByRole('button').press('Enter');
+  await page.locator('th[aria-sort=descending]', { hasText: 'Next' }).waitFor();
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await page.getByText(/^250 schedules, as of [\d:]+\.$/).waitFor();
+  const [latest, ...others] = await keys();
+  assert.deepEqual([latest, others.at(-1)], [key(27), key(0)]);
+  await head('Last runs').getByRole('button').click();
+  await page.locator('tbody tr:first-child a.key', { hasText: key(1) }).waitFor();
+  assert.deepEqual((await keys()).slice(0, 4), [1, 2, 3, 0].map(key));
+  await page.getByLabel('Sort by').selectOption('result');
+  await page.locator('tbody tr:first-child a.key', { hasText: key(2) }).waitFor();
+  assert.deepEqual((await keys()).slice(0, 4), [2, 1, 3, 0].map(key));
+  assert.deepEqual(await sorts(), ['none', 'none', 'other']);
+  assert.match(page.url(), /sort=result$/);
+  await head('Schedule').getByRole('button').click();
+  await page.getByText(/^50 of 250 schedules, as of [\d:]+\.$/).waitFor();
+  assert.deepEqual(await keys(), Array.from({ length: 50 }, (_, index) => key(index)));
 });
 
 test('what is selected is what is shown', async () => {

@@ -125,6 +125,7 @@ fn definition(receiver: SocketAddr, at: &str) -> Definition {
         body_bytes: None,
         timeout: None,
         success: Vec::new(),
+        complete_within: None,
     };
     Definition::new(When::At(AtWhen { at: at.to_owned() }), callback)
 }

@@ -92,17 +92,21 @@ export function path(parts, parameters = {}) {
   return `/v1/${parts.map(encodeURIComponent).join('/')}${query.size ? `?${query}` : ''}`;
 }
 
+/** How many empty pages of a list are read one after the other, for each time that it is read on. */
+const LOOKS = 5;
+
 /**
  * Reads one list of several apps, in the order that `before` says. Each app's list is read page by
- * page, and no further than is needed.
+ * page, and no further than is needed. A page of a list may be empty although others follow: after
+ * {@link LOOKS} of them, it is left for the next time.
  *
  * @param {string[]} apps
  * @param {string} what `schedules` or `runs`.
  * @param {Object} parameters Of the list; with a function `accepts`, that leaves items out here. An
  *   array of them reads several lists, whose items are shown once.
  * @param {(a: Object, b: Object) => number} order The order that the API lists them in.
- * @returns {(wanted: number, signal: AbortSignal) =>
- *   Promise<{items: Object[], more: boolean, total: ?Object}>} Reads on. `total` is `{count, at_least}` of all that the lists have, where `parameters` ask for it.
+ * @returns {(wanted: number, signal: AbortSignal, times: number) =>
+ *   Promise<{items: Object[], more: boolean, total: ?Object}>} Reads on, so many `times` as far. `total` is `{count, at_least}` of all that the lists have, where `parameters` ask for it.
  */
 export function lists(apps, what, parameters, order) {
   const sources = apps.flatMap((app) => [parameters].flat().map(({ accepts, ...query }) =>
@@ -129,19 +133,23 @@ export function lists(apps, what, parameters, order) {
     count: sources.reduce((sum, source) => sum + source.total.count, 0),
     at_least: sources.some((source) => source.total.at_least),
   } : null;
-  return async (wanted, signal) => {
+  return async (wanted, signal, times) => {
     const limit = Math.min(wanted, 1000);
     const items = [];
+    const looks = new Map(sources.map((source) => [source, 0]));
+    const isUnknown = (source) => !source.items.length && !source.over && looks.get(source) < LOOKS * times;
     for (;;) {
       // A list that is filtered here may have nothing more that is shown.
       const hasMore = ({ items: read, over, accepts }) => read.length || !over && !accepts;
       if (items.length >= wanted && sources.some(hasMore)) return { items, more: true, total: total() };
-      const empty = sources.filter((source) => !source.items.length && !source.over);
+      const empty = sources.filter(isUnknown);
       await Promise.all(empty.map((source) => refill(source, limit, signal)));
+      for (const source of empty) looks.set(source, source.items.length ? 0 : looks.get(source) + 1);
+      // What comes first is not known yet.
+      if (sources.some(isUnknown)) continue;
       const full = sources.filter((source) => source.items.length);
       if (!full.length) {
-        if (sources.every((source) => source.over)) return { items, more: false, total: total() };
-        continue;
+        return { items, more: sources.some((source) => !source.over), total: total() };
       }
       if (items.length >= wanted) continue;
       full.sort((a, b) => order(a.items[0], b.items[0]));
@@ -155,34 +163,44 @@ export function lists(apps, what, parameters, order) {
 /**
  * Holds what is shown of a list. It is read again as a whole, and read on without that.
  *
- * @param {number} size How many items are read at a time.
+ * @param {() => number} size How many items are read at a time.
  * @param {(isCounted: boolean) => Function} make Makes what {@link lists} returns, of what is asked
  *   for at the time.
  */
 export function pages(size, make) {
   let next = null;
-  let wanted = size;
+  let wanted = size();
+  /** Whether what is asked for was not read yet: what is shown is of another list, or nothing. */
+  let isNew = true;
+  /** Whether the total is to be counted, by this read or by one that was given up. */
+  let isOwed = false;
   const list = {
     items: [],
     more: false,
     total: null,
+    /** How often it was read on, and once. */
+    times: 1,
     /**
      * Reads the next page alone if `more` is set, otherwise all that is shown: of a list that was
-     * not shown before (`first`), its first page. The total is counted if `isCounted` is set.
+     * not shown before (`first`), its first page, also if `more` is set while that is read. The
+     * total is counted if `isCounted` is set.
      */
     async read(signal, { first = false, more = false, isCounted = false } = {}) {
-      if (first) wanted = size;
-      if (more) wanted = list.items.length + size;
-      const isNext = more && next;
-      const [reader, many] = isNext ? [next, size] : [make(isCounted), wanted];
+      if (first) [isNew, wanted, list.times] = [true, size(), 1];
+      if (more && !isNew) [wanted, list.times] = [list.items.length + size(), list.times + 1];
+      isOwed ||= isCounted;
+      const isNext = more && next && !isNew;
+      const [reader, many] = isNext ? [next, size()] : [make(isOwed), wanted];
       // What a reader has read is lost if it fails.
       next = null;
-      const read = await reader(many, signal);
+      const read = await reader(many, signal, isNext ? 1 : list.times);
       signal.throwIfAborted();
       next = reader;
       list.items = isNext ? [...list.items, ...read.items] : read.items;
       list.more = read.more;
-      list.total = read.total ?? list.total;
+      list.total = read.total ?? (isNew ? null : list.total);
+      isNew = false;
+      if (!isNext) isOwed = false;
     },
   };
   return list;

@@ -13,6 +13,8 @@ import * as schedules from './schedules.js';
 const FRESH = 3_000;
 /** A device's clock that is off by more than this is remarked upon, in milliseconds. */
 const CLOCK_OFF = 2_000;
+/** A service with more apps than these is not taken for a new one. */
+const NEW = 20;
 
 const by = (id) => document.getElementById(id);
 const main = by('main');
@@ -261,8 +263,13 @@ async function isEmpty() {
   try {
     const { enabled, disabled, running, outcomes, pending_next_hour: pending } =
       await call('GET', '/v1/overview');
-    return [enabled, disabled, running, ...Object.values(outcomes), ...pending]
+    const isIdle = [enabled, disabled, running, ...Object.values(outcomes), ...pending]
       .every((figure) => figure === 0);
+    if (!isIdle || apps.size > NEW) return false;
+    // One-shots are in no figure before their last hour, or after it.
+    const lists = await Promise.all([...apps.keys()].flatMap((app) => ['schedules', 'runs'].map(
+      (what) => call('GET', path(['apps', app, what], { limit: 1 })))));
+    return lists.every(({ items, next }) => !items.length && !next);
   } catch {
     // The stream says what is wrong.
     return false;

@@ -29,6 +29,17 @@ function named(schedules) {
   return more > 0 ? `${keys} and ${more} more` : keys;
 }
 
+/** Makes a list of what was not done, and why; each is read out as it is added. */
+export function makeFailures() {
+  const list = h('ul');
+  return {
+    element: h('div', { class: 'failed', role: 'log', 'aria-label': 'Not done' }, list),
+    isEmpty: () => !list.childElementCount,
+    add: (key, why) => list.append(h('li', {}, h('code', {}, key), ` ${why}`)),
+    clear: () => list.replaceChildren(),
+  };
+}
+
 /**
  * Makes the bar over a list of schedules.
  *
@@ -51,10 +62,10 @@ export function makeBulk(frame, shown, done) {
   const count = h('span', {});
   const stop = button('Stop', () => { isStopped = true; });
   const progress = h('p', { class: 'progress', hidden: true }, bar, count, stop);
-  const failed = h('ul', { class: 'failed', 'aria-label': 'Not done' });
+  const failed = makeFailures();
   const element = h('div', { class: 'bulk', role: 'group', 'aria-label': 'Selected schedules' },
     h('label', { class: 'choice' }, all, 'Select all shown'), many,
-    h('div', { class: 'buttons' }, buttons), progress, failed);
+    h('div', { class: 'buttons' }, buttons), progress, failed.element);
 
   /** Those that are shown and may be changed. */
   function selectable() {
@@ -76,7 +87,7 @@ export function makeBulk(frame, shown, done) {
     for (const [name, { id }] of selected) if (ids.get(name) !== id) selected.delete(name);
     boxes = boxes.filter((box) => box.isConnected);
     for (const box of boxes) box.checked = selected.has(box.value);
-    element.hidden = !there.length && !isBusy && !failed.childElementCount;
+    element.hidden = !there.length && !isBusy && failed.isEmpty();
     all.checked = there.length > 0 && there.every((schedule) => selected.has(idOf(schedule)));
     all.indeterminate = selected.size > 0 && !all.checked;
     setText(many, selected.size ? `${selected.size} selected` : '');
@@ -92,7 +103,7 @@ export function makeBulk(frame, shown, done) {
     if (!await frame.sure(`${action.word}: ${what}?`, text, action.word) || isClosed) return;
     isBusy = true;
     isStopped = false;
-    failed.replaceChildren();
+    failed.clear();
     progress.hidden = false;
     bar.max = those.length;
     draw();
@@ -113,7 +124,7 @@ export function makeBulk(frame, shown, done) {
         good += 1;
         selected.delete(idOf(schedule));
       } catch (error) {
-        failed.append(h('li', {}, h('code', {}, key), ` ${error.message}`));
+        failed.add(key, error.message);
       }
       tried += 1;
       report();
@@ -150,7 +161,7 @@ export function makeBulk(frame, shown, done) {
     /** Forgets what is selected: other schedules are shown. */
     clear() {
       selected.clear();
-      failed.replaceChildren();
+      failed.clear();
       draw();
     },
     close() {

@@ -84,7 +84,7 @@ export function sync(parent, items, keyOf, render) {
   for (const child of old.values()) child.remove();
   if (focused && !focused.isConnected) {
     const row = [...parent.children].find((child) => child.dataset.key === focusedKey);
-    const again = row?.querySelector(`[data-act="${focused.dataset.act}"]`);
+    const again = row?.querySelector(`[data-act="${CSS.escape(focused.dataset.act)}"]`);
     (again ?? row?.querySelector('a, button') ?? document.querySelector('h1')).focus();
   }
 }
@@ -107,6 +107,7 @@ const STATES = {
   disabled: ['ring', 'mute'],
   pending: ['clock', 'calm'],
   running: ['play', 'accent'],
+  waiting: ['clock', 'accent'],
   retrying: ['triangle', 'warn'],
   succeeded: ['check', 'good'],
   dead: ['cross', 'bad'],

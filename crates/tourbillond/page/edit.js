@@ -16,7 +16,7 @@ const WHENS = [
   ['cron', 'By a cron expression'], ['every', 'At a fixed interval'],
   ['at', 'Once, at a time'], ['after', 'Once, after a delay'],
 ];
-const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD'].map((name) => [name, name]);
+const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map((name) => [name, name]);
 const MISSED = [
   ['', 'Run once for all of them (default)'], ['skip', 'Skip them'],
   ['catch_up', 'Run the last ones'],
@@ -110,6 +110,9 @@ export function show(holder, frame, { app, key, parameters }) {
   if (!frame.allApps.some(frame.canChange)) {
     return void put(holder, h('p', { class: 'empty' }, 'Your token cannot change any app.'));
   }
+  if (key && !frame.canChange(app)) {
+    return void put(holder, h('p', { class: 'empty' }, `Your token cannot change the app ${app}.`));
+  }
   const copied = parameters.get('copy');
   if (!key && !copied) {
     return form(holder, frame, null, parameters.has('example') ? example() : blank());
@@ -149,6 +152,8 @@ function form(holder, frame, old, { definition: was, remark }) {
     app: select(frame.allApps.filter(frame.canChange).map((name) => [name, name]), was.app ?? frame.chosen,
       { disabled: Boolean(old) }),
     key: input({ value: was.key, disabled: Boolean(old) }),
+    labels: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
+      linesOf(Object.entries(was.labels ?? {}))),
     cron: input({ value: when.cron ?? '', class: 'code' }),
     zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
     every: input({ value: when.every ?? '5m' }),
@@ -168,6 +173,7 @@ function form(holder, frame, old, { definition: was, remark }) {
     body: h('textarea', { rows: 5, spellcheck: 'false', class: 'code' }, callback.body ?? ''),
     timeout: input({ value: callback.timeout ?? '', placeholder: defaults.timeout }),
     success: input({ value: (callback.success ?? []).join(', '), placeholder: '2xx' }),
+    completeWithin: input({ value: callback.complete_within ?? '', placeholder: '6h' }),
     attempts: input({
       value: retry.attempts, inputmode: 'numeric', placeholder: `${defaults.retry.attempts}`,
     }),
@@ -185,6 +191,9 @@ function form(holder, frame, old, { definition: was, remark }) {
     jitter: input({ value: was.jitter ?? '', placeholder: '0s' }),
     enabled: h('input', { type: 'checkbox', id: 'enabled', checked: was.enabled !== false }),
   };
+  // A control has its lines end in its own way.
+  const shownBody = control.body.value;
+  const shownLabels = control.labels.value;
   const value = (name) => (control[name].instant?.() ?? control[name].value).trim();
   const kinds = WHENS.map(([name, words]) => h('label', { class: 'choice' },
     h('input', { type: 'radio', name: 'when', value: name, checked: name === first }), words));
@@ -243,6 +252,9 @@ function form(holder, frame, old, { definition: was, remark }) {
           field('Key', control.key, {
             name: 'key', hint: old ? undefined : 'Its name in the app. If it is empty, the service chooses one.',
           })),
+        field('Labels', control.labels, {
+          name: 'labels', hint: 'One per line, as name: value, or a name alone.',
+        }),
         h('fieldset', {}, h('legend', {}, 'When'),
           h('div', { class: 'choices' }, kinds), Object.values(fields), bounds),
         h('fieldset', {}, h('legend', {}, 'Callback'),
@@ -265,6 +277,10 @@ function form(holder, frame, old, { definition: was, remark }) {
             field('Timeout of an attempt', control.timeout, { name: 'callback.timeout' }),
             field('Statuses of success', control.success,
               { name: 'callback.success', hint: 'A list such as 200, 404.' })),
+          field('Completed by a call within', control.completeWithin, {
+            name: 'callback.complete_within',
+            hint: 'A span, such as 6h. A receiver that answers 202 completes the attempt later.',
+          }),
           h('p', {}, test), tested),
         h('details',
           { open: Boolean(was.missed || was.overlap || was.jitter || was.retry || was.lane) },
@@ -316,25 +332,62 @@ function form(holder, frame, old, { definition: was, remark }) {
         .map(([, detail]) => ({ field: `when.${name}`, detail })));
   }
 
+  /** What is wrong with lines of which one would replace another: each name is sent once. */
+  function wrongNames() {
+    const headers = pairsOf(control.headers.value);
+    const labels = control.labels.value === shownLabels ? [] : pairsOf(control.labels.value);
+    return [
+      ['labels', labels],
+      ['callback.headers', headers],
+      ['callback.secrets', pairsOf(control.secrets.value), headers],
+    ].flatMap(([name, pairs, before = []]) => {
+      const names = [...before, ...pairs].map(([each]) => each);
+      const twice = names.find((each, at) => at >= before.length && names.indexOf(each) < at);
+      if (twice === undefined) return [];
+      const detail = before.some(([each]) => each === twice)
+        ? `A header above has the name ${twice}.` : `Two lines have the name ${twice}.`;
+      return [{ field: name, detail }];
+    });
+  }
+
   function callbackOf() {
     const secrets = pairsOf(control.secrets.value).map(([name, secret]) => [name, { secret }]);
     return {
       method: value('method'), url: value('url'),
       headers: Object.fromEntries([...pairsOf(control.headers.value), ...secrets]),
-      body: control.body.value, timeout: value('timeout') || undefined,
+      body: control.body.value === shownBody ? callback.body ?? '' : control.body.value,
+      timeout: value('timeout') || undefined,
       success: value('success') ? value('success').split(/[\s,]+/).map(Number) : undefined,
+      complete_within: value('completeWithin') || undefined,
     };
   }
 
-  /** Sends what the form says once, and shows the answer. */
+  /** The request that is tested, as a text. */
+  const requestOf = () => JSON.stringify([value('app'), callbackOf()]);
+  /** The request whose test is shown, or is sent. */
+  let testedRequest = '';
+
+  /** Sends what the form says once, and shows the answer, unless the form says another by then. */
   async function sendTest() {
+    const wrong = wrongNames().filter(({ field: name }) => name.startsWith('callback.'));
+    if (wrong.length) {
+      blame(wrong, '', 'callback');
+      element.querySelector('[aria-invalid]').focus();
+      return;
+    }
     test.disabled = true;
+    testedRequest = requestOf();
     tested.replaceChildren(h('p', { class: 'hint' }, 'Sending …'));
     try {
       const ended = await call('POST', path(['apps', value('app'), 'test']), { body: callbackOf() });
+      const said = ended.error ? `The test failed: ${ended.error}` : 'The test succeeded.';
+      if (requestOf() !== testedRequest) {
+        frame.say(`${said} The request has changed since.`);
+        return;
+      }
       blame([], '', 'callback');
       tested.replaceChildren(...attemptParts(ended, ended.error ? 'Test failed' : 'Test succeeded'));
-      frame.say(ended.error ? `The test failed: ${ended.error}` : 'The test succeeded.');
+      frame.say(said);
     } catch (error) {
       tested.replaceChildren();
       blameCallback((error.errors ?? [])
@@ -364,6 +417,8 @@ function form(holder, frame, old, { definition: was, remark }) {
     return {
       when: whenOf(),
       callback: callbackOf(),
+      labels: control.labels.value === shownLabels
+        ? was.labels : Object.fromEntries(pairsOf(control.labels.value)),
       missed: repeats ? policy('missed', 'catch_up') : undefined,
       on_time_within: repeats ? text('within') : undefined,
       overlap: repeats ? policy('overlap', 'queue') : undefined,
@@ -409,6 +464,7 @@ function form(holder, frame, old, { definition: was, remark }) {
   let latest = 0;
   let gathering;
   function typed() {
+    if (tested.childElementCount && requestOf() !== testedRequest) tested.replaceChildren();
     for (const [name, part] of Object.entries(fields)) part.hidden = name !== chosen();
     repeating.hidden = !['cron', 'every'].includes(chosen());
     bounds.hidden = repeating.hidden;
@@ -464,7 +520,7 @@ function form(holder, frame, old, { definition: was, remark }) {
     event.preventDefault();
     latest += 1;
     clearTimeout(gathering);
-    const wrong = wrongTimes();
+    const wrong = [...wrongTimes(), ...wrongNames()];
     if (wrong.length) {
       blame(wrong);
       element.querySelector('[aria-invalid]')?.focus();

@@ -1,6 +1,7 @@
 /** @file Runs: by schedule, state and time; attempts and answers; dead letters with retry. */
 
 import { call, lists, pages, path, reads } from './api.js';
+import { makeFailures } from './bulk.js';
 import {
   badge, button, field, h, known, put, row, section, select, setText, sync, table,
 } from './dom.js';
@@ -10,7 +11,8 @@ import { reasonInWords, stateOptions } from './words.js';
 /** How many runs are read at a time. */
 const PAGE = 50;
 
-const STATES = ['pending', 'running', 'succeeded', 'dead', 'skipped', 'cancelled'];
+const STATES =
+  ['pending', 'running', 'waiting', 'succeeded', 'dead', 'skipped', 'cancelled'];
 const OPTIONS = stateOptions(STATES, 'Finished');
 const HOUR = 3_600_000;
 const SPANS = [['', 'Any time'], ['1', 'Last hour'], ['24', 'Last day'], ['168', 'Last week']];
@@ -93,8 +95,10 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   more.hidden = true;
   all.hidden = true;
   runs.table.hidden = true;
+  const notDone = makeFailures();
+  let isClosed = false;
   const isRetried = (run) => canRetry(frame, run);
-  const shown = pages(PAGE, () => {
+  const shown = pages(() => PAGE, () => {
     const since = chosen.hours && new Date(now() - chosen.hours * HOUR).toISOString();
     return lists(frame.apps, 'runs', { key: chosen.key, state: chosen.state, since }, order);
   });
@@ -111,7 +115,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   key, !state && states, hours);
 
   put(holder, h('h1', {}, head), hint && h('p', { class: 'hint' }, hint), filters,
-    h('div', { class: 'over' }, status, all), runs.table, empty, h('p', {}, more));
+    h('div', { class: 'over' }, status, all, notDone.element), runs.table, empty, h('p', {}, more));
 
   function filter() {
     chosen.key = key.querySelector('input').value.trim();
@@ -120,6 +124,7 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     const { key: ofKey, hours: ofHours } = chosen;
     frame.go(frame.link([state ? 'dead' : 'runs'],
       { key: ofKey, hours: ofHours, state: state ? '' : chosen.state }), { replace: true });
+    notDone.clear();
     reading.start({ first: true });
   }
 
@@ -160,18 +165,22 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   async function retryAll() {
     const those = shown.items.filter(isRetried);
     const text = 'Each makes a new run, sent as soon as limits allow, with the same request.';
-    if (!await frame.sure(`Retry ${counted(those.length, 'dead letter')}?`, text, 'Retry')) return;
+    const many = counted(those.length, 'dead letter');
+    if (!await frame.sure(`Retry ${many}?`, text, 'Retry') || isClosed) return;
+    all.disabled = true;
+    notDone.clear();
     let done = 0;
     for (const run of those) {
+      if (isClosed) break;
       try {
         await call('POST', path(['apps', run.app, 'runs', run.id, 'retry']));
         done += 1;
       } catch (error) {
-        frame.say(`${run.key} is not retried. ${error.message}`);
-        break;
+        notDone.add(run.key, error.message);
       }
     }
-    if (done === those.length) frame.say(`${counted(done, 'dead letter')} retried.`);
+    all.disabled = false;
+    frame.say(done === those.length ? `${many} retried.` : `${count(done)} of ${many} retried.`);
     reading.again();
   }
 
@@ -179,7 +188,10 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
   return {
     refresh: () => reading.again(),
     run: (run) => { if (!chosen.key || run.key === chosen.key) reading.soon(); },
-    close: reading.close,
+    close() {
+      isClosed = true;
+      reading.close();
+    },
   };
 }
 
@@ -205,11 +217,23 @@ function carried({ request, headers = {}, timing = {} }) {
     h('div', {}, h('dt', {}, term), h('dd', {}, what))));
 }
 
+/** In a line: how the receiver completed an attempt that it had answered 202, or did not yet. */
+function completed({ state, until, called, text }) {
+  const when = state === 'waiting' ? `Waiting for completion until ${dated(until)}`
+    : called ? `Completed ${dated(called)}` : `Not completed by ${dated(until)}`;
+  return h('p', { class: 'hint' }, text ? `${when}: ${text}` : when);
+}
+
 /** What is shown of an attempt that has ended, under the name `title`. */
 export function attemptParts(attempt, title) {
+  const { completion } = attempt;
+  const outcome = attempt.error ? 'dead'
+    : completion?.state === 'waiting' ? 'waiting'
+      : completion?.state === 'superseded' ? 'cancelled' : 'succeeded';
   return [
-    h('p', {}, badge(attempt.error ? 'dead' : 'succeeded', title), ' ',
+    h('p', {}, badge(outcome, title), ' ',
       attempt.status && h('b', {}, `${attempt.status}`), ' ', attempt.error),
+    completion && completed(completion),
     h('p', { class: 'hint' }, `${dated(attempt.started)}, took ${span(attempt.ms)}`),
     carried(attempt),
     attempt.answer && h('pre', { tabindex: 0, 'aria-label': `Answer: ${title}` }, attempt.answer),

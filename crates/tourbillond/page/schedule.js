@@ -5,7 +5,7 @@ import { badge, button, h, put, row, section, setText, sync, table } from './dom
 import { makeHistory } from './history.js';
 import { makePreview } from './preview.js';
 import { runLink, why } from './runs.js';
-import { actions, canSwitch, target, when, xtimerOf } from './schedules.js';
+import { actions, canSwitch, labelLinks, target, when, xtimerOf } from './schedules.js';
 import { counted, dated, timeElement } from './time.js';
 import { policyInWords } from './words.js';
 
@@ -85,6 +85,7 @@ export function show(holder, frame, { app, key }) {
       ['State', badge(schedule.state)],
       ['App', app],
       schedule.xtimer && ['XTimer', xtimerOf(schedule)],
+      schedule.labels && ['Labels', labelLinks(frame, schedule)],
       ['When', when(schedule)],
       schedule.paused_until && ['Paused until', dated(schedule.paused_until)],
       schedule.when.start && ['Start', dated(schedule.when.start)],

@@ -1,4 +1,4 @@
-/** @file Schedules: search, filter, last runs, enable, disable, run now. */
+/** @file Schedules: search, filter, sort, last runs, enable, disable, run now. */
 
 import { call, lists, pages, path, reads } from './api.js';
 import { idOf, makeBulk } from './bulk.js';
@@ -11,6 +11,8 @@ import { stateOptions } from './words.js';
 
 /** How many schedules are read at a time. */
 const PAGE = 50;
+/** How many are read at a time if they are sorted here. */
+const SORTED = 200;
 /** How long typing gathers before the list is read again, in milliseconds. */
 const GATHER = 300;
 /** How often the list is read and counted again while it is looked at, in milliseconds. */
@@ -20,6 +22,51 @@ const AGAIN = 10_000;
 const STATES = ['enabled', 'disabled', 'pending', 'running'];
 const OPTIONS = stateOptions(STATES, 'Any');
 const KINDS = [['', 'Any'], ['repeated', 'Repeated'], ['once', 'Once']];
+
+/**
+ * What the list is sorted by. The API lists by key, as no store has an index of an app's schedules
+ * by anything else, and a page is to cost the same however many there are. So any other order is one
+ * of those that are shown.
+ */
+const SORTS = [
+  ['', 'Key'], ['next', 'Next run, soonest first'], ['-next', 'Next run, latest first'],
+  ['-last', 'Last run, newest first'], ['last', 'Last run, oldest first'],
+  ['result', 'Last result, dead first'],
+];
+/** The orders that the head of a column stands for: the first, and the one that a second press asks for. */
+const HEADS = { Schedule: ['', ''], Next: ['next', '-next'], 'Last runs': ['-last', 'last'] };
+/** Results, those first that are to be seen first. */
+const RESULTS = ['dead', 'skipped', 'cancelled', 'succeeded'];
+
+/** The value that an item is sorted by, less the sign; `undefined` if it has none. */
+const VALUES = {
+  next: ({ next = [] }) => next.length ? Date.parse(next[0]) : undefined,
+  last: ({ last_runs: [last] = [] }) => last && Date.parse(last.recorded),
+  result: ({ last_runs: [last] = [] }) => last && RESULTS.indexOf(last.state),
+};
+
+/** The items in an order of {@link SORTS}. Those without a value are last. */
+function sorted(items, sort) {
+  const valueOf = VALUES[sort.replace('-', '')];
+  if (!valueOf) return items;
+  const sign = sort.startsWith('-') ? -1 : 1;
+  return items.map((item) => [valueOf(item), item]).sort(([a], [b]) => {
+    if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
+    return sign * (a - b);
+  }).map(([, item]) => item);
+}
+
+/** A label as the list is filtered by it. */
+function labelText([name, value]) {
+  return value ? `${name}:${value}` : name;
+}
+
+/** The labels of a schedule, each a link to the list of those that have it. */
+export function labelLinks(frame, { labels = {} }) {
+  return h('div', { class: 'labels' }, Object.entries(labels).map(labelText).map((label) =>
+    h('a', { class: 'tag', href: frame.link(['schedules'], { label }), 'data-act': `label-${label}` },
+      label)));
+}
 
 /** When it happens, in a line. */
 export function when(schedule) {
@@ -99,16 +146,24 @@ export function show(holder, frame, { parameters }) {
     search: parameters.get('search') ?? '',
     state: known(OPTIONS, parameters.get('state')),
     kind: known(KINDS, parameters.get('kind')),
+    label: parameters.get('label') ?? '',
   };
-  const list = table('Schedules', ['Schedule', 'State', 'When', 'Next', 'Last runs', 'Request', 'Actions']);
+  let sort = known(SORTS, parameters.get('sort'));
+  const heads = new Map(Object.entries(HEADS).map(([column, orders]) => [column,
+    button(column, () => sortBy(orders[orders[0] === sort ? 1 : 0]), { act: `sort-${column}` })]));
+  const columns = ['Schedule', 'State', 'When', 'Next', 'Last runs', 'Request', 'Actions'];
+  const list = table('Schedules', columns.map((column) => heads.get(column) ?? column));
   const empty = h('p', { class: 'empty' }, 'Reading …');
   const first = frame.apps.some(frame.canChange) && h('p', { hidden: true },
     h('a', { href: frame.link(['edit'], { example: 1 }) }, 'Start from an example'));
   const status = h('p', { class: 'hint' });
-  const more = button('Show more', () => reading.start({ more: true }), { act: 'more' });
+  const more = button('Show more', () => {
+    more.setAttribute('aria-busy', 'true');
+    reading.start({ more: true });
+  }, { act: 'more' });
   more.hidden = true;
   list.table.hidden = true;
-  const shown = pages(PAGE, (isCounted) =>
+  const shown = pages(() => sort ? SORTED : PAGE, (isCounted) =>
     lists(frame.apps, 'schedules', asked(isCounted), byName));
   const reading = reads(shown.read, draw, failed);
   const again = () => reading.again();
@@ -121,12 +176,17 @@ export function show(holder, frame, { parameters }) {
   }));
   const states = field('State', select(OPTIONS, chosen.state, { id: 'state' }));
   const kinds = field('Kind', select(KINDS, chosen.kind, { id: 'kind' }));
+  const labels = field('Label', h('input', {
+    type: 'search', id: 'label', value: chosen.label, placeholder: 'name:value',
+    autocomplete: 'off', spellcheck: 'false', oninput: gather,
+  }));
+  const sorts = field('Sort by', select(SORTS, sort, { id: 'sort' }));
   put(holder,
     h('div', { class: 'over' }, h('h1', {}, 'Schedules'),
       frame.apps.some(frame.canChange) && h('a', { href: frame.link(['edit']), class: 'button main' }, 'New schedule')),
     h('form', { class: 'filters', role: 'search', 'aria-label': 'Schedules',
       onsubmit: (event) => { event.preventDefault(); filter(); }, onchange: filter },
-    search, states, kinds),
+    search, states, kinds, labels, sorts),
     status, bulk.element, list.table, empty, first, h('p', {}, more));
   bulk.draw();
 
@@ -140,9 +200,26 @@ export function show(holder, frame, { parameters }) {
     chosen.search = search.querySelector('input').value.trim();
     chosen.state = states.querySelector('select').value;
     chosen.kind = kinds.querySelector('select').value;
-    frame.go(frame.link(['schedules'], chosen), { replace: true });
+    chosen.label = labels.querySelector('input').value.trim();
+    sort = sorts.querySelector('select').value;
+    frame.go(frame.link(['schedules'], { ...chosen, sort }), { replace: true });
     bulk.clear();
+    drawHeads();
     reading.start({ first: true, isCounted: true });
+  }
+
+  function sortBy(order) {
+    sorts.querySelector('select').value = order;
+    filter();
+  }
+
+  function drawHeads() {
+    for (const [column, head] of heads) {
+      const is = sort === 'result' && column === 'Last runs' ? 'other'
+        : !HEADS[column].includes(sort) ? 'none'
+          : sort.startsWith('-') ? 'descending' : 'ascending';
+      head.parentElement.setAttribute('aria-sort', is);
+    }
   }
 
   /** What is asked of the API. It searches keys; names of XTimer's are looked through here. */
@@ -156,19 +233,25 @@ export function show(holder, frame, { parameters }) {
   }
 
   function draw() {
-    const { items, total } = shown;
+    more.removeAttribute('aria-busy');
+    const { total } = shown;
+    const items = sorted(shown.items, sort);
     more.hidden = !shown.more;
     list.table.hidden = !items.length;
     empty.hidden = items.length > 0;
     const isFiltered = Object.values(chosen).some(Boolean);
-    setText(empty, isFiltered ? 'No schedules match.' : 'No schedules yet.');
+    setText(empty, shown.more ? 'None of those looked at so far matches. “Show more” looks further.'
+      : isFiltered ? 'No schedules match.' : 'No schedules yet.');
     if (first) first.hidden = isFiltered || items.length > 0;
-    setText(status, `${howMany(items.length, shown.more, total)}, as of ${clock(now())}.`);
+    const isPart = sort && shown.more && items.length > 0;
+    setText(status, `${howMany(items.length, shown.more, total)}, as of ${clock(now())}.` +
+      (isPart ? ` Sorted are the ${count(items.length)} shown.` : ''));
     sync(list.body, items, idOf, drawRow);
     bulk.draw();
   }
 
   function failed(error) {
+    more.removeAttribute('aria-busy');
     setText(status,
       `Not read: ${error.message} ${shown.items.length ? 'What follows is older.' : ''}`);
     if (first) first.hidden = true;
@@ -179,7 +262,8 @@ export function show(holder, frame, { parameters }) {
     const { next = [] } = schedule;
     return row([
       ['Schedule', [bulk.box(schedule), scheduleLink(frame, schedule),
-        schedule.xtimer && h('div', { class: 'soft' }, xtimerOf(schedule))]],
+        schedule.xtimer && h('div', { class: 'soft' }, xtimerOf(schedule)),
+        schedule.labels && labelLinks(frame, schedule)]],
       ['State', badge(schedule.state)],
       ['When', when(schedule)],
       ['Next', next.length ? nextRun(schedule, next[0]) : '–'],
@@ -190,11 +274,17 @@ export function show(holder, frame, { parameters }) {
     ], { class: schedule.state });
   }
 
+  /** Whether it is read again by itself. What was looked for further and further is not. */
+  function isLive() {
+    return !document.hidden && !(chosen.label && shown.times > 1);
+  }
+
+  drawHeads();
   reading.start({ isCounted: true });
-  const timer = setInterval(() => { if (!document.hidden) reading.again({ isCounted: true }); }, AGAIN);
+  const timer = setInterval(() => { if (isLive()) reading.again({ isCounted: true }); }, AGAIN);
   return {
-    refresh: () => { if (!document.hidden) again(); },
-    run: () => { if (!document.hidden) reading.soon(); },
+    refresh: () => { if (isLive()) again(); },
+    run: () => { if (isLive()) reading.soon(); },
     close() {
       reading.close();
       bulk.close();

@@ -5,6 +5,7 @@ const STATES = {
   disabled: 'Disabled',
   pending: 'Waiting',
   running: 'Running',
+  waiting: 'Waiting for completion',
   retrying: 'Retrying',
   succeeded: 'Succeeded',
   dead: 'Dead',

@@ -6,6 +6,7 @@
 pub(crate) mod about;
 mod access;
 pub(crate) mod audit;
+pub(crate) mod completion;
 pub(crate) mod history;
 pub(crate) mod overview;
 pub(crate) mod preview;

@@ -3,6 +3,7 @@
 //! One thread writes it. It takes the lines of all requests that wait, appends them by one write,
 //! and reports them once the disk has them. So a request costs no sync of its own, as in a group
 //! commit. The file is opened for each write: whatever moves it away, the next line begins another.
+//! No line of a new file is reported before the disk has the file's name.
 //!
 //! A write that fails is continued where it stopped, by the same thread and after a pause, until
 //! the disk has all of it: nothing is appended twice. After a sync that failed, what was written is
@@ -25,7 +26,7 @@ use tokio::sync::oneshot;
 use tourbillon::Timer;
 
 pub(crate) use read::AuditQuery;
-use writer::{Line, Queue, Writer};
+use writer::{Line, Place, Queue, Writer};
 
 use crate::model::AuditEntry;
 
@@ -75,19 +76,16 @@ impl Audit {
     ///
     /// If the file cannot be written, or the thread cannot be started.
     pub(crate) fn open(path: &Path, timer: &Timer) -> io::Result<Self> {
-        writer::open(path)?;
-        let own = path.to_owned();
-        Self::start(path, timer, move || writer::open(&own))
+        let mut place = path.to_owned();
+        place.make();
+        place.open()?;
+        Self::start(path, timer, place)
     }
 
-    /// Starts the thread, which writes to what `open` returns.
-    fn start<S: writer::Sink>(
-        path: &Path,
-        timer: &Timer,
-        open: impl FnMut() -> io::Result<S> + Send + 'static,
-    ) -> io::Result<Self> {
+    /// Starts the thread, which writes to the file at a place.
+    fn start(path: &Path, timer: &Timer, place: impl Place) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
-        let writer = Writer::new(open, Arc::clone(&queue));
+        let writer = Writer::new(place, Arc::clone(&queue));
         thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run())?;
         Ok(Self { path: path.to_owned(), timer: timer.clone(), queue })
     }

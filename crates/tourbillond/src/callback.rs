@@ -5,20 +5,22 @@
 //! before it are kept with the timer, without [secrets](redact). Nothing here sends or waits.
 
 mod attempts;
+mod completion;
 mod exchange;
 mod guard;
 mod outcome;
 mod redact;
 mod request;
 
-pub(crate) use attempts::{append, cut, shown};
+pub(crate) use attempts::{append, closed, cut, open, opened, shown};
 pub use attempts::{ended, read as read_attempts, was_of};
+pub(crate) use completion::{COMPLETION_TOKEN, EXPIRED, MARGIN, TEXT_MAX, Ticket, failed};
 pub(crate) use exchange::{answered, sent};
 pub(crate) use guard::{Guard, Refused};
 pub use outcome::retry;
 pub(crate) use outcome::{Answer, Verdict, judge, share};
 pub(crate) use redact::Redact;
-pub(crate) use request::{Attempt, build, limit, target};
+pub(crate) use request::{Attempt, COMPLETE_MAX, build, complete_within, limit, target};
 pub use request::{Fault, Trace, check};
 
 /// Returns a number that cannot be guessed.

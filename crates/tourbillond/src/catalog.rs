@@ -5,6 +5,7 @@
 //! [`Error`] into a status. All of the service's calls to the store start here, but for those of
 //! [`dispatch`](crate::dispatch).
 
+mod complete;
 mod definition;
 mod error;
 mod found;
@@ -28,7 +29,7 @@ pub(crate) use found::Found;
 use history::Histories;
 pub(crate) use history::HistoryQuery;
 use overview::Overviews;
-pub(crate) use pages::{Left, PAGE, Query, ROWS};
+pub(crate) use pages::{Label, Left, PAGE, Query, ROWS};
 use preview::Previews;
 use quota::Quota;
 pub(crate) use runs::RunQuery;

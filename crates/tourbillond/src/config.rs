@@ -25,6 +25,7 @@ pub use oauth::OAuth;
 pub(crate) use proxy::Proxy;
 pub use proxy::{Proxies, ProxySettings};
 pub use tls::{TlsFiles, TlsFlags, TlsVersion};
+pub(crate) use trust::HTTP2;
 pub use trust::{ClientCertificate, Trust};
 
 use crate::net::Destination;
@@ -110,6 +111,11 @@ impl Default for Config {
 impl Config {
     /// Returns whether there are no tokens, so that every request may do all.
     pub fn is_open(&self) -> bool {
-        self.admin.is_empty() && self.apps.values().all(|app| app.tokens.is_empty())
+        self.tokens().next().is_none()
+    }
+
+    /// Returns all tokens: for all apps, and of each.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = &Token> {
+        self.admin.iter().chain(self.apps.values().flat_map(|app| &app.tokens))
     }
 }

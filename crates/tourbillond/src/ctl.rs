@@ -93,11 +93,12 @@ async fn carry_out(cli: &Cli, remote: &Remote) -> Done {
     };
     match &cli.command {
         Command::Apps => out(&remote.get(remote.url(["v1", "apps"], &[])).await?, show::apps),
-        Command::List { search, prefix, state, page } => {
+        Command::List { search, prefix, state, label, page } => {
             let asked = [
                 ("search", search.as_deref()),
                 ("prefix", prefix.as_deref()),
                 ("state", state.as_deref()),
+                ("label", label.as_deref()),
             ];
             let items = remote.list(&["v1", "apps", app, "schedules"], &asked, page.limit).await?;
             out(&items, show::schedules)

@@ -10,6 +10,7 @@
 mod app;
 mod client;
 mod connect;
+mod first;
 mod gate;
 mod notice;
 mod proxy;

@@ -8,6 +8,7 @@
 mod process;
 mod requests;
 mod timed;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 pub(crate) use requests::count;
 pub(crate) use timed::Timed;
+pub(crate) use tokens::{show_uses, used};
 
 use crate::model::{Bucket, Lateness};
 
@@ -109,6 +111,7 @@ fn describe() {
     );
     describe_counter!(DATABASE_ERRORS, Unit::Count, "Failed calls to the database, by operation.");
     describe_gauge!(BUILD, Unit::Count, "The version that runs; the value is always 1.");
+    tokens::describe();
     #[cfg(target_os = "linux")]
     process::describe();
 }

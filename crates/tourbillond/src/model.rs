@@ -35,7 +35,10 @@ pub use definition::{Definition, MissedPolicy, OverlapPolicy, RetryPolicy};
 pub use header::{Header, MASK, is_sensitive};
 pub use history::{History, HistoryBucket};
 pub use overview::{Bucket, Figure, Lateness, Node, Outcomes, Overview};
-pub use run::{EndedAttempt, LastRun, Run, RunState, SentRequest, Timing};
+pub use run::{
+    Complete, Completed, Completion, CompletionState, EndedAttempt, LastRun, Run, RunState,
+    SentRequest, Timing, WorkOutcome,
+};
 pub use schedule::{
     Backfilled, Made, Note, Occurrence, RunningAttempt, Schedule, ScheduleKind, ScheduleState,
     Stopped,

@@ -1,6 +1,6 @@
 //! Hosts and networks, as an operator writes them.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -111,7 +111,9 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| wrong()))?;
-        if bits > most {
+        // What is IPv4 counts as IPv4, so that this network would have no address.
+        let is_mapped = |address: Ipv6Addr| address.to_ipv4_mapped().is_some() && bits >= 96;
+        if bits > most || matches!(address, IpAddr::V6(own) if is_mapped(own)) {
             return Err(wrong());
         }
         Ok(Self { address, bits })
@@ -144,6 +146,14 @@ mod tests {
         assert!(has("::1", "::1"));
         assert!(!has("::1", "::2"));
         assert!(has("fc00::/7", "fdff::1"));
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for text in ["", "10.0.0.0/33", "10.0.0", "::/129", "::ffff:10.0.0.1", "::ffff:0:0/96"] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+        assert!("::ffff:0:0/95".parse::<Network>().is_ok());
     }
 
     #[test]

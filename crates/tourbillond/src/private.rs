@@ -15,10 +15,9 @@ pub(crate) const NOT_OWNER: u32 = 0o077;
 /// A name of no file, and a file that cannot be made, are left to SQLite, whose error says more.
 pub(crate) fn make(path: &Path) {
     let text = path.to_string_lossy();
-    if text == ":memory:" || text.starts_with("file:") {
-        return;
+    if text != ":memory:" && !text.starts_with("file:") {
+        let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     }
-    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 /// Returns what to say of a file that one of these bits lets others in to.

@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 pub use site::Reached;
 
 use crate::api::{
-    Problem, about, audit, history, overview, preview, runs, schedules, times, trial,
+    Problem, about, audit, completion, history, overview, preview, runs, schedules, times, trial,
 };
 use crate::model::Run;
 use crate::service::Service;
@@ -61,6 +61,7 @@ fn routed() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(runs::list))
         .routes(routes!(runs::get))
         .routes(routes!(runs::retry))
+        .routes(routes!(completion::complete))
         .routes(routes!(history::get))
         .routes(routes!(overview::get))
         .routes(routes!(overview::live))

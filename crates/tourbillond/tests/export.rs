@@ -54,6 +54,7 @@ fn fill(service: &Tourbillond) {
     let callback = &callback;
     let all = [
         json!({ "key": "a:nightly@x", "when": { "cron": "0 2 * * *", "zone": "Europe/Berlin" },
+            "labels": { "team": "é, a:b", "urgent": "" },
             "missed": { "catch_up": 3 }, "overlap": { "queue": 2 }, "jitter": "5s",
             "on_time_within": "2m", "retry": { "attempts": 7, "first": "2s", "longest": "9s" } }),
         json!({ "key": "every", "when": { "every": "1h" }, "missed": "skip", "enabled": false }),

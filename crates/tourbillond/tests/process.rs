@@ -350,7 +350,9 @@ fn a_callback_is_tested_and_a_schedule_found_from_a_terminal() {
     let service = Tourbillond::start(folder.path(), &[]);
     let definition =
         json!({ "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" } });
-    for key in ["nightly-mail", "report"] {
+    for (key, labels) in [("nightly-mail", json!({ "team": "mail" })), ("report", json!({}))] {
+        let mut definition = definition.clone();
+        definition["labels"] = labels;
         let (status, _) = service.call("", "PUT", &format!("{SCHEDULES}/{key}"), &definition);
         assert_eq!(status, 201);
     }
@@ -362,6 +364,8 @@ fn a_callback_is_tested_and_a_schedule_found_from_a_terminal() {
     };
     let (code, shown) = run(&["schedules", "--search", "MAIL"]);
     assert_eq!((code, shown.contains("nightly-mail"), shown.contains("report")), (0, true, false));
+    let (code, shown) = run(&["schedules", "--label", "team:mail"]);
+    assert_eq!((code, shown.contains("team:mail"), shown.contains("report")), (0, true, false));
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::access::Access;
 use super::problem::{Failure, Problem, RETRY_S};
-use crate::config::App;
+use crate::config::{App, Token};
 use crate::metrics;
 use crate::model::{AppView, Defaults};
 use crate::service::Service;
@@ -79,6 +79,7 @@ pub(crate) async fn read_metrics(
     if let Ok(found) = service.catalog.overview(&apps).await {
         metrics::found(found.enabled, found.disabled, found.overdue);
     }
+    metrics::show_uses(service.config().tokens().map(Token::name));
     let text = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, text)], metrics::text()))
 }

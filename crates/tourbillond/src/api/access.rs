@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
+use tourbillon_durable::Time;
 
 use super::problem::Problem;
 use super::trail::Trail;
 use crate::config::{App, Config, Scope, Token, hash};
+use crate::metrics::used;
 use crate::service::Service;
 
 /// Permissions of a request's token.
@@ -115,6 +117,12 @@ impl Access {
         }
     }
 
+    /// The names of the tokens that permit it: one, unless the service has no tokens.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let grants = self.apps.iter().map(|(_, grant)| grant).chain(&self.admin);
+        grants.filter_map(|grant| grant.name.as_deref())
+    }
+
     /// The apps that the token lets see.
     pub(crate) fn seen(&self) -> impl Iterator<Item = (&String, &App)> {
         self.config.apps.iter().filter(|(name, _)| self.grant(name).is_some())
@@ -134,6 +142,69 @@ impl FromRequestParts<Arc<Service>> for Access {
         service: &Arc<Service>,
     ) -> Result<Self, Self::Rejection> {
         let access = Self::of(service.config(), &parts.headers)?;
+        let now = Time::from(service.timer.wall_now()).as_micros();
+        access.names().for_each(|name| used(name, now));
         Ok(Self { trail: parts.extensions.get().cloned(), ..access })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use tourbillon::Timer;
+    use tourbillon_durable::store::Memory;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::metrics;
+
+    #[tokio::test]
+    async fn the_last_use_of_each_token_is_shown_by_its_name_from_its_first_request_on() {
+        metrics::collect();
+        let token = |name: &str| {
+            let sha256 = hex::encode(hash(name));
+            serde_json::json!({ "name": name, "sha256": sha256 })
+        };
+        let read = |tokens| serde_json::from_value::<Vec<Token>>(tokens).unwrap();
+        let admin = read(serde_json::json!([token("use-all")]));
+        let app = App {
+            tokens: read(serde_json::json!([token("use-own"), token("use-none")])),
+            ..App::default()
+        };
+        let config = Config { apps: [("a".to_owned(), app)].into(), admin, ..Config::default() };
+        let timer = Timer::global();
+        let store = Box::new(Memory::new(&timer));
+        let service = Service::start(store, config, &timer).unwrap();
+        let router = crate::routes::router(Arc::clone(&service));
+        let send = async |token: &str, path: &str| {
+            let request = Request::get(path).header("host", "localhost");
+            let request = request.header("authorization", format!("Bearer {token}"));
+            let request = request.body(Body::empty()).unwrap();
+            let answer = router.clone().oneshot(request).await.unwrap();
+            let status = answer.status().as_u16();
+            let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        };
+        let last_uses = async || {
+            let (_, text) = send("use-all", "/metrics").await;
+            ["use-own", "use-none", "use-all"].map(|name| {
+                let line =
+                    format!("tourbillond_token_last_use_timestamp_seconds{{token=\"{name}\"}} ");
+                let value = text.lines().find_map(|text| text.strip_prefix(&line)).unwrap();
+                value.parse::<f64>().unwrap()
+            })
+        };
+        let start = Time::from(timer.wall_now()).as_micros() as f64 / 1e6;
+        let [own, none, all] = last_uses().await;
+        assert_eq!((own, none), (0.0, 0.0));
+        assert!(all >= start, "{all} {start}");
+        // A request that is refused is a use, and one with another token is none.
+        assert_eq!(send("use-own", "/v1/overview?app=b").await.0, 403);
+        assert_eq!(send("use-nobody", "/v1/apps").await.0, 401);
+        let [own, none, later] = last_uses().await;
+        assert!(own >= all && later >= own && none == 0.0, "{own} {none} {later}");
+        assert!(!metrics::text().contains("use-nobody"));
+        service.stop().await;
     }
 }

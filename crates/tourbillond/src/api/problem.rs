@@ -100,6 +100,7 @@ impl From<Error> for Problem {
             Error::Missing(_) => StatusCode::NOT_FOUND,
             Error::Conflict(_) => StatusCode::CONFLICT,
             Error::Stale => StatusCode::PRECONDITION_FAILED,
+            Error::Late => StatusCode::GONE,
             Error::Full(_) => StatusCode::TOO_MANY_REQUESTS,
             Error::Crowded(_) => StatusCode::SERVICE_UNAVAILABLE,
             Error::Broken(_) | Error::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,

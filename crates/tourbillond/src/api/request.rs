@@ -220,6 +220,18 @@ pub(crate) struct OfRun {
     pub(super) id: String,
 }
 
+/// Path of an attempt.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct OfAttempt {
+    /// Name of the app.
+    pub(super) app: String,
+    /// Identity of the run.
+    pub(super) id: String,
+    /// Number of the attempt.
+    pub(super) attempt: u32,
+}
+
 /// The segments of the path that a route names.
 pub(crate) struct Path<T>(pub(crate) T);
 

@@ -13,7 +13,7 @@ use super::access::Access;
 use super::problem::{Failure, PROBLEM, Problem};
 use super::request::{Json, OfApp, OfSchedule, Params, Path, convert, limit, traceparent};
 use super::trail::Refused;
-use crate::catalog::{Query, Written};
+use crate::catalog::{Label, Query, Written};
 use crate::config::Scope;
 use crate::model::{Definition, Made, Page, Schedule, ScheduleKind, ScheduleState, Stopped};
 use crate::service::Service;
@@ -118,6 +118,8 @@ pub(crate) struct Listed {
     /// Only schedules whose key contains this text of 1 to 100 characters, in small or large
     /// letters.
     search: Option<String>,
+    /// Only schedules with this label: `name:value`, or `name` with any value.
+    label: Option<String>,
     /// Number of runs to show of each schedule, 20 at most: those that ended last. 0 by default.
     last_runs: Option<u32>,
     /// True to count the schedules of all pages.
@@ -133,7 +135,8 @@ pub(crate) struct Listed {
 /// A list has the length of each callback's body in place of the body; get a schedule to see it.
 /// A page may have fewer items than `limit`, or none, although more follow: continue as long as
 /// there is a `next`. So it is with a `search` that few keys fit: a page looks at 20,000 schedules
-/// and as many one-shots at most.
+/// and as many one-shots at most. With a `label` it reads definitions: of 16,384 schedules and
+/// one-shots at most, or fewer if they are large, and of 1,000 if there is a `search` too.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/schedules", tag = "schedules",
     operation_id = "list_schedules",
@@ -157,6 +160,7 @@ pub(crate) async fn list(
         state: listed.state,
         kind: listed.kind,
         search: searched(listed.search)?,
+        label: listed.label.map(labelled).transpose()?,
         last_runs: last_runs(listed.last_runs)?,
         count: listed.count.unwrap_or(false),
         limit,
@@ -171,6 +175,18 @@ fn searched(text: Option<String>) -> Result<Option<String>, Problem> {
     match text.as_ref().map_or(1, |text| text.chars().count()) {
         1..=MAX => Ok(text),
         _ => Err(Problem::field("search", format!("it does not have 1 to {MAX} characters"))),
+    }
+}
+
+/// Returns the label that schedules have to have.
+fn labelled(text: String) -> Result<Label, Problem> {
+    let (name, value) = match text.split_once(':') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (text, None),
+    };
+    match name.is_empty() {
+        true => Err(Problem::field("label", "it has no name; send `name` or `name:value`")),
+        false => Ok(Label { name, value }),
     }
 }
 

@@ -76,3 +76,48 @@ pub(crate) async fn send(
         Problem::new(status, untried.to_string())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use tokio::task::yield_now;
+    use tourbillon::Timer;
+    use tourbillon::virtual_time::VirtualClock;
+    use tourbillon_durable::store::Memory;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn a_test_that_has_no_answer_in_time_ends_in_504_and_is_not_sent_later() {
+        let clock = VirtualClock::new();
+        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let apps = [("a".to_owned(), Default::default())].into();
+        let config = Config { apps, ..Config::default() };
+        let store = Box::new(Memory::new(&Timer::global()));
+        let service = Service::start(store, config, &timer).unwrap();
+        // A dispatcher whose limits are reached.
+        let mut trials = service.trials.open("a");
+        let request = Request::post("/v1/apps/a/test").header("host", "localhost");
+        let request = request.header("content-type", "application/json");
+        let body = Body::from(r#"{ "url": "https://hooks.example.com/" }"#);
+        let router = crate::routes::router(Arc::clone(&service));
+        let answer = tokio::spawn(router.oneshot(request.body(body).unwrap()));
+        let trial = trials.recv().await.unwrap();
+        clock.advance(WAIT - Duration::from_nanos(1));
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert!(trial.is_awaited() && !answer.is_finished());
+        clock.advance(Duration::from_nanos(1));
+        let answer = answer.await.unwrap().unwrap();
+        assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+        let body = axum::body::to_bytes(answer.into_body(), 4_096).await.unwrap();
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("no answer after 25s"), "{detail}");
+        assert!(!trial.is_awaited());
+    }
+}

@@ -1,5 +1,5 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tourbillon::virtual_time::VirtualClock;
 
@@ -164,6 +164,14 @@ struct DiskState {
     synced: AtomicUsize,
     /// Writes and syncs that were asked for.
     asked: AtomicUsize,
+    /// Inode of the file, another one for each file.
+    inode: AtomicU64,
+    /// True if the file is gone.
+    is_gone: AtomicBool,
+    /// Syncs of the folder that fail.
+    bad_names: AtomicUsize,
+    /// Syncs of the folder that were asked for.
+    named: AtomicUsize,
     /// Held by a test, it keeps a sync waiting.
     hangs: Mutex<()>,
 }
@@ -209,11 +217,56 @@ impl writer::Sink for Disk {
     fn is_deleted(&self) -> bool {
         false
     }
+
+    fn id(&self) -> io::Result<writer::FileId> {
+        let inode = self.0.inode.load(Ordering::SeqCst);
+        Ok(writer::FileId { device: 1, inode, made: None })
+    }
 }
 
 fn on(disk: &Disk, timer: &Timer) -> Audit {
     let own = disk.clone();
-    Audit::start(Path::new("unused"), timer, move || Ok(own.clone())).unwrap()
+    Audit::start(Path::new("unused"), timer, own).unwrap()
+}
+
+impl writer::Place for Disk {
+    type File = Self;
+
+    fn make(&mut self) {
+        if self.0.is_gone.swap(false, Ordering::SeqCst) {
+            self.0.inode.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn open(&mut self) -> io::Result<Self> {
+        Ok(self.clone())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.named.fetch_add(1, Ordering::SeqCst);
+        let bad = &self.0.bad_names;
+        match bad.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+            Ok(_) => Err(io::Error::other("a bad block")),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// A disk that panics.
+struct Broken;
+
+impl writer::Place for Broken {
+    type File = Disk;
+
+    fn make(&mut self) {}
+
+    fn open(&mut self) -> io::Result<Disk> {
+        panic!("the thread panics")
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The keys of the lines that a disk has.
@@ -252,6 +305,32 @@ async fn a_write_that_failed_is_continued_and_nothing_is_appended_twice() {
 }
 
 #[tokio::test]
+async fn no_line_is_reported_before_the_disk_has_the_name_of_its_file() {
+    let disk = Disk::default();
+    disk.0.room.store(usize::MAX, Ordering::SeqCst);
+    let audit = on(&disk, &Timer::global());
+    let names = || disk.0.named.load(Ordering::SeqCst);
+    // Once for a process, which does not know who made the file, and once for each further file.
+    for count in [1, 1] {
+        audit.append(&entry("a", "old", "t")).await.unwrap();
+        assert_eq!(names(), count);
+    }
+    disk.0.bad_names.store(2, Ordering::SeqCst);
+    disk.0.is_gone.store(true, Ordering::SeqCst);
+    assert_eq!(audit.append(&entry("a", "new", "t")).await, Err(AuditError::Failed));
+    while audit.check().is_err() {
+        std::thread::yield_now();
+    }
+    assert_eq!(names(), 4);
+    audit.append(&entry("a", "newer", "t")).await.unwrap();
+    assert_eq!((names(), kept(&disk).len()), (4, 4));
+    // Another program makes one in its place, as logrotate does.
+    disk.0.inode.fetch_add(1, Ordering::SeqCst);
+    audit.append(&entry("a", "newest", "t")).await.unwrap();
+    assert_eq!(names(), 5);
+}
+
+#[tokio::test]
 async fn a_file_that_permits_appending_alone_gets_its_lines_again_once() {
     let disk = Disk::default();
     disk.0.room.store(usize::MAX, Ordering::SeqCst);
@@ -268,6 +347,31 @@ async fn a_file_that_permits_appending_alone_gets_its_lines_again_once() {
     assert!(!dropped.is_empty());
     *disk.0.text.lock().unwrap() = lines.strip_prefix(b"\n").unwrap().to_vec();
     assert_eq!(kept(&disk), ["k0", "k1"]);
+}
+
+#[tokio::test]
+async fn a_file_that_permits_appending_alone_gets_one_copy_although_it_is_full_meanwhile() {
+    let disk = Disk::default();
+    let length = serde_json::to_vec(&entry("a", "k0", "t")).unwrap().len() + 1;
+    disk.0.room.store(length, Ordering::SeqCst);
+    disk.0.only_appends.store(true, Ordering::SeqCst);
+    disk.0.bad_syncs.store(1, Ordering::SeqCst);
+    let audit = on(&disk, &Timer::global());
+    assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
+    // The copy has a line break before it.
+    for room in [3, usize::MAX] {
+        while disk.0.room.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        disk.0.room.store(room, Ordering::SeqCst);
+    }
+    while audit.check().is_err() {
+        std::thread::yield_now();
+    }
+    let copy = disk.0.text.lock().unwrap().split_off(length + 1);
+    assert_eq!(copy.len(), length);
+    *disk.0.text.lock().unwrap() = copy;
+    assert_eq!(kept(&disk), ["k0"]);
 }
 
 #[tokio::test]
@@ -322,8 +426,7 @@ async fn a_closed_log_has_all_lines_and_a_log_without_its_thread_permits_nothing
     assert_eq!(audit.check(), Err(AuditError::Closed));
     assert_eq!(audit.append(&entry("a", "late", "t")).await, Err(AuditError::Closed));
 
-    let open = || -> io::Result<Disk> { panic!("the thread panics") };
-    let audit = Audit::start(Path::new("unused"), &Timer::global(), open).unwrap();
+    let audit = Audit::start(Path::new("unused"), &Timer::global(), Broken).unwrap();
     assert_eq!(audit.append(&entry("a", "first", "t")).await, Err(AuditError::Closed));
     // The line is dropped before the thread has ended.
     while audit.check().is_ok() {

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -124,6 +124,19 @@ pub(super) trait Sink: Send + 'static {
 
     /// Returns whether the file is deleted, so that nothing of it is left.
     fn is_deleted(&self) -> bool;
+
+    /// Returns what no other file of the same time has.
+    fn id(&self) -> io::Result<FileId>;
+}
+
+/// Identity of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    /// Time at which it was made, if the file system has it: a file can have the inode of one that
+    /// was deleted.
+    pub(super) made: Option<SystemTime>,
 }
 
 impl Sink for File {
@@ -151,18 +164,48 @@ impl Sink for File {
     fn is_deleted(&self) -> bool {
         self.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
+
+    fn id(&self) -> io::Result<FileId> {
+        let metadata = self.metadata()?;
+        let (device, inode) = (metadata.dev(), metadata.ino());
+        Ok(FileId { device, inode, made: metadata.created().ok() })
+    }
 }
 
-/// Opens a log for appending. A file that is not there is made, and its folder synced; a line that
-/// was written in part is ended.
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    let is_new = !path.exists();
-    private::make(path);
-    let mut file = OpenOptions::new().read(true).append(true).open(path)?;
-    if is_new {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+/// Place of a log.
+pub(super) trait Place: Send + 'static {
+    type File: Sink;
+
+    /// Makes a file if there is none.
+    fn make(&mut self);
+
+    /// Opens the file for appending.
+    fn open(&mut self) -> io::Result<Self::File>;
+
+    /// Waits until the disk has the name of the file.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Place for PathBuf {
+    type File = File;
+
+    fn make(&mut self) {
+        private::make(self);
     }
+
+    fn open(&mut self) -> io::Result<File> {
+        open(self)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let folder = self.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+/// Opens a log for appending. A line that was written in part is ended.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let mut file = OpenOptions::new().read(true).append(true).open(path)?;
     let length = file.metadata()?.len();
     let mut last = [b'\n'];
     if length > 0 {
@@ -175,22 +218,26 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The thread that writes.
-pub(super) struct Writer<O, S> {
-    open: O,
+pub(super) struct Writer<P: Place> {
+    place: P,
+    /// File whose name the disk has. Before the first write nobody knows: the process before may
+    /// have made the file. Later a program that moves logs away may have.
+    named: Option<FileId>,
     queue: Arc<Queue>,
     /// Text of the lines that the disk does not have.
     text: Vec<u8>,
     /// File that has the beginning of the text; `None` if there is none yet.
-    file: Option<S>,
+    file: Option<P::File>,
     /// Parts of that beginning, each with its place in the file and its length.
     written: Vec<(u64, usize)>,
     /// True if a sync of that file failed.
     is_doubtful: bool,
 }
 
-impl<S: Sink, O: FnMut() -> io::Result<S>> Writer<O, S> {
-    pub(super) fn new(open: O, queue: Arc<Queue>) -> Self {
-        Self { open, queue, text: Vec::new(), file: None, written: Vec::new(), is_doubtful: false }
+impl<P: Place> Writer<P> {
+    pub(super) fn new(place: P, queue: Arc<Queue>) -> Self {
+        let (text, written) = (Vec::new(), Vec::new());
+        Self { place, named: None, queue, text, file: None, written, is_doubtful: false }
     }
 
     /// Writes lines until the queue is closed and empty, or a write fails after it was closed.
@@ -233,15 +280,22 @@ impl<S: Sink, O: FnMut() -> io::Result<S>> Writer<O, S> {
             None => {
                 self.written.clear();
                 self.is_doubtful = false;
-                self.file.insert((self.open)()?)
+                self.place.make();
+                self.file.insert(self.place.open()?)
             }
         };
+        let id = file.id()?;
+        if self.named != Some(id) {
+            self.place.sync()?;
+            self.named = Some(id);
+        }
         if self.is_doubtful && !rewrite(file, &self.text, &self.written)? {
             // Once the disk is there again, or each try would leave a copy. The end of what was
             // dropped may be no line break.
             file.sync()?;
             self.text.insert(0, b'\n');
             self.written.clear();
+            self.is_doubtful = false;
         }
         let written = self.written.iter().map(|(_, count)| count).sum();
         let mut rest = &self.text[written..];

@@ -6,7 +6,7 @@ use std::mem;
 use serde::{Deserialize, Serialize};
 
 use super::redact::Redact;
-use crate::model::{Definition, EndedAttempt};
+use crate::model::{CompletionState, Definition, EndedAttempt};
 
 /// Most bytes that are kept of them: what a record holds, less a line with the definition.
 const KEPT_MAX: usize = 8 * 1024 - 64;
@@ -64,23 +64,63 @@ fn bare_of(line: &str) -> Option<String> {
     (request.is_some() || !headers.is_empty()).then(|| written(&attempt))
 }
 
-/// Line that identifies the definition of a one-shot that succeeded, whose record has no payload.
+/// Line that identifies what the attempts before it were made by: the definition of a one-shot that
+/// succeeded, whose record has no payload, or the timer of an attempt that waits.
 #[derive(Serialize, Deserialize)]
 struct Of {
     definition: String,
+    /// Version of the timer while the attempt waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+}
+
+impl Of {
+    fn read(kept: &str) -> Option<Self> {
+        kept.lines().last().and_then(|line| serde_json::from_str(line).ok())
+    }
+
+    fn after(self, kept: &str) -> String {
+        let line = serde_json::to_string(&self).expect("a text is written as JSON");
+        format!("{kept}\n{line}")
+    }
 }
 
 /// Adds to the attempts of a one-shot that succeeded which definition it was made by.
 pub fn ended(kept: &str, definition: &Definition) -> String {
-    let of = Of { definition: definition.digest() };
-    let line = serde_json::to_string(&of).expect("a text is written as JSON");
-    format!("{kept}\n{line}")
+    Of { definition: definition.digest(), version: None }.after(kept)
 }
 
-/// Returns `true` if what ended so was made by this definition.
+/// Returns `true` if what [`ended`] so was made by this definition.
 pub fn was_of(kept: &str, definition: &Definition) -> bool {
-    let of = kept.lines().last().and_then(|line| serde_json::from_str::<Of>(line).ok());
+    let of = Of::read(kept).filter(|of| of.version.is_none());
     of.is_some_and(|of| of.definition == definition.digest())
+}
+
+/// Adds to the attempts what the last, which is open, was made by: the definition, and the timer as
+/// long as it has this version.
+pub(crate) fn opened(kept: &str, definition: &Definition, version: u64) -> String {
+    Of { definition: definition.digest(), version: Some(version) }.after(kept)
+}
+
+/// Returns the last attempt, if its receiver is to complete it by a call, or has and that is not
+/// judged.
+///
+/// Returns `None` if a later definition has replaced the one that it was made by, or if the attempt
+/// waits and the timer has another version: it was given another time since, or is disabled.
+pub(crate) fn open(kept: &str, definition: &Definition, version: u64) -> Option<EndedAttempt> {
+    let last = read(kept).pop().filter(|last| last.error.is_none())?;
+    let waits = last.completion.as_ref()?.state == CompletionState::Waiting;
+    let of = Of::read(kept)?;
+    let is_current = !waits || of.version == Some(version);
+    (is_current && of.definition == definition.digest()).then_some(last)
+}
+
+/// Returns the attempts with this one in place of the last, which was [`open`].
+pub(crate) fn closed(kept: &str, last: &EndedAttempt) -> String {
+    let mut lines = kept.lines().collect::<Vec<_>>();
+    let is_attempt = |line: &&str| serde_json::from_str::<EndedAttempt>(line).is_ok();
+    lines.truncate(lines.iter().rposition(is_attempt).unwrap_or(lines.len()));
+    append(&lines.join("\n"), last)
 }
 
 /// Reads what was kept; lines of another kind are left out.
@@ -93,7 +133,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::{SentRequest, Timing};
+    use crate::model::{Completion, SentRequest, Timing};
 
     fn attempt_of(attempt: u32, answer: &str) -> EndedAttempt {
         EndedAttempt {
@@ -106,6 +146,7 @@ mod tests {
             request: None,
             headers: BTreeMap::new(),
             timing: Timing::default(),
+            completion: None,
         }
     }
 
@@ -196,6 +237,27 @@ mod tests {
         assert!(was_of(&kept, &one) && !was_of(&kept, &other));
         assert_eq!(read(&kept), read(&attempts));
         assert!(kept.len() <= 8 * 1024, "{}", kept.len());
+    }
+
+    #[test]
+    fn an_attempt_waits_as_long_as_its_timer_is_as_it_left_it() {
+        let json =
+            serde_json::json!({ "when": { "after": "1h" }, "callback": { "url": "http://a/" } });
+        let definition: Definition = serde_json::from_value(json).unwrap();
+        let in_state = |state| {
+            let (until, text) = ("2026-11-22T05:00:00Z".into(), String::new());
+            let completion = Some(Completion { state, until, called: None, text });
+            EndedAttempt { error: None, completion, ..attempt_of(1, "") }
+        };
+        let waits = in_state(CompletionState::Waiting);
+        let kept = opened(&append("", &waits), &definition, 3);
+        let versions = [2, 3, 4].map(|version| open(&kept, &definition, version));
+        assert_eq!(versions, [None, Some(waits), None]);
+        assert!(!was_of(&kept, &definition));
+        // What its receiver said counts, also for a timer that was given another time since.
+        let done = in_state(CompletionState::Succeeded);
+        let kept = opened(&closed(&kept, &done), &definition, 4);
+        assert_eq!(open(&kept, &definition, 5), Some(done));
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Succeeded,
+    /// The receiver completes the attempt by a call, within this time.
+    Waits(Duration),
     /// Due again after the pause, unless this was the last attempt.
     Failed(String, Duration),
     /// The receiver wants it no more.
@@ -79,17 +81,23 @@ pub(crate) enum Verdict {
 /// Returns what an answer, or the lack of one, means after so many earlier failures. `random` is
 /// any number.
 ///
-/// An answer of `success` is one, or of 2xx if that is empty. Of the others, 410 (gone) ends the
+/// With `complete_within`, an answer of 202 is followed by a call that decides. Otherwise an answer
+/// of `success` is one, or of 2xx if that is empty. Of the others, 410 (gone) ends the
 /// occurrence, and any other is a failure, also a redirect. The pause is between half of what the
 /// policy says and all of it, so that what failed together does not come back together, and at
 /// least what the receiver asks for.
 pub(crate) fn judge(
     answer: &Result<Answer, String>,
-    success: &[u16],
+    (success, complete_within): (&[u16], Option<Duration>),
     retry: &Retry,
     failures: u32,
     random: u64,
 ) -> Verdict {
+    if let (Ok(answer), Some(within)) = (answer, complete_within) {
+        if answer.status == StatusCode::ACCEPTED {
+            return Verdict::Waits(within);
+        }
+    }
     let is_success = |status: StatusCode| match success {
         [] => status.is_success(),
         listed => listed.contains(&status.as_u16()),
@@ -124,7 +132,7 @@ mod tests {
     }
 
     fn pause(answer: &Result<Answer, String>, failures: u32, random: u64) -> Duration {
-        match judge(answer, &[], &retry(None).unwrap(), failures, random) {
+        match judge(answer, (&[], None), &retry(None).unwrap(), failures, random) {
             Verdict::Failed(_, pause) => pause,
             verdict => panic!("{verdict:?}"),
         }
@@ -134,25 +142,42 @@ mod tests {
     fn only_2xx_is_success_and_410_is_the_end() {
         let policy = retry(None).unwrap();
         for status in [200, 201, 204, 299] {
-            assert_eq!(judge(&answer(status, None), &[], &policy, 0, 0), Verdict::Succeeded);
+            assert_eq!(
+                judge(&answer(status, None), (&[], None), &policy, 0, 0),
+                Verdict::Succeeded
+            );
         }
         for status in [301, 307, 400, 404, 408, 429, 500, 503] {
-            let verdict = judge(&answer(status, None), &[], &policy, 0, 0);
+            let verdict = judge(&answer(status, None), (&[], None), &policy, 0, 0);
             assert!(matches!(verdict, Verdict::Failed(..)), "{status}");
         }
-        let verdict = judge(&answer(410, None), &[], &policy, 0, 0);
+        let verdict = judge(&answer(410, None), (&[], None), &policy, 0, 0);
         assert_eq!(verdict, Verdict::GivenUp("answered 410 Gone".into()));
     }
 
     #[test]
     fn a_list_of_statuses_takes_the_place_of_2xx_and_may_have_410() {
         let policy = retry(None).unwrap();
-        let judged = |status, listed| judge(&answer(status, None), listed, &policy, 0, 0);
+        let judged = |status, listed| judge(&answer(status, None), (listed, None), &policy, 0, 0);
         for status in [200, 302, 404, 410] {
             assert_eq!(judged(status, &[200, 302, 404, 410]), Verdict::Succeeded);
         }
         assert!(matches!(judged(204, &[200, 404]), Verdict::Failed(..)));
         assert!(matches!(judged(410, &[200, 404]), Verdict::GivenUp(_)));
+    }
+
+    #[test]
+    fn only_202_waits_and_only_if_the_callback_says_so() {
+        let policy = retry(None).unwrap();
+        let judged =
+            |status, listed, within| judge(&answer(status, None), (listed, within), &policy, 0, 0);
+        assert_eq!(judged(202, &[], None), Verdict::Succeeded);
+        assert!(matches!(judged(202, &[204], None), Verdict::Failed(..)));
+        for listed in [&[][..], &[202], &[204]] {
+            assert_eq!(judged(202, listed, Some(SECOND)), Verdict::Waits(SECOND));
+        }
+        assert_eq!(judged(200, &[], Some(SECOND)), Verdict::Succeeded);
+        assert!(matches!(judged(500, &[], Some(SECOND)), Verdict::Failed(..)));
     }
 
     #[test]

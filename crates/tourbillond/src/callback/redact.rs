@@ -47,6 +47,12 @@ impl Redact {
         Self(values)
     }
 
+    /// Looks for this value too.
+    pub(crate) fn with(mut self, value: &str) -> Self {
+        self.0.push(value.to_owned());
+        Self::of(self.0)
+    }
+
     /// Looks for the values of both.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);

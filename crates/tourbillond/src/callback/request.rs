@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -12,12 +13,19 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Uri};
 use jiff::Timestamp;
 use sha2::Sha256;
-use tourbillon_durable::Time;
+use tourbillon_durable::{Time, TimerId};
 use url::Url;
 
+use super::completion::{COMPLETION_PATH, COMPLETION_TOKEN, Ticket};
 use super::guard::Guard;
 use crate::config::{App, HeaderSecret, Secret};
 use crate::model::{self, Callback, Header, MASK, XTimer};
+
+/// The shortest time within which an attempt is completed by a call.
+const COMPLETE_MIN: Duration = Duration::from_secs(1);
+
+/// The longest such time, and the longest that a receiver may have with all extensions.
+pub(crate) const COMPLETE_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// The longest that an attempt may take.
 const TIMEOUT_MAX: Duration = Duration::from_secs(300);
@@ -64,7 +72,7 @@ const NAMES: [&str; 5] = ["app", "attempt", "key", "schedule", "scheduled_for"];
 const STATUSES_MAX: usize = 50;
 
 /// Statuses that can be listed.
-const STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
+const STATUSES: RangeInclusive<u16> = 200..=599;
 
 /// Fault of a definition: the field, and why.
 pub type Fault = (String, String);
@@ -114,6 +122,15 @@ pub fn check(app: &App, callback: &Callback) -> Result<(), Vec<Fault>> {
     if let Err(why) = limit(callback) {
         fault("timeout", why);
     }
+    match complete_within(callback) {
+        Ok(Some(_)) if app.secrets.is_empty() => {
+            let why =
+                "needs one of `secrets`, which the app does not have: it lets the receiver in";
+            fault("complete_within", why.to_owned());
+        }
+        Ok(_) => {}
+        Err(why) => fault("complete_within", why),
+    }
     if callback.success.len() > STATUSES_MAX {
         fault("success", format!("has more than {STATUSES_MAX} statuses"));
     }
@@ -131,6 +148,17 @@ pub(crate) fn limit(callback: &Callback) -> Result<Duration, String> {
         return Err(format!("is not between 0 and {} s", TIMEOUT_MAX.as_secs()));
     }
     Ok(span)
+}
+
+/// Returns how long a receiver that answered 202 has to complete an attempt by a call; `None` if
+/// that answer decides.
+pub(crate) fn complete_within(callback: &Callback) -> Result<Option<Duration>, String> {
+    let Some(text) = &callback.complete_within else { return Ok(None) };
+    let span = model::span(text)?;
+    match (COMPLETE_MIN..=COMPLETE_MAX).contains(&span) {
+        true => Ok(Some(span)),
+        false => Err("is not between `1s` and 30 days".to_owned()),
+    }
 }
 
 /// Returns the target of a URL, in the one spelling that is judged and sent.
@@ -240,6 +268,9 @@ pub(crate) struct Attempt<'a> {
     pub(crate) scheduled_for: Time,
     /// Number of the attempt, from 1.
     pub(crate) number: u32,
+    /// The run, which its receiver may complete, and when its definition was made; `None` for a
+    /// test.
+    pub(crate) run: Option<(TimerId, Time)>,
     pub(crate) trace: Option<Trace>,
 }
 
@@ -291,6 +322,12 @@ pub(crate) fn build(
     set("idempotency-key", attempt.key.clone())?;
     set("tourbillon-scheduled-for", scheduled_for)?;
     set("tourbillon-attempt", attempt.number.to_string())?;
+    if let (Some((run, made)), Some(_)) = (attempt.run, &callback.complete_within) {
+        let secret = app.secrets.first().ok_or("the app has no secret for `complete_within`")?;
+        let of = Ticket { app: attempt.app, run, made, attempt: attempt.number };
+        set(COMPLETION_PATH, of.path())?;
+        set(COMPLETION_TOKEN, of.token(secret))?;
+    }
     if let Some(trace) = &attempt.trace {
         set("traceparent", trace.child())?;
     }

@@ -1,5 +1,6 @@
 //! Definitions: checks every field, and makes what the store is given.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tourbillon_durable::{Every, Excluded, Missed, Overlap, Retry, Schedule, Time};
@@ -17,6 +18,18 @@ const DEAD_MAX: u32 = 100;
 
 /// Most excluded windows of a schedule.
 const WINDOWS_MAX: usize = 100;
+
+/// Most labels of a schedule.
+const LABELS_MAX: usize = 20;
+
+/// The longest name of a label, in characters.
+const LABEL_NAME_MAX: usize = 63;
+
+/// Characters of a label's name, for people to read.
+const LABEL_NAME_OF: &str = "of `A-Z a-z 0-9 - _ . /`";
+
+/// The longest value of a label, in characters.
+const LABEL_VALUE_MAX: usize = 120;
 
 /// The longest key, in bytes.
 const KEY_MAX: usize = 120;
@@ -125,6 +138,7 @@ impl Plan {
         let on_time_within = faults.span("on_time_within", within, model::ON_TIME_WITHIN);
         let jitter = faults.span("jitter", definition.jitter.as_ref(), "0s");
         check_alerts(&mut faults, app, definition);
+        check_labels(&mut faults, &definition.labels);
         if let Some(lane) = &definition.lane {
             check_lane(&mut faults, lane, overlap, jitter);
         }
@@ -179,6 +193,33 @@ fn check_alerts(faults: &mut Faults, app: &App, definition: &Definition) {
     if let Some(count) = definition.disable_after {
         faults.count("disable_after", count, DEAD_MAX);
     }
+}
+
+/// Checks the labels of a schedule.
+fn check_labels(faults: &mut Faults, labels: &BTreeMap<String, String>) {
+    if labels.len() > LABELS_MAX {
+        let why = format!("it has {} labels, and {LABELS_MAX} are the most", labels.len());
+        faults.add("labels", why);
+        return;
+    }
+    for (name, value) in labels {
+        if !is_label_name(name) {
+            let why = format!("a name has 1 to {LABEL_NAME_MAX} characters {LABEL_NAME_OF}");
+            let shown: String = name.chars().take(LABEL_NAME_MAX).collect();
+            faults.add("labels", format!("{shown:?}: {why}"));
+        } else if value.chars().count() > LABEL_VALUE_MAX {
+            let why = format!("it has more than {LABEL_VALUE_MAX} characters");
+            faults.add(&format!("labels.{name}"), why);
+        } else if value.chars().any(char::is_control) {
+            faults.add(&format!("labels.{name}"), "it has a control character");
+        }
+    }
+}
+
+/// Returns whether a label can have this name.
+fn is_label_name(name: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    (1..=LABEL_NAME_MAX).contains(&name.len()) && name.bytes().all(is_good)
 }
 
 /// Checks a lane, and what cannot be beside it.

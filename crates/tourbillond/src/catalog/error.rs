@@ -17,6 +17,8 @@ pub(crate) enum Error {
     Conflict(Conflict),
     /// The schedule does not have the expected version.
     Stale,
+    /// The attempt that was to be completed is over.
+    Late,
     /// The app has as many schedules as its limit allows.
     Full(u32),
     /// So many previews wait on this node.
@@ -65,6 +67,10 @@ pub(crate) enum Conflict {
     RunDisabled,
     /// The schedule of a dead run was deleted.
     RunDeleted,
+    /// The attempt that is to be completed has no answer yet.
+    Unanswered,
+    /// The attempt was completed with another outcome.
+    Completed,
     /// The run that was made of a dead one was cancelled.
     Cancelled(String),
 }
@@ -109,6 +115,10 @@ impl fmt::Display for Error {
             Self::Stale => f.write_str(
                 "the schedule has another version, or does not exist; get it, and send `If-Match` \
                  with its `ETag`",
+            ),
+            Self::Late => f.write_str(
+                "the attempt is over, and nothing was changed: its time has passed, another \
+                 attempt has followed, or its run has ended",
             ),
             Self::Full(limit) => write!(
                 f,
@@ -160,6 +170,11 @@ impl fmt::Display for Conflict {
             Self::NotDead => "only a dead run can be retried",
             Self::RunDisabled => "the schedule of the run is disabled; enable it first",
             Self::RunDeleted => "the schedule of the run was deleted",
+            Self::Unanswered => {
+                "the attempt has no answer yet, and nothing was changed; answer it with 202, and \
+                 repeat this call"
+            }
+            Self::Completed => "the attempt was completed with another outcome; that one stays",
             Self::Cancelled(run) => {
                 return write!(
                     f,

@@ -1,7 +1,9 @@
 //! [`Found`]: the schedule or one-shot of a key.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Deserialize;
 use tourbillon_durable::store::{Named, RecordQuery, ScheduleQuery, ScheduleRow, Timer};
 use tourbillon_durable::{Outcome, Record, Time, TimerId};
 
@@ -125,6 +127,22 @@ impl Found {
         serde_json::from_slice(self.payload()?).ok()
     }
 
+    /// Returns its labels. Nothing else of the payload is kept, so it costs less than
+    /// [`stored`](Self::stored).
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        #[derive(Deserialize)]
+        struct Payload {
+            definition: Labelled,
+        }
+        #[derive(Deserialize)]
+        struct Labelled {
+            #[serde(default)]
+            labels: BTreeMap<String, String>,
+        }
+        let payload = self.payload().and_then(|payload| serde_json::from_slice(payload).ok());
+        payload.map(|Payload { definition }| definition.labels).unwrap_or_default()
+    }
+
     /// Returns `true` if this definition asked for it.
     pub(super) fn is_of(&self, definition: &Definition) -> bool {
         match self {
@@ -238,6 +256,7 @@ impl Found {
             when,
             at: given.or(at).map(model::rfc3339),
             callback: rest.map(|rest| rest.callback.clone()),
+            labels: rest.map(|rest| rest.labels.clone()).unwrap_or_default(),
             missed: rest.and_then(|rest| rest.missed),
             on_time_within: rest.and_then(|rest| rest.on_time_within.clone()),
             overlap: rest.and_then(|rest| rest.overlap),

@@ -105,3 +105,72 @@ fn bucket(start: Time, outcomes: &[(Outcome, u64)]) -> HistoryBucket {
     }
     bucket
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Waker};
+
+    use tourbillon_durable::Store;
+    use tourbillon_durable::store::{Memory, Result};
+
+    use super::HistoryQuery;
+    use crate::config::Config;
+    use crate::service::Service;
+
+    /// A store that counts its tallies.
+    struct Counted(Memory, Arc<AtomicUsize>);
+
+    impl Counted {
+        fn pass<T>(
+            &mut self,
+            name: &'static str,
+            work: impl FnOnce(&mut dyn Store) -> Result<T>,
+        ) -> Result<T> {
+            if name == "tally" {
+                self.1.fetch_add(1, Ordering::SeqCst);
+            }
+            work(&mut self.0)
+        }
+    }
+
+    impl Store for Counted {
+        fn connect(&self) -> Result<Box<dyn Store>> {
+            Ok(Box::new(Self(self.0.clone(), self.1.clone())))
+        }
+
+        tourbillon_durable::forward! { self.pass;
+            now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+            amend confirm find timers schedule schedules upcoming change advance insert_occurrence
+            records backfill failing overview prune named promote tally
+        }
+    }
+
+    #[tokio::test]
+    async fn a_history_is_counted_once_for_many_and_other_apps_do_not_wait_for_it() {
+        // What is counted is served again until the clock moves, which it does not.
+        let clock = tourbillon::virtual_time::VirtualClock::new();
+        let timer = tourbillon::Timer::builder().virtual_clock(&clock).build().unwrap();
+        let (memory, count) = (Memory::new(&tourbillon::Timer::global()), Arc::default());
+        let store = Box::new(Counted(memory, Arc::clone(&count)));
+        let service = Service::start(store, Config::default(), &timer).unwrap();
+        let query = HistoryQuery { key: None, since: None, until: None, buckets: 1 };
+        let history = |app| service.catalog.history(app, query.clone());
+        let all = futures_util::future::join_all((0..20).map(|_| history("a"))).await;
+        assert!(all.iter().all(|history| history.is_ok()));
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        history("b").await.unwrap();
+        // While one of `a` is counted.
+        let known = service.catalog.histories.of("a");
+        let counts = known.lock().await;
+        let (mut own, mut other) = (pin!(history("a")), pin!(history("b")));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(own.as_mut().poll(&mut context).is_pending());
+        assert!(other.as_mut().poll(&mut context).is_ready());
+        drop(counts);
+        assert!(own.as_mut().poll(&mut context).is_ready());
+    }
+}

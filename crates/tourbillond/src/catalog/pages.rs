@@ -11,7 +11,7 @@ use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, State, Timer, TimerO
 use super::Catalog;
 use super::error::Result;
 use super::found::Found;
-use crate::model::{self, Page, Schedule, ScheduleKind, ScheduleState};
+use crate::model::{self, Page, Schedule, ScheduleKind, ScheduleState, Total};
 
 /// Most bytes that are read for a page, and that it has, but for the last item.
 pub(crate) const PAGE: usize = 1 << 20;
@@ -28,8 +28,11 @@ const ITEM: usize = 512;
 /// Bytes that each run counts that is shown beside its schedule.
 const LAST_RUN: usize = 256;
 
-/// Bytes that each row counts that is read and not listed.
+/// Least bytes that each row counts that is read and not listed.
 const PASSED: usize = 64;
+
+/// Part of its bytes that such a row counts.
+const PASSED_PART: usize = 8;
 
 /// Budget that a page has left.
 #[derive(Debug)]
@@ -66,9 +69,10 @@ impl Left {
         u32::try_from(rows).unwrap_or(ROWS).min(ROWS)
     }
 
-    /// Passes a row that is not listed.
-    pub(crate) fn pass(&mut self) {
-        self.bytes = self.bytes.saturating_sub(PASSED);
+    /// Passes a row with so many stored bytes that is not listed. So a page passes 16,384 rows and
+    /// 8 MiB of them at most.
+    pub(crate) fn pass(&mut self, stored: usize) {
+        self.bytes = self.bytes.saturating_sub(PASSED.max(stored / PASSED_PART));
     }
 }
 
@@ -170,6 +174,8 @@ pub(crate) struct Query {
     pub(crate) kind: Option<ScheduleKind>,
     /// Text that the keys contain, in small or large letters.
     pub(crate) search: Option<String>,
+    /// Label of the schedules.
+    pub(crate) label: Option<Label>,
     /// Number of runs to show of each schedule, those that ended last.
     pub(crate) last_runs: u32,
     /// True to count the schedules of all pages.
@@ -178,6 +184,23 @@ pub(crate) struct Query {
     pub(crate) limit: u32,
     /// Key that the page comes after.
     pub(crate) cursor: Option<String>,
+}
+
+/// Label that schedules are found by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// Name of the label.
+    pub(crate) name: String,
+    /// Value of the label; any if it is `None`.
+    pub(crate) value: Option<String>,
+}
+
+impl Label {
+    fn is_of(&self, found: &Found) -> bool {
+        let labels = found.labels();
+        let is_value = |is: &String| self.value.as_ref().is_none_or(|wanted| is == wanted);
+        labels.get(&self.name).is_some_and(is_value)
+    }
 }
 
 impl Catalog {
@@ -202,9 +225,9 @@ impl Catalog {
         Ok(Page { total, ..page })
     }
 
-    async fn listed(&self, app: &str, query: &Query) -> Result<Page<Schedule>> {
+    /// Reads what fits a query but for its label and its text, from behind a name.
+    fn live(&self, app: &str, query: &Query, after: Option<String>) -> Live<'_> {
         let prefix = model::name(app, query.prefix.as_deref().unwrap_or(""));
-        let after = query.cursor.as_ref().map(|key| model::name(app, key));
         let enabled = match query.state {
             Some(ScheduleState::Enabled) => Some(true),
             Some(ScheduleState::Disabled) => Some(false),
@@ -232,31 +255,77 @@ impl Catalog {
             Some(ScheduleState::Pending) => {}
             Some(_) => timers.kind = Some(model::kind(app)),
         }
-        let (schedules, timers) = (repeats.then_some(schedules), happens.then_some(timers));
+        Live::new(self, repeats.then_some(schedules), happens.then_some(timers))
+    }
+
+    async fn listed(&self, app: &str, query: &Query) -> Result<Page<Schedule>> {
         let now = self.reader.now().await?;
-        let mut live = Live::new(self, schedules, timers);
+        let after = query.cursor.as_ref().map(|key| model::name(app, key));
+        let mut live = self.live(app, query, after);
         let mut left = Left::new(query.limit as usize);
         let (mut items, mut next, mut last) = (Vec::new(), None, None);
-        while let Some((name, found)) = live.next(left.rows()).await? {
+        while let Some((name, found)) = live.next(query.rows(&left)).await? {
             if left.is_none() {
                 next = last;
                 break;
             }
             last = model::app_and_key(&name).map(|(_, key)| key.to_owned());
-            let fits = query.state.is_none_or(|state| found.state() == state);
+            let fits = query.takes(&found);
             match last.as_ref().filter(|_| fits).and_then(|key| found.view(app, key, now)) {
                 Some(view) => {
                     left.take(found.size() + query.bytes());
                     items.push(without_body(view));
                 }
-                None => left.pass(),
+                None => left.pass(found.size()),
             }
         }
         Ok(Page::new(items, next))
     }
+
+    /// Counts the schedules of all pages of a list with a label, among as many as a page looks at
+    /// that lists none.
+    pub(super) async fn total_of_label(&self, app: &str, query: &Query) -> Result<Total> {
+        let mut live = self.live(app, query, None);
+        let mut left = Left::new(1);
+        let mut total = Total { count: 0, at_least: false };
+        while let Some((name, found)) = live.next(ROWS).await? {
+            if left.is_none() {
+                total.at_least = true;
+                break;
+            }
+            left.pass(found.size());
+            total.count += u64::from(query.finds(&name) && query.takes(&found));
+        }
+        Ok(total)
+    }
 }
 
 impl Query {
+    /// Returns whether it is of the state, the kind and the label that are asked for.
+    pub(super) fn takes(&self, found: &Found) -> bool {
+        let kind = match found {
+            Found::Repeated(_) => ScheduleKind::Repeated,
+            _ => ScheduleKind::Once,
+        };
+        self.kind.is_none_or(|wanted| kind == wanted)
+            && self.state.is_none_or(|wanted| found.state() == wanted)
+            && self.label.as_ref().is_none_or(|label| label.is_of(found))
+    }
+
+    /// Returns whether the key of a name contains the text that is asked for.
+    fn finds(&self, name: &str) -> bool {
+        let text = self.search.as_ref().map(|text| text.to_ascii_lowercase());
+        text.is_none_or(|text| {
+            model::app_and_key(name)
+                .is_some_and(|(_, key)| key.to_ascii_lowercase().contains(&text))
+        })
+    }
+
+    /// Returns how many rows to read next. Few of them may have a label.
+    pub(super) fn rows(&self, left: &Left) -> u32 {
+        if self.label.is_some() { ROWS } else { left.rows() }
+    }
+
     /// Returns about how many bytes the runs of an item have.
     pub(super) fn bytes(&self) -> usize {
         self.last_runs as usize * LAST_RUN
@@ -299,7 +368,12 @@ mod tests {
         (0..998).for_each(|_| small.take(500));
         assert!(!small.is_none());
         let mut none = Left::new(1);
-        (0..PAGE / PASSED).for_each(|_| none.pass());
+        (0..PAGE / PASSED).for_each(|_| none.pass(0));
         assert!(none.is_none());
+        let mut passed = Left::new(1);
+        (0..170).for_each(|_| passed.pass(48 << 10));
+        assert!(!passed.is_none());
+        passed.pass(48 << 10);
+        assert!(passed.is_none());
     }
 }

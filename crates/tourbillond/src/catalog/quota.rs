@@ -199,8 +199,8 @@ mod tests {
 
         tourbillon_durable::forward! { self.pass;
             now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-            confirm find timers schedule schedules upcoming change advance insert_occurrence records
-            backfill failing overview prune named promote
+            amend confirm find timers schedule schedules upcoming change advance insert_occurrence
+            records backfill failing overview prune named promote
         }
     }
 

@@ -6,8 +6,8 @@ use tourbillon_durable::{Outcome, Record, RecordSummary, Revival, StoreError, Ti
 use super::Catalog;
 use super::error::{Conflict, Error, Missing, Result};
 use super::pages::{Left, ROWS};
-use crate::callback::read_attempts;
-use crate::model::{self, LastRun, Page, Run, RunState, Stored};
+use crate::callback::{open, read_attempts};
+use crate::model::{self, CompletionState, LastRun, Page, Run, RunState, Stored};
 
 /// Query of a list of runs.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Catalog {
     pub(crate) async fn runs(&self, app: &str, query: RunQuery) -> Result<Page<Run>> {
         let cursor = query.cursor.as_deref().map(read_cursor).transpose()?;
         let unfinished = match query.state {
-            Some(RunState::Pending) => Some(State::Pending),
+            Some(RunState::Pending | RunState::Waiting) => Some(State::Pending),
             Some(RunState::Running) => Some(State::Running),
             _ => None,
         };
@@ -73,8 +73,13 @@ impl Catalog {
                     let next = last.map(|(time, id)| format!("{}.{id}", time.as_micros()));
                     return Ok(Page::new(items, next));
                 }
-                left.take(stored);
                 last = Some(place);
+                // Runs that wait for their completion are pending for the store.
+                if unfinished.is_some() && query.state != Some(run.state) {
+                    left.pass(stored);
+                    continue;
+                }
+                left.take(stored);
                 items.push(run);
             }
             if is_last {
@@ -182,7 +187,7 @@ fn outcome_of(state: RunState) -> Option<Outcome> {
         RunState::Dead => Some(Outcome::Dead),
         RunState::Skipped => Some(Outcome::Skipped),
         RunState::Cancelled => Some(Outcome::Cancelled),
-        RunState::Pending | RunState::Running => None,
+        RunState::Pending | RunState::Running | RunState::Waiting => None,
     }
 }
 
@@ -210,6 +215,16 @@ fn app_and_key(kind: &str, name: Option<&str>, payload: Option<&[u8]>) -> (Strin
     (app.to_owned(), stored.map(|stored| stored.key).unwrap_or_default())
 }
 
+/// Returns whether a pending timer waits until its receiver completes its last attempt.
+fn waits(timer: &Timer) -> bool {
+    // Seldom, and known without a look at the payload.
+    let Some(last) = read_attempts(&timer.detail).pop() else { return false };
+    let Some(completion) = &last.completion else { return false };
+    let stored = serde_json::from_slice::<Stored>(&timer.new.payload);
+    let is_open = |stored: Stored| open(&timer.detail, &stored.definition, timer.version).is_some();
+    completion.state == CompletionState::Waiting && stored.is_ok_and(is_open)
+}
+
 /// A run that is not over.
 fn of_timer(timer: &Timer) -> Run {
     let new = &timer.new;
@@ -220,7 +235,11 @@ fn of_timer(timer: &Timer) -> Run {
         app,
         key,
         scheduled_for: model::rfc3339(scheduled_for),
-        state: if timer.running.is_some() { RunState::Running } else { RunState::Pending },
+        state: match timer.running {
+            Some(_) => RunState::Running,
+            None if waits(timer) => RunState::Waiting,
+            None => RunState::Pending,
+        },
         reason: None,
         due: (due != Time::NEVER).then(|| model::rfc3339(due)),
         recorded: None,

@@ -15,6 +15,9 @@ use crate::model::{self, Page, Schedule, ScheduleKind, ScheduleState, Total};
 /// Most schedules, and most one-shots, that are looked at for a page or a total.
 const LOOKED: u32 = 20_000;
 
+/// Most names that are found for a page with a label.
+const LABELLED: u32 = 1_000;
+
 /// Most runs that are read at a time.
 const RUNS: usize = 256;
 
@@ -25,16 +28,19 @@ impl Catalog {
     /// Lists the schedules whose keys contain a text.
     ///
     /// It reads names until there are as many as the page may have, and of [`LOOKED`] at most;
-    /// then the schedules of these names.
+    /// then the schedules of these names. With a label, it reads more of them, as few may have it.
     pub(super) async fn searched(&self, app: &str, query: &Query) -> Result<Page<Schedule>> {
-        let mut search = search(app, query).limit(query.limit);
+        let mut search = search(app, query).limit(match query.label {
+            Some(_) => query.limit.max(LABELLED),
+            None => query.limit,
+        });
         search.after = query.cursor.as_ref().map(|key| model::name(app, key));
         let hits = self.reader.search(search).await?;
         let mut names = VecDeque::from(hits.names);
         let mut left = Left::new(query.limit as usize);
         let (mut items, mut last) = (Vec::new(), None);
         while !names.is_empty() && !left.is_none() {
-            let part = names.len().min(left.rows() as usize);
+            let part = names.len().min(query.rows(&left) as usize);
             let part: Vec<String> = names.drain(..part).collect();
             // One statement finds those that are asked for together.
             let found = try_join_all(part.iter().map(|name| self.reader.named(name))).await?;
@@ -47,13 +53,14 @@ impl Catalog {
                 last = Some(key.to_owned());
                 // One that was changed since its name was found may not fit any more.
                 let found = named.schedule.map(Found::Repeated).or(named.timer.map(Found::Once));
+                let size = found.as_ref().map_or(0, Found::size);
                 let found = found.filter(|found| query.takes(found));
-                match found.and_then(|found| Some((found.size(), found.view(app, key, now)?))) {
-                    Some((size, view)) => {
+                match found.and_then(|found| found.view(app, key, now)) {
+                    Some(view) => {
                         left.take(size + query.bytes());
                         items.push(without_body(view));
                     }
-                    None => left.pass(),
+                    None => left.pass(size),
                 }
             }
         }
@@ -66,8 +73,11 @@ impl Catalog {
     }
 
     /// Counts the schedules of all pages of a list, among the first [`LOOKED`] schedules and as
-    /// many one-shots.
+    /// many one-shots; with a label, among fewer.
     pub(super) async fn total(&self, app: &str, query: &Query) -> Result<Total> {
+        if query.label.is_some() {
+            return self.total_of_label(app, query).await;
+        }
         let count = self.reader.search(search(app, query).limit(0)).await?.count;
         Ok(Total { count: count.count, at_least: count.is_cut })
     }
@@ -116,15 +126,6 @@ impl Query {
             })
         };
         NameState::ALL.into_iter().filter(is_of_kind).filter(is_wanted).collect()
-    }
-
-    fn takes(&self, found: &Found) -> bool {
-        let kind = match found {
-            Found::Repeated(_) => ScheduleKind::Repeated,
-            _ => ScheduleKind::Once,
-        };
-        self.kind.is_none_or(|wanted| kind == wanted)
-            && self.state.is_none_or(|wanted| found.state() == wanted)
     }
 }
 

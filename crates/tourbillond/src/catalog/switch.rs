@@ -6,7 +6,7 @@ use tourbillon_durable::{
 };
 
 use super::error::{Conflict, Error, Missing, Result};
-use super::found::Found;
+use super::found::{Found, Slot};
 use super::{Catalog, TRIES};
 use crate::model::{self, RunningAttempt, ScheduleState, Stopped};
 
@@ -14,15 +14,15 @@ impl Catalog {
     /// Enables or disables what is there under the key.
     pub(crate) async fn switch(&self, app: &str, key: &str, on: bool) -> Result<Stopped> {
         for _ in 0..TRIES {
-            let found = self.find(app, key).await?;
-            let found = found.ok_or(Missing::Schedule)?;
+            let (now, slot) = self.look(app, key).await?;
+            let Slot::Taken(found) = slot else { return Err(Missing::Schedule.into()) };
             let timer = match &found {
                 Found::Over(_) => return Err(Conflict::Over.into()),
                 Found::Repeated(row) => {
-                    let stored =
-                        found.stored().filter(|_| on && (!row.enabled || row.paused.is_some()));
+                    // The row keeps a pause that has ended.
+                    let is_paused = row.paused.is_some_and(|until| until > now);
+                    let stored = found.stored().filter(|_| on && (!row.enabled || is_paused));
                     if let Some(stored) = &stored {
-                        let now = self.client.now().await?;
                         self.see_to_watch((app, key), &stored.definition, None, now).await?;
                     }
                     if let Some(mut stored) =
@@ -38,6 +38,11 @@ impl Catalog {
                         true => self.client.enable(&row.name).await?,
                         false => self.client.disable(&row.name).await?,
                     };
+                    if on && is_paused {
+                        // The request that paused it may have written the watch after this one.
+                        let followed = self.follow_pause((app, key), now).await;
+                        followed.map_err(|error| after_a_write(true, error))?;
+                    }
                     return match switched {
                         ScheduleUpdate::Done { running } => Ok(stopped(&running)),
                         ScheduleUpdate::Unchanged => Ok(stopped(&[])),
@@ -141,7 +146,7 @@ impl Catalog {
 }
 
 /// Returns what an error means for a call that has written before, if `has_written`.
-fn after_a_write(has_written: bool, error: StoreError) -> StoreError {
+pub(super) fn after_a_write(has_written: bool, error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Unavailable | StoreErrorKind::Conflict if has_written => {
             StoreError::new(StoreErrorKind::Uncertain, error)

@@ -4,7 +4,8 @@
 //! schedule has to have succeeded, and has the runs that were dead since it last did. While nothing
 //! is to come of it, it is held. It is made before the schedule, and judged only by the node
 //! that finds it due, which then reads the schedule: a node that ends in between leaves one that
-//! belongs to no schedule, and ends by itself.
+//! belongs to no schedule, and ends by itself. So does that of a schedule that is deleted: a client
+//! may be about to make another of the same key, so no client cancels a watch.
 //!
 //! The library's own `Policies::disable_after` is not used: it acts when the next occurrence comes,
 //! while the service disables with the last death, and has made the notice of it by then.
@@ -45,6 +46,9 @@ pub(crate) struct State {
     /// Runs that were dead since the last success, as far as they are counted.
     #[serde(default)]
     dead: Vec<String>,
+    /// True if a notice of an earlier time without a success has no recovery yet.
+    #[serde(default)]
+    was_silent: bool,
 }
 
 impl State {
@@ -75,7 +79,11 @@ impl Watch {
     /// Returns whether a notice says that its schedule has not succeeded.
     pub(crate) fn is_notified(&self, now: Time) -> bool {
         // A node that has made the notice postpones it for good.
-        self.timer.new.due != Time::NEVER && self.timer.new.due > now + 2 * LONGEST
+        // One of a pause is due long after now, and not long after the end of the pause.
+        let from = now.max(self.state.since());
+        let is_postponed =
+            self.timer.new.due != Time::NEVER && self.timer.new.due > from + 2 * LONGEST;
+        is_postponed || self.state.was_silent
     }
 
     /// Returns whether a success at `now` changes nothing.
@@ -159,7 +167,8 @@ impl Catalog {
     /// Judges the schedule of a watch that is due. Returns its definition, if it is silent.
     pub(crate) async fn judge(&self, state: &State) -> Result<(Judged, Option<Definition>)> {
         let now = self.client.now().await?;
-        let waits = now.since(state.since()) < MARGIN;
+        // That of a pause is to come: its schedule was there before it.
+        let waits = state.since() <= now && now.since(state.since()) < MARGIN;
         let over = (if waits { Judged::Later(MARGIN) } else { Judged::Over }, None);
         let Some(found) = self.repeated(&state.app, &state.key).await? else { return Ok(over) };
         let definition = found.stored().map(|stored| stored.definition);
@@ -179,8 +188,8 @@ impl Catalog {
     /// Sees to it that the schedule of a key is watched, as this definition replaces `old`, if one
     /// is enabled. It comes before the schedule is written.
     ///
-    /// A success is awaited from `now` on, if there is no such `old`, or its times differ or the
-    /// time within which to succeed does. Dead runs are counted anew from any change.
+    /// A success is awaited from `now` on, if there is no such `old` that is watched, or its times
+    /// differ or the time within which to succeed does. Dead runs are counted anew from any change.
     pub(super) async fn see_to_watch(
         &self,
         (app, key): (&str, &str),
@@ -193,6 +202,7 @@ impl Catalog {
         }
         let within = within_of(definition);
         let timing = |of: &Definition| (of.when.clone(), of.lane.clone(), within_of(of));
+        let old = old.filter(|old| old.is_watched());
         let begins = old.is_none_or(|old| timing(old) != timing(definition));
         for _ in 0..TRIES {
             let Some(watch) = self.watch(app, key).await? else {
@@ -206,7 +216,8 @@ impl Catalog {
                     Created::Exists(_) => continue,
                 }
             };
-            let mut state = State::new(app, key, now);
+            let was_silent = watch.is_notified(now);
+            let mut state = State { was_silent, ..State::new(app, key, now) };
             let mut at = due(&state, within);
             if !begins {
                 (state.since_us, at) = (watch.state.since_us, watch.timer.new.due);
@@ -219,32 +230,82 @@ impl Catalog {
         Err(Conflict::Contended.into())
     }
 
-    /// Removes the watch of a key that has no schedule any more, or one that is not watched.
+    /// Sees to it that a success of a key's schedule is awaited from the end of its pause, or from
+    /// `now` if its pause has been ended. It comes after the schedule is written.
+    ///
+    /// A request that ends the pause writes the watch before the schedule, and another may come
+    /// between any two steps. So the schedule is read again after each write of the watch.
+    ///
+    /// # Errors
+    ///
+    /// A [conflict](StoreErrorKind::Conflict) if the watch changes again and again.
+    pub(super) async fn follow_pause(
+        &self,
+        (app, key): (&str, &str),
+        now: Time,
+    ) -> std::result::Result<(), StoreError> {
+        for _ in 0..TRIES {
+            let Some(watch) = self.watch(app, key).await? else { return Ok(()) };
+            let by_name = ScheduleQuery::new().name(model::name(app, key));
+            let Some(row) = self.client.schedules(by_name).await?.pop() else {
+                // A write of the watch may have come after that which ends it.
+                return self.try_end_watch(app, key).await;
+            };
+            let paused = row.paused.filter(|until| *until > now);
+            let definition = Found::Repeated(row).stored().map(|stored| stored.definition);
+            let Some(within) = definition.as_ref().and_then(within_of) else { return Ok(()) };
+            let since = match paused {
+                Some(until) => until,
+                None => watch.state.since().min(now),
+            };
+            if watch.state.since() == since {
+                return Ok(());
+            }
+            let was_silent = watch.is_notified(now);
+            let since_us = since.as_micros();
+            let state = State { since_us, was_silent, ..watch.state.clone() };
+            if !self.write_watch(&watch, &state, since + within).await? {
+                self.timer.sleep(PAUSE).await;
+            }
+        }
+        Err(contended())
+    }
+
+    /// Sees to it that the watch of a key ends soon, if the key has no schedule any more, or one
+    /// that is not watched.
     ///
     /// The schedule is written already, so that an error is none of the request.
     pub(super) async fn end_watch(&self, app: &str, key: &str) {
         if let Err(error) = self.try_end_watch(app, key).await {
-            tracing::warn!(app, key, %error, "a watch was not removed");
+            tracing::warn!(app, key, %error, "a watch was not ended");
         }
     }
 
     async fn try_end_watch(&self, app: &str, key: &str) -> std::result::Result<(), StoreError> {
-        let watch = self.watch(app, key).await?;
-        let by_name = ScheduleQuery::new().name(model::name(app, key));
-        let row = self.client.schedules(by_name).await?.pop().map(Found::Repeated);
-        let stored = row.and_then(|row| row.stored());
-        if stored.is_some_and(|stored| stored.definition.is_watched()) {
-            // Another has made it meanwhile.
-            return Ok(());
+        for _ in 0..TRIES {
+            let Some(watch) = self.watch(app, key).await? else { return Ok(()) };
+            let by_name = ScheduleQuery::new().name(model::name(app, key));
+            let row = self.client.schedules(by_name).await?.pop().map(Found::Repeated);
+            let stored = row.and_then(|row| row.stored());
+            if stored.is_some_and(|stored| stored.definition.is_watched()) {
+                // Another has made it meanwhile.
+                return Ok(());
+            }
+            let at = self.client.now().await? + MARGIN;
+            let replacement = Replacement::at(at).expect(watch.timer.version);
+            match self.client.replace(watch.timer.new.id, replacement).await? {
+                TimerUpdate::Stale => {}
+                // One that is being judged ends by itself.
+                TimerUpdate::Done | TimerUpdate::Running { .. } | TimerUpdate::Gone => {
+                    return Ok(());
+                }
+            }
         }
-        if let Some(watch) = watch {
-            // One that is being judged ends by itself.
-            self.client.cancel(watch.timer.new.id).await?;
-        }
-        Ok(())
+        Err(contended())
     }
 
-    /// Notes that a run has succeeded at `now`: the watch was as it is in `found`.
+    /// Notes that a run of a schedule with this definition has succeeded at `now`: the watch was as
+    /// it is in `found`.
     ///
     /// # Errors
     ///
@@ -307,15 +368,24 @@ impl Catalog {
         id: Option<ScheduleId>,
         callback: &Callback,
     ) -> std::result::Result<Option<(ScheduleRow, u32)>, StoreError> {
+        let present = self.present((app, key), id).await?;
+        let of_it =
+            present.filter(|(row, definition)| row.enabled && definition.callback == *callback);
+        Ok(of_it.and_then(|(row, definition)| Some((row, definition.disable_after?))))
+    }
+
+    /// Finds the schedule of this key and identity, and what it is now.
+    pub(crate) async fn present(
+        &self,
+        (app, key): (&str, &str),
+        id: Option<ScheduleId>,
+    ) -> std::result::Result<Option<(ScheduleRow, Definition)>, StoreError> {
         let by_name = ScheduleQuery::new().name(model::name(app, key));
         let row = self.client.schedules(by_name).await?.pop();
-        let Some(row) = row.filter(|row| row.enabled && Some(row.id) == id) else {
-            return Ok(None);
-        };
-        let stored = serde_json::from_slice::<Stored>(&row.payload).ok();
-        let definition = stored.map(|stored| stored.definition);
-        let of_it = definition.filter(|definition| definition.callback == *callback);
-        Ok(of_it.and_then(|definition| Some((row, definition.disable_after?))))
+        let row = row.filter(|row| Some(row.id) == id);
+        let stored =
+            row.as_ref().and_then(|row| serde_json::from_slice::<Stored>(&row.payload).ok());
+        Ok(row.zip(stored.map(|stored| stored.definition)))
     }
 
     /// Disables the schedule of a key, if it is still the one of this row, and writes why.
@@ -386,7 +456,7 @@ impl Catalog {
 impl State {
     fn new(app: &str, key: &str, since: Time) -> Self {
         let (app, key) = (app.to_owned(), key.to_owned());
-        Self { app, key, since_us: since.as_micros(), dead: Vec::new() }
+        Self { app, key, since_us: since.as_micros(), dead: Vec::new(), was_silent: false }
     }
 }
 

@@ -6,6 +6,7 @@ use tourbillon_durable::{Created, Replacement, Time, TimerId, Upsert};
 use super::definition::{Plan, Times, check_key, payload};
 use super::error::{Conflict, Error, Result};
 use super::found::{Found, Slot};
+use super::switch::after_a_write;
 use super::{Catalog, TRIES};
 use crate::callback::Trace;
 use crate::config::App;
@@ -292,6 +293,10 @@ impl<'a> Draft<'a> {
                     {
                         catalog.end_watch(self.app, self.key).await;
                     }
+                    if changed == Upsert::Changed && row.paused.is_some() {
+                        let followed = catalog.follow_pause(of, now).await;
+                        followed.map_err(|error| after_a_write(true, error))?;
+                    }
                     changed
                 }
                 (Found::Once(timer), Times::At(_) | Times::After(_)) => {
@@ -421,8 +426,8 @@ mod tests {
 
         tourbillon_durable::forward! { self.pass;
             now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-            confirm find timers schedule schedules upcoming change advance insert_occurrence records
-            backfill failing overview prune named promote
+            amend confirm find timers schedule schedules upcoming change advance insert_occurrence
+            records backfill failing overview prune named promote
         }
     }
 

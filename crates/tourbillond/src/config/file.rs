@@ -157,9 +157,18 @@ fn said(text: &str, error: &toml::de::Error) -> String {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let message = error.message();
-    let message = match (message.find("string \""), message.rfind('"')) {
-        (Some(first), Some(last)) if message.starts_with("invalid") => {
-            format!("{}{}", &message[..first + "string".len()], &message[last + 1..])
+    let is_variant = message.starts_with("unknown variant ");
+    // A text is in quotes, unless it is in the place of one of some; any other value in backticks.
+    let value = message.find(['"', '`']).filter(|_| message.starts_with("invalid ") || is_variant);
+    let end = value.and_then(|first| match message[first..].starts_with('"') {
+        true => message.rfind('"').map(|last| last + 1),
+        // Of what is expected, nothing is from the file.
+        false if is_variant => message.rfind(", expected "),
+        false => message.find(", expected "),
+    });
+    let message = match (value, end) {
+        (Some(first), Some(end)) if first < end => {
+            format!("{}{}", message[..first].trim_end(), &message[end..])
         }
         _ => message.to_owned(),
     };

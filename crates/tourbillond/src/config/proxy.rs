@@ -96,11 +96,18 @@ impl Proxies {
             set.map(|(name, url)| proxy(&url).map_err(|why| format!("`{name}` {why}"))).transpose()
         };
         let (https, http) = (own("https", &settings.https)?, own("http", &settings.http)?);
-        let no_proxy = settings.no_proxy.clone();
-        let no_proxy = no_proxy.or_else(|| variable("no_proxy").map(|(_, text)| text));
-        let direct = no_proxy.unwrap_or_default();
+        let no_proxy = settings.no_proxy.clone().map(|text| ("proxy.no_proxy".to_owned(), text));
+        let (name, direct) = no_proxy.or_else(|| variable("no_proxy")).unwrap_or_default();
         let entries = direct.split([',', ' ']).filter(|entry| !entry.is_empty());
-        let direct = entries.map(Direct::read).collect();
+        let direct = entries.map(|entry| {
+            Direct::read(entry).ok_or_else(|| {
+                format!(
+                    "`{name}` has `{entry}`, which matches no host: an entry is a host with what \
+                     is below it, as in `example.com`, an address, a network, or `*`"
+                )
+            })
+        });
+        let direct = direct.collect::<Result<_, _>>()?;
         Ok(Self { https, http, direct, is_trusted: settings.trusted })
     }
 
@@ -162,17 +169,19 @@ enum Direct {
 }
 
 impl Direct {
-    fn read(entry: &str) -> Self {
+    /// Reads an entry; `None` if no host could match it.
+    fn read(entry: &str) -> Option<Self> {
         if entry == "*" {
-            return Self::All;
+            return Some(Self::All);
         }
         let address = entry.trim_start_matches('[').trim_end_matches(']');
-        match address.parse() {
-            Ok(network) => Self::Network(network),
-            Err(_) => {
-                let domain = entry.trim_start_matches('.').trim_end_matches('.');
-                Self::Domain(domain.to_ascii_lowercase())
-            }
+        if let Ok(network) = address.parse() {
+            return Some(Self::Network(network));
+        }
+        let domain = entry.trim_start_matches('.').trim_end_matches('.');
+        match Host::parse(domain) {
+            Ok(Host::Domain(domain)) if !domain.contains('*') => Some(Self::Domain(domain)),
+            _ => None,
         }
     }
 
@@ -279,6 +288,37 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_that_no_host_matches_is_refused() {
+        let read = |name: &str, text: &str| {
+            let text = format!("environment = true\n{name} = '{text}'");
+            Proxies::read(&settings(&text), |name| {
+                (name == "NO_PROXY").then(|| "good.example http://a.example".to_owned())
+            })
+        };
+        for entry in [
+            "a.example:80",
+            "http://a.example",
+            "a.example/path",
+            "*.a.example",
+            "10.0.0.0/33",
+            "10.0.0/8",
+            "169.254/16",
+            "127.1",
+            "[::1]:80",
+            "::ffff:10.0.0.1",
+            "::ffff:10.0.0.0/104",
+            "..",
+            "a_b%",
+        ] {
+            let error = read("no_proxy", &format!("good.example,{entry}")).unwrap_err();
+            let start = format!("`proxy.no_proxy` has `{entry}`, which matches no host");
+            assert!(error.starts_with(&start), "{entry}: {error}");
+        }
+        let error = read("http", "proxy").unwrap_err();
+        assert!(error.starts_with("`$NO_PROXY` has `http://a.example`, "), "{error}");
+    }
+
+    #[test]
     fn what_is_called_without_a_proxy_is_as_for_curl() {
         let is_direct = |no_proxy: &str, host: &str| {
             let text = format!("http = 'proxy'\nno_proxy = '{no_proxy}'");
@@ -290,6 +330,7 @@ mod tests {
             ("*", "a.example", true),
             ("a.example", "a.example", true),
             ("A.example", "a.EXAMPLE.", true),
+            ("bücher.example", "www.BÜCHER.example", true),
             (".a.example", "a.example", true),
             ("a.example", "b.a.example", true),
             ("a.example", "ba.example", false),

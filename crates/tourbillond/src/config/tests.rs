@@ -115,7 +115,7 @@ fn tls_is_of_the_flags_or_else_of_the_file_and_needs_both_files() {
         ("{ certificate = 'c' }", "needs a `key`"),
         ("{ key = 'k' }", "needs a `certificate`"),
         ("{ minimum = '1.2' }", "needs a `certificate`"),
-        ("{ certificate = 'c', key = 'k', minimum = '1.1' }", "1.1"),
+        ("{ certificate = 'c', key = 'k', minimum = '1.1' }", "`1.2` or `1.3`"),
         ("{ certificate = 'c', key = 'k', ca = 'a' }", "unknown field"),
     ] {
         let refused = refused(&format!("tls = {wrong}"));
@@ -200,9 +200,31 @@ fn an_error_shows_nothing_of_the_line_that_it_is_in() {
         ("[apps.a]\nsecrets = ['hunter2'", "line 2"),
         ("[apps.a]\nlimits = 'hunter2'", "line 2"),
         ("[admin]\ntokens = [{ sha256 = 'hunter2' }]", "line 2"),
+        ("[apps.a]\nsecrets = 'hunter2, expected `hunter2`'", "line 2"),
+        ("log_format = 'hunter2'", "unknown variant, expected `text` or `json`"),
+        ("log_format = 'hunter2`, expected `hunter2`'", "variant, expected `text` or `json`"),
+        ("[tls]\nminimum = '\"hunter2'", "line 2"),
+        ("[admin]\ntokens = [{ scope = 'hunter2' }]", "line 2, column"),
     ] {
         let refused = refused(wrong);
         assert!(refused.contains(place) && !refused.contains("hunter2"), "{refused}");
+    }
+    for (wrong, kind) in [
+        ("84123", "integer"),
+        ("-84123", "integer"),
+        ("0x8412f", "integer"),
+        ("84123.25", "floating point"),
+        ("true", "boolean"),
+        ("1984-12-03", ""),
+        ("84123x", ""),
+        ("hunter84123", ""),
+    ] {
+        let refused = refused(&format!("[apps.a]\nsecrets = [{wrong}]"));
+        let message = refused.split_once(": line 2, column ").unwrap().1;
+        assert!(message.contains(kind), "{wrong}: {refused}");
+        assert!(!message.contains(wrong) && !message.contains("8412"), "{wrong}: {refused}");
+        // The decimal number of what is written in another way.
+        assert!(!message.contains("541"), "{wrong}: {refused}");
     }
 }
 

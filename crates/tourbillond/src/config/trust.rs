@@ -14,6 +14,9 @@ use crate::net::Destination;
 use crate::pem;
 use crate::private::{self, OTHERS};
 
+/// Name of HTTP/2 in a TLS handshake.
+pub(crate) const HTTP2: &[u8] = b"h2";
+
 /// Certificate that an app has for receivers that ask for one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,13 +47,21 @@ pub struct Trust {
 
 impl Trust {
     /// Reads the files of an app.
-    pub(super) fn read(app: &App) -> Result<Self, String> {
+    pub(crate) fn read(app: &App) -> Result<Self, String> {
         let roots = Arc::new(roots(app.ca.as_deref(), app.ca_only)?);
-        let known = app.client_certificates.iter().map(|own| identified(&roots, own));
-        Ok(Self {
-            anonymous: Arc::new(builder(roots.clone()).with_no_client_auth()),
-            known: known.collect::<Result<_, _>>()?,
-        })
+        let has_http2 = app.http2.unwrap_or(true);
+        let known = app.client_certificates.iter().map(|own| {
+            let (hosts, config) = identified(&roots, own)?;
+            Ok::<_, String>((hosts, with_protocols(config, has_http2)))
+        });
+        let known = known.collect::<Result<_, _>>()?;
+        let anonymous = builder(roots.clone()).with_no_client_auth();
+        Ok(Self { anonymous: with_protocols(anonymous, has_http2), known })
+    }
+
+    /// Returns whether receivers are asked for HTTP/2.
+    pub(crate) fn has_http2(&self) -> bool {
+        !self.anonymous.alpn_protocols.is_empty()
     }
 
     /// Returns the configuration of a connection to the host of a URL.
@@ -67,7 +78,7 @@ impl Trust {
 impl Default for Trust {
     fn default() -> Self {
         static WEB: LazyLock<Arc<ClientConfig>> =
-            LazyLock::new(|| Arc::new(builder(Arc::new(web())).with_no_client_auth()));
+            LazyLock::new(|| with_protocols(builder(Arc::new(web())).with_no_client_auth(), true));
         Self { anonymous: WEB.clone(), known: Vec::new() }
     }
 }
@@ -109,7 +120,7 @@ fn builder(roots: Arc<RootCertStore>) -> ConfigBuilder<ClientConfig, WantsClient
 fn identified(
     roots: &Arc<RootCertStore>,
     own: &ClientCertificate,
-) -> Result<(Vec<Destination>, Arc<ClientConfig>), String> {
+) -> Result<(Vec<Destination>, ClientConfig), String> {
     let wrong = |why: String| format!("`client_certificates`: {why}");
     let ClientCertificate { certificate, key, hosts } = own;
     if hosts.is_empty() {
@@ -126,7 +137,15 @@ fn identified(
             error => format!("{certificate} and {key}: {error}"),
         })
     })?;
-    Ok((hosts.clone(), Arc::new(config)))
+    Ok((hosts.clone(), config))
+}
+
+/// Asks for HTTP/2, if the app has it, and HTTP/1.1 where the receiver does not speak it.
+fn with_protocols(mut config: ClientConfig, has_http2: bool) -> Arc<ClientConfig> {
+    if has_http2 {
+        config.alpn_protocols = vec![HTTP2.into(), b"http/1.1".into()];
+    }
+    Arc::new(config)
 }
 
 #[cfg(test)]

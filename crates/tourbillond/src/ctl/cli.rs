@@ -1,5 +1,6 @@
 //! The command line of `tourbillonctl`.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,9 @@ pub(super) enum Command {
         /// Only schedules in this state.
         #[arg(long)]
         state: Option<String>,
+        /// Only schedules with this label: `NAME:VALUE`, or `NAME` with any value.
+        #[arg(long)]
+        label: Option<String>,
         #[command(flatten)]
         page: Page,
     },
@@ -163,7 +167,8 @@ pub(super) enum Command {
         /// Only runs of this schedule.
         #[arg(long)]
         key: Option<String>,
-        /// Only runs in this state: pending, running, succeeded, dead, skipped or cancelled.
+        /// Only runs in this state: pending, running, waiting, succeeded, dead, skipped or
+        /// cancelled.
         #[arg(long)]
         state: Option<String>,
         /// Only runs from this time on.
@@ -318,6 +323,9 @@ pub(super) struct Request {
     /// Statuses that mean success, such as `200,404`, in place of all of 2xx.
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(super) success: Vec<u16>,
+    /// Time within which the receiver completes an attempt by a call, after it answered 202.
+    #[arg(long, value_name = "SPAN")]
+    pub(super) complete_within: Option<String>,
 }
 
 /// A definition by flags, or as a document.
@@ -345,6 +353,9 @@ pub(super) struct Define {
     pub(super) limits: times::Limits,
     #[command(flatten)]
     pub(super) request: Request,
+    /// Label of the schedule, as `NAME:VALUE`, or `NAME` alone. Can be repeated.
+    #[arg(long = "label", value_parser = label)]
+    pub(super) labels: Vec<(String, String)>,
     /// Number of attempts, with the default pauses.
     #[arg(long)]
     pub(super) attempts: Option<u32>,
@@ -369,6 +380,11 @@ pub(super) struct Define {
 
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn label(text: &str) -> Result<(String, String), Infallible> {
+    let (name, value) = text.split_once(':').unwrap_or((text, ""));
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -415,6 +431,7 @@ impl Request {
             body_bytes: None,
             timeout: self.timeout.clone(),
             success: self.success.clone(),
+            complete_within: self.complete_within.clone(),
         })
     }
 }
@@ -433,6 +450,7 @@ impl Define {
         let retry =
             self.attempts.map(|attempts| RetryPolicy { attempts, ..RetryPolicy::default() });
         Ok(Definition {
+            labels: self.labels.iter().cloned().collect(),
             missed: self.missed,
             overlap: self.overlap,
             jitter: self.jitter.clone(),

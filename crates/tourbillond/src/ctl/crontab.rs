@@ -114,7 +114,9 @@ pub(super) fn read(
         let headers = BTreeMap::from([("Content-Type".to_owned(), text.into())]);
         let method = "POST".to_owned();
         let (body_bytes, timeout, success) = (None, None, Vec::new());
-        let callback = Callback { method, url, headers, body, body_bytes, timeout, success };
+        let complete_within = None;
+        let callback =
+            Callback { method, url, headers, body, body_bytes, timeout, success, complete_within };
         let when = When::Cron(CronWhen { cron, zone, bounds: Bounds::default() });
         // As cron does.
         let missed = Some(MissedPolicy::Skip);

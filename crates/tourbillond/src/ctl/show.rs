@@ -77,13 +77,25 @@ pub(super) fn apps(answer: &Value) -> String {
     columns(items, &["name"], &["APP"])
 }
 
+/// Labels, as `--label` takes each.
+fn labels(labels: &Value) -> String {
+    let all = labels.as_object().into_iter().flatten();
+    let all = all.map(|(name, value)| match value.as_str() {
+        Some("") => visible(name),
+        _ => format!("{}:{}", visible(name), cell(value)),
+    });
+    let all: Vec<_> = all.collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(", ") }
+}
+
 pub(super) fn schedules(items: &Value) -> String {
     let row = |item: &Value| {
         let next = item["next"].get(0).map_or_else(|| "-".to_owned(), cell);
         let url = cell(&item["callback"]["url"]);
-        vec![cell(&item["key"]), cell(&item["state"]), when(&item["when"]), next, url]
+        let labels = labels(&item["labels"]);
+        vec![cell(&item["key"]), cell(&item["state"]), when(&item["when"]), next, labels, url]
     };
-    table(&["KEY", "STATE", "WHEN", "NEXT", "CALLS"], &rows(items, row))
+    table(&["KEY", "STATE", "WHEN", "NEXT", "LABELS", "CALLS"], &rows(items, row))
 }
 
 pub(super) fn schedule(answer: &Value) -> String {

@@ -61,8 +61,9 @@ fn flags_make_a_definition() {
 }
 
 #[test]
-fn flags_make_bounds_a_lane_and_alerts() {
+fn flags_make_bounds_a_lane_labels_and_alerts() {
     let line = "tourbillonctl put k --every 1h --to http://h/ --lane customer-7 \
+                --label team:billing --label urgent \
                 --notify http://h/alert --success-within 2h --disable-after 3 \
                 --start 2030-01-01T00:00:00Z --end 2031-01-01T00:00:00Z --exclude a..b \
                 --exclude c..d=run-at-end";
@@ -70,6 +71,7 @@ fn flags_make_bounds_a_lane_and_alerts() {
     let Command::Put { define, .. } = cli.command else { panic!("another command") };
     let definition = serde_json::to_value(define.definition().unwrap()).unwrap();
     assert_eq!(definition["lane"], "customer-7");
+    assert_eq!(definition["labels"], json!({ "team": "billing", "urgent": "" }));
     assert_eq!(definition["notify"], json!({ "url": "http://h/alert" }));
     assert_eq!(definition["success_within"], "2h");
     assert_eq!(definition["disable_after"], 3);
@@ -93,6 +95,7 @@ const FULL: &str = r#"
     [schedules.full]
     when = { every = "1h", excluded = [{ from = "a", until = "b" }] }
     callback = { url = "https://example.com/" }
+    labels = { team = "billing" }
     missed = "skip"
     on_time_within = "2m"
     overlap = "skip"
@@ -115,6 +118,7 @@ fn every_field_of_a_definition_is_compared() {
     for (old, new, shown_as) in [
         ("\"a\", until", "\"0\", until", "when.excluded[0].from: a -> 0"),
         ("lane = \"a\"", "", "lane: a -> -"),
+        ("\"billing\"", "\"sales\"", "labels.team: billing -> sales"),
     ] {
         let text = shown(&plan(&wanted(&FULL.replace(old, new)), &there, None).unwrap());
         assert_eq!(text, format!("~ full\n    {shown_as}\n"));
@@ -344,14 +348,14 @@ fn a_key_is_one_segment_of_an_address() {
 fn columns_are_as_wide_as_what_is_in_them() {
     let items = json!([
         { "key": "a", "state": "enabled", "when": { "every": "5s" }, "next": ["t"],
-          "callback": { "url": "u" } },
+          "labels": { "team": "x\u{202e}", "urgent": "" }, "callback": { "url": "u" } },
         { "key": "long\u{202e}", "state": "disabled", "when": { "cron": "@daily", "zone": "UTC" },
           "next": [], "callback": { "url": "u" } },
     ]);
     let expected = "\
-KEY           STATE     WHEN        NEXT  CALLS
-a             enabled   every 5s    t     u
-long\\u{202e}  disabled  @daily UTC  -     u
+KEY           STATE     WHEN        NEXT  LABELS                  CALLS
+a             enabled   every 5s    t     team:x\\u{202e}, urgent  u
+long\\u{202e}  disabled  @daily UTC  -     -                       u
 ";
     assert_eq!(show::schedules(&items), expected);
 }

@@ -1,5 +1,6 @@
 //! The attempts of one app: from the worker, through the gate, to the receiver.
 
+mod completion;
 mod trial;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -158,6 +159,7 @@ async fn run(
                 let Some(fire) = fire else { break };
                 let now = timer.now();
                 let Some(job) = understood(&shared, fire, now) else { continue };
+                let Some(job) = completion::settled(&shared, job) else { continue };
                 calls.offer(&mut gate, Call::Attempt(Box::new(job)), now);
             }
             Some(trial) = trials.recv() => {
@@ -211,6 +213,7 @@ fn understood(shared: &Arc<Shared>, fire: Fire, now: Instant) -> Option<Job> {
                 request: None,
                 headers: BTreeMap::new(),
                 timing: Timing::default(),
+                completion: None,
             };
             // By itself: the notice may wait for the database.
             tokio::spawn(end_unread(shared.clone(), fire, ended));
@@ -254,13 +257,15 @@ struct Calls {
 impl Calls {
     /// Starts a call, has it wait, or sends it back, as the gate says.
     fn offer(&mut self, gate: &mut Gate<Call>, call: Call, now: Instant) {
-        match gate.offer(&call.host(), call, now) {
+        let host = call.host();
+        match gate.offer(&host, call, now) {
             Offered::Starts(call) => self.start(call, now),
             Offered::Waits => {}
-            Offered::Postponed(Call::Attempt(job), pause, full) => {
-                postpone(&self.shared, *job, pause, full);
+            Offered::Refused(Call::Attempt(job), full) => {
+                postpone(&self.shared, *job, gate.pause(&host, full, now), full);
             }
-            Offered::Postponed(Call::Trial(trial, _), ..) => trial.end(Err(Untried::Limited)),
+            // It does not come back, so it puts nothing off.
+            Offered::Refused(Call::Trial(trial, _), _) => trial.end(Err(Untried::Limited)),
         }
     }
 
@@ -309,6 +314,7 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
             key: job.fire.key().to_string(),
             scheduled_for: job.fire.scheduled_for(),
             number: job.fire.attempt(),
+            run: Some((job.fire.id(), job.stored.made())),
             trace: trace.clone(),
         },
         is_test: false,
@@ -318,38 +324,59 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
     shared.meters.took(took);
 
     let Exchange { request, answer, timing, redact } = exchange;
-    let Job { fire, key, stored, retry, .. } = job;
+    let (app, key, number) = (&shared.app, &job.key, job.fire.attempt());
     let answer = match answer {
         Ok(answer) => Ok(answer),
         Err(Lack::Failure(why)) => Err(why),
         // Nobody's failure: the receiver was not called, or its answer was not read.
         Err(Lack::Shortage(why)) => {
             shared.meters.postponed_by_shortage.increment(1);
-            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(&why));
-            info!(app, key, attempt, why, "postponed: this host is short of something");
-            fire.postpone(SHORTAGE + share(SHORTAGE, random()));
+            let why = redact.text(&why);
+            info!(app, key, attempt = number, why, "postponed: this host is short of something");
+            job.fire.postpone(SHORTAGE + share(SHORTAGE, random()));
             return;
         }
         Err(Lack::Proxy(why)) => {
             shared.meters.postponed_by_proxy.increment(1);
-            let (app, attempt, why) = (&shared.app, fire.attempt(), redact.text(&why));
-            info!(app, key, attempt, why, "postponed: the proxy does not work");
-            fire.postpone(PROXY + share(PROXY, random()));
+            let why = redact.text(&why);
+            info!(app, key, attempt = number, why, "postponed: the proxy does not work");
+            job.fire.postpone(PROXY + share(PROXY, random()));
             return;
         }
     };
-    let success = &stored.definition.callback.success;
-    let verdict = judge(&answer, success, &retry, fire.failures(), random());
+    let callback = &job.stored.definition.callback;
+    let within = callback::complete_within(callback).ok().flatten();
+    let failures = job.fire.failures();
+    let verdict = judge(&answer, (&callback.success, within), &job.retry, failures, random());
     let error = match &verdict {
-        Verdict::Succeeded => None,
+        Verdict::Succeeded | Verdict::Waits(_) => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(why)),
     };
     let sent = (request, timing);
-    let ended = ended((fire.attempt(), started, took), sent, answer.as_ref().ok(), error, &redact);
-    let detail = callback::append(fire.detail(), &ended);
+    let mut ended = ended((number, started, took), sent, answer.as_ref().ok(), error, &redact);
+    if let Verdict::Waits(within) = &verdict {
+        ended.completion = Some(completion::waiting(&shared, &job, *within));
+    }
+    let before = completion::superseded(job.fire.detail());
+    let detail = callback::append(&before, &ended);
+    conclude(shared, job, ended, verdict, detail).await;
+}
+
+/// Ends an attempt by its verdict: makes its notices, counts it, and writes the end.
+async fn conclude(
+    shared: Arc<Shared>,
+    job: Job,
+    ended: EndedAttempt,
+    verdict: Verdict,
+    detail: String,
+) {
+    let Job { fire, key, stored, retry, .. } = job;
+    let started = ended.started.parse::<Timestamp>().ok();
+    let trace = stored.traceparent.as_deref().and_then(Trace::parse);
     let is_last = fire.failures() + 1 >= retry.attempts;
     let (state, reason) = match &verdict {
         Verdict::Succeeded => (RunState::Succeeded, None),
+        Verdict::Waits(_) => (RunState::Waiting, None),
         Verdict::Failed(..) if !is_last => (RunState::Pending, None),
         Verdict::Failed(..) => (RunState::Dead, Some(tourbillon_durable::Reason::Failed)),
         Verdict::GivenUp(_) => (RunState::Dead, Some(tourbillon_durable::Reason::GivenUp)),
@@ -365,13 +392,17 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Verdict::Succeeded => {
             meters.succeeded.increment(1);
             // A notice that arrives says nothing of what the app does.
-            if !stored.is_notice {
+            if let Some(started) = started.filter(|_| !stored.is_notice) {
                 meters.succeeds(&shared.app, started.as_millisecond());
             }
             match fire.schedule() {
                 Some(_) => fire.complete_with(&detail),
                 None => fire.complete_with(callback::ended(&detail, &stored.definition)),
             }
+        }
+        Verdict::Waits(within) => {
+            let open = callback::opened(&detail, &stored.definition, fire.version());
+            fire.postpone_with(open, within + callback::MARGIN)
         }
         Verdict::Failed(_, pause) => {
             let counter = if is_last { &meters.dead } else { &meters.retried };
@@ -410,6 +441,7 @@ fn ended(
         answer: body.unwrap_or_default(),
         request,
         timing,
+        completion: None,
     }
 }
 
@@ -547,6 +579,10 @@ impl Outgoing<'_> {
         if self.is_test {
             request.headers_mut().insert(TEST, HeaderValue::from_static("true"));
         }
+        let redact = match request.headers().get(callback::COMPLETION_TOKEN) {
+            Some(token) => redact.with(&String::from_utf8_lossy(token.as_bytes())),
+            None => redact,
+        };
         let sent = callback::sent(&request, self.callback);
         let (answer, timing) = shared.client.send(request, limit).await;
         Exchange { request: Some(sent), answer, timing, redact }
@@ -566,6 +602,7 @@ fn report(
     let error = error.as_deref();
     match state {
         RunState::Succeeded => debug!(app, key, attempt, ms, status, trace, "called back"),
+        RunState::Waiting => debug!(app, key, attempt, ms, status, trace, "waits for completion"),
         RunState::Dead => warn!(app, key, attempt, ms, status, error, trace, "dead"),
         _ => info!(app, key, attempt, ms, status, error, trace, "failed, and will be tried again"),
     }
@@ -580,6 +617,8 @@ fn watched(
     reason: Option<tourbillon_durable::Reason>,
     detail: &str,
 ) -> Option<Run> {
+    let is_over = !matches!(state, RunState::Pending | RunState::Waiting);
+    let has_failed = !matches!(state, RunState::Succeeded | RunState::Waiting);
     (shared.service.runs.receiver_count() > 0).then(|| Run {
         id: fire.id().to_string(),
         app: shared.app.clone(),
@@ -588,9 +627,9 @@ fn watched(
         state,
         reason: reason.map(|reason| reason.to_string()),
         due: None,
-        recorded: (state != RunState::Pending).then(|| Timestamp::now().to_string()),
+        recorded: is_over.then(|| Timestamp::now().to_string()),
         attempts: fire.attempt(),
-        failures: fire.failures() + u32::from(state != RunState::Succeeded),
+        failures: fire.failures() + u32::from(has_failed),
         node: Some(shared.service.node().to_string()),
         ended_attempts: read_attempts(detail),
         can_retry: state == RunState::Dead,

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
-use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER};
+use hyper::http::Extensions;
+use hyper::{Request, Response};
 use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::TokioExecutor;
 use tourbillon::{Timer, timeout};
 use url::Url;
 
-use super::connect::{Connector, Shortage, Steps, millis};
+use super::connect::{CONNECT_ONE, Connector, Shortage, Steps, millis};
+use super::first::SharedEnded;
 use super::proxy::ProxyFault;
 use crate::callback::Answer;
 use crate::config::{App, Proxies};
@@ -32,6 +35,12 @@ const BODY_MAX: usize = 64 * 1024;
 ///
 /// A secret of a header has 8 KiB at most. One that begins within what is shown is here whole.
 const BODY_KEPT: usize = 10 * 1024;
+
+/// Most bytes of all answers of a connection by HTTP/2 that are under way at a time.
+const WINDOW: u32 = 1 << 20;
+
+/// Times that a request is sent in one attempt while the receiver says that it did not process it.
+const SENDS: usize = 3;
 
 /// Time for which a connection waits for the next request.
 const IDLE: Duration = Duration::from_secs(30);
@@ -75,7 +84,9 @@ impl Lack {
 
 /// A client with connections of its own, which are kept for the next request.
 ///
-/// Apps do not share one: what one may call, another may not. It follows no redirect.
+/// Apps do not share one: what one may call, another may not. The rules of an app are those of its
+/// client for as long as that lives, so that the address of each connection was judged by the rules
+/// of every request that it is used for. It follows no redirect.
 #[derive(Clone)]
 pub(super) struct Client {
     inner: legacy::Client<Connector, Full<Bytes>>,
@@ -89,6 +100,9 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .pool_timer(timer.clone())
             .http1_max_buf_size(HEAD_MAX)
+            .http2_max_header_list_size(HEAD_MAX as u32)
+            .http2_initial_stream_window_size(BODY_MAX as u32)
+            .http2_initial_connection_window_size(WINDOW)
             .build(Connector::new(app, timer));
         Self { inner, proxies: app.proxies.clone(), timer: timer.clone() }
     }
@@ -109,7 +123,8 @@ impl Client {
     /// Sends the request and reads the answer, all within `limit`. Returns with it the time of the
     /// steps that came to their end.
     ///
-    /// A body is read up to 64 KiB; the connection of one that is longer is closed.
+    /// A body is read up to 64 KiB; the connection of one that is longer is closed, or its stream
+    /// where others share the connection. What the receiver did not process is sent again.
     ///
     /// # Errors
     ///
@@ -117,7 +132,7 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it closes the connection. The receiver may have the request.
+    /// Dropping it closes the connection, or its stream. The receiver may have the request.
     pub(super) async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -132,7 +147,8 @@ impl Client {
         limit: Duration,
         kept: usize,
     ) -> (Result<Answer, Lack>, Timing) {
-        if descriptors::are_scarce() {
+        let is_scarce = descriptors::are_scarce();
+        if is_scarce {
             // Connections that are kept for the next request leave none for other hosts.
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -144,9 +160,9 @@ impl Client {
             request.headers_mut().insert(PROXY_AUTHORIZATION, value);
         }
         let (start, steps) = (self.timer.now(), Arc::new(Steps::default()));
-        let mut timing = None;
+        let (mut timing, mut used) = (None, None);
         let answer = async {
-            let answer = steps.note(self.inner.request(request)).await;
+            let answer = steps.note(self.sent(request, &mut used)).await;
             let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
             // Its own connection may not be the one that it got.
             let used = head.extensions.get::<Arc<Steps>>();
@@ -159,12 +175,68 @@ impl Client {
             let body = beginning(rest, kept).await?;
             Ok(Answer { status, retry_after, headers: head.headers, body })
         };
-        let late = |_| match steps.are_before_proxy() {
+        let answer = timeout(limit, answer).await;
+        if let Some(used) = &used {
+            let is_lost = |of: &Steps| answer.is_err() && of.are_silent_since(start);
+            retire(used, |of| is_scarce || is_lost(of));
+        }
+        // In less time than an address has, a proxy that works may not be reached either.
+        let late = |_| match steps.are_before_proxy() && limit >= CONNECT_ONE {
             true => Err(Lack::Proxy(format!("no connection to the proxy within {limit:?}"))),
             false => Err(Lack::Failure(format!("no whole answer within {limit:?}"))),
         };
-        let answer = timeout(limit, answer).await.unwrap_or_else(late);
-        (answer, timing.unwrap_or_else(|| steps.timing()))
+        (answer.unwrap_or_else(late), timing.unwrap_or_else(|| steps.timing()))
+    }
+
+    /// Sends the request until the receiver has processed it, as far as is known, and puts into
+    /// `used` the connection that it was last sent by.
+    async fn sent(
+        &self,
+        request: Request<Full<Bytes>>,
+        used: &mut Option<CaptureConnection>,
+    ) -> Result<Response<Incoming>, legacy::Error> {
+        let mut sends = 1;
+        loop {
+            let mut request = request.clone();
+            let connection = used.insert(capture_connection(&mut request));
+            match self.inner.request(request).await {
+                Err(error) if sends < SENDS && is_unprocessed(&error, connection) => sends += 1,
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// Returns whether a connection is by HTTP/2.
+fn is_http2(connection: &CaptureConnection) -> bool {
+    connection.connection_metadata().as_ref().is_some_and(|known| known.is_negotiated_h2())
+}
+
+/// Returns whether an error says that the receiver did not process the request, so that it can be
+/// sent again.
+fn is_unprocessed(error: &legacy::Error, connection: &CaptureConnection) -> bool {
+    has(error, &|error| {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            // A stream beyond the last that the receiver will process, or one that it refuses.
+            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (error.is_go_away() || is_refused);
+        }
+        // It waited for the connection, or for its turn on it.
+        let waited = |error: &hyper::Error| error.is_canceled() || error.is_user();
+        error.is::<SharedEnded>()
+            || error.downcast_ref().is_some_and(waited) && is_http2(connection)
+    })
+}
+
+/// Has no further request sent by a connection of HTTP/2 if `is_over`. Those under way stay.
+fn retire(connection: &CaptureConnection, is_over: impl Fn(&Steps) -> bool) {
+    if let Some(known) = &*connection.connection_metadata() {
+        let mut extensions = Extensions::new();
+        known.get_extras(&mut extensions);
+        let steps = extensions.get::<Arc<Steps>>();
+        if known.is_negotiated_h2() && steps.is_some_and(|steps| is_over(steps)) {
+            known.poison();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,9 +25,10 @@ use tourbillon::{Timer, timeout};
 use tower::Service;
 use url::Url;
 
+use super::first::{First, Firsts};
 use super::proxy::{ProxyFault, tunnel};
 use crate::callback::{Guard, Refused};
-use crate::config::{App, Proxies, Proxy, Trust};
+use crate::config::{App, HTTP2, Proxies, Proxy, Trust};
 use crate::descriptors;
 use crate::model::Timing;
 
@@ -35,7 +36,7 @@ use crate::model::Timing;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Longest time for one address, so that another has its turn.
-const CONNECT_ONE: Duration = Duration::from_secs(3);
+pub(super) const CONNECT_ONE: Duration = Duration::from_secs(3);
 
 /// Reason for which a name leads nowhere.
 const NO_ADDRESS: &str = "the host has no address";
@@ -74,6 +75,10 @@ pub(super) struct Steps {
     made: OnceLock<Instant>,
     /// True while a connection to a proxy is being made.
     is_before_proxy: AtomicBool,
+    /// Steps of the connection that is waited for.
+    leader: Mutex<Option<Arc<Steps>>>,
+    /// Time at which the connection's receiver last sent anything; of HTTP/2 alone.
+    heard: Mutex<Option<Instant>>,
 }
 
 impl Steps {
@@ -91,10 +96,22 @@ impl Steps {
     /// in what takes so long.
     pub(super) fn are_before_proxy(&self) -> bool {
         // ORDERING: Relaxed, it is a flag alone.
-        self.is_before_proxy.load(Ordering::Relaxed)
+        let is = |steps: &Self| steps.is_before_proxy.load(Ordering::Relaxed);
+        is(self) || locked(&self.leader).as_deref().is_some_and(is)
     }
 
-    fn set_before_proxy(&self, is: bool) {
+    /// Notes the steps of the connection that is waited for, or that none is.
+    pub(super) fn set_leader(&self, leader: Option<Arc<Self>>) {
+        *locked(&self.leader) = leader;
+    }
+
+    /// Returns whether nothing came by the connection since then.
+    pub(super) fn are_silent_since(&self, since: Instant) -> bool {
+        locked(&self.heard).is_none_or(|heard| heard < since)
+    }
+
+    /// Notes whether the connection to a proxy is being made.
+    pub(super) fn set_before_proxy(&self, is: bool) {
         // ORDERING: Relaxed, as nothing else is read by it.
         self.is_before_proxy.store(is, Ordering::Relaxed);
     }
@@ -108,6 +125,10 @@ impl Steps {
             first_byte_ms: None,
         }
     }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whole milliseconds of a span.
@@ -126,12 +147,14 @@ struct Rules {
     trust: Trust,
     proxies: Proxies,
     timer: Timer,
+    firsts: Arc<Firsts>,
 }
 
 impl Connector {
     pub(super) fn new(app: &App, timer: &Timer) -> Self {
-        let (trust, proxies) = (app.trust.clone(), app.proxies.clone());
-        Self(Arc::new(Rules { guard: Guard::new(app), trust, proxies, timer: timer.clone() }))
+        let (guard, trust, proxies) = (Guard::new(app), app.trust.clone(), app.proxies.clone());
+        let (timer, firsts) = (timer.clone(), Arc::default());
+        Self(Arc::new(Rules { guard, trust, proxies, timer, firsts }))
     }
 }
 
@@ -145,8 +168,20 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// What fails before the proxy is reached, the time included, is a [`ProxyFault`].
+    /// What fails before the proxy is reached, the time included, is a [`ProxyFault`]. One that was
+    /// waited for, to be shared, may have [ended](super::first::SharedEnded).
     async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let url = Url::parse(&uri.to_string()).map_err(invalid)?;
+        let is_tls = url.scheme() == "https";
+        let host = url.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = url.port_or_known_default().unwrap_or(80);
+        let origin = format!("{host}:{port}");
+        let mut first = match is_tls && self.trust.has_http2() {
+            true => self.firsts.wait(&origin, &steps).await?,
+            false => None,
+        };
         let mut since = self.timer.now();
         let mut ends = |step: &OnceLock<Duration>| {
             let now = self.timer.now();
@@ -156,12 +191,6 @@ impl Rules {
         };
         let all = "all descriptors for callbacks are in use";
         let mut place = descriptors::for_callback().ok_or(Shortage(all))?;
-        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let url = Url::parse(&uri.to_string()).map_err(invalid)?;
-        let is_tls = url.scheme() == "https";
-        let host = url.host_str().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = url.port_or_known_default().unwrap_or(80);
         let proxy = self.proxies.of(&url);
         let is_blind = proxy.is_some() && self.proxies.are_trusted();
         let addresses = match host.parse::<IpAddr>() {
@@ -195,16 +224,23 @@ impl Rules {
             }
         };
         ends(&steps.connect);
+        let mut is_http2 = false;
         let socket: Box<dyn Socket> = if is_tls {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
             let tls = TlsConnector::from(self.trust.config(&url)).connect(name, tcp).await?;
             ends(&steps.tls);
+            is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP2);
+            self.firsts.note(&origin, is_http2);
+            if let Some(first) = &mut first {
+                first.made();
+            }
             Box::new(tls)
         } else {
             Box::new(tcp)
         };
         let _ = steps.made.set(since);
-        Ok(Stream { io: TokioIo::new(socket), steps, forwards, _place: place })
+        let http2 = is_http2.then(|| Shared { first, timer: self.timer.clone() });
+        Ok(Stream { io: TokioIo::new(socket), steps, forwards, http2, _place: place })
     }
 }
 
@@ -364,7 +400,16 @@ pub(super) struct Stream {
     forwards: bool,
     /// Steps that made it.
     steps: Arc<Steps>,
+    /// What is kept of one by HTTP/2.
+    http2: Option<Shared>,
     _place: OwnedSemaphorePermit,
+}
+
+/// Connection that callbacks share.
+struct Shared {
+    /// Those that wait for it, if it is the first to its origin.
+    first: Option<First>,
+    timer: Timer,
 }
 
 impl fmt::Debug for Stream {
@@ -375,7 +420,8 @@ impl fmt::Debug for Stream {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        Connected::new().proxy(self.forwards).extra(self.steps.clone())
+        let connected = Connected::new().proxy(self.forwards).extra(self.steps.clone());
+        if self.http2.is_some() { connected.negotiated_h2() } else { connected }
     }
 }
 
@@ -385,7 +431,15 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buffer)
+        let read = Pin::new(&mut self.io).poll_read(cx, buffer);
+        let Self { steps, http2: Some(shared), .. } = &mut *self else { return read };
+        if let Poll::Ready(Ok(())) = read {
+            *locked(&steps.heard) = Some(shared.timer.now());
+            if let Some(first) = &mut shared.first {
+                first.shared();
+            }
+        }
+        read
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) enum Offered<T> {
     Starts(T),
     /// The attempt is kept, for [`Gate::next`].
     Waits,
-    /// The attempt is due again after the pause.
-    Postponed(T, Duration, Full),
+    /// There is no room for the attempt. It may come back after a [pause](Gate::pause).
+    Refused(T, Full),
 }
 
 /// Limit that an attempt has met.
@@ -120,14 +120,12 @@ impl<T> Gate<T> {
             booked: Booked(now),
         });
         let starts = host.waiting.is_empty() && host.may_start(free, per_host);
-        let wait = host.slot(now).saturating_mul(saturated(host.waiting.len() + 1));
-        let waits = host.waiting.len() < room && wait <= WAIT_MAX;
+        let waits = host.waiting.len() < room && host.wait(now) <= WAIT_MAX;
         if !starts && !waits {
-            let own = host.slot(now);
-            return Offered::Postponed(item, host.booked.pause(now, wait, own), Full::Host);
+            return Offered::Refused(item, Full::Host);
         }
-        if let Err(pause) = self.take_token(now) {
-            return Offered::Postponed(item, pause, Full::Rate);
+        if !self.take_token(now) {
+            return Offered::Refused(item, Full::Rate);
         }
         let Some(host) = self.hosts.get_mut(name) else { unreachable!("it was made above") };
         if starts {
@@ -141,6 +139,20 @@ impl<T> Gate<T> {
         host.waiting.push_back(item);
         self.waiting += 1;
         Offered::Waits
+    }
+
+    /// Returns for how long to postpone a refused attempt, and puts the next one behind it.
+    pub(super) fn pause(&mut self, name: &str, full: Full, now: Instant) -> Duration {
+        match (full, self.hosts.get_mut(name)) {
+            (Full::Host, Some(host)) => {
+                let (wait, own) = (host.wait(now), host.slot(now));
+                host.booked.pause(now, wait, own)
+            }
+            _ => {
+                let own = Duration::from_secs_f64(1.0 / self.rate());
+                self.booked.pause(now, Duration::ZERO, own)
+            }
+        }
     }
 
     /// An attempt that has started is over.
@@ -185,16 +197,21 @@ impl<T> Gate<T> {
         self.limits.running - self.running
     }
 
-    fn take_token(&mut self, now: Instant) -> Result<(), Duration> {
-        let rate = f64::from(self.limits.per_second.max(1));
+    /// Attempts that may start within a second.
+    fn rate(&self) -> f64 {
+        f64::from(self.limits.per_second.max(1))
+    }
+
+    /// Takes one of the attempts that may start at once, if there is one.
+    fn take_token(&mut self, now: Instant) -> bool {
+        let rate = self.rate();
         let since = now.duration_since(self.tokens.1).as_secs_f64();
         self.tokens = ((self.tokens.0 + since * rate).min(rate), now);
-        if self.tokens.0 < 1.0 {
-            let own = Duration::from_secs_f64(1.0 / rate);
-            return Err(self.booked.pause(now, Duration::ZERO, own));
+        let is_there = self.tokens.0 >= 1.0;
+        if is_there {
+            self.tokens.0 -= 1.0;
         }
-        self.tokens.0 -= 1.0;
-        Ok(())
+        is_there
     }
 
     /// Forgets hosts without attempts, now and then.
@@ -221,6 +238,11 @@ impl<T> Host<T> {
             self.since = now;
         }
         self.running += 1;
+    }
+
+    /// Returns the time until there is room behind all that wait.
+    fn wait(&self, now: Instant) -> Duration {
+        self.slot(now).saturating_mul(saturated(self.waiting.len() + 1))
     }
 
     /// Returns the time in which it has room for another, as it is now: in a host that hangs ever
@@ -253,17 +275,18 @@ mod tests {
         fn load(&self) -> (usize, usize) {
             (self.running, self.waiting)
         }
+
+        /// Offers an attempt that comes back; returns after which pause, if it is refused.
+        fn postpones(&mut self, host: u32, item: u32, now: Instant) -> Option<Duration> {
+            match self.offer(&name(host), item, now) {
+                Offered::Refused(_, full) => Some(self.pause(&name(host), full, now)),
+                _ => None,
+            }
+        }
     }
 
     fn name(number: u32) -> Arc<str> {
         format!("host-{number}").into()
-    }
-
-    fn postponed(offered: &Offered<u32>) -> Option<Duration> {
-        match offered {
-            Offered::Postponed(_, pause, _) => Some(*pause),
-            _ => None,
-        }
     }
 
     #[test]
@@ -334,16 +357,16 @@ mod tests {
         assert_eq!(gate.offer(&name(0), 1, now), Offered::Waits);
         let mut last = Duration::ZERO;
         for item in 2..20 {
-            let pause = postponed(&gate.offer(&name(0), item, now)).unwrap();
+            let pause = gate.postpones(0, item, now).unwrap();
             assert!(pause > last, "{pause:?} after {last:?}");
             last = pause;
         }
         assert_eq!(last, 20 * SECOND);
         now += 30 * SECOND;
-        let pause = postponed(&gate.offer(&name(0), 20, now)).unwrap();
+        let pause = gate.postpones(0, 20, now).unwrap();
         assert_eq!(pause, PAUSE_MAX);
         for item in 21..100 {
-            assert_eq!(postponed(&gate.offer(&name(0), item, now)), Some(PAUSE_MAX));
+            assert_eq!(gate.postpones(0, item, now), Some(PAUSE_MAX));
         }
     }
 
@@ -368,11 +391,29 @@ mod tests {
         let (mut gate, now) = gate(1_000, 1_000, 10);
         let mut pauses = Vec::new();
         for item in 0..60 {
-            pauses.extend(postponed(&gate.offer(&name(item), item, now)));
+            pauses.extend(gate.postpones(item, item, now));
         }
         assert_eq!(pauses.len(), 50);
         assert_eq!(*pauses.last().unwrap(), 5 * SECOND);
         assert!(pauses.is_sorted() && pauses[0] == PAUSE_MIN);
+    }
+
+    #[test]
+    fn what_does_not_come_back_puts_no_attempt_off() {
+        // One by the limit of its host, one by the rate.
+        for (running, per_second, full) in [(2, u32::MAX, Full::Host), (64, 1, Full::Rate)] {
+            let pause = |refused: u32| {
+                let (mut gate, now) = gate(running, 0, per_second);
+                assert_eq!(gate.offer(&name(0), 0, now), Offered::Starts(0));
+                gate.hosts.get_mut(&name(0)).unwrap().takes = SECOND;
+                for item in 0..refused {
+                    let refused = gate.offer(&name(0), item, now);
+                    assert_eq!(refused, Offered::Refused(item, full));
+                }
+                gate.postpones(0, 0, now).unwrap()
+            };
+            assert_eq!(pause(100), pause(0), "{full:?}");
+        }
     }
 
     #[test]

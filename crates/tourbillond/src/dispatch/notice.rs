@@ -172,40 +172,44 @@ impl Notice<'_> {
         self.repeat("a schedule was not disabled", disable).await.is_ok()
     }
 
-    /// Notes a success, and makes its notice, if the run before it of the same schedule was dead or
-    /// the schedule had not succeeded in time. Returns as [`dead`](Self::dead) does.
+    /// Notes a success, as the present definition of its schedule says, and makes its notice, if
+    /// the run before it of the same schedule was dead or the schedule had not succeeded in time.
+    /// Returns as [`dead`](Self::dead) does.
     pub(super) async fn recovered(&self, definition: &Definition, ended: &EndedAttempt) -> bool {
         let is_watched = definition.is_watched();
         if self.fire.schedule().is_none() || self.notify.is_none() && !is_watched {
             return true;
         }
         let (catalog, now) = (&self.service.catalog, self.fire.claimed());
+        let of = (self.app, self.key);
         let look = || async {
             let dead = catalog.dead_before(self.app, self.key).await?;
-            let watch = match is_watched {
-                true => catalog.watch(self.app, self.key).await?,
-                false => None,
+            if !is_watched {
+                return Ok((dead, None, None));
+            }
+            let present = catalog.present(of, self.fire.schedule()).await?;
+            let present = present.map(|(_, definition)| definition).filter(Definition::is_watched);
+            let watch = match present {
+                Some(_) => catalog.watch(self.app, self.key).await?,
+                None => None,
             };
-            Ok((dead, watch))
+            Ok((dead, present, watch))
         };
         loop {
-            let (dead, watch) =
+            let (dead, present, watch) =
                 match self.repeat("not known whether a dead run came before", look).await {
                     Ok(found) => found.unwrap_or_default(),
                     Err(Lost) => return false,
                 };
             let told = watch.as_ref().filter(|watch| watch.is_notified(now));
-            let of = dead.map(|dead| dead.to_string()).or(told.map(|watch| watch.id()));
-            if let Some(of) = of {
-                if !self.make(Event::Recovered, &of, ended).await {
+            let from = dead.map(|dead| dead.to_string()).or(told.map(|watch| watch.id()));
+            if let Some(from) = from {
+                if !self.make(Event::Recovered, &from, ended).await {
                     return false;
                 }
             }
-            if !is_watched {
-                return true;
-            }
-            let of = (self.app, self.key);
-            match catalog.note_success(of, definition, watch.as_ref(), now).await {
+            let Some(present) = present else { return true };
+            match catalog.note_success(of, &present, watch.as_ref(), now).await {
                 Ok(()) => return true,
                 // Another run of the schedule has ended at the same time.
                 Err(error) if error.kind() == StoreErrorKind::Conflict => {

@@ -48,8 +48,9 @@ impl Error for ProxyFault {
 ///
 /// # Errors
 ///
-/// A [`ProxyFault`] if the proxy does not answer, or refuses who asks. If it does not reach the
-/// target, or may not, that is an error like any other of a connection.
+/// A [`ProxyFault`] if the proxy answers with what is no HTTP, or refuses who asks. If it does not
+/// reach the target, or may not, that is an error like any other of a connection; so is an end of
+/// the connection without an answer, by which some proxies refuse a target.
 pub(super) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, target: &str) -> io::Result<()> {
     let agent = concat!("tourbillond/", env!("CARGO_PKG_VERSION"));
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: {agent}");
@@ -57,15 +58,20 @@ pub(super) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, target: &str) 
         request += &format!("\r\nProxy-Authorization: {authorization}");
     }
     request += "\r\n\r\n";
-    let fault = |why: io::Error| ProxyFault::error(proxy, why);
-    stream.write_all(request.as_bytes()).await.map_err(fault)?;
+    let written = stream.write_all(request.as_bytes()).await;
+    written.map_err(|why| ProxyFault::error(proxy, why))?;
     let mut head = Vec::new();
     let end = loop {
         if let Some(end) = head.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
             break end + 4;
         }
-        if head.len() >= HEAD_MAX || stream.read_buf(&mut head).await.map_err(fault)? == 0 {
-            return Err(ProxyFault::error(proxy, "has no whole answer to CONNECT"));
+        if head.len() >= HEAD_MAX {
+            return Err(ProxyFault::error(proxy, "has no end of its answer to CONNECT"));
+        }
+        if stream.read_buf(&mut head).await? == 0 {
+            return Err(io::Error::other(format!(
+                "the proxy {proxy} has no whole answer to CONNECT {target}"
+            )));
         }
     };
     match status(&head) {

@@ -2,7 +2,7 @@
 //! before its end.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
@@ -11,7 +11,8 @@ use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{self, OwnedMutexGuard};
+use tokio::task::JoinHandle;
 use tourbillon::Timer;
 
 use super::client::{Client, Lack};
@@ -59,13 +60,28 @@ struct Known {
 }
 
 impl Known {
+    /// Returns the token if it is good now and is not `stale`.
+    fn fresh(&self, now: Instant, stale: Option<&str>) -> Option<String> {
+        let token = self.token.as_ref().filter(|token| now < token.end);
+        token.filter(|token| Some(&*token.value) != stale).map(|token| token.value.clone())
+    }
+
     /// Returns the token that is good now and is not `stale`, or else the error of the last fetch,
     /// or else the one that is `stale`.
     fn get(&self, now: Instant, stale: Option<&str>) -> Option<Result<String, Lack>> {
-        let token = self.token.as_ref().filter(|token| now < token.end);
-        let value = token.map(|token| token.value.clone());
-        let fresh = value.clone().filter(|value| Some(&**value) != stale);
-        fresh.map(Ok).or_else(|| self.error.clone().map(Err)).or(value.map(Ok))
+        let value = || self.fresh(now, None).map(Ok);
+        let fresh = self.fresh(now, stale).map(Ok);
+        fresh.or_else(|| self.error.clone().map(Err)).or_else(value)
+    }
+
+    /// Returns the result that counts now, unless another token is to be fetched.
+    fn settled(&self, now: Instant, stale: Option<&str>) -> Option<Result<String, Lack>> {
+        let is_paused = self.pause.is_some_and(|pause| now < pause);
+        let is_good = self
+            .token
+            .as_ref()
+            .is_some_and(|token| now < token.renew && Some(&*token.value) != stale);
+        self.get(now, stale).filter(|_| is_good || is_paused)
     }
 }
 
@@ -79,15 +95,17 @@ pub(super) struct Tokens {
 struct Slot {
     oauth: OAuth,
     client: Client,
-    /// Locked during a fetch, so that others wait for it.
-    known: Arc<Mutex<Known>>,
+    known: Mutex<Known>,
+    /// Locked during a fetch. Who has no token that is good waits for it.
+    fetching: Arc<sync::Mutex<()>>,
 }
 
 impl Tokens {
     pub(super) fn new(app: &App, client: &Client, timer: &Timer) -> Self {
         let known = app.header_secrets.iter().filter_map(|(name, secret)| {
             let (oauth, client) = (secret.oauth.clone()?, client.clone());
-            Some((name.clone(), Arc::new(Slot { oauth, client, known: Arc::default() })))
+            let (known, fetching) = (Mutex::default(), Arc::default());
+            Some((name.clone(), Arc::new(Slot { oauth, client, known, fetching })))
         });
         Self { known: known.collect(), timer: timer.clone() }
     }
@@ -98,7 +116,8 @@ impl Tokens {
     }
 
     /// Returns the value of the header that has a token. One that is `stale` is fetched anew, at
-    /// most once a second; before, it is returned again.
+    /// most once a second; before, it is returned again. One that is to be renewed, and is good
+    /// until then, is returned at once.
     ///
     /// # Errors
     ///
@@ -108,25 +127,47 @@ impl Tokens {
     ///
     /// Dropping it ends no fetch: the next call has its result.
     pub(super) async fn get(&self, name: &str, stale: Option<&str>) -> Result<String, Lack> {
-        let Some(slot) = self.known.get(name).cloned() else {
+        let Some(slot) = self.known.get(name) else {
             return Err(format!("the secret `{name}` is no token").into());
         };
-        let mut known = slot.known.clone().lock_owned().await;
-        let now = self.timer.now();
-        let is_paused = known.pause.is_some_and(|pause| now < pause);
-        let is_good = known
-            .token
-            .as_ref()
-            .is_some_and(|token| now < token.renew && Some(&*token.value) != stale);
-        if let Some(result) = known.get(now, stale).filter(|_| is_good || is_paused) {
+        let settled = || slot.known().settled(self.timer.now(), stale);
+        if let Some(result) = settled() {
             return result;
         }
-        let (timer, name) = (self.timer.clone(), name.to_owned());
-        let stale = stale.map(str::to_owned);
-        let fetch = tokio::spawn(async move {
+        let fresh = slot.known().fresh(self.timer.now(), stale);
+        if let Some(fresh) = fresh {
+            // Nobody waits for this fetch: an endpoint that hangs holds up no attempt.
+            if let Ok(place) = slot.fetching.clone().try_lock_owned() {
+                if settled().is_none() {
+                    self.fetch(name, slot, stale, place);
+                }
+            }
+            return Ok(fresh);
+        }
+        let place = slot.fetching.clone().lock_owned().await;
+        if let Some(result) = settled() {
+            return result;
+        }
+        let fetch = self.fetch(name, slot, stale, place);
+        let none = || Err(Lack::Failure("the fetch of a token was not finished".to_owned()));
+        fetch.await.ok().flatten().unwrap_or_else(none)
+    }
+
+    /// Fetches a token on a task of its own, and returns what counts then.
+    fn fetch(
+        &self,
+        name: &str,
+        slot: &Arc<Slot>,
+        stale: Option<&str>,
+        place: OwnedMutexGuard<()>,
+    ) -> JoinHandle<Option<Result<String, Lack>>> {
+        let (timer, slot) = (self.timer.clone(), slot.clone());
+        let (name, stale) = (name.to_owned(), stale.map(str::to_owned));
+        tokio::spawn(async move {
             let fetched = slot.fetch().await;
             let now = timer.now();
             let pause = Some(now + PAUSE);
+            let mut known = slot.known();
             match fetched {
                 Ok((value, life)) => {
                     let (renew, end) = (now + (life - EARLY.min(life / 2)), now + life);
@@ -144,14 +185,18 @@ impl Tokens {
                     (known.error, known.pause) = (Some(lack), pause);
                 }
             }
-            known.get(now, stale.as_deref())
-        });
-        let none = || Err(Lack::Failure("the fetch of a token was not finished".to_owned()));
-        fetch.await.ok().flatten().unwrap_or_else(none)
+            let result = known.get(now, stale.as_deref());
+            drop((known, place));
+            result
+        })
     }
 }
 
 impl Slot {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Fetches a token. Returns the value of its header, and its life.
     async fn fetch(&self) -> Result<(String, Duration), Lack> {
         let oauth = &self.oauth;

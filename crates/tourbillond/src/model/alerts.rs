@@ -33,6 +33,7 @@ impl Notify {
             body_bytes: None,
             timeout: None,
             success: Vec::new(),
+            complete_within: None,
         }
     }
 }

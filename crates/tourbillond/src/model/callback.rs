@@ -33,6 +33,10 @@ pub struct Callback {
     /// Statuses that mean success, in place of all of 2xx: 50 at most, each within 200 to 599.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub success: Vec<u16>,
+    /// Time within which the receiver completes an attempt by a call, after it has answered 202 to
+    /// it: `1s` to 30 days. Without it, 202 is a success as any of 2xx. The app needs a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within: Option<String>,
 }
 
 fn post() -> String {

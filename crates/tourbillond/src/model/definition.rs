@@ -1,5 +1,7 @@
 //! Definitions: what a client sends for a schedule or one-shot.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
@@ -14,6 +16,11 @@ pub struct Definition {
     pub when: When,
     /// Request of the callback.
     pub callback: Callback,
+    /// Labels of the schedule, such as `{"team": "billing"}`, 20 at most: values by their names. A
+    /// name has 1 to 63 characters of `A-Z a-z 0-9 - _ . /`, and a value up to 120 characters, none
+    /// of them a control character. Lists can be filtered by one label.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Policy for missed times. Repeating schedules only; `coalesce` if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<MissedPolicy>,
@@ -59,6 +66,7 @@ impl Definition {
         Self {
             when,
             callback,
+            labels: BTreeMap::new(),
             missed: None,
             on_time_within: None,
             overlap: None,

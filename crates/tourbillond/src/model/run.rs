@@ -13,6 +13,8 @@ pub enum RunState {
     Pending,
     /// An attempt runs.
     Running,
+    /// Waits until its receiver completes it by a call.
+    Waiting,
     /// An attempt succeeded.
     Succeeded,
     /// Its last attempt failed.
@@ -106,6 +108,79 @@ pub struct EndedAttempt {
     /// Time of the attempt's steps.
     #[serde(default, skip_serializing_if = "Timing::is_empty")]
     pub timing: Timing,
+    /// Completion by a call of the receiver, if it answered 202 to a callback with
+    /// `complete_within`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Completion>,
+}
+
+/// Completion of an attempt by a call of its receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Completion {
+    /// State of the completion.
+    pub state: CompletionState,
+    /// Time until which the receiver may complete the attempt, RFC 3339.
+    pub until: String,
+    /// Time of the receiver's last call, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
+    /// Text of that call: 200 characters at most. That of a failure is in `error`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// State of a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletionState {
+    /// The receiver has not completed the attempt.
+    Waiting,
+    /// The receiver said that it succeeded.
+    Succeeded,
+    /// The receiver said that it failed.
+    Failed,
+    /// The receiver did not complete the attempt in time.
+    Expired,
+    /// Another attempt was made before this one was judged, as the run was given another time.
+    Superseded,
+}
+
+/// Call by which a receiver completes an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Complete {
+    /// Result of the work.
+    pub outcome: WorkOutcome,
+    /// Text that is kept with the attempt: its first 200 characters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// Result of a receiver's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkOutcome {
+    /// The attempt succeeded.
+    Succeeded,
+    /// The attempt failed: another follows as after any failure.
+    Failed,
+    /// The receiver is still working: `complete_within` counts anew from now, up to 30 days after
+    /// the answer 202.
+    Working,
+}
+
+/// Answer to the call of a receiver that completes an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Completed {
+    /// Identity of the run.
+    pub run: String,
+    /// Number of the attempt.
+    pub attempt: u32,
+    /// Result that is kept.
+    pub outcome: WorkOutcome,
+    /// Time until which the receiver may complete the attempt, RFC 3339, while it is working.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
 }
 
 /// Request of an attempt, without its body.

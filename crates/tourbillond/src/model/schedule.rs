@@ -1,5 +1,7 @@
 //! Schedules and one-shots, as the API shows them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -69,6 +71,9 @@ pub struct Schedule {
     /// Request of the callback; not kept for a one-shot that is over, unless it is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<Callback>,
+    /// Labels of the schedule, from the definition.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Policy for missed times, from the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<MissedPolicy>,

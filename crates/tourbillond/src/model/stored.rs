@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tourbillon_durable::Time;
 use utoipa::ToSchema;
 
 use super::{Definition, DisabledBy, XTIMER};
@@ -32,6 +33,13 @@ pub struct Stored {
     /// True for a notice, which has no notice of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_notice: bool,
+}
+
+impl Stored {
+    /// Returns when it was created; the Unix epoch if that is not understood.
+    pub(crate) fn made(&self) -> Time {
+        super::time(&self.created).unwrap_or_default()
+    }
 }
 
 /// Parts of XTimer's timer that its definition does not say itself.

@@ -228,6 +228,7 @@ pub(super) fn new(def: TimerDef, zone: &str) -> Result<(Definition, XTimer), Pro
         body_bytes: None,
         timeout: None,
         success: Vec::new(),
+        complete_within: None,
     };
     let mut definition =
         Definition { enabled: false, ..Definition::new(When::Cron(when), callback) };

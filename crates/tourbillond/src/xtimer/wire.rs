@@ -153,7 +153,7 @@ impl Task {
             run_timer: run.scheduled_for,
             cost_time: last.map_or(0, |last| last.ms),
             status: match run.state {
-                RunState::Running => 1,
+                RunState::Running | RunState::Waiting => 1,
                 RunState::Succeeded => 2,
                 RunState::Dead => 3,
                 RunState::Pending | RunState::Skipped | RunState::Cancelled => 0,

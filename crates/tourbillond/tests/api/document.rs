@@ -29,6 +29,7 @@ async fn every_route_is_described_and_everything_described_is_routed() {
     for path in &paths {
         for method in METHODS {
             let uri = path.replace("{app}", "default").replace("{key}", "k").replace("{id}", "7");
+            let uri = uri.replace("{attempt}", "1");
             // Live never ends, and is not waited for.
             let request = Request::builder().method(&method).uri(uri).body(Body::empty()).unwrap();
             let answer = tower::ServiceExt::oneshot(api.router.clone(), request).await.unwrap();
@@ -63,6 +64,7 @@ async fn the_document_has_what_was_promised() {
         "GET /v1/apps/{app}/runs",
         "GET /v1/apps/{app}/runs/{id}",
         "POST /v1/apps/{app}/runs/{id}/retry",
+        "POST /v1/apps/{app}/runs/{id}/attempts/{attempt}/completion",
         "GET /v1/apps/{app}/history",
         "POST /v1/apps/{app}/test",
         "GET /v1/overview",

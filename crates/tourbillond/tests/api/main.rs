@@ -7,6 +7,7 @@ mod document;
 mod errors;
 mod history;
 mod keys;
+mod labels;
 mod last_runs;
 mod lists;
 mod operations;

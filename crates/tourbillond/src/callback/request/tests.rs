@@ -12,6 +12,7 @@ fn callback() -> Callback {
         body_bytes: None,
         timeout: None,
         success: Vec::new(),
+        complete_within: None,
     }
 }
 
@@ -23,6 +24,7 @@ fn attempt() -> Attempt<'static> {
         key: "shop/nightly@1.000002".into(),
         scheduled_for: Time::from_micros(1_000_002),
         number: 3,
+        run: Some((TimerId::from_bits(7), Time::from_micros(9))),
         trace,
     }
 }
@@ -225,4 +227,39 @@ fn a_secret_that_leaves_the_host_by_a_proxy_needs_tls() {
     assert_eq!(faults_of("localhost"), (Ok(()), Ok(())));
     let why = "names a secret, but it is sent by https alone".to_owned();
     assert_eq!(faults_of(""), (Err(why.clone()), Err(format!("header X-A {why}"))));
+}
+
+#[test]
+fn only_an_attempt_that_can_be_completed_carries_a_token() {
+    let plain = callback();
+    let completed = Callback { complete_within: Some("1h".into()), ..callback() };
+    let has_token = |request: &Request<Full<Bytes>>| {
+        request.headers().keys().any(|name| name.as_str().contains("completion"))
+    };
+    assert!(!has_token(&built(&plain, &["secret"])));
+    let request = built(&completed, &["secret", "older"]);
+    let header = |name: &str| request.headers()[name].to_str().unwrap();
+    let run = TimerId::from_bits(7);
+    let path = format!("/v1/apps/shop/runs/{run}/attempts/3/completion");
+    assert_eq!(header("tourbillon-completion-path"), path);
+    let ticket = Ticket { app: "shop", run, made: Time::from_micros(9), attempt: 3 };
+    assert_eq!(header("tourbillon-completion-token"), ticket.token(&Secret("secret".into())));
+    // A test of a callback is no run, and an app that lost its secrets cannot be called.
+    let app = App { secrets: vec![Secret("secret".into())], ..App::default() };
+    let test = Attempt { run: None, ..attempt() };
+    assert!(!has_token(&build(&completed, None, &test, &app, Timestamp::UNIX_EPOCH).unwrap()));
+    build(&completed, None, &attempt(), &App::default(), Timestamp::UNIX_EPOCH).unwrap_err();
+}
+
+#[test]
+fn the_time_of_a_completion_is_bounded_and_needs_a_secret() {
+    let app = App { secrets: vec![Secret("secret".into())], ..App::default() };
+    let faults = |app: &App, within: &str| {
+        let callback = Callback { complete_within: Some(within.into()), ..callback() };
+        check(app, &callback).err().unwrap_or_default().len()
+    };
+    for (within, count) in [("1s", 0), ("30d", 0), ("999ms", 1), ("721h", 1), ("soon", 1)] {
+        assert_eq!(faults(&app, within), count, "{within}");
+    }
+    assert_eq!(faults(&App::default(), "1h"), 1);
 }

@@ -1,8 +1,9 @@
 //! Writes that another request comes after before they are answered.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tourbillon_durable::store::{Change, Memory, Result};
+use tourbillon_durable::store::{Change, Memory, Result, ScheduleQuery};
 use tourbillon_durable::{ScheduleId, Store, Time};
 
 use crate::catalog::Error;
@@ -17,6 +18,8 @@ type Other = Box<dyn FnOnce(&mut Memory) + Send>;
 struct Race {
     /// Change that comes right after the next write.
     other: Option<Other>,
+    /// Call that it comes right after instead.
+    after: Option<&'static str>,
     has_written: bool,
     looks: usize,
 }
@@ -34,12 +37,18 @@ impl Raced {
         race.has_written |= ["insert", "change", "reschedule"].contains(&name);
         if name == "named" {
             race.looks += 1;
-            let is_after = std::mem::take(&mut race.has_written);
+            let is_after = std::mem::take(&mut race.has_written) && race.after.is_none();
             if let Some(other) = race.other.take_if(|_| is_after) {
                 other(&mut self.0);
             }
         }
-        work(&mut self.0)
+        let answer = work(&mut self.0);
+        if race.after == Some(name) {
+            if let Some(other) = race.other.take() {
+                other(&mut self.0);
+            }
+        }
+        answer
     }
 }
 
@@ -50,8 +59,8 @@ impl Store for Raced {
 
     tourbillon_durable::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-        confirm find timers schedule schedules upcoming change advance insert_occurrence records
-        backfill failing overview prune named promote
+        amend confirm find timers schedule schedules upcoming change advance insert_occurrence
+        records backfill failing overview prune named promote
     }
 }
 
@@ -169,6 +178,112 @@ async fn a_new_schedule_that_another_deletes_at_once_is_said_to_be_contended() {
     let bench = Bench::new();
     let made = bench.put(("r", KINDS[0].1, None), Some(make_anew)).await;
     assert!(matches!(made, Err(Error::Conflict(_))));
+    bench.service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_that_is_put_while_its_key_is_deleted_has_its_watch() {
+    // Its watch is written before the schedule: before the delete looks at it, or after.
+    for is_late in [true, false] {
+        let bench = Bench::new();
+        let notify = r#""notify": {"url": "https://example.com/"}"#;
+        let watched = format!(r#"{{"every": "1h"}}, "success_within": "2h", {notify}"#);
+        bench.put(("r", &watched, None), None).await.unwrap();
+        let catalog = &bench.service.catalog;
+        let rows = bench.service.reader.schedules(ScheduleQuery::new()).await.unwrap();
+        let mut row = rows.into_iter().next().unwrap();
+        {
+            let mut race = bench.race.lock().unwrap();
+            race.after = Some("schedules");
+            race.other = Some(Box::new(move |store| {
+                if is_late {
+                    let watch = store.find("watch:a/r").unwrap().unwrap().new;
+                    store.reschedule(watch.id, watch.due, Some(&watch.payload), None).unwrap();
+                }
+                (row.id, row.version) = (ScheduleId::new(Time::default()), 1);
+                let row = Some(&row);
+                let change =
+                    Change { name: "a/r", expect: None, row, withdraw: None, skipped: &[] };
+                store.change(&change).unwrap();
+            }));
+        }
+        catalog.remove("a", "r").await.unwrap();
+        assert!(bench.race.lock().unwrap().other.is_none());
+        assert!(catalog.watch("a", "r").await.unwrap().is_some(), "{is_late}");
+        bench.service.stop().await;
+    }
+}
+
+const TWO_HOURS: Duration = Duration::from_secs(7_200);
+
+/// Writes into the watch of `a/r` that a success within two hours is awaited from this time on.
+fn await_from(store: &mut Memory, since: Time) {
+    let watch = store.find("watch:a/r").unwrap().unwrap().new;
+    let mut state: serde_json::Value = serde_json::from_slice(&watch.payload).unwrap();
+    state["since_us"] = since.as_micros().into();
+    let payload = serde_json::to_vec(&state).unwrap();
+    store.reschedule(watch.id, since + TWO_HOURS, Some(&payload), None).unwrap();
+}
+
+/// Ends the pause of `a/r` at this time, as a request does that enables it.
+fn enable(store: &mut Memory, now: Time) {
+    await_from(store, now);
+    let mut row = store.schedule("a/r").unwrap().1.unwrap();
+    row.paused = None;
+    replace(store, "a/r", row.version, Some(&row));
+}
+
+/// Writes the watch of a paused schedule, as the request does that has paused it.
+fn follow(store: &mut Memory, name: &str) {
+    let until = store.schedule(name).unwrap().1.unwrap().paused.unwrap();
+    await_from(store, until);
+}
+
+/// Deletes `a/r` at this time, and ends its watch.
+fn remove(store: &mut Memory, now: Time) {
+    delete(store, "a/r");
+    await_from(store, now);
+}
+
+#[tokio::test]
+async fn the_watch_of_a_pause_that_another_request_ends_or_begins_follows_the_schedule() {
+    let notify = r#""notify": {"url": "https://example.com/"}"#;
+    let watched =
+        |every: &str| format!(r#"{{"every": "{every}"}}, "success_within": "2h", {notify}"#);
+    let bench = Bench::new();
+    let catalog = &bench.service.catalog;
+    let now = async || bench.service.client.now().await.unwrap();
+    let due = async || catalog.watch("a", "r").await.unwrap().unwrap().due();
+    let race = |after: &'static str, other: Other| {
+        let mut race = bench.race.lock().unwrap();
+        (race.after, race.other) = (Some(after), Some(other));
+    };
+    bench.put(("r", &watched("1h"), None), None).await.unwrap();
+    let at = now().await;
+    let until = at + 10_000 * TWO_HOURS;
+    // The pause is written, and ended before the watch follows it.
+    race("change", Box::new(move |store| enable(store, at)));
+    catalog.pause("a", "r", until).await.unwrap();
+    assert!(due().await <= now().await + TWO_HOURS);
+    // The watch follows a pause that another request is about to end.
+    for by_put in [false, true] {
+        catalog.pause("a", "r", until).await.unwrap();
+        assert_eq!(due().await, until + TWO_HOURS);
+        race("reschedule", Box::new(|store| follow(store, "a/r")));
+        if by_put {
+            bench.put(("r", &watched("30m"), None), Some(follow)).await.unwrap();
+        } else {
+            catalog.switch("a", "r", true).await.unwrap();
+        }
+        let watch = catalog.watch("a", "r").await.unwrap().unwrap();
+        assert!(watch.due() <= now().await + TWO_HOURS, "{by_put}");
+        // It has waited for long, and no notice says so.
+        assert!(!watch.is_notified(now().await));
+    }
+    // The schedule is deleted before the watch follows.
+    race("change", Box::new(move |store| remove(store, at)));
+    catalog.pause("a", "r", until).await.unwrap();
+    assert!(due().await <= now().await + TWO_HOURS);
     bench.service.stop().await;
 }
 

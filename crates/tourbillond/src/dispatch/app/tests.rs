@@ -1,4 +1,5 @@
 mod alerts;
+mod completion;
 mod times;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,8 @@ struct Call {
 }
 
 /// A receiver on all addresses of the loopback network, which are as many hosts. The path of a
-/// call says how it is answered: `/503`, or `/hang` for not before it is let go.
+/// call says how it is answered: `/503`, or `/hang` for not before it is let go, or `/recovers` for
+/// 503 until then.
 struct Receiver {
     port: u16,
     calls: mpsc::UnboundedReceiver<Call>,
@@ -73,6 +75,8 @@ async fn answer(
 ) -> hyper::Result<Response<Full<Bytes>>> {
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
+    // As a receiver may that says what it got.
+    let token = head.headers.get("tourbillon-completion-token").cloned();
     let call = Call {
         path: head.uri.path().trim_start_matches('/').to_owned(),
         headers: head.headers,
@@ -83,8 +87,15 @@ async fn answer(
     if path == "hang" {
         let _ = going.wait_for(|go| *go).await;
     }
-    let mut answer = Response::new(Full::from(format!("this is {path}")));
-    if let Ok(status) = path.parse() {
+    let mut text = format!("this is {path}");
+    text.extend(token.as_ref().and_then(|token| token.to_str().ok()));
+    let mut answer = Response::new(Full::from(text));
+    let status = match &*path {
+        "recovers" if *going.borrow() => "200",
+        "recovers" => "503",
+        path => path,
+    };
+    if let Ok(status) = status.parse() {
         *answer.status_mut() = hyper::StatusCode::from_u16(status).unwrap();
     }
     Ok(answer)
@@ -127,6 +138,7 @@ async fn once(service: &Service, app: &str, key: &str, url: &str) {
                     body_bytes: None,
                     timeout: Some("100s".to_owned()),
                     success: Vec::new(),
+                    complete_within: None,
                 },
             )
         },
@@ -407,8 +419,8 @@ impl Store for Unread {
 
     tourbillon_durable::forward! { self.pass;
         now join beat leave maintain nodes insert scan held claim finish cancel reschedule
-        confirm find timers schedule schedules upcoming change advance insert_occurrence records
-        backfill failing overview prune named promote
+        amend confirm find timers schedule schedules upcoming change advance insert_occurrence
+        records backfill failing overview prune named promote
     }
 }
 

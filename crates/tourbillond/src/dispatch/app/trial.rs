@@ -39,6 +39,7 @@ pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
             key: TimerId::new(scheduled_for).to_string(),
             scheduled_for,
             number: 1,
+            run: None,
             trace: trial.trace.clone(),
         },
         is_test: true,
@@ -47,9 +48,10 @@ pub(super) async fn carry_out(shared: Arc<Shared>, trial: Trial) {
     let took = timer.now().duration_since(start);
     let Exchange { request, answer, timing, redact } = exchange;
     let answer = answer.map_err(Lack::into_text);
-    let success = &trial.callback.success;
-    let error = match judge(&answer, success, &Retry::NEVER, 0, random()) {
-        Verdict::Succeeded => None,
+    let within = callback::complete_within(&trial.callback).ok().flatten();
+    let means = (&*trial.callback.success, within);
+    let error = match judge(&answer, means, &Retry::NEVER, 0, random()) {
+        Verdict::Succeeded | Verdict::Waits(_) => None,
         Verdict::Failed(why, _) | Verdict::GivenUp(why) => Some(redact.text(&why)),
     };
     let sent = (request, timing);

@@ -12,7 +12,7 @@ use super::*;
 use crate::callback::Answer;
 use crate::config::{App, Proxies};
 use crate::dispatch::client::{Client, Lack};
-use crate::dispatch::connect::connect_through;
+use crate::dispatch::connect::{CONNECT_ONE, connect_through};
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(100);
@@ -124,7 +124,8 @@ async fn what_needs_no_proxy_is_called_without_one() {
 #[tokio::test]
 async fn a_fault_of_a_proxy_is_not_the_receivers() {
     for (answer, is_fault, why) in [
-        ("", true, "has no whole answer"),
+        ("", false, "has no whole answer to CONNECT 127.0.0.1:7"),
+        ("HTTP/1.1 200 Conn", false, "has no whole answer to CONNECT 127.0.0.1:7"),
         ("SSH-2.0-OpenSSH_9.6\r\n\r\n", true, "something else than HTTP"),
         ("HTTP/1.1 407 No\r\n\r\n", true, "user or password"),
         ("HTTP/1.1 200 Connected\r\n\r\nmore", false, "more than an answer"),
@@ -181,11 +182,18 @@ async fn an_attempt_that_ends_on_the_way_to_a_proxy_is_no_failure_of_its_receive
     while let Ok(Ok(stream)) = tourbillon::timeout(short, TcpStream::connect(address)).await {
         queued.push(stream);
     }
-    let settings = serde_json::json!({ "http": format!("http://{address}") });
+    let settings = serde_json::json!({ "https": format!("http://{address}") });
     let client = client(settings, &["127.0.0.0/8"]);
-    let request = Request::get("http://127.0.0.1:7/").body(Full::<Bytes>::default()).unwrap();
-    let lack = client.send(request, short).await.0.unwrap_err();
-    assert!(matches!(&lack, Lack::Proxy(why) if why.contains("no connection")), "{lack:?}");
+    let request = || Request::get("https://127.0.0.1:7/").body(Full::<Bytes>::default()).unwrap();
+    // The second one waits for the connection of the first.
+    let both = [(); 2].map(|()| client.send(request(), CONNECT_ONE));
+    for (answer, _) in futures_util::future::join_all(both).await {
+        let lack = answer.unwrap_err();
+        assert!(matches!(&lack, Lack::Proxy(_)), "{lack:?}");
+    }
+    // A proxy that works may not be reached within that.
+    let lack = client.send(request(), short).await.0.unwrap_err();
+    assert!(matches!(&lack, Lack::Failure(why) if why.contains("no whole answer")), "{lack:?}");
 }
 
 #[tokio::test]

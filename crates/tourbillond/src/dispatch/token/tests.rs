@@ -59,6 +59,11 @@ fn tokens(url: &str, networks: &[&str], timer: &Timer) -> Tokens {
     Tokens::new(&app, &Client::new(&app, timer), timer)
 }
 
+/// Waits for the end of the fetch that is under way.
+async fn fetched(tokens: &Tokens) {
+    drop(tokens.known["erp"].fetching.lock().await);
+}
+
 #[tokio::test]
 async fn a_token_is_fetched_once_for_many_until_shortly_before_its_end() {
     let clock = VirtualClock::new();
@@ -71,6 +76,8 @@ async fn a_token_is_fetched_once_for_many_until_shortly_before_its_end() {
     clock.advance(Duration::from_secs(3539));
     assert_eq!(tokens.get("erp", None).await.as_deref(), Ok("Bearer t1"));
     clock.advance(Duration::from_secs(1));
+    assert_eq!(tokens.get("erp", None).await.as_deref(), Ok("Bearer t1"));
+    fetched(&tokens).await;
     assert_eq!(tokens.get("erp", None).await.as_deref(), Ok("Bearer t2"));
     // Two that were refused with the same token.
     for _ in 0..2 {
@@ -112,16 +119,33 @@ async fn a_token_that_is_still_good_is_used_while_no_other_can_be_had() {
     let second = Duration::from_secs(1);
     let (renew, end) = (timer.now() + second, timer.now() + 10 * second);
     let token = Token { value: "Bearer old".to_owned(), renew, end };
-    tokens.known["erp"].known.lock().await.token = Some(token);
+    tokens.known["erp"].known().token = Some(token);
     for (after, fetches) in [(0, 0), (1, 1), (0, 1), (1, 2)] {
         clock.advance(after * second);
         assert_eq!(tokens.get("erp", None).await.as_deref(), Ok("Bearer old"), "{fetches}");
+        fetched(&tokens).await;
         assert_eq!(count.load(SeqCst), fetches);
     }
     // One that was refused is no longer good.
     tokens.get("erp", Some("Bearer old")).await.unwrap_err();
     clock.advance(8 * second);
     tokens.get("erp", None).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_token_that_is_still_good_is_used_while_its_renewal_hangs() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/token", listener.local_addr().unwrap());
+    let tokens = tokens(&url, &["127.0.0.0/8"], &Timer::global());
+    let now = tokens.timer.now();
+    let token = Token { value: "Bearer old".to_owned(), renew: now, end: now + LIFE };
+    tokens.known["erp"].known().token = Some(token);
+    let all = futures_util::future::join_all((0..20).map(|_| tokens.get("erp", None))).await;
+    assert!(all.iter().all(|token| token.as_deref() == Ok("Bearer old")), "{all:?}");
+    // It is asked once, and says nothing for as long as the test takes.
+    let (_held, _) = listener.accept().await.unwrap();
+    assert!(tokens.known["erp"].fetching.try_lock().is_err());
+    assert_eq!(tokens.get("erp", None).await.as_deref(), Ok("Bearer old"));
 }
 
 #[tokio::test]

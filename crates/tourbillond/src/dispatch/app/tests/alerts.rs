@@ -1,10 +1,12 @@
 //! Notices of a schedule's own, dead-man's switches, and schedules that disable themselves.
 
 use serde_json::{Value, json};
+use tourbillon_durable::Time;
 use tourbillon_durable::store::ScheduleQuery;
 
 use super::times::put;
 use super::*;
+use crate::catalog::Judged;
 use crate::model::{Schedule, ScheduleState};
 
 /// The next notice, with the path that it came to.
@@ -186,14 +188,25 @@ async fn a_success_is_awaited_anew_from_other_times_and_from_the_end_of_a_pause(
     let until = service.client.now().await.unwrap() + Duration::from_secs(1_000);
     service.catalog.pause("a", "k", until).await.unwrap();
     service.catalog.switch("a", "k", true).await.unwrap();
-    assert!(due().await.unwrap() > sooner);
-    // One that is not watched has none, and one that is watched again begins then.
+    let resumed = due().await.unwrap();
+    assert!(resumed > sooner);
+    // A pause that has ended by itself is over: there is nothing to enable.
+    let until = service.client.now().await.unwrap() + Duration::from_millis(50);
+    service.catalog.pause("a", "k", until).await.unwrap();
+    let paused = due().await.unwrap();
+    while service.client.now().await.unwrap() <= until {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+    service.catalog.switch("a", "k", true).await.unwrap();
+    assert_eq!(due().await.unwrap(), paused);
+    // That of one that is not watched ends, and one that is watched again begins then.
     let (within, count) = (definition["success_within"].take(), definition["disable_after"].take());
     put(&service, "k", definition.clone()).await;
-    assert_eq!(due().await, None);
+    let soon = service.client.now().await.unwrap() + Duration::from_secs(60);
+    assert!(due().await.unwrap() <= soon);
     definition["disable_after"] = count;
     put(&service, "k", definition.clone()).await;
-    assert_eq!(due().await, None, "the first dead run makes it");
+    assert_eq!(due().await, Some(Time::NEVER));
     definition["success_within"] = within;
     let before = service.client.now().await.unwrap();
     put(&service, "k", definition).await;
@@ -266,7 +279,81 @@ async fn a_schedule_that_does_not_succeed_in_time_tells_it_once_and_its_recovery
 }
 
 #[tokio::test]
-async fn a_schedule_that_is_removed_leaves_no_watch() {
+async fn a_success_of_a_run_with_an_older_definition_is_noted_by_the_present_one() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let definition = |within: &str| {
+        json!({
+            "when": { "every": "8640000s" }, "success_within": within,
+            "callback": { "url": receiver.url(1, "recovers") },
+            "retry": { "attempts": 100, "first": "1s", "longest": "1s" },
+        })
+    };
+    let (old, new) = (definition("25h"), definition("1h"));
+    put(&service, "k", old).await;
+    service.catalog.run_now("a", "k").await.unwrap();
+    receiver.next().await;
+    put(&service, "k", new).await;
+    receiver.go.send_replace(true);
+    records(&service, 1).await;
+    let watch = service.catalog.watch("a", "k").await.unwrap().unwrap();
+    let now = service.client.now().await.unwrap();
+    assert!(watch.due() <= now + Duration::from_secs(3_600), "{watch:?}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_schedule_that_was_silent_before_a_pause_is_awaited_anew_from_its_end() {
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", told(&receiver))]);
+    let definition = json!({
+        "when": { "every": "1s" }, "overlap": "skip",
+        "callback": { "url": receiver.url(1, "hang"), "timeout": "300s" },
+        "success_within": "1s",
+    });
+    put(&service, "k", definition).await;
+    let mut event = async || {
+        let (_, body) = notice(&mut receiver).await;
+        let since = body["since"].as_str().map(|since| model::time(since).unwrap());
+        (body["event"].as_str().unwrap().to_owned(), since)
+    };
+    let watch = async || service.catalog.watch("a", "k").await.unwrap().unwrap();
+    let now = async || service.client.now().await.unwrap();
+    let second = Duration::from_secs(1);
+    let postponed = async || {
+        while watch().await.due() < now().await + 100_000 * second {
+            service.timer.sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let (silent, first) = event().await;
+    postponed().await;
+    let until = now().await + 1_000 * second;
+    // A repeat changes nothing.
+    for _ in 0..2 {
+        service.catalog.pause("a", "k", until).await.unwrap();
+        assert_eq!(watch().await.due(), until + second);
+    }
+    let until = now().await + 3 * second;
+    service.catalog.pause("a", "k", until).await.unwrap();
+    let (again, since) = event().await;
+    assert_eq!((&*silent, &*again), ("no_success", "no_success"));
+    assert!(first < since && since == Some(until), "{first:?} {since:?} {until:?}");
+    postponed().await;
+    // A run that succeeds during a pause is a recovery; what follows is awaited from the end.
+    let until = now().await + 1_000 * second;
+    service.catalog.pause("a", "k", until).await.unwrap();
+    receiver.go.send_replace(true);
+    let recovered = notice(&mut receiver).await.1;
+    assert_eq!(recovered["event"], "recovered");
+    while watch().await.is_notified(until) {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(watch().await.due(), until + second);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_without_a_schedule_ends_by_itself() {
     let service = service(&[("a", told(&Receiver::start().await))]);
     let definition = json!({
         "when": { "every": "1h" }, "callback": { "url": "http://127.0.0.1/" },
@@ -283,8 +370,27 @@ async fn a_schedule_that_is_removed_leaves_no_watch() {
     service.catalog.switch("a", "k", true).await.unwrap();
     assert!(watches().await[0].new.due > first[0].new.due);
     service.catalog.remove("a", "k").await.unwrap();
-    assert_eq!(watches().await, []);
     let rows = service.reader.schedules(ScheduleQuery::new()).await.unwrap();
     assert_eq!(rows, []);
+    // It waits for a schedule that may follow it.
+    let minute = Duration::from_secs(60);
+    assert!(watches().await[0].new.due <= service.client.now().await.unwrap() + minute);
+    // That of a schedule which was paused waits for none, as the schedule came before the pause.
+    let judged = async |since: Time| {
+        let state = json!({ "app": "a", "key": "gone", "since_us": since.as_micros() });
+        let state = serde_json::from_value(state).unwrap();
+        service.catalog.judge(&state).await.unwrap().0
+    };
+    let now = service.client.now().await.unwrap();
+    assert_eq!(judged(now).await, Judged::Later(minute));
+    assert_eq!(judged(now + 60_000 * minute).await, Judged::Over);
+    // Once it is due, a node looks for its schedule.
+    let payload = json!({ "app": "a", "key": "gone", "since_us": 0 }).to_string();
+    let now = service.client.now().await.unwrap();
+    let alone = service.client.once("watch", now).name("watch:a/gone");
+    alone.payload(payload).create().await.unwrap();
+    while service.catalog.watch("a", "gone").await.unwrap().is_some() {
+        service.timer.sleep(Duration::from_millis(5)).await;
+    }
     service.stop().await;
 }

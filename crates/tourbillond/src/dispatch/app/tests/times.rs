@@ -58,6 +58,61 @@ async fn an_answer_that_the_callback_lists_is_success() {
     service.stop().await;
 }
 
+/// Starts a token endpoint, whose tokens are `t1`, `t2` and so on. Returns its URL.
+async fn endpoint() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/token", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        for number in 1.. {
+            let (stream, _) = listener.accept().await.unwrap();
+            let grant = format!(r#"{{"access_token":"t{number}","token_type":"bearer"}}"#);
+            let service = service_fn(async |_| {
+                let mut answer = Response::new(Full::<Bytes>::from(grant.clone()));
+                answer.headers_mut().insert("connection", "close".parse().unwrap());
+                Ok::<_, hyper::Error>(answer)
+            });
+            let server = hyper::server::conn::http1::Builder::new();
+            server.serve_connection(TokioIo::new(stream), service).await.unwrap();
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_token_is_fetched_anew_after_401_unless_the_callback_lists_it_as_success() {
+    let mut receiver = Receiver::start().await;
+    let erp = json!({
+        "oauth": { "token_url": endpoint().await, "client_id": "a", "client_secret": "b" },
+        "hosts": ["127.0.0.1"], "plain_http": true,
+    });
+    let more = json!({ "networks": ["127.0.0.0/8"], "header_secrets": { "erp": erp } });
+    let service = service(&[("a", serde_json::from_value(more).unwrap())]);
+    let mut calls = Vec::new();
+    for (success, count) in [(json!([401]), 1), (json!([200]), 2)] {
+        let once = json!({
+            "when": { "at": "2020-01-01T00:00:00Z" }, "retry": { "attempts": 1 },
+            "callback": {
+                "url": receiver.url(1, "401"), "body": success.to_string(), "success": success,
+                "headers": { "Authorization": { "secret": "erp" } },
+            },
+        });
+        put(&service, &format!("k{count}"), once).await;
+        for _ in 0..count {
+            let call = receiver.next().await;
+            let token = call.headers["authorization"].to_str().unwrap().to_owned();
+            calls.push((call.body, token));
+        }
+    }
+    let call = |body: &str, token: &str| (body.to_owned(), format!("Bearer {token}"));
+    assert_eq!(calls, [call("[401]", "t1"), call("[200]", "t1"), call("[200]", "t2")]);
+    let mut ends = records(&service, 2).await;
+    ends.sort_by_key(|end| end.name.clone());
+    let outcomes = ends.iter().map(|end| end.outcome).collect::<Vec<_>>();
+    assert_eq!(outcomes, [Outcome::Succeeded, Outcome::Dead]);
+    service.stop().await;
+    assert!(receiver.calls.try_recv().is_err());
+}
+
 #[tokio::test]
 async fn a_backfill_calls_for_the_past_in_order_and_once() {
     let (mut receiver, service) = (Receiver::start().await, service(&[("a", app(8))]));
