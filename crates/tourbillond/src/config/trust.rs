@@ -49,18 +49,17 @@ impl Trust {
     /// Reads the files of an app.
     pub(crate) fn read(app: &App) -> Result<Self, String> {
         let roots = Arc::new(roots(app.ca.as_deref(), app.ca_only)?);
-        let has_http2 = app.http2.unwrap_or(true);
         let known = app.client_certificates.iter().map(|own| {
             let (hosts, config) = identified(&roots, own)?;
-            Ok::<_, String>((hosts, with_protocols(config, has_http2)))
+            Ok::<_, String>((hosts, with_protocols(config, app.http2)))
         });
         let known = known.collect::<Result<_, _>>()?;
         let anonymous = builder(roots.clone()).with_no_client_auth();
-        Ok(Self { anonymous: with_protocols(anonymous, has_http2), known })
+        Ok(Self { anonymous: with_protocols(anonymous, app.http2), known })
     }
 
     /// Returns whether receivers are asked for HTTP/2.
-    pub(crate) fn has_http2(&self) -> bool {
+    pub(crate) fn asks_for_http2(&self) -> bool {
         !self.anonymous.alpn_protocols.is_empty()
     }
 
@@ -78,7 +77,7 @@ impl Trust {
 impl Default for Trust {
     fn default() -> Self {
         static WEB: LazyLock<Arc<ClientConfig>> =
-            LazyLock::new(|| with_protocols(builder(Arc::new(web())).with_no_client_auth(), true));
+            LazyLock::new(|| Arc::new(builder(Arc::new(web())).with_no_client_auth()));
         Self { anonymous: WEB.clone(), known: Vec::new() }
     }
 }
@@ -140,9 +139,9 @@ fn identified(
     Ok((hosts.clone(), config))
 }
 
-/// Asks for HTTP/2, if the app has it, and HTTP/1.1 where the receiver does not speak it.
-fn with_protocols(mut config: ClientConfig, has_http2: bool) -> Arc<ClientConfig> {
-    if has_http2 {
+/// Asks for HTTP/2, if the app wants it, and HTTP/1.1 where the receiver does not speak it.
+fn with_protocols(mut config: ClientConfig, wants_http2: bool) -> Arc<ClientConfig> {
+    if wants_http2 {
         config.alpn_protocols = vec![HTTP2.into(), b"http/1.1".into()];
     }
     Arc::new(config)

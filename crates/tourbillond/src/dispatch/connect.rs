@@ -75,8 +75,6 @@ pub(super) struct Steps {
     made: OnceLock<Instant>,
     /// True while a connection to a proxy is being made.
     is_before_proxy: AtomicBool,
-    /// Steps of the connection that is waited for.
-    leader: Mutex<Option<Arc<Steps>>>,
     /// Time at which the connection's receiver last sent anything; of HTTP/2 alone.
     heard: Mutex<Option<Instant>>,
 }
@@ -96,13 +94,7 @@ impl Steps {
     /// in what takes so long.
     pub(super) fn are_before_proxy(&self) -> bool {
         // ORDERING: Relaxed, it is a flag alone.
-        let is = |steps: &Self| steps.is_before_proxy.load(Ordering::Relaxed);
-        is(self) || locked(&self.leader).as_deref().is_some_and(is)
-    }
-
-    /// Notes the steps of the connection that is waited for, or that none is.
-    pub(super) fn set_leader(&self, leader: Option<Arc<Self>>) {
-        *locked(&self.leader) = leader;
+        self.is_before_proxy.load(Ordering::Relaxed)
     }
 
     /// Returns whether nothing came by the connection since then.
@@ -178,8 +170,8 @@ impl Rules {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = url.port_or_known_default().unwrap_or(80);
         let origin = format!("{host}:{port}");
-        let mut first = match is_tls && self.trust.has_http2() {
-            true => self.firsts.wait(&origin, &steps).await?,
+        let first = match is_tls && self.trust.asks_for_http2() {
+            true => self.firsts.wait(&origin).await?,
             false => None,
         };
         let mut since = self.timer.now();
@@ -231,7 +223,7 @@ impl Rules {
             ends(&steps.tls);
             is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP2);
             self.firsts.note(&origin, is_http2);
-            if let Some(first) = &mut first {
+            if let Some(first) = &first {
                 first.made();
             }
             Box::new(tls)

@@ -1,18 +1,22 @@
 //! First connections. A receiver may speak HTTP/2, and then all callbacks share one connection. So
-//! those that come while one is being made wait for it, instead of making one each.
+//! those that come while one is being made wait for it a little, instead of making one each.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
-
-use super::connect::Steps;
+use tourbillon::timeout;
 
 /// Most origins that are remembered.
 const KNOWN_MAX: usize = 4_096;
+
+/// Longest time for which a connection that is being made is waited for. One that takes longer may
+/// hang, and then another may not.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// End of a shared connection that was waited for. No request was sent by who waited.
 #[derive(Debug)]
@@ -33,17 +37,18 @@ pub(super) struct Firsts(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     /// Connections that are being made.
-    under_way: HashMap<String, UnderWay>,
+    under_way: HashMap<String, watch::Receiver<Stage>>,
     /// Origins whose last connection was by HTTP/1.1, where each needs its own.
     single: HashSet<String>,
 }
 
-/// Connection that is being made.
-#[derive(Clone, Debug)]
-struct UnderWay {
-    /// True once it was shared and has ended; closed if it is not shared.
-    ended: watch::Receiver<bool>,
-    steps: Arc<Steps>,
+/// Stage of a first connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Making,
+    Made,
+    /// It was shared, and has ended.
+    Ended,
 }
 
 /// Connection that others wait for. If it is dropped before it is [shared](Self::shared), each of
@@ -52,23 +57,18 @@ struct UnderWay {
 pub(super) struct First {
     firsts: Arc<Firsts>,
     origin: String,
-    ended: watch::Sender<bool>,
-    is_made: bool,
+    stage: watch::Sender<Stage>,
     is_shared: bool,
 }
 
 impl Firsts {
-    /// Returns the first connection to an origin, which the caller makes. `None` if each makes its
-    /// own; known after the one that was being made, if there was any.
+    /// Returns the first connection to an origin, which the caller makes. `None` if it makes one of
+    /// its own: at once, or after the one that was being made, or once that takes [too long](WAIT).
     ///
     /// # Errors
     ///
     /// If that one was shared and has ended.
-    pub(super) async fn wait(
-        self: &Arc<Self>,
-        origin: &str,
-        steps: &Arc<Steps>,
-    ) -> io::Result<Option<First>> {
+    pub(super) async fn wait(self: &Arc<Self>, origin: &str) -> io::Result<Option<First>> {
         let mut under_way = {
             let mut known = self.lock();
             if known.single.contains(origin) {
@@ -77,21 +77,21 @@ impl Firsts {
             match known.under_way.get(origin) {
                 Some(under_way) => under_way.clone(),
                 None => {
-                    let (ended, receiver) = watch::channel(false);
-                    let under_way = UnderWay { ended: receiver, steps: steps.clone() };
-                    known.under_way.insert(origin.to_owned(), under_way);
+                    let (stage, receiver) = watch::channel(Stage::Making);
+                    known.under_way.insert(origin.to_owned(), receiver);
                     let (firsts, origin) = (self.clone(), origin.to_owned());
-                    let (is_made, is_shared) = (false, false);
-                    return Ok(Some(First { firsts, origin, ended, is_made, is_shared }));
+                    return Ok(Some(First { firsts, origin, stage, is_shared: false }));
                 }
             }
         };
-        steps.set_leader(Some(under_way.steps));
+        let made = under_way.wait_for(|stage| *stage != Stage::Making);
+        if !matches!(timeout(WAIT, made).await, Ok(Ok(_))) {
+            return Ok(None);
+        }
         // A connection by HTTP/2 comes from the client's pool to those who wait. The client lets
         // this run all the same, for nobody, until that connection ends.
-        let has_ended = under_way.ended.wait_for(|has_ended| *has_ended).await.is_ok();
-        steps.set_leader(None);
-        if has_ended { Err(io::Error::other(SharedEnded)) } else { Ok(None) }
+        let ended = under_way.wait_for(|stage| *stage == Stage::Ended).await;
+        if ended.is_ok() { Err(io::Error::other(SharedEnded)) } else { Ok(None) }
     }
 
     /// Notes which protocol an origin speaks.
@@ -115,10 +115,10 @@ impl Firsts {
 impl First {
     /// The connection is made. No more callbacks wait for it: by HTTP/2 they have it from the
     /// client's pool.
-    pub(super) fn made(&mut self) {
-        if !self.is_made {
-            self.is_made = true;
+    pub(super) fn made(&self) {
+        if *self.stage.borrow() == Stage::Making {
             self.firsts.lock().under_way.remove(&self.origin);
+            self.stage.send_replace(Stage::Made);
         }
     }
 
@@ -132,7 +132,7 @@ impl Drop for First {
     fn drop(&mut self) {
         self.made();
         if self.is_shared {
-            self.ended.send_replace(true);
+            self.stage.send_replace(Stage::Ended);
         }
     }
 }
@@ -146,25 +146,32 @@ mod tests {
     const ORIGIN: &str = "a.example:443";
 
     fn first(firsts: &Arc<Firsts>) -> First {
-        let first = firsts.wait(ORIGIN, &Arc::default()).now_or_never();
-        first.unwrap().unwrap().unwrap()
+        firsts.wait(ORIGIN).now_or_never().unwrap().unwrap().unwrap()
     }
 
     #[tokio::test]
     async fn who_waits_makes_its_own_connection_if_the_first_is_not_shared() {
         let firsts = Arc::<Firsts>::default();
         let leader = first(&firsts);
-        let steps = Arc::default();
-        let mut waits = Box::pin(firsts.wait(ORIGIN, &steps));
+        let mut waits = Box::pin(firsts.wait(ORIGIN));
         assert!(waits.as_mut().now_or_never().is_none());
-        assert!(firsts.wait("b.example:443", &steps).await.unwrap().is_some());
+        assert!(firsts.wait("b.example:443").await.unwrap().is_some());
         drop(leader);
         assert!(waits.await.unwrap().is_none());
         // Whatever made the first fail, the next one is first again.
         drop(first(&firsts));
         firsts.note(ORIGIN, false);
-        assert!(firsts.wait(ORIGIN, &steps).await.unwrap().is_none());
+        assert!(firsts.wait(ORIGIN).await.unwrap().is_none());
         firsts.note(ORIGIN, true);
+        drop(first(&firsts));
+    }
+
+    #[tokio::test]
+    async fn who_waits_too_long_makes_its_own_connection() {
+        let firsts = Arc::<Firsts>::default();
+        let hangs = first(&firsts);
+        assert!(firsts.wait(ORIGIN).await.unwrap().is_none());
+        drop(hangs);
         drop(first(&firsts));
     }
 
@@ -172,8 +179,7 @@ mod tests {
     async fn who_waits_for_a_shared_connection_makes_none() {
         let firsts = Arc::<Firsts>::default();
         let mut leader = first(&firsts);
-        let steps = Arc::default();
-        let mut waits = Box::pin(firsts.wait(ORIGIN, &steps));
+        let mut waits = Box::pin(firsts.wait(ORIGIN));
         assert!(waits.as_mut().now_or_never().is_none());
         leader.made();
         leader.shared();
@@ -183,25 +189,9 @@ mod tests {
         drop(leader);
         let error = waits.await.unwrap_err();
         assert!(error.get_ref().unwrap().is::<SharedEnded>(), "{error}");
-        let waits = firsts.wait(ORIGIN, &steps);
+        let waits = firsts.wait(ORIGIN);
         assert!(waits.now_or_never().is_none(), "the second is being made");
         drop(second);
-    }
-
-    #[tokio::test]
-    async fn who_waits_for_a_connection_by_a_proxy_is_before_the_proxy_too() {
-        let firsts = Arc::<Firsts>::default();
-        let [leading, waiting] = [(); 2].map(|()| Arc::<Steps>::default());
-        let leader = firsts.wait(ORIGIN, &leading).await.unwrap().unwrap();
-        let mut waits = Box::pin(firsts.wait(ORIGIN, &waiting));
-        assert!(waits.as_mut().now_or_never().is_none());
-        for is in [true, false, true] {
-            leading.set_before_proxy(is);
-            assert_eq!(waiting.are_before_proxy(), is);
-        }
-        drop(leader);
-        assert!(waits.await.unwrap().is_none());
-        assert!(!waiting.are_before_proxy());
     }
 
     #[test]

@@ -75,8 +75,9 @@ impl Authority {
         Arc::new(config).into()
     }
 
-    /// An app that trusts the authority, with these settings beside.
-    fn app(&self, settings: serde_json::Value) -> App {
+    /// An app that asks for HTTP/2 and trusts the authority, with these settings beside.
+    fn app(&self, mut settings: serde_json::Value) -> App {
+        settings.as_object_mut().unwrap().entry("http2").or_insert(true.into());
         let mut app: App = serde_json::from_value(settings).unwrap();
         app.ca = Some(self.folder.path().join("ca.pem"));
         app.trust = Trust::read(&app).unwrap();
@@ -222,6 +223,39 @@ async fn callbacks_to_one_origin_share_a_connection_from_the_first_on() {
         assert_eq!(made, usize::from(round == 0));
         assert_eq!(count.load(SeqCst), 1);
     }
+}
+
+#[tokio::test]
+async fn a_handshake_that_hangs_holds_up_no_other_callback() {
+    let authority = Authority::new();
+    let acceptor = authority.acceptor(BOTH, false);
+    let number = AtomicUsize::new(0);
+    let (url, count) = receiver(move |stream| {
+        let (acceptor, number) = (acceptor.clone(), number.fetch_add(1, SeqCst));
+        async move {
+            if number == 0 {
+                // Never a handshake.
+                return std::future::pending().await;
+            }
+            let mut connection = serve(acceptor.accept(stream).await?, 100).await;
+            while let Some(Ok((_, mut respond))) = connection.accept().await {
+                respond.send_response(done(), true).unwrap();
+            }
+            Ok(())
+        }
+    })
+    .await;
+    let (client, url) = (authority.client(), url.replace("http://", "https://"));
+    let first = sends(&client, &url, LONG);
+    while count.load(SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Less than it takes until the first gives up.
+    let limit = Duration::from_secs(8);
+    for (answer, _) in join_all((0..10).map(|_| client.send(get(&url), limit))).await {
+        assert_eq!(answer.unwrap().status, 204);
+    }
+    first.abort();
 }
 
 #[tokio::test]
