@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -18,7 +18,7 @@ use tourbillon::{Timer, timeout};
 use url::Url;
 
 use super::connect::{CONNECT_ONE, Connector, Shortage, Steps, millis};
-use super::first::SharedEnded;
+use super::first::SharedLost;
 use super::proxy::ProxyFault;
 use crate::callback::Answer;
 use crate::config::{App, Proxies};
@@ -41,6 +41,14 @@ const WINDOW: u32 = 1 << 20;
 
 /// Times that a request is sent in one attempt while the receiver says that it did not process it.
 const SENDS: usize = 3;
+
+/// Time after which a connection of HTTP/2 that is silent is asked whether it works, and time that
+/// it has to answer.
+const ASK: Duration = Duration::from_secs(5);
+
+/// Age from which on a connection of HTTP/2 takes no further requests, so that its host's name is
+/// resolved again.
+const AGE: Duration = Duration::from_secs(300);
 
 /// Time for which a connection waits for the next request.
 const IDLE: Duration = Duration::from_secs(30);
@@ -99,10 +107,13 @@ impl Client {
         let inner = legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(timer.clone())
+            .timer(timer.clone())
             .http1_max_buf_size(HEAD_MAX)
             .http2_max_header_list_size(HEAD_MAX as u32)
             .http2_initial_stream_window_size(BODY_MAX as u32)
             .http2_initial_connection_window_size(WINDOW)
+            .http2_keep_alive_interval(ASK)
+            .http2_keep_alive_timeout(ASK)
             .build(Connector::new(app, timer));
         Self { inner, proxies: app.proxies.clone(), timer: timer.clone() }
     }
@@ -159,15 +170,16 @@ impl Client {
             value.set_sensitive(true);
             request.headers_mut().insert(PROXY_AUTHORIZATION, value);
         }
-        let (start, steps) = (self.timer.now(), Arc::new(Steps::default()));
-        let (mut timing, mut used) = (None, None);
+        let mut timing = None;
+        let mut last = Sending { start: self.timer.now(), steps: Arc::default(), connection: None };
         let answer = async {
-            let answer = steps.note(self.sent(request, &mut used)).await;
+            let answer = self.sent(request, &mut last).await;
             let (head, rest) = answer.map_err(|error| Lack::of(&error))?.into_parts();
+            let Sending { start, steps, .. } = &last;
             // Its own connection may not be the one that it got.
             let used = head.extensions.get::<Arc<Steps>>();
-            let own = used.filter(|used| Arc::ptr_eq(used, &steps));
-            let since = own.and_then(|own| own.made()).unwrap_or(start);
+            let own = used.filter(|used| Arc::ptr_eq(used, steps));
+            let since = own.and_then(|own| own.made()).unwrap_or(*start);
             let first_byte = millis(self.timer.now().duration_since(since));
             let made = own.map(|own| own.timing()).unwrap_or_default();
             timing = Some(Timing { first_byte_ms: Some(first_byte), ..made });
@@ -176,9 +188,12 @@ impl Client {
             Ok(Answer { status, retry_after, headers: head.headers, body })
         };
         let answer = timeout(limit, answer).await;
-        if let Some(used) = &used {
-            let is_lost = |of: &Steps| answer.is_err() && of.are_silent_since(start);
-            retire(used, |of| is_scarce || is_lost(of));
+        let (Sending { start, steps, connection }, now) = (last, self.timer.now());
+        if let Some(connection) = connection {
+            retire(&connection, |of| {
+                let is_lost = answer.is_err() && of.are_silent_since(start);
+                is_scarce || is_lost || of.made().is_some_and(|made| now - made >= AGE)
+            });
         }
         // In less time than an address has, a proxy that works may not be reached either.
         let late = |_| match steps.are_before_proxy() && limit >= CONNECT_ONE {
@@ -189,22 +204,35 @@ impl Client {
     }
 
     /// Sends the request until the receiver has processed it, as far as is known, and puts into
-    /// `used` the connection that it was last sent by.
+    /// `last` how it was last sent.
     async fn sent(
         &self,
         request: Request<Full<Bytes>>,
-        used: &mut Option<CaptureConnection>,
+        last: &mut Sending,
     ) -> Result<Response<Incoming>, legacy::Error> {
         let mut sends = 1;
         loop {
             let mut request = request.clone();
-            let connection = used.insert(capture_connection(&mut request));
-            match self.inner.request(request).await {
-                Err(error) if sends < SENDS && is_unprocessed(&error, connection) => sends += 1,
+            let (start, steps) = (self.timer.now(), Arc::<Steps>::default());
+            let connection = capture_connection(&mut request);
+            *last = Sending { start, steps: steps.clone(), connection: Some(connection.clone()) };
+            match steps.note(self.inner.request(request)).await {
+                // No connection was there to send it by.
+                Err(error) if has(&error, &|error| error.is::<SharedLost>()) => {}
+                Err(error) if sends < SENDS && is_unprocessed(&error, &connection) => sends += 1,
                 answer => return answer,
             }
         }
     }
+}
+
+/// A request that was sent, or waits for a connection.
+struct Sending {
+    start: Instant,
+    /// Steps of the connection that is made for it.
+    steps: Arc<Steps>,
+    /// The connection that it got; none before it is sent.
+    connection: Option<CaptureConnection>,
 }
 
 /// Returns whether a connection is by HTTP/2.
@@ -221,10 +249,9 @@ fn is_unprocessed(error: &legacy::Error, connection: &CaptureConnection) -> bool
             let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
             return error.is_remote() && (error.is_go_away() || is_refused);
         }
-        // It waited for the connection, or for its turn on it.
-        let waited = |error: &hyper::Error| error.is_canceled() || error.is_user();
-        error.is::<SharedEnded>()
-            || error.downcast_ref().is_some_and(waited) && is_http2(connection)
+        // It waited in the connection's queue. One that waits for its turn beyond that may have been
+        // sent as the connection ended.
+        error.downcast_ref().is_some_and(hyper::Error::is_canceled) && is_http2(connection)
     })
 }
 

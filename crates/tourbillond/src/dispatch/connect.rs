@@ -161,7 +161,7 @@ impl Rules {
     /// # Errors
     ///
     /// What fails before the proxy is reached, the time included, is a [`ProxyFault`]. One that was
-    /// waited for, to be shared, may have [ended](super::first::SharedEnded).
+    /// waited for, to be shared, may have [gone](super::first::SharedLost).
     async fn connect(&self, uri: &Uri, steps: Arc<Steps>) -> io::Result<Stream> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let url = Url::parse(&uri.to_string()).map_err(invalid)?;
@@ -222,7 +222,9 @@ impl Rules {
             let tls = TlsConnector::from(self.trust.config(&url)).connect(name, tcp).await?;
             ends(&steps.tls);
             is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP2);
-            self.firsts.note(&origin, is_http2);
+            if self.trust.asks_for_http2() {
+                self.firsts.note(&origin, is_http2);
+            }
             if let Some(first) = &first {
                 first.made();
             }

@@ -6,29 +6,29 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tourbillon::timeout;
+use tourbillon::{timeout, timeout_at};
 
 /// Most origins that are remembered.
 const KNOWN_MAX: usize = 4_096;
 
-/// Longest time for which a connection that is being made is waited for. One that takes longer may
-/// hang, and then another may not.
-const WAIT: Duration = Duration::from_secs(1);
+/// Age up to which a connection that is being made is waited for. One that takes longer may hang,
+/// and then another may not.
+const WAIT: Duration = Duration::from_millis(500);
 
-/// End of a shared connection that was waited for. No request was sent by who waited.
+/// Loss of a shared connection that was waited for. No request was sent by who waited.
 #[derive(Debug)]
-pub(super) struct SharedEnded;
+pub(super) struct SharedLost;
 
-impl fmt::Display for SharedEnded {
+impl fmt::Display for SharedLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a connection that was to be shared has ended")
+        f.write_str("a connection that was to be shared is gone")
     }
 }
 
-impl Error for SharedEnded {}
+impl Error for SharedLost {}
 
 /// Connections that others wait for, by origin: a host and a port.
 #[derive(Debug, Default)]
@@ -37,9 +37,17 @@ pub(super) struct Firsts(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     /// Connections that are being made.
-    under_way: HashMap<String, watch::Receiver<Stage>>,
+    under_way: HashMap<String, UnderWay>,
     /// Origins whose last connection was by HTTP/1.1, where each needs its own.
     single: HashSet<String>,
+}
+
+/// Connection that is being made.
+#[derive(Clone, Debug)]
+struct UnderWay {
+    since: Instant,
+    /// Closed once the connection is no longer made, or ended without being shared.
+    stage: watch::Receiver<Stage>,
 }
 
 /// Stage of a first connection.
@@ -63,13 +71,13 @@ pub(super) struct First {
 
 impl Firsts {
     /// Returns the first connection to an origin, which the caller makes. `None` if it makes one of
-    /// its own: at once, or after the one that was being made, or once that takes [too long](WAIT).
+    /// its own: at once, or after the one that was being made, or once that is [old](WAIT).
     ///
     /// # Errors
     ///
-    /// If that one was shared and has ended.
+    /// If that one was made and the caller, to whom the client's pool gives it, is still here.
     pub(super) async fn wait(self: &Arc<Self>, origin: &str) -> io::Result<Option<First>> {
-        let mut under_way = {
+        let UnderWay { since, mut stage } = {
             let mut known = self.lock();
             if known.single.contains(origin) {
                 return Ok(None);
@@ -78,20 +86,22 @@ impl Firsts {
                 Some(under_way) => under_way.clone(),
                 None => {
                     let (stage, receiver) = watch::channel(Stage::Making);
-                    known.under_way.insert(origin.to_owned(), receiver);
+                    let under_way = UnderWay { since: Instant::now(), stage: receiver };
+                    known.under_way.insert(origin.to_owned(), under_way);
                     let (firsts, origin) = (self.clone(), origin.to_owned());
                     return Ok(Some(First { firsts, origin, stage, is_shared: false }));
                 }
             }
         };
-        let made = under_way.wait_for(|stage| *stage != Stage::Making);
-        if !matches!(timeout(WAIT, made).await, Ok(Ok(_))) {
+        let made = stage.wait_for(|stage| *stage != Stage::Making);
+        if !matches!(timeout_at(since + WAIT, made).await, Ok(Ok(_))) {
             return Ok(None);
         }
         // A connection by HTTP/2 comes from the client's pool to those who wait. The client lets
-        // this run all the same, for nobody, until that connection ends.
-        let ended = under_way.wait_for(|stage| *stage == Stage::Ended).await;
-        if ended.is_ok() { Err(io::Error::other(SharedEnded)) } else { Ok(None) }
+        // this run all the same, for nobody, and a connection of its own would be one too many. The
+        // pool may also have lost it by now; then the request is sent anew.
+        let ended = timeout(WAIT, stage.wait_for(|stage| *stage == Stage::Ended)).await;
+        if matches!(ended, Ok(Err(_))) { Ok(None) } else { Err(io::Error::other(SharedLost)) }
     }
 
     /// Notes which protocol an origin speaks.
@@ -188,7 +198,7 @@ mod tests {
         let second = first(&firsts);
         drop(leader);
         let error = waits.await.unwrap_err();
-        assert!(error.get_ref().unwrap().is::<SharedEnded>(), "{error}");
+        assert!(error.get_ref().unwrap().is::<SharedLost>(), "{error}");
         let waits = firsts.wait(ORIGIN);
         assert!(waits.now_or_never().is_none(), "the second is being made");
         drop(second);

@@ -10,7 +10,7 @@ use tourbillon::Timer;
 
 use super::*;
 use crate::callback::Answer;
-use crate::config::{App, Proxies};
+use crate::config::{App, Proxies, Trust};
 use crate::dispatch::client::{Client, Lack};
 use crate::dispatch::connect::{CONNECT_ONE, connect_through};
 
@@ -51,6 +51,7 @@ fn client(settings: serde_json::Value, networks: &[&str]) -> Client {
     let app = serde_json::json!({ "proxy": settings, "networks": networks, "http2": true });
     let mut app: App = serde_json::from_value(app).unwrap();
     app.proxies = Proxies::read(&app.proxy, |_| None).unwrap();
+    app.trust = Trust::read(&app).unwrap();
     Client::new(&app, &Timer::global())
 }
 

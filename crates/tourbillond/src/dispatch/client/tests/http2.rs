@@ -644,6 +644,51 @@ async fn a_connection_without_callbacks_is_closed() {
     }
 }
 
+#[tokio::test]
+async fn a_connection_that_is_old_takes_no_further_callbacks() {
+    let authority = Authority::new();
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    let (url, count, calls) = authority.calls(100).await;
+    answer(calls);
+    let app = authority.app(serde_json::json!({ "networks": ["127.0.0.0/8"] }));
+    let client = Client::new(&app, &timer);
+    let (mut age, step) = (Duration::ZERO, IDLE / 2);
+    for connections in [1, 2] {
+        while age < AGE * connections {
+            assert_eq!(send(&client, &url).await.unwrap().status, 204);
+            assert_eq!(count.load(SeqCst), connections as usize, "{age:?}");
+            clock.advance(step);
+            age += step;
+        }
+        // The first by which its age is seen is its last.
+        assert_eq!(send(&client, &url).await.unwrap().status, 204);
+        assert_eq!(count.load(SeqCst), connections as usize, "{age:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_work_ends_its_callbacks() {
+    let authority = Authority::new();
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+    // Reads, and never answers anything.
+    let (url, _) = authority
+        .receiver((BOTH, false), async |mut stream: TlsStream<TcpStream>, _| {
+            stream.write_all(&frame(4, &[])).await.unwrap();
+            while stream.read_u8().await.is_ok() {}
+        })
+        .await;
+    let app = authority.app(serde_json::json!({ "networks": ["127.0.0.0/8"] }));
+    let sent = sends(&Client::new(&app, &timer), &url, LONG);
+    while !sent.is_finished() {
+        clock.advance(ASK);
+        tokio::task::yield_now().await;
+    }
+    let why = failure(sent.await.unwrap().0);
+    assert!(why.contains("keep-alive timed out"), "{why}");
+}
+
 /// Name of the variable that says that a test has a process of its own.
 const SCARCE: &str = "TOURBILLOND_TEST_SCARCE";
 
