@@ -148,7 +148,8 @@ impl Callback {
     /// # Panics
     ///
     /// If the driver thread cannot be started, which a reset tries only if the deadline before was
-    /// never, or another thread is just moving it from there.
+    /// never, another thread is just moving it from there, or the last reset panicked so. The
+    /// function is kept, but may not be called before the next reset.
     ///
     /// # Examples
     ///

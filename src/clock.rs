@@ -98,11 +98,11 @@ impl Clock {
     ///
     /// On Linux the coarse clock answers first, as its reading takes an eighth of the time. It is
     /// never ahead of the exact one, so where it is past `deadline` the answer is yes. Where it is
-    /// short of it by more than it ever lags, the answer is no: three steps of the clock, whose
-    /// length the kernel reports (4 ms, 12 ms in all, where it ticks 250 times a second). Should
-    /// the kernel's timekeeping be held up for longer, as it may be with the processor of a virtual
-    /// machine, this reports a deadline that has just passed as pending. It is asked before a timer
-    /// is armed, and a driver that is armed with a past deadline fires at once.
+    /// short of it by more than it lags, the answer is no: seven steps of the clock, whose length
+    /// the kernel reports (4 ms, 28 ms in all, where it ticks 250 times a second). Should the
+    /// kernel's timekeeping be held up for longer, this reports a deadline that has just passed as
+    /// pending. It is asked before a timer is armed, and a driver that is armed with a past
+    /// deadline fires at once.
     #[inline]
     pub(crate) fn has_passed(&self, deadline: Tick) -> bool {
         match self {

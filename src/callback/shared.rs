@@ -51,8 +51,8 @@ pub(crate) struct NewDeadline {
 pub(crate) enum Reset {
     /// The function is called at the new deadline.
     Done,
-    /// It is, once [`Handle::arm`] has been called: the deadline before was never, or another
-    /// thread is about to start the driver.
+    /// It is, once [`Handle::arm`] has been called: the deadline before was never, another thread
+    /// is about to start the driver, or none could when it was armed last.
     Unarmed,
     /// It is not called again.
     TooLate,
@@ -86,7 +86,7 @@ pub(crate) struct Shared<F> {
 /// driver compares it, as the sleep may have been taken out and armed again meanwhile.
 enum Stage<F> {
     /// The waker is in the entry of the sleep, or on its way from there; nowhere if the deadline
-    /// was never when the sleep was to be armed.
+    /// was never when the sleep was to be armed, or no driver could be started for it.
     Waiting {
         when: When,
         function: F,
@@ -171,7 +171,8 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         }
     }
 
-    /// Returns the time. Not under the lock, as a clock may be foreign code.
+    /// Returns the time. Not under the lock, as a clock may be foreign code. The list of the feature
+    /// `pending` reads it there all the same; no clock is foreign where that feature is.
     fn now(&self) -> Tick {
         self.engine.get().clock().now()
     }

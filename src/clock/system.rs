@@ -69,9 +69,11 @@ mod coarse {
     const LONGEST_STEP: libc::c_long = 10_000_000;
     const SHORTEST_STEP: u64 = 1_000_000;
 
-    /// Steps by which it lags at most while the kernel's timekeeping runs: by one, and by what
-    /// delays the interrupt that makes it.
-    const STEPS: u64 = 3;
+    /// Steps by which it lags at most while the kernel's timekeeping runs: by one, by what delays
+    /// the interrupt that makes it, and by five where a virtual machine's processor that keeps the
+    /// time is held. Then another takes over, after as many ticks of its own
+    /// (`MAX_STALLED_JIFFIES` in Linux).
+    const STEPS: u64 = 7;
 
     #[derive(Clone)]
     pub(super) struct Coarse {
