@@ -171,8 +171,8 @@ impl<F: FnMut(Call) + Send + 'static> Shared<F> {
         }
     }
 
-    /// Returns the time. Not under the lock, as a clock may be foreign code. The list of the feature
-    /// `pending` reads it there all the same; no clock is foreign where that feature is.
+    /// Returns the time. Not under the lock, as a clock may be foreign code. The list of the
+    /// feature `pending` reads it there all the same; no clock is foreign where that feature is.
     fn now(&self) -> Tick {
         self.engine.get().clock().now()
     }

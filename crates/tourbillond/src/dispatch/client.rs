@@ -249,8 +249,8 @@ fn is_unprocessed(error: &legacy::Error, connection: &CaptureConnection) -> bool
             let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
             return error.is_remote() && (error.is_go_away() || is_refused);
         }
-        // It waited in the connection's queue. One that waits for its turn beyond that may have been
-        // sent as the connection ended.
+        // It waited in the connection's queue. One that waits for its turn beyond that may have
+        // been sent as the connection ended.
         error.downcast_ref().is_some_and(hyper::Error::is_canceled) && is_http2(connection)
     })
 }
