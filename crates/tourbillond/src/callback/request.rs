@@ -9,9 +9,10 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Uri};
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 use sha2::Sha256;
 use tourbillon_durable::{Time, TimerId};
 use url::Url;
@@ -275,7 +276,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 /// The request of an attempt. It is signed with each of the app's secrets, at `now`. By `xtimer`, a
-/// header may have several lines.
+/// header may have several lines, and none is added for the body.
 ///
 /// # Errors
 ///
@@ -312,6 +313,9 @@ pub(crate) fn build(
             headers.append(&header, header_value(line).map_err(wrong)?);
         }
     }
+    if xtimer.is_none() && !body.is_empty() && !headers.contains_key(CONTENT_TYPE) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(&body)));
+    }
     let mut set = |name: &'static str, value: String| match HeaderValue::try_from(value) {
         Ok(value) => {
             headers.insert(name, value);
@@ -344,6 +348,14 @@ pub(crate) fn build(
     *request.uri_mut() = url.as_str().parse().map_err(|_| "the URL cannot be sent")?;
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+/// Returns the `Content-Type` of a body whose callback gives none.
+fn content_type(body: &str) -> &'static str {
+    match serde_json::from_str::<IgnoredAny>(body) {
+        Ok(_) => "application/json",
+        Err(_) => "text/plain; charset=utf-8",
+    }
 }
 
 /// `t=SECONDS,v1=HEX`, with a further `v1` for each further secret. What is signed is the time, a

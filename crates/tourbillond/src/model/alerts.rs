@@ -19,16 +19,12 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Returns the callback that sends this body, which is JSON unless a header says otherwise.
+    /// Returns the callback that sends this body.
     pub(crate) fn callback(&self, body: String) -> Callback {
-        let mut headers = self.headers.clone();
-        if !headers.keys().any(|name| name.eq_ignore_ascii_case("content-type")) {
-            headers.insert("Content-Type".to_owned(), "application/json".into());
-        }
         Callback {
             method: "POST".to_owned(),
             url: self.url.clone(),
-            headers,
+            headers: self.headers.clone(),
             body,
             body_bytes: None,
             timeout: None,

@@ -16,7 +16,8 @@ pub struct Callback {
     pub method: String,
     /// URL to call, by `http` or `https`.
     pub url: String,
-    /// Headers to send, beside those of the service.
+    /// Headers to send, beside those of the service. A body without a `Content-Type` is sent as
+    /// `application/json` if it is JSON, else as `text/plain; charset=utf-8`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Header>,
     /// Body to send, in which `{{key}}`, `{{schedule}}`, `{{app}}`, `{{scheduled_for}}` and

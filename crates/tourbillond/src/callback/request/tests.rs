@@ -69,6 +69,30 @@ fn a_request_says_what_it_is_for() {
 }
 
 #[test]
+fn a_body_has_a_content_type_unless_the_callback_gives_one() {
+    let json = "application/json";
+    let text = "text/plain; charset=utf-8";
+    for (header, template, expected) in [
+        (None, r#"{"key": "{{key}}", "attempt": {{attempt}}}"#, Some(json)),
+        (None, " [1] ", Some(json)),
+        (None, "hello {{schedule}}", Some(text)),
+        (None, "{not json}", Some(text)),
+        (None, "", None),
+        (Some(("content-TYPE", "application/xml")), "<a/>", Some("application/xml")),
+        (Some(("Content-Type", "")), "{}", Some("")),
+    ] {
+        let mut callback = callback();
+        callback.body = template.into();
+        let header = header.map(|(name, value)| (name.to_owned(), value.into()));
+        callback.headers = BTreeMap::from_iter(header);
+        let request = built(&callback, &[]);
+        let types = request.headers().get_all("content-type");
+        let types: Vec<_> = types.iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(types, Vec::from_iter(expected), "{template}");
+    }
+}
+
+#[test]
 fn a_body_is_signed_with_the_time_by_each_secret() {
     let mut callback = callback();
     callback.body = "hello".into();
