@@ -17,7 +17,7 @@ for features in "" sqlite postgres tls sqlx-0_8 serde metrics-0_24 tracing confo
     cargo check --quiet --locked --package tourbillon-durable --lib \
         --no-default-features --features "$features"
 done
-some_tests ci/durable-postgres.sh cargo test --quiet --locked "${packages[@]}" \
+some_tests ci/durable-postgres.sh cargo test --quiet --locked --no-fail-fast "${packages[@]}" \
     --all-features
 ci/durable-canaries.sh simulation
 # Not beside the tests: what they build has one path.

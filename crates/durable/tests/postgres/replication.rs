@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pollster::block_on;
 use tourbillon_durable::store::{
-    End, Finished, How, Inserted, ManualRun, NewOccurrence, RecordQuery, TimerQuery, TimerUpdate,
+    Amendment, End, Finished, How, Inserted, ManualRun, NewOccurrence, RecordQuery, TimerQuery,
+    TimerUpdate,
 };
 use tourbillon_durable::store::{NewTimer, Postgres, Store};
 use tourbillon_durable::{
@@ -26,6 +27,7 @@ enum Wish {
     Complete,
     Cancel,
     Replace,
+    Amend,
     Upsert,
     Disable,
     Remove,
@@ -34,11 +36,12 @@ enum Wish {
     Confirm,
 }
 
-const WISHES: [Wish; 10] = [
+const WISHES: [Wish; 11] = [
     Wish::Create,
     Wish::Complete,
     Wish::Cancel,
     Wish::Replace,
+    Wish::Amend,
     Wish::Upsert,
     Wish::Disable,
     Wish::Remove,
@@ -75,7 +78,7 @@ impl Scene {
                 store.insert(from_ref(&timer)).unwrap();
                 assert_eq!(store.claim(lease, &[timer.id]).unwrap().timers.len(), 1);
             }
-            Wish::Cancel | Wish::Replace => {
+            Wish::Cancel | Wish::Replace | Wish::Amend => {
                 assert_eq!(store.insert(from_ref(&timer)).unwrap(), [Inserted::Created]);
             }
             Wish::Disable | Wish::Remove | Wish::RunNow | Wish::Backfill => {
@@ -110,6 +113,11 @@ impl Scene {
                 let to = timer.due + Duration::from_secs(3_600);
                 let replaced = store.reschedule(timer.id, to, None, Some(1))?;
                 matches!(replaced, TimerUpdate::Done | TimerUpdate::Stale)
+            }
+            Wish::Amend => {
+                let (timer, pause, detail) = (timer.id, Duration::ZERO, DECIDED);
+                let amendment = Amendment { timer, attempt: 0, version: 1, pause, detail };
+                matches!(store.amend(&amendment)?, TimerUpdate::Done | TimerUpdate::Stale)
             }
             Wish::Upsert => {
                 block_on(client.every(name, daily()).kind("mail").upsert())?;
@@ -155,6 +163,7 @@ impl Scene {
             Wish::Complete => store.records(&RecordQuery::new().timer(id)).unwrap().len() == 1,
             Wish::Cancel => timers.is_empty(),
             Wish::Replace => timers.pop().unwrap().version == 2,
+            Wish::Amend => timers.pop().unwrap().detail == DECIDED,
             Wish::Upsert => schedule.is_some(),
             Wish::Disable => !schedule.unwrap().enabled,
             Wish::Remove => schedule.is_none(),
@@ -167,6 +176,8 @@ impl Scene {
 }
 
 const DAY: Duration = Duration::from_secs(86_400);
+/// Text that a timer is amended with.
+const DECIDED: &str = "decided";
 /// Days of the past that are filled.
 const PAST: u32 = 3;
 
