@@ -24,6 +24,9 @@ fn definition(receiver: &Receiver, path: &str, within: &str) -> Value {
     })
 }
 
+/// Time after which a test fails that waits for what does not come.
+const HANGS: Duration = Duration::from_secs(60);
+
 /// Call that a receiver makes.
 #[derive(Clone, Debug)]
 struct Completes {
@@ -49,14 +52,18 @@ impl Completes {
 
     /// Makes the call until the attempt has its answer.
     async fn send_answered(&self, service: &Arc<Service>, call: Value) -> (u16, Value) {
-        loop {
-            let answer = self.send(service, call.clone()).await;
-            if !answer.1["detail"].as_str().is_some_and(|why| why.contains("no answer yet")) {
-                return answer;
+        let answered = async {
+            loop {
+                let answer = self.send(service, call.clone()).await;
+                if !answer.1["detail"].as_str().is_some_and(|why| why.contains("no answer yet")) {
+                    return answer;
+                }
+                assert_eq!(answer.0, 409);
+                service.timer.sleep(Duration::from_millis(5)).await;
             }
-            assert_eq!(answer.0, 409);
-            service.timer.sleep(Duration::from_millis(5)).await;
-        }
+        };
+        let answer = service.timer.timeout(HANGS, answered).await;
+        answer.unwrap_or_else(|_| panic!("the attempt has no answer: {}", self.path))
     }
 }
 
@@ -76,12 +83,18 @@ async fn get(service: &Arc<Service>, path: &str) -> Value {
 /// Returns the run of a completion, once it is in this state.
 async fn run_in(service: &Arc<Service>, of: &Completes, state: &str) -> Value {
     let path = of.path.split("/attempts/").next().unwrap();
-    loop {
-        let run = get(service, path).await;
-        if run["state"] == state {
-            return run;
+    let found = async {
+        loop {
+            let run = get(service, path).await;
+            if run["state"] == state {
+                return run;
+            }
+            service.timer.sleep(Duration::from_millis(5)).await;
         }
-        service.timer.sleep(Duration::from_millis(5)).await;
+    };
+    match service.timer.timeout(HANGS, found).await {
+        Ok(run) => run,
+        Err(_) => panic!("it is not {state}: {:#}", get(service, path).await),
     }
 }
 
