@@ -446,6 +446,35 @@ async fn a_token_in_the_text_of_a_call_is_not_kept() {
 }
 
 #[tokio::test]
+async fn the_secret_of_a_header_in_the_text_of_a_call_is_not_kept_although_it_was_replaced() {
+    let secret = |value: &str| -> App {
+        let secret = format!(r#"{{ "value": "{value}", "hosts": ["127.0.0.1"] }}"#);
+        let secret = serde_json::from_str(&secret).unwrap();
+        App { header_secrets: [("erp".to_owned(), secret)].into(), ..signs() }
+    };
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", secret("Bearer hunter2-hunter2"))]);
+    let mut definition = definition(&receiver, "202", "1h");
+    definition["retry"]["attempts"] = json!(1);
+    definition["callback"]["headers"] = json!({ "Authorization": { "secret": "erp" } });
+    put(&service, "one", definition).await;
+    let call = receiver.next().await;
+    assert_eq!(call.headers["authorization"], "Bearer hunter2-hunter2");
+    let completes = Completes::of(&call);
+    run_in(&service, &completes, "waiting").await;
+    let mut config = (*service.config()).clone();
+    config.apps.insert("a".to_owned(), secret("Bearer hunter3-hunter3"));
+    service.reload(config);
+    let failed = json!({ "outcome": "failed", "text": "refused Bearer hunter2-hunter2" });
+    assert_eq!(completes.send(&service, failed).await.0, 200);
+    let run = run_in(&service, &completes, "dead").await;
+    let error = run["ended_attempts"][0]["error"].as_str().unwrap();
+    assert_eq!(error, format!("completed as failed: refused Bearer {}", model::MASK));
+    assert!(!run.to_string().contains("hunter"), "{run}");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn without_the_option_202_is_a_success_and_nothing_can_be_completed() {
     let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
     let mut plain = definition(&receiver, "202", "1h");
