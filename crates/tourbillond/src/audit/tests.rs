@@ -101,11 +101,23 @@ async fn what_cannot_be_written_stops_changes_and_is_written_later() {
     audit.append(&entry("a", "first", "t")).await.unwrap_err();
     assert_eq!(audit.check(), Err(AuditError::Failed));
     std::fs::create_dir(folder.path().join("sub")).unwrap();
-    while audit.check().is_err() {
-        std::thread::yield_now();
-    }
+    wait(|| audit.check().is_ok());
     audit.append(&entry("a", "second", "t")).await.unwrap();
     assert_eq!(keys(&audit.read(&query(9)).unwrap().unwrap()), ["second", "first"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_whose_folder_cannot_be_synced_is_refused_at_the_start() {
+    // A file that can be written, in a folder that cannot be synced.
+    let file = Path::new("/proc/self/comm");
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("audit.jsonl");
+    std::os::unix::fs::symlink(file, &link).unwrap();
+    for path in [file, &link] {
+        let error = Audit::open(path, &Timer::global()).unwrap_err();
+        assert!(error.to_string().contains("folder"), "{error}");
+    }
 }
 
 #[tokio::test]
