@@ -266,23 +266,66 @@ async fn another_node_completes_what_a_node_left_that_is_gone() {
 async fn what_is_cancelled_or_disabled_while_it_waits_is_over_for_its_receiver() {
     let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
     put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let one = Completes::of(&receiver.next().await);
+    let mut all = vec![Completes::of(&receiver.next().await)];
     let mut repeated = definition(&receiver, "202", "1h");
-    repeated["when"] = json!({ "every": "8640000s" });
-    put(&service, "many", repeated).await;
-    service.catalog.run_now("a", "many").await.unwrap();
-    let many = Completes::of(&receiver.next().await);
-    for of in [&one, &many] {
+    for key in ["disabled", "paused", "moved", "changed"] {
+        repeated["when"] = json!({ "every": "8640000s" });
+        put(&service, key, repeated.clone()).await;
+        service.catalog.run_now("a", key).await.unwrap();
+        all.push(Completes::of(&receiver.next().await));
+    }
+    for of in &all {
         run_in(&service, of, "waiting").await;
     }
-    service.catalog.remove("a", "one").await.unwrap();
-    service.catalog.switch("a", "many", false).await.unwrap();
-    for of in [&one, &many] {
+    let catalog = &service.catalog;
+    catalog.remove("a", "one").await.unwrap();
+    catalog.switch("a", "disabled", false).await.unwrap();
+    let later = service.client.now().await.unwrap() + Duration::from_secs(3_600);
+    catalog.pause("a", "paused", later).await.unwrap();
+    // One that has the times that it had goes on, whatever else is another.
+    repeated["callback"]["url"] = json!(receiver.url(1, "204"));
+    put(&service, "changed", repeated.clone()).await;
+    repeated["when"] = json!({ "every": "8640001s" });
+    put(&service, "moved", repeated).await;
+    let changed = all.pop().unwrap();
+    for of in &all {
         let (status, why) = of.send(&service, json!({ "outcome": "succeeded" })).await;
         assert_eq!(status, 410, "{why}");
         run_in(&service, of, "cancelled").await;
     }
+    run_in(&service, &changed, "waiting").await;
+    assert_eq!(changed.send(&service, json!({ "outcome": "succeeded" })).await.0, 200);
+    run_in(&service, &changed, "succeeded").await;
+    assert!(receiver.calls.try_recv().is_err());
     service.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_whose_end_no_node_was_there_for_is_over_for_its_receiver() {
+    let mut receiver = Receiver::start().await;
+    let store = Memory::new(&Timer::global());
+    let node = || {
+        let apps = [("a", signs())];
+        Service::start(store.connect().unwrap(), config(&apps), &Timer::global()).unwrap()
+    };
+    let first = node();
+    start(&first);
+    let mut once = definition(&receiver, "202", "1h");
+    once["retry"] = json!({ "attempts": 1 });
+    put(&first, "one", once).await;
+    let completes = Completes::of(&receiver.next().await);
+    run_in(&first, &completes, "waiting").await;
+    // As if it had stood still until after the end.
+    waits_until(&first, "2020-01-01T00:00:00Z", Duration::from_secs(3_600)).await;
+    first.stop().await;
+    let second = node();
+    let (status, why) = completes.send(&second, json!({ "outcome": "succeeded" })).await;
+    assert_eq!(status, 410, "{why}");
+    waits_until(&second, "2020-01-01T00:00:00Z", Duration::ZERO).await;
+    start(&second);
+    let run = run_in(&second, &completes, "dead").await;
+    assert_eq!(states(&run), ["expired"]);
+    second.stop().await;
 }
 
 #[tokio::test]
