@@ -118,7 +118,7 @@ function night() {
     answers: 200,
     /** Names of secrets. */
     secrets: ['ledger'],
-    /** How many schedules a page with a label looks at. */
+    /** How many schedules a page with a label looks at, and how many runs any page does. */
     looked: Infinity,
     /** Apps that the token may only read. */
     readOnly: [],
@@ -258,10 +258,15 @@ export async function start() {
     }
     if (what === 'runs') {
       if (!name) {
-        return page(world.runs.filter((each) => each.app === app
-          && (!query.get('key') || each.key === query.get('key'))
+        const ofApp = world.runs.filter((each) => each.app === app);
+        const has = (each) => (!query.get('key') || each.key === query.get('key'))
           && (query.get('state') ? each.state === query.get('state') : each.recorded)
-          && (!query.get('since') || each.scheduled_for >= query.get('since'))), query);
+          && (!query.get('since') || each.scheduled_for >= query.get('since'));
+        if (world.looked === Infinity) return page(ofApp.filter(has), query);
+        const from = Number(query.get('cursor') ?? 0);
+        const end = from + world.looked;
+        const next = end < ofApp.length ? `${end}` : undefined;
+        return { items: ofApp.slice(from, end).filter(has), next };
       }
       const found = world.runs.find(({ id }) => id === name);
       if (!found) throw refusal(404, 'There is no such run.');

@@ -893,7 +893,9 @@ test('labels are shown, filtered by, and edited', async () => {
   await show();
   await go(page, '/schedules', 'Schedules');
   const row = (key) => page.getByRole('row').filter({ hasText: key });
-  await row('invoices').getByRole('link', { name: 'urgent' }).waitFor();
+  // Those alone that have no value, as it has none.
+  const link = await row('invoices').getByRole('link', { name: 'urgent' }).getAttribute('href');
+  assert.match(link, /label=urgent%3A$/);
   await row('invoices').getByRole('link', { name: 'team:billing' }).click();
   await page.getByText(/1 schedule, as of/).waitFor();
   assert.match(page.url(), /label=team%3Abilling$/);
@@ -962,6 +964,28 @@ test('a label that few have is looked for so far, and further when it is asked f
   await page.getByRole('button', { name: 'Enable job-119' }).click();
   await page.getByRole('button', { name: 'Disable job-119' }).waitFor();
   assert.equal(await page.locator('tbody tr').count(), 19);
+});
+
+test('runs of which few wait are looked for so far, and further when it is asked for', async () => {
+  const [first] = fake.world.runs;
+  fake.world.runs = Array.from({ length: 120 }, (_, index) => ({
+    ...first, app: 'billing', key: `job-${String(index).padStart(3, '0')}`, id: `${index}`,
+    due: first.scheduled_for, recorded: undefined, state: index > 60 ? 'waiting' : 'pending',
+  }));
+  fake.world.looked = 10;
+  await show();
+  fake.world.reads = [];
+  await go(page, '/runs?app=billing&state=waiting', 'Runs');
+  await says('None of those looked at so far matches.');
+  const reads = () => fake.world.reads.filter((read) => /\/runs\?.*state=waiting/.test(read)).length;
+  assert.equal(reads(), 5);
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await says('50 runs and more');
+  assert.equal(reads(), 12);
+  // What was looked for further is not read again by itself.
+  fake.tell(fake.world.runs[119]);
+  await new Promise((resolve) => { setTimeout(resolve, 1_000); });
+  assert.equal(reads(), 12);
 });
 
 test('the list is sorted by its heads and by a choice, and says what of it', async () => {

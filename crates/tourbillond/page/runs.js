@@ -134,7 +134,8 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     all.hidden = state !== 'dead' || items.filter(isRetried).length < 2;
     runs.table.hidden = !items.length;
     empty.hidden = items.length > 0;
-    setText(empty, none);
+    setText(empty, shown.more
+      ? 'None of those looked at so far matches. “Show more” looks further.' : none);
     setText(status, `${counted(items.length, 'run')}${shown.more ? ' and more' : ''}, ` +
       `as of ${clock(now())}.`);
     sync(runs.body, items, (run) => `${run.app}/${run.id}`, drawRow);
@@ -184,10 +185,15 @@ function list(holder, frame, parameters, { head, hint, none, state }) {
     reading.again();
   }
 
+  /** Whether it is read again by itself. What was looked for further and further is not. */
+  function isLive() {
+    return !(chosen.state === 'waiting' && shown.times > 1);
+  }
+
   reading.start();
   return {
-    refresh: () => reading.again(),
-    run: (run) => { if (!chosen.key || run.key === chosen.key) reading.soon(); },
+    refresh: () => { if (isLive()) reading.again(); },
+    run: (run) => { if (isLive() && (!chosen.key || run.key === chosen.key)) reading.soon(); },
     close() {
       isClosed = true;
       reading.close();

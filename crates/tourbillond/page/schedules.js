@@ -56,16 +56,13 @@ function sorted(items, sort) {
   }).map(([, item]) => item);
 }
 
-/** A label as the list is filtered by it. */
-function labelText([name, value]) {
-  return value ? `${name}:${value}` : name;
-}
-
-/** The labels of a schedule, each a link to the list of those that have it. */
+/** The labels of a schedule, each a link to the list of those that have it, by its value too. */
 export function labelLinks(frame, { labels = {} }) {
-  return h('div', { class: 'labels' }, Object.entries(labels).map(labelText).map((label) =>
-    h('a', { class: 'tag', href: frame.link(['schedules'], { label }), 'data-act': `label-${label}` },
-      label)));
+  return h('div', { class: 'labels' }, Object.entries(labels).map(([name, value]) => {
+    const label = `${name}:${value}`;
+    return h('a', { class: 'tag', href: frame.link(['schedules'], { label }),
+      'data-act': `label-${label}` }, value ? label : name);
+  }));
 }
 
 /** When it happens, in a line. */

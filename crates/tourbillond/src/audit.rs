@@ -74,11 +74,16 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, or the thread cannot be started.
+    /// If the file cannot be written, its folder cannot be synced, or the thread cannot be started.
     pub(crate) fn open(path: &Path, timer: &Timer) -> io::Result<Self> {
         let mut place = path.to_owned();
         place.make();
         place.open()?;
+        // Or the first change would be made before anybody knew.
+        place.sync().map_err(|error| {
+            let why = format!("the folder of the file cannot be opened and synced: {error}");
+            io::Error::new(error.kind(), why)
+        })?;
         Self::start(path, timer, place)
     }
 

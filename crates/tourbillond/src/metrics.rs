@@ -1,8 +1,9 @@
 //! Metrics of a node, for Prometheus and for the page.
 //!
 //! `docs/OPERATIONS.md` has the list. Labels have values of the configuration and of this code
-//! alone, so that their number is bounded. Lateness is by the database's clock up to the claim, and
-//! by the node's from then on.
+//! alone, so that their number is bounded; what was removed from the configuration is shown as it
+//! was until the process ends. Lateness is by the database's clock up to the claim, and by the
+//! node's from then on.
 
 #[cfg(target_os = "linux")]
 mod process;

@@ -31,6 +31,16 @@ fn keys(page: &Page<AuditEntry>) -> Vec<&str> {
     page.items.iter().filter_map(|entry| entry.key.as_deref()).collect()
 }
 
+/// Waits for what the log's thread does. Fails if it does not come.
+#[track_caller]
+fn wait(is_so: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "what is waited for does not come");
+        std::thread::yield_now();
+    }
+}
+
 #[tokio::test]
 async fn entries_are_listed_newest_first_in_pages_and_by_what_they_have() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,11 +101,23 @@ async fn what_cannot_be_written_stops_changes_and_is_written_later() {
     audit.append(&entry("a", "first", "t")).await.unwrap_err();
     assert_eq!(audit.check(), Err(AuditError::Failed));
     std::fs::create_dir(folder.path().join("sub")).unwrap();
-    while audit.check().is_err() {
-        std::thread::yield_now();
-    }
+    wait(|| audit.check().is_ok());
     audit.append(&entry("a", "second", "t")).await.unwrap();
     assert_eq!(keys(&audit.read(&query(9)).unwrap().unwrap()), ["second", "first"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_whose_folder_cannot_be_synced_is_refused_at_the_start() {
+    // A file that can be written, in a folder that cannot be synced.
+    let file = Path::new("/proc/self/comm");
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("audit.jsonl");
+    std::os::unix::fs::symlink(file, &link).unwrap();
+    for path in [file, &link] {
+        let error = Audit::open(path, &Timer::global()).unwrap_err();
+        assert!(error.to_string().contains("folder"), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -288,9 +310,7 @@ async fn a_write_that_failed_is_continued_and_nothing_is_appended_twice() {
     for key in ["k1", "k2"] {
         drop(audit.append_later(&entry("a", key, "t")));
     }
-    while disk.0.room.load(Ordering::SeqCst) > 0 || audit.check().is_ok() {
-        std::thread::yield_now();
-    }
+    wait(|| disk.0.room.load(Ordering::SeqCst) == 0 && audit.check().is_err());
     // However often it is asked, the thread alone tries again.
     let asked = disk.0.asked.load(Ordering::SeqCst);
     for _ in 0..1_000 {
@@ -298,9 +318,7 @@ async fn a_write_that_failed_is_continued_and_nothing_is_appended_twice() {
     }
     assert!(disk.0.asked.load(Ordering::SeqCst) < asked + 1_000);
     disk.0.room.store(usize::MAX, Ordering::SeqCst);
-    while audit.check().is_err() {
-        std::thread::yield_now();
-    }
+    wait(|| audit.check().is_ok());
     assert_eq!(kept(&disk), ["k0", "k1", "k2"]);
 }
 
@@ -318,9 +336,7 @@ async fn no_line_is_reported_before_the_disk_has_the_name_of_its_file() {
     disk.0.bad_names.store(2, Ordering::SeqCst);
     disk.0.is_gone.store(true, Ordering::SeqCst);
     assert_eq!(audit.append(&entry("a", "new", "t")).await, Err(AuditError::Failed));
-    while audit.check().is_err() {
-        std::thread::yield_now();
-    }
+    wait(|| audit.check().is_ok());
     assert_eq!(names(), 4);
     audit.append(&entry("a", "newer", "t")).await.unwrap();
     assert_eq!((names(), kept(&disk).len()), (4, 4));
@@ -338,9 +354,7 @@ async fn a_file_that_permits_appending_alone_gets_its_lines_again_once() {
     disk.0.bad_syncs.store(3, Ordering::SeqCst);
     let audit = on(&disk, &Timer::global());
     assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
-    while audit.check().is_err() {
-        std::thread::yield_now();
-    }
+    wait(|| audit.check().is_ok());
     audit.append(&entry("a", "k1", "t")).await.unwrap();
     let text = disk.0.text.lock().unwrap().clone();
     let (dropped, lines) = text.split_at(text.iter().position(|byte| *byte != 0).unwrap());
@@ -360,14 +374,10 @@ async fn a_file_that_permits_appending_alone_gets_one_copy_although_it_is_full_m
     assert_eq!(audit.append(&entry("a", "k0", "t")).await, Err(AuditError::Failed));
     // The copy has a line break before it.
     for room in [3, usize::MAX] {
-        while disk.0.room.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now();
-        }
+        wait(|| disk.0.room.load(Ordering::SeqCst) == 0);
         disk.0.room.store(room, Ordering::SeqCst);
     }
-    while audit.check().is_err() {
-        std::thread::yield_now();
-    }
+    wait(|| audit.check().is_ok());
     let copy = disk.0.text.lock().unwrap().split_off(length + 1);
     assert_eq!(copy.len(), length);
     *disk.0.text.lock().unwrap() = copy;
@@ -383,9 +393,7 @@ async fn a_disk_that_hangs_and_too_many_lines_stop_changes() {
     let audit = on(&disk, &timer);
     let hangs = disk.0.hangs.lock().unwrap();
     let first = audit.append_later(&entry("a", "first", "t"));
-    while disk.0.asked.load(Ordering::SeqCst) < 2 {
-        std::thread::yield_now();
-    }
+    wait(|| disk.0.asked.load(Ordering::SeqCst) >= 2);
     let second = audit.append_later(&entry("a", "second", "t"));
     clock.advance(SLOW - Duration::from_nanos(1));
     assert_eq!(audit.check(), Ok(()));
@@ -398,9 +406,7 @@ async fn a_disk_that_hangs_and_too_many_lines_stop_changes() {
     let hangs = disk.0.hangs.lock().unwrap();
     let asked = disk.0.asked.load(Ordering::SeqCst);
     let _first = audit.append_later(&entry("a", "first", "t"));
-    while disk.0.asked.load(Ordering::SeqCst) < asked + 2 {
-        std::thread::yield_now();
-    }
+    wait(|| disk.0.asked.load(Ordering::SeqCst) >= asked + 2);
     for _ in 1..WAITING {
         drop(audit.append_later(&entry("a", "k", "t")));
     }
@@ -429,9 +435,7 @@ async fn a_closed_log_has_all_lines_and_a_log_without_its_thread_permits_nothing
     let audit = Audit::start(Path::new("unused"), &Timer::global(), Broken).unwrap();
     assert_eq!(audit.append(&entry("a", "first", "t")).await, Err(AuditError::Closed));
     // The line is dropped before the thread has ended.
-    while audit.check().is_ok() {
-        std::thread::yield_now();
-    }
+    wait(|| audit.check().is_err());
     assert_eq!(audit.check(), Err(AuditError::Closed));
 }
 

@@ -198,8 +198,9 @@ impl Place for PathBuf {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let folder = self.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        // The folder of the file, also if the path is a link into another.
+        let file = self.canonicalize()?;
+        File::open(file.parent().unwrap_or(&file))?.sync_all()
     }
 }
 

@@ -5,14 +5,15 @@ use std::mem;
 
 use serde::{Deserialize, Serialize};
 
+use super::completion::{FAILED, TEXT_MAX};
 use super::redact::Redact;
 use crate::model::{CompletionState, Definition, EndedAttempt};
 
 /// Most bytes that are kept of them: what a record holds, less a line with the definition.
-const KEPT_MAX: usize = 8 * 1024 - 64;
+const KEPT_MAX: usize = 8 * 1024 - 96;
 
-/// Most characters that are kept of the reason of a failure.
-const ERROR_MAX: usize = 200;
+/// Most characters that are kept of the reason of a failure: the text of a call is one.
+const ERROR_MAX: usize = FAILED.len() + ": ".len() + TEXT_MAX;
 
 /// Most characters that are kept of an answer.
 const ANSWER_MAX: usize = 512;
@@ -229,14 +230,16 @@ mod tests {
         };
         let (one, other) = (definition("http://a/"), definition("http://b/"));
         let mut attempts = append("", &attempt_of(1, ""));
-        while attempts.len() + 1 < KEPT_MAX - 100 {
-            attempts = append(&attempts, &attempt_of(2, ""));
-        }
+        let short = append(&attempts, &attempt_of(2, "x")).len();
+        attempts = append(&attempts, &attempt_of(2, &"x".repeat(KEPT_MAX - short)));
+        assert_eq!((attempts.len(), read(&attempts).len()), (KEPT_MAX - 1, 2));
         assert!(!was_of(&attempts, &one));
         let kept = ended(&attempts, &one);
         assert!(was_of(&kept, &one) && !was_of(&kept, &other));
         assert_eq!(read(&kept), read(&attempts));
-        assert!(kept.len() <= 8 * 1024, "{}", kept.len());
+        for kept in [kept, opened(&attempts, &one, u64::MAX)] {
+            assert!(kept.len() <= 8 * 1024, "{}", kept.len());
+        }
     }
 
     #[test]

@@ -30,14 +30,17 @@ pub(crate) const TEXT_MAX: usize = 200;
 /// Reason of the failure of an attempt that was not completed.
 pub(crate) const EXPIRED: &str = "answered 202, and was not completed in time";
 
+/// Reason of the failure of an attempt that was completed as failed, without the call's text.
+pub(super) const FAILED: &str = "completed as failed";
+
 /// Beginning of what a token is made of. No text that the service signs begins with a NUL.
 const PREFIX: &[u8] = b"\0tourbillond completion\0";
 
 /// Returns the reason of the failure of an attempt that its receiver completed as failed.
 pub(crate) fn failed(text: &str) -> String {
     match text {
-        "" => "completed as failed".to_owned(),
-        text => format!("completed as failed: {text}"),
+        "" => FAILED.to_owned(),
+        text => format!("{FAILED}: {text}"),
     }
 }
 

@@ -14,9 +14,16 @@ const PART_MIN: usize = 8;
 /// Most parts of one value that are looked for.
 const PARTS_MAX: usize = 16;
 
+/// What the value of a token begins with, in small or large letters.
+const BEARER: &str = "bearer ";
+
 /// Values that are not to be shown. By default there are none.
 #[derive(Default)]
-pub(crate) struct Redact(Vec<String>);
+pub(crate) struct Redact {
+    values: Vec<String>,
+    /// True if tokens are not to be shown either, whatever they are.
+    has_tokens: bool,
+}
 
 impl Redact {
     /// Looks for the values of a callback's headers that let somebody in: of secrets, and of those
@@ -44,19 +51,28 @@ impl Redact {
         // What has another in it comes before that.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.dedup();
-        Self(values)
+        Self { values, has_tokens: false }
     }
 
     /// Looks for this value too.
     pub(crate) fn with(mut self, value: &str) -> Self {
-        self.0.push(value.to_owned());
-        Self::of(self.0)
+        self.values.push(value.to_owned());
+        Self { has_tokens: self.has_tokens, ..Self::of(self.values) }
     }
 
     /// Looks for the values of both.
     pub(crate) fn and(mut self, other: Self) -> Self {
-        self.0.extend(other.0);
-        Self::of(self.0)
+        self.values.extend(other.values);
+        Self { has_tokens: self.has_tokens || other.has_tokens, ..Self::of(self.values) }
+    }
+
+    /// If the callback has a header of a secret, looks for what has the form of a token too: what
+    /// follows `Bearer`, and a JSON Web Token. So those are found whose values are not known here:
+    /// what another node has fetched, and what was replaced since it was sent.
+    pub(crate) fn and_tokens(mut self, callback: &Callback) -> Self {
+        self.has_tokens =
+            callback.headers.values().any(|header| matches!(header, Header::Secret { .. }));
+        self
     }
 
     /// Returns the text with [`MASK`] in place of each value.
@@ -73,8 +89,10 @@ impl Redact {
         let mut shown = String::new();
         let (mut rest, mut left) = (text, most);
         while let Some(char) = rest.chars().next().filter(|_| left > 0) {
-            let (taken, put) = match self.0.iter().find(|value| rest.starts_with(value.as_str())) {
-                Some(value) => (value.as_str(), MASK),
+            let value = self.values.iter().find(|value| rest.starts_with(value.as_str()));
+            let token = || Some(token(text, text.len() - rest.len())?).filter(|_| self.has_tokens);
+            let (taken, put) = match value.map(String::as_str).or_else(token) {
+                Some(value) => (value, MASK),
                 None => (&rest[..char.len_utf8()], &rest[..char.len_utf8()]),
             };
             shown.push_str(put);
@@ -83,6 +101,21 @@ impl Redact {
         }
         shown
     }
+}
+
+/// Returns the token that begins at this place of a text, if one does.
+fn token(text: &str, place: usize) -> Option<&str> {
+    let is_of_token = |char: char| char.is_ascii_alphanumeric() || "-._~+/=".contains(char);
+    let (before, rest) = text.split_at(place);
+    if before.ends_with(is_of_token) {
+        return None;
+    }
+    let token = &rest[..rest.find(|char| !is_of_token(char)).unwrap_or(rest.len())];
+    let scheme = before.len().checked_sub(BEARER.len()).and_then(|start| before.get(start..));
+    let is_bearer = scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER));
+    // The head of a JSON Web Token begins with `{"`.
+    let is_web_token = token.starts_with("eyJ") && token.matches('.').count() >= 2;
+    (token.len() >= PART_MIN && (is_bearer || is_web_token)).then_some(token)
 }
 
 #[cfg(test)]
@@ -131,6 +164,32 @@ mod tests {
         let of = |value| redact(&[("Authorization", value)]);
         let both = of("Bearer hunter2-first").and(of("Bearer hunter2-second"));
         assert_eq!(both.text("hunter2-first, hunter2-second"), format!("{MASK}, {MASK}"));
+    }
+
+    #[test]
+    fn what_has_the_form_of_a_token_is_taken_out_if_a_header_has_a_secret() {
+        let redact = |header: &str| {
+            let json = format!(
+                r#"{{ "url": "https://example.com", "headers": {{ "Authorization": {header} }} }}"#
+            );
+            let callback = serde_json::from_str(&json).unwrap();
+            Redact::new(&App::default(), &callback).and_tokens(&callback)
+        };
+        let secret = redact(r#"{ "secret": "erp" }"#);
+        for (text, expected) in [
+            ("no: Bearer abc-123_X~+/==, or", "no: Bearer MASK, or"),
+            ("'authorization: bearer 0123.4567'", "'authorization: bearer MASK'"),
+            ("token=\"eyJhbGci.eyJzdWIi.c2ln\"", "token=\"MASK\""),
+            ("ü Bearer 01234567 and Bearer 76543210", "ü Bearer MASK and Bearer MASK"),
+            ("Bearer of news, a eyJhbGci.pdf", "Bearer of news, a eyJhbGci.pdf"),
+        ] {
+            assert_eq!(secret.text(text), expected.replace("MASK", MASK));
+        }
+        // It is found whole, also where the characters end within it.
+        assert_eq!(secret.beginning("Bearer 0123456789", 9), format!("Bearer {MASK}"));
+        let both = Redact::default().with("value").and(secret).with("other");
+        assert_eq!(both.text("Bearer 01234567 value"), format!("Bearer {MASK} {MASK}"));
+        assert_eq!(redact("\"text\"").text("Bearer 01234567"), "Bearer 01234567");
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl Catalog {
                 WorkOutcome::Failed => (CompletionState::Failed, Duration::ZERO),
             };
             // A receiver may log the call that it makes.
-            let redact = Redact::new(app, &definition.callback);
+            let callback = &definition.callback;
+            let redact = Redact::new(app, callback).and_tokens(callback);
             let tokens = app.secrets.iter().map(|secret| ticket.token(secret));
             let redact = tokens.fold(redact, |redact, token| redact.with(&token));
             completion.state = state;

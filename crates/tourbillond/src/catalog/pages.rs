@@ -1,9 +1,11 @@
 //! Pages of lists: what each may cost, whatever was asked for and whatever is stored.
 //!
-//! A page ends at its limit, or sooner once what was read for it has so many bytes; then it says
-//! where the next begins. The store is read in parts, so that no more is read than is needed.
+//! A page ends at its limit, or sooner once what was read for it has so many bytes or takes so long;
+//! then it says where the next begins. The store is read in parts, so that no more is read than is
+//! needed.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use tourbillon_durable::Time;
 use tourbillon_durable::store::{ScheduleQuery, ScheduleRow, State, Timer, TimerOrder, TimerQuery};
@@ -34,6 +36,10 @@ const PASSED: usize = 64;
 /// Part of its bytes that such a row counts.
 const PASSED_PART: usize = 8;
 
+/// Time after which nothing more is read for a page. A request has three times as much, also for
+/// its turn and for a total.
+pub(super) const READING: Duration = Duration::from_secs(10);
+
 /// Budget that a page has left.
 #[derive(Debug)]
 pub(crate) struct Left {
@@ -41,12 +47,14 @@ pub(crate) struct Left {
     bytes: usize,
     /// Items that were taken, and their bytes.
     taken: (usize, usize),
+    /// True if a row was passed.
+    has_passed: bool,
 }
 
 impl Left {
     /// A page of so many items at most.
     pub(crate) fn new(items: usize) -> Self {
-        Self { items, bytes: PAGE, taken: (0, 0) }
+        Self { items, bytes: PAGE, taken: (0, 0), has_passed: false }
     }
 
     /// Returns whether nothing more is to be read.
@@ -62,8 +70,12 @@ impl Left {
     }
 
     /// Returns how many rows to read next: as many as the page may still have, if they are like
-    /// those before, and one that says whether there is more.
+    /// those before, and one that says whether there is more. Once a row was passed, few of those
+    /// that follow may be listed, so it is as many as are read at a time.
     pub(crate) fn rows(&self) -> u32 {
+        if self.has_passed {
+            return ROWS;
+        }
         let each = self.taken.1.checked_div(self.taken.0).unwrap_or(ROW);
         let rows = (self.bytes / each).min(self.items).saturating_add(1);
         u32::try_from(rows).unwrap_or(ROWS).min(ROWS)
@@ -72,6 +84,7 @@ impl Left {
     /// Passes a row with so many stored bytes that is not listed. So a page passes 16,384 rows and
     /// 8 MiB of them at most.
     pub(crate) fn pass(&mut self, stored: usize) {
+        self.has_passed = true;
         self.bytes = self.bytes.saturating_sub(PASSED.max(stored / PASSED_PART));
     }
 }
@@ -95,9 +108,14 @@ impl<T, Q: Clone> Part<T, Q> {
         Self { next: Some(query), rows: VecDeque::new() }
     }
 
+    /// Returns whether it is to be read before its next row is known.
+    fn is_to_read(&self) -> bool {
+        self.next.is_some() && self.rows.is_empty()
+    }
+
     /// Returns the query to make now, if any.
     fn wanted(&self) -> Option<Q> {
-        self.next.clone().filter(|_| self.rows.is_empty())
+        self.next.clone().filter(|_| self.is_to_read())
     }
 
     /// Takes what was read of so many rows. `after` makes the query of what follows a row.
@@ -125,6 +143,12 @@ impl<'a> Live<'a> {
         timers: Option<TimerQuery>,
     ) -> Self {
         Self { catalog, schedules: schedules.map(Part::new), timers: timers.map(Part::new) }
+    }
+
+    /// Returns whether the store is read for the next.
+    fn is_to_read(&self) -> bool {
+        self.schedules.as_ref().is_some_and(Part::is_to_read)
+            || self.timers.as_ref().is_some_and(Part::is_to_read)
     }
 
     /// The next, and its name. What is not read yet is read by so many `rows`.
@@ -264,7 +288,8 @@ impl Catalog {
         let mut live = self.live(app, query, after);
         let mut left = Left::new(query.limit as usize);
         let (mut items, mut next, mut last) = (Vec::new(), None, None);
-        while let Some((name, found)) = live.next(query.rows(&left)).await? {
+        let began = self.timer.now();
+        while let Some((name, found)) = live.next(left.rows()).await? {
             if left.is_none() {
                 next = last;
                 break;
@@ -278,8 +303,17 @@ impl Catalog {
                 }
                 None => left.pass(found.size()),
             }
+            if live.is_to_read() && self.has_read_long(began) {
+                next = last;
+                break;
+            }
         }
         Ok(Page::new(items, next))
+    }
+
+    /// Returns whether nothing more is to be read for a page that was begun at this time.
+    pub(super) fn has_read_long(&self, began: Instant) -> bool {
+        self.timer.now().duration_since(began) >= READING
     }
 
     /// Counts the schedules of all pages of a list with a label, among as many as a page looks at
@@ -288,8 +322,9 @@ impl Catalog {
         let mut live = self.live(app, query, None);
         let mut left = Left::new(1);
         let mut total = Total { count: 0, at_least: false };
+        let began = self.timer.now();
         while let Some((name, found)) = live.next(ROWS).await? {
-            if left.is_none() {
+            if left.is_none() || self.has_read_long(began) {
                 total.at_least = true;
                 break;
             }
@@ -319,11 +354,6 @@ impl Query {
             model::app_and_key(name)
                 .is_some_and(|(_, key)| key.to_ascii_lowercase().contains(&text))
         })
-    }
-
-    /// Returns how many rows to read next. Few of them may have a label.
-    pub(super) fn rows(&self, left: &Left) -> u32 {
-        if self.label.is_some() { ROWS } else { left.rows() }
     }
 
     /// Returns about how many bytes the runs of an item have.
@@ -367,6 +397,9 @@ mod tests {
         assert_eq!(small.rows(), ROWS);
         (0..998).for_each(|_| small.take(500));
         assert!(!small.is_none());
+        // Few of those that follow may be listed.
+        small.pass(0);
+        assert_eq!(small.rows(), ROWS);
         let mut none = Left::new(1);
         (0..PAGE / PASSED).for_each(|_| none.pass(0));
         assert!(none.is_none());

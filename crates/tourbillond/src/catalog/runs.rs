@@ -47,6 +47,10 @@ impl Catalog {
         records.outcome = query.state.and_then(outcome_of);
         let mut left = Left::new(query.limit as usize);
         let (mut items, mut last) = (Vec::new(), cursor);
+        let next = |last: Option<(Time, TimerId)>| {
+            last.map(|(time, id)| format!("{}.{id}", time.as_micros()))
+        };
+        let began = self.timer.now();
         loop {
             let limit = left.rows();
             // Where each run is in the list, how much is stored of it, and how it is shown.
@@ -70,8 +74,7 @@ impl Catalog {
             let is_last = rows.len() < limit as usize;
             for (place, stored, run) in rows {
                 if left.is_none() {
-                    let next = last.map(|(time, id)| format!("{}.{id}", time.as_micros()));
-                    return Ok(Page::new(items, next));
+                    return Ok(Page::new(items, next(last)));
                 }
                 last = Some(place);
                 // Runs that wait for their completion are pending for the store.
@@ -84,6 +87,9 @@ impl Catalog {
             }
             if is_last {
                 return Ok(Page::new(items, None));
+            }
+            if self.has_read_long(began) {
+                return Ok(Page::new(items, next(last)));
             }
         }
     }
@@ -281,5 +287,137 @@ pub(super) fn of_record(record: &Record) -> Run {
         node: record.node.map(|node| node.to_string()),
         ended_attempts: read_attempts(&record.detail),
         can_retry: record.outcome == Outcome::Dead && record.payload.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tourbillon::Timer;
+    use tourbillon::virtual_time::VirtualClock;
+    use tourbillon_durable::store::{Memory, NewTimer, Result};
+    use tourbillon_durable::{Store, Time, TimerId};
+
+    use super::RunQuery;
+    use crate::catalog::pages::READING;
+    use crate::catalog::{Label, Query};
+    use crate::config::Config;
+    use crate::model::RunState;
+    use crate::service::Service;
+
+    const RUNS: usize = 1_000;
+
+    /// A store whose lists of timers take so long, and are counted.
+    struct Slow(Memory, VirtualClock, Duration, Arc<AtomicUsize>);
+
+    impl Slow {
+        fn pass<T>(
+            &mut self,
+            name: &'static str,
+            work: impl FnOnce(&mut dyn Store) -> Result<T>,
+        ) -> Result<T> {
+            if name == "timers" {
+                self.3.fetch_add(1, Ordering::SeqCst);
+                self.1.advance(self.2);
+            }
+            work(&mut self.0)
+        }
+    }
+
+    impl Store for Slow {
+        fn connect(&self) -> Result<Box<dyn Store>> {
+            Ok(Box::new(Self(self.0.clone(), self.1.clone(), self.2, self.3.clone())))
+        }
+
+        tourbillon_durable::forward! { self.pass;
+            now join beat leave maintain nodes insert scan held claim finish cancel reschedule
+            amend confirm find timers schedule schedules upcoming change advance insert_occurrence
+            records backfill failing overview prune named promote
+        }
+    }
+
+    /// A service whose app `a` has [`RUNS`] pending runs, each list of which takes so long.
+    fn service(each: Duration) -> (Arc<Service>, Arc<AtomicUsize>) {
+        let mut memory = Memory::new(&Timer::global());
+        let at = Time::from_micros(7_258_118_400_000_000);
+        let timers = (0..RUNS).map(|number| {
+            let mut timer = NewTimer::new(TimerId::new(at), "http.a", at);
+            timer.name = Some(format!("a/k{number:05}"));
+            timer
+        });
+        memory.insert(&timers.collect::<Vec<_>>()).unwrap();
+        let clock = VirtualClock::new();
+        let timer = Timer::builder().virtual_clock(&clock).build().unwrap();
+        let lists = Arc::default();
+        let store = Box::new(Slow(memory, clock, each, Arc::clone(&lists)));
+        (Service::start(store, Config::default(), &timer).unwrap(), lists)
+    }
+
+    fn of(state: RunState, limit: u32, cursor: Option<String>) -> RunQuery {
+        let (state, newest_first) = (Some(state), true);
+        RunQuery { key: None, state, since: None, until: None, newest_first, limit, cursor }
+    }
+
+    #[tokio::test]
+    async fn a_list_of_runs_by_a_state_that_few_have_reads_many_rows_at_a_time() {
+        let (service, lists) = service(Duration::ZERO);
+        for limit in [1, 1_000] {
+            lists.store(0, Ordering::SeqCst);
+            let page = service.catalog.runs("a", of(RunState::Waiting, limit, None)).await.unwrap();
+            assert_eq!((page.items.len(), page.next), (0, None));
+            let lists = lists.load(Ordering::SeqCst);
+            assert!(lists <= RUNS / 64 + 2, "{limit}: {lists}");
+        }
+        service.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_page_of_a_store_that_is_slow_says_in_time_where_to_go_on() {
+        let each = Duration::from_secs(3);
+        let (service, lists) = service(each);
+        let most = READING.div_duration_f64(each).ceil() as usize;
+        for (state, count) in [(RunState::Waiting, 0), (RunState::Pending, RUNS)] {
+            let (mut found, mut pages, mut cursor) = (0, 0, None);
+            loop {
+                lists.store(0, Ordering::SeqCst);
+                let page = service.catalog.runs("a", of(state, 1_000, cursor)).await.unwrap();
+                assert!(lists.load(Ordering::SeqCst) <= most);
+                (found, pages) = (found + page.items.len(), pages + 1);
+                cursor = page.next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, count);
+            assert!(pages > 1);
+        }
+        let mut query = Query {
+            prefix: None,
+            state: None,
+            kind: None,
+            search: None,
+            label: Some(Label { name: "few".to_owned(), value: None }),
+            last_runs: 0,
+            count: true,
+            limit: 100,
+            cursor: None,
+        };
+        let mut pages = 0;
+        loop {
+            lists.store(0, Ordering::SeqCst);
+            let page = service.catalog.list("a", query.clone()).await.unwrap();
+            // With the total.
+            assert!(lists.load(Ordering::SeqCst) <= 2 * most);
+            assert!(page.total.is_none_or(|total| total.at_least));
+            (query.count, query.cursor, pages) = (false, page.next, pages + 1);
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        assert!(pages > 1);
+        service.stop().await;
     }
 }

@@ -40,7 +40,7 @@ impl Catalog {
         let mut left = Left::new(query.limit as usize);
         let (mut items, mut last) = (Vec::new(), None);
         while !names.is_empty() && !left.is_none() {
-            let part = names.len().min(query.rows(&left) as usize);
+            let part = names.len().min(left.rows() as usize);
             let part: Vec<String> = names.drain(..part).collect();
             // One statement finds those that are asked for together.
             let found = try_join_all(part.iter().map(|name| self.reader.named(name))).await?;

@@ -76,7 +76,7 @@ impl Proxies {
     ///
     /// # Errors
     ///
-    /// The field or variable that is wrong and why, without its value: that may be a password.
+    /// The field or variable that is wrong and why, without its value if that may have a password.
     pub(crate) fn read(
         settings: &ProxySettings,
         environment: impl Fn(&str) -> Option<String>,
@@ -99,10 +99,14 @@ impl Proxies {
         let no_proxy = settings.no_proxy.clone().map(|text| ("proxy.no_proxy".to_owned(), text));
         let (name, direct) = no_proxy.or_else(|| variable("no_proxy")).unwrap_or_default();
         let entries = direct.split([',', ' ']).filter(|entry| !entry.is_empty());
-        let direct = entries.map(|entry| {
+        // It may be the URL of a proxy with its password, which may have a comma.
+        let is_shown = !direct.contains('@');
+        let direct = entries.enumerate().map(|(index, entry)| {
             Direct::read(entry).ok_or_else(|| {
+                let entry =
+                    if is_shown { format!("`{entry}`") } else { format!("entry {}", index + 1) };
                 format!(
-                    "`{name}` has `{entry}`, which matches no host: an entry is a host with what \
+                    "`{name}` has {entry}, which matches no host: an entry is a host with what \
                      is below it, as in `example.com`, an address, a network, or `*`"
                 )
             })
@@ -313,6 +317,14 @@ mod tests {
             let error = read("no_proxy", &format!("good.example,{entry}")).unwrap_err();
             let start = format!("`proxy.no_proxy` has `{entry}`, which matches no host");
             assert!(error.starts_with(&start), "{entry}: {error}");
+        }
+        for (text, place) in [
+            ("http://user:hunter2@proxy:3128", 1),
+            ("good.example http://user:hunter2,hunter2@proxy", 2),
+        ] {
+            let error = read("no_proxy", text).unwrap_err();
+            assert!(error.contains(&format!("has entry {place}, ")), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
         let error = read("http", "proxy").unwrap_err();
         assert!(error.starts_with("`$NO_PROXY` has `http://a.example`, "), "{error}");

@@ -264,6 +264,7 @@ async fn the_watch_of_a_pause_that_another_request_ends_or_begins_follows_the_sc
     // The pause is written, and ended before the watch follows it.
     race("change", Box::new(move |store| enable(store, at)));
     catalog.pause("a", "r", until).await.unwrap();
+    assert!(bench.race.lock().unwrap().other.is_none());
     assert!(due().await <= now().await + TWO_HOURS);
     // The watch follows a pause that another request is about to end.
     for by_put in [false, true] {
@@ -275,6 +276,7 @@ async fn the_watch_of_a_pause_that_another_request_ends_or_begins_follows_the_sc
         } else {
             catalog.switch("a", "r", true).await.unwrap();
         }
+        assert!(bench.race.lock().unwrap().other.is_none(), "{by_put}");
         let watch = catalog.watch("a", "r").await.unwrap().unwrap();
         assert!(watch.due() <= now().await + TWO_HOURS, "{by_put}");
         // It has waited for long, and no notice says so.
@@ -283,6 +285,7 @@ async fn the_watch_of_a_pause_that_another_request_ends_or_begins_follows_the_sc
     // The schedule is deleted before the watch follows.
     race("change", Box::new(move |store| remove(store, at)));
     catalog.pause("a", "r", until).await.unwrap();
+    assert!(bench.race.lock().unwrap().other.is_none());
     assert!(due().await <= now().await + TWO_HOURS);
     bench.service.stop().await;
 }

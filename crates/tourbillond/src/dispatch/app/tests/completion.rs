@@ -24,6 +24,9 @@ fn definition(receiver: &Receiver, path: &str, within: &str) -> Value {
     })
 }
 
+/// Time after which a test fails that waits for what does not come.
+const HANGS: Duration = Duration::from_secs(60);
+
 /// Call that a receiver makes.
 #[derive(Clone, Debug)]
 struct Completes {
@@ -49,14 +52,18 @@ impl Completes {
 
     /// Makes the call until the attempt has its answer.
     async fn send_answered(&self, service: &Arc<Service>, call: Value) -> (u16, Value) {
-        loop {
-            let answer = self.send(service, call.clone()).await;
-            if !answer.1["detail"].as_str().is_some_and(|why| why.contains("no answer yet")) {
-                return answer;
+        let answered = async {
+            loop {
+                let answer = self.send(service, call.clone()).await;
+                if !answer.1["detail"].as_str().is_some_and(|why| why.contains("no answer yet")) {
+                    return answer;
+                }
+                assert_eq!(answer.0, 409);
+                service.timer.sleep(Duration::from_millis(5)).await;
             }
-            assert_eq!(answer.0, 409);
-            service.timer.sleep(Duration::from_millis(5)).await;
-        }
+        };
+        let answer = service.timer.timeout(HANGS, answered).await;
+        answer.unwrap_or_else(|_| panic!("the attempt has no answer: {}", self.path))
     }
 }
 
@@ -76,12 +83,18 @@ async fn get(service: &Arc<Service>, path: &str) -> Value {
 /// Returns the run of a completion, once it is in this state.
 async fn run_in(service: &Arc<Service>, of: &Completes, state: &str) -> Value {
     let path = of.path.split("/attempts/").next().unwrap();
-    loop {
-        let run = get(service, path).await;
-        if run["state"] == state {
-            return run;
+    let found = async {
+        loop {
+            let run = get(service, path).await;
+            if run["state"] == state {
+                return run;
+            }
+            service.timer.sleep(Duration::from_millis(5)).await;
         }
-        service.timer.sleep(Duration::from_millis(5)).await;
+    };
+    match service.timer.timeout(HANGS, found).await {
+        Ok(run) => run,
+        Err(_) => panic!("it is not {state}: {:#}", get(service, path).await),
     }
 }
 
@@ -130,7 +143,9 @@ async fn an_attempt_that_waits_succeeds_by_a_call_and_a_repeat_says_the_same() {
 async fn an_attempt_that_is_completed_as_failed_is_tried_again_until_the_last() {
     let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
     put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let failed = json!({ "outcome": "failed", "text": "the disk is full" });
+    // As long as it may be.
+    let text = "ü".repeat(200);
+    let failed = json!({ "outcome": "failed", "text": text });
     let first = Completes::of(&receiver.next().await);
     assert_eq!(first.send_answered(&service, failed.clone()).await.0, 200);
     let second = Completes::of(&receiver.next().await);
@@ -143,7 +158,7 @@ async fn an_attempt_that_is_completed_as_failed_is_tried_again_until_the_last() 
     let run = run_in(&service, &second, "dead").await;
     assert_eq!((&run["failures"], &run["reason"]), (&json!(2), &json!("failed")));
     for attempt in run["ended_attempts"].as_array().unwrap() {
-        assert_eq!(attempt["error"], "completed as failed: the disk is full");
+        assert_eq!(attempt["error"], format!("completed as failed: {text}"));
         assert_eq!(attempt["completion"]["state"], "failed");
     }
     service.stop().await;
@@ -251,23 +266,66 @@ async fn another_node_completes_what_a_node_left_that_is_gone() {
 async fn what_is_cancelled_or_disabled_while_it_waits_is_over_for_its_receiver() {
     let (mut receiver, service) = (Receiver::start().await, service(&[("a", signs())]));
     put(&service, "one", definition(&receiver, "202", "1h")).await;
-    let one = Completes::of(&receiver.next().await);
+    let mut all = vec![Completes::of(&receiver.next().await)];
     let mut repeated = definition(&receiver, "202", "1h");
-    repeated["when"] = json!({ "every": "8640000s" });
-    put(&service, "many", repeated).await;
-    service.catalog.run_now("a", "many").await.unwrap();
-    let many = Completes::of(&receiver.next().await);
-    for of in [&one, &many] {
+    for key in ["disabled", "paused", "moved", "changed"] {
+        repeated["when"] = json!({ "every": "8640000s" });
+        put(&service, key, repeated.clone()).await;
+        service.catalog.run_now("a", key).await.unwrap();
+        all.push(Completes::of(&receiver.next().await));
+    }
+    for of in &all {
         run_in(&service, of, "waiting").await;
     }
-    service.catalog.remove("a", "one").await.unwrap();
-    service.catalog.switch("a", "many", false).await.unwrap();
-    for of in [&one, &many] {
+    let catalog = &service.catalog;
+    catalog.remove("a", "one").await.unwrap();
+    catalog.switch("a", "disabled", false).await.unwrap();
+    let later = service.client.now().await.unwrap() + Duration::from_secs(3_600);
+    catalog.pause("a", "paused", later).await.unwrap();
+    // One that has the times that it had goes on, whatever else is another.
+    repeated["callback"]["url"] = json!(receiver.url(1, "204"));
+    put(&service, "changed", repeated.clone()).await;
+    repeated["when"] = json!({ "every": "8640001s" });
+    put(&service, "moved", repeated).await;
+    let changed = all.pop().unwrap();
+    for of in &all {
         let (status, why) = of.send(&service, json!({ "outcome": "succeeded" })).await;
         assert_eq!(status, 410, "{why}");
         run_in(&service, of, "cancelled").await;
     }
+    run_in(&service, &changed, "waiting").await;
+    assert_eq!(changed.send(&service, json!({ "outcome": "succeeded" })).await.0, 200);
+    run_in(&service, &changed, "succeeded").await;
+    assert!(receiver.calls.try_recv().is_err());
     service.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_whose_end_no_node_was_there_for_is_over_for_its_receiver() {
+    let mut receiver = Receiver::start().await;
+    let store = Memory::new(&Timer::global());
+    let node = || {
+        let apps = [("a", signs())];
+        Service::start(store.connect().unwrap(), config(&apps), &Timer::global()).unwrap()
+    };
+    let first = node();
+    start(&first);
+    let mut once = definition(&receiver, "202", "1h");
+    once["retry"] = json!({ "attempts": 1 });
+    put(&first, "one", once).await;
+    let completes = Completes::of(&receiver.next().await);
+    run_in(&first, &completes, "waiting").await;
+    // As if it had stood still until after the end.
+    waits_until(&first, "2020-01-01T00:00:00Z", Duration::from_secs(3_600)).await;
+    first.stop().await;
+    let second = node();
+    let (status, why) = completes.send(&second, json!({ "outcome": "succeeded" })).await;
+    assert_eq!(status, 410, "{why}");
+    waits_until(&second, "2020-01-01T00:00:00Z", Duration::ZERO).await;
+    start(&second);
+    let run = run_in(&second, &completes, "dead").await;
+    assert_eq!(states(&run), ["expired"]);
+    second.stop().await;
 }
 
 #[tokio::test]
@@ -429,6 +487,35 @@ async fn a_token_in_the_text_of_a_call_is_not_kept() {
     let run = run_in(&service, &completes, "succeeded").await;
     let kept = run["ended_attempts"][0]["completion"]["text"].as_str().unwrap();
     assert_eq!(kept, format!("curl -H 'Authorization: Bearer {}'", model::MASK));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_secret_of_a_header_in_the_text_of_a_call_is_not_kept_although_it_was_replaced() {
+    let secret = |value: &str| -> App {
+        let secret = format!(r#"{{ "value": "{value}", "hosts": ["127.0.0.1"] }}"#);
+        let secret = serde_json::from_str(&secret).unwrap();
+        App { header_secrets: [("erp".to_owned(), secret)].into(), ..signs() }
+    };
+    let mut receiver = Receiver::start().await;
+    let service = service(&[("a", secret("Bearer hunter2-hunter2"))]);
+    let mut definition = definition(&receiver, "202", "1h");
+    definition["retry"]["attempts"] = json!(1);
+    definition["callback"]["headers"] = json!({ "Authorization": { "secret": "erp" } });
+    put(&service, "one", definition).await;
+    let call = receiver.next().await;
+    assert_eq!(call.headers["authorization"], "Bearer hunter2-hunter2");
+    let completes = Completes::of(&call);
+    run_in(&service, &completes, "waiting").await;
+    let mut config = (*service.config()).clone();
+    config.apps.insert("a".to_owned(), secret("Bearer hunter3-hunter3"));
+    service.reload(config);
+    let failed = json!({ "outcome": "failed", "text": "refused Bearer hunter2-hunter2" });
+    assert_eq!(completes.send(&service, failed).await.0, 200);
+    let run = run_in(&service, &completes, "dead").await;
+    let error = run["ended_attempts"][0]["error"].as_str().unwrap();
+    assert_eq!(error, format!("completed as failed: refused Bearer {}", model::MASK));
+    assert!(!run.to_string().contains("hunter"), "{run}");
     service.stop().await;
 }
 
