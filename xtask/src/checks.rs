@@ -51,7 +51,7 @@ pub const BY_HAND: &[Check] = &[
     check("ci/faketime.sh", "steps that the kernel does not report", "30 s", "libfaketime"),
     check("ci/minimal.sh", "the oldest dependencies that are declared suffice", "2 min", ""),
     check("ci/package.sh --release", "the packages are ready to be published", "minutes", "jq"),
-    check("ci/supply.sh", "licences and flaws of dependencies", "minutes", "cargo-deny"),
+    check("ci/supply.sh", "licences and flaws of dependencies", "a minute", "cargo-deny"),
     check("ci/targets.sh --test", "the tests on other systems", "20 min", "wine, qemu"),
     check("ci/durable-example.sh", "the example of durable timers", "a minute", "PostgreSQL"),
     check("ci/durable-page.sh", "the service's page in a browser", "5 min", "Node.js, Chromium"),
