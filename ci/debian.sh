@@ -25,6 +25,12 @@ need_packages() {
     exit
 }
 
+# add_std TARGET: has rustup install its std of a target, where installing is allowed. Fails if that
+# cannot be done.
+add_std() {
+    [ -n "${TOURBILLON_INSTALL:-}" ] && command -v rustup >/dev/null && alone rustup target add "$1"
+}
+
 # unpack NAME PACKAGE...: unpacks the packages into $debian/NAME, unless they are there. Fails where
 # that cannot be done.
 unpack() { alone unpack_now "$@" >/dev/null 2>&1; }

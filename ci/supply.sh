@@ -6,11 +6,27 @@
 need_cargo_tool cargo-deny
 need_cargo_tool cargo-cyclonedx
 
+# Of all packages: without that option of the library alone.
+deny() { cargo deny --locked --workspace "$@"; }
+
 say "licences and sources"
-cargo deny --locked check licenses bans sources
+deny check licenses bans sources
 say "known vulnerabilities"
-cargo deny --locked check advisories
+unknown=
+if deny fetch db; then
+    deny check advisories
+else
+    unknown=yes
+fi
 
 say "what the service is made of"
-cargo cyclonedx --quiet --manifest-path crates/tourbillond/Cargo.toml --describe binaries \
+# In a copy, as it writes a file for each program of the workspace beside its manifest.
+copy=target/supply
+rm -rf $copy && mkdir -p $copy
+git ls-files -z | tar --null -T - -c | tar -x -C $copy
+cargo cyclonedx --quiet --manifest-path $copy/crates/tourbillond/Cargo.toml --describe binaries \
     --format json --spec-version 1.5 --no-build-deps
+cp $copy/crates/tourbillond/tourbillond_bin.cdx.json target/tourbillond.cdx.json
+echo target/tourbillond.cdx.json
+
+[ -z "$unknown" ] || not_checked "known vulnerabilities" "the list of them cannot be fetched"

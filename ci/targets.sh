@@ -3,9 +3,10 @@
 # that something here can run. Ends with a table of what was done. docs/PLATFORMS.md says what each
 # system does with timers.
 #
-#   ci/targets.sh [TARGET...]          checks only
-#   ci/targets.sh --test [TARGET...]   and tests, which takes minutes for each target that runs
-#   ci/targets.sh --lateness           how late timers are here, and on Windows, under wine
+#   ci/targets.sh [TARGET...] [--test TARGET...]   checks, and tests those behind --test, which
+#                                                  takes minutes for each that runs
+#   ci/targets.sh --test                           tests all
+#   ci/targets.sh --lateness   how late timers are here, and on Windows, under wine
 #
 # It takes rustup's std of a target where that is installed, else Debian's rustc and a std that it
 # builds. Linkers, wine and qemu, which --test needs, are Debian's.
@@ -15,9 +16,7 @@
 . ci/debian.sh
 export CARGO_TARGET_DIR=$PWD/target/targets
 
-test=
-[ "${1:-}" != --test ] || { test=yes; shift; }
-[ $# -gt 0 ] || set -- x86_64-pc-windows-gnu x86_64-pc-windows-msvc \
+[ $# -gt 0 ] && [ "$*" != --test ] || set -- "$@" x86_64-pc-windows-gnu x86_64-pc-windows-msvc \
     i686-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-gnu \
     armv7-unknown-linux-gnueabihf riscv64gc-unknown-linux-gnu s390x-unknown-linux-gnu \
     powerpc-unknown-linux-gnu aarch64-linux-android \
@@ -55,7 +54,8 @@ runner_of() {
         packages=(gcc-i686-linux-gnu libc6-dev-i386-cross libc6-i386 lib32gcc-s1)
         ;;
     x86_64-unknown-linux-musl)
-        # Static programs, which Rust's own musl is enough for.
+        # Static programs, which the musl of rustup's std is enough for. Debian's std has none.
+        [ -d "$sysroot/lib/rustlib/$1/lib" ] || add_std "$1" || { lacking=$1; return 1; }
         linker=cc runner= packages=()
         ;;
     aarch64-unknown-linux-gnu) on_qemu aarch64 aarch64-linux-gnu arm64 ;;
@@ -142,8 +142,9 @@ if [[ " $* " = *-windows-gnu* ]] && ! command -v x86_64-w64-mingw32-dlltool >/de
     fi
 fi
 
-table= failed=
+table= failed='' test='' lacking=''
 for target; do
+    [ "$target" != --test ] || { test=yes; continue; }
     say "$target"
     tests=- library=checked
     if [ ! -d "$sysroot/lib/rustlib/$target/lib" ] && ! unpack_rust source "" rust-web-src; then
@@ -165,3 +166,4 @@ printf 'target|library|tests\n%s' "$table" | column -t -s '|'
 [ -z "$failed" ]
 ! grep -q 'no std of it' <<<"$table" ||
     not_checked "targets" "neither rustup nor Debian has a std of some here"
+[ -z "$lacking" ] || not_checked "the tests on $lacking" "rustup has no std of it here"

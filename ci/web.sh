@@ -7,6 +7,8 @@
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
 #   ci/web.sh hidden                timers of a hidden page alone
 #   ci/web.sh weight                the weight alone
+#   ci/web.sh compare               what timers cost and how late they are beside those of other
+#                                   crates, which is not among all that
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=wasm32-unknown-unknown
@@ -137,6 +139,23 @@ weight() {
     [ "$added" -le "$WEIGHT_MAX" ] || { echo "more than $WEIGHT_MAX"; exit 1; }
 }
 
+# This crate's timers beside those of others, in Node.js and in a page: a table of each.
+compare() (
+    local place log
+    cd platforms/web/compare
+    export WASM_BINDGEN_TEST_TIMEOUT=240 WASM_BINDGEN_TEST_WEBDRIVER_JSON=$PWD/../webdriver.json
+    for place in "" BROWSER; do
+        say "${place:-Node.js}"
+        [ -z "$place" ] || export "WASM_BINDGEN_USE_$place=1"
+        if ! log=$(env "${toolchain[@]}" cargo test --release --locked "${std[@]}" \
+            --target "$target" --test compare -- --nocapture 2>&1); then
+            printf '%s\n' "$log"
+            exit 1
+        fi
+        grep '^|' <<<"$log"
+    done
+)
+
 case ${1:-} in
 page)
     [ "${2:-}" != --screenshot ] || export SCREENSHOT=$PWD/platforms/web/page/page.png
@@ -149,6 +168,10 @@ hidden)
     ;;
 weight)
     weight
+    exit
+    ;;
+compare)
+    compare
     exit
     ;;
 esac
