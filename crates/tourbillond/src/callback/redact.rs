@@ -185,7 +185,6 @@ mod tests {
         ] {
             assert_eq!(secret.text(text), expected.replace("MASK", MASK));
         }
-        // It is found whole, also where the characters end within it.
         assert_eq!(secret.beginning("Bearer 0123456789", 9), format!("Bearer {MASK}"));
         let both = Redact::default().with("value").and(secret).with("other");
         assert_eq!(both.text("Bearer 01234567 value"), format!("Bearer {MASK} {MASK}"));

@@ -1,8 +1,8 @@
 //! Pages of lists: what each may cost, whatever was asked for and whatever is stored.
 //!
-//! A page ends at its limit, or sooner once what was read for it has so many bytes or takes so long;
-//! then it says where the next begins. The store is read in parts, so that no more is read than is
-//! needed.
+//! A page ends at its limit, or sooner once what was read for it has so many bytes or takes so
+//! long; then it says where the next begins. The store is read in parts, so that no more is read
+//! than is needed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

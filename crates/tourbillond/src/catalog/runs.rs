@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// A service whose app `a` has [`RUNS`] pending runs, each list of which takes so long.
+    /// A service whose app `a` has [`RUNS`] pending runs. Each read of a list takes so long.
     fn service(each: Duration) -> (Arc<Service>, Arc<AtomicUsize>) {
         let mut memory = Memory::new(&Timer::global());
         let at = Time::from_micros(7_258_118_400_000_000);

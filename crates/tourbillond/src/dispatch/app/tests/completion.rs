@@ -282,7 +282,7 @@ async fn what_is_cancelled_or_disabled_while_it_waits_is_over_for_its_receiver()
     catalog.switch("a", "disabled", false).await.unwrap();
     let later = service.client.now().await.unwrap() + Duration::from_secs(3_600);
     catalog.pause("a", "paused", later).await.unwrap();
-    // One that has the times that it had goes on, whatever else is another.
+    // One that has the times that it had continues, whatever else is another.
     repeated["callback"]["url"] = json!(receiver.url(1, "204"));
     put(&service, "changed", repeated.clone()).await;
     repeated["when"] = json!({ "every": "8640001s" });
