@@ -6,6 +6,7 @@
 #   ci/web.sh                       all that
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
 #   ci/web.sh hidden                timers of a hidden page alone
+#   ci/web.sh tool                  the command-line tool alone
 #   ci/web.sh weight                the weight alone
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
@@ -87,7 +88,7 @@ in_page() {
 
 # The command-line tool: built, and run until it ends by itself.
 tool() {
-    local made=$CARGO_TARGET_DIR/tool runtime answer
+    local made=$CARGO_TARGET_DIR/tool runtime answer absent=()
     say "the tool"
     (
         cd platforms/web
@@ -104,6 +105,8 @@ tool() {
             answer=$(ci/limited.sh 120 $runtime "$made/tool.cjs")
             echo "$runtime: $answer"
             [ "$answer" = "Ok(42)" ]
+        else
+            absent+=("${runtime%% *}")
         fi
     done
     # Timeouts that are numbers, as in Deno before 2.8.
@@ -111,6 +114,7 @@ tool() {
         globalThis.setTimeout = (...call) => Number(set(...call));' >"$made/numbers.cjs"
     answer=$(ci/limited.sh 120 node --require "$made/numbers.cjs" "$made/tool.cjs")
     [ "$answer" = "Ok(42)" ]
+    [ ${#absent[@]} = 0 ] || not_checked "the tool in Deno and Bun" "there is no ${absent[*]}"
 }
 
 # Bytes that a sleep may add to a program, its file compressed.
@@ -147,6 +151,10 @@ hidden)
     in_page hidden
     exit
     ;;
+tool)
+    tool
+    exit
+    ;;
 weight)
     weight
     exit
@@ -179,7 +187,6 @@ done
 
 in_page page
 in_page hidden
-tool
 weight
 
 say "docs"
@@ -208,3 +215,5 @@ planted src/engine.rs 's/seen == State::Queued && self\.ends_idle_waits\(\)/fals
     nothing_is_waited_for_once_the_last_sleep_is_dropped
 planted src/engine.rs 's/!IN_EVENT_LOOP && self\.parks_in_time/self.parks_in_time/' \
     polls_after_work_that_outlasts_the_deadlines_find_them_past
+
+tool
