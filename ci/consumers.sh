@@ -5,6 +5,7 @@
 limit_runs 300
 cd integration
 
+left_out=()
 for consumer in ${1:-hyper quinn tower fastimer clippy models executors}; do
     say "$consumer"
     cargo tree --locked --package "consumer-$consumer" --edges dev --depth 1 --prefix none |
@@ -17,6 +18,16 @@ for consumer in ${1:-hyper quinn tower fastimer clippy models executors}; do
     for source in "$consumer"/examples/*.rs; do
         example=$(basename "$source" .rs)
         printf '%s: ' "$example"
-        cargo run --locked --quiet --package "consumer-$consumer" --example "$example"
+        status=0
+        cargo run --locked --quiet --package "consumer-$consumer" --example "$example" || status=$?
+        case $status in
+        0) ;;
+        77) left_out+=("$example") ;;
+        *) exit "$status" ;;
+        esac
     done
+done
+cd ..
+for example in "${left_out[@]}"; do
+    not_checked "$example" "it does not start here"
 done

@@ -6,6 +6,7 @@
 #   ci/web.sh                       all that
 #   ci/web.sh page [--screenshot]   the page alone, and its picture in platforms/web/page
 #   ci/web.sh hidden                timers of a hidden page alone
+#   ci/web.sh tool                  the command-line tool alone
 #   ci/web.sh weight                the weight alone
 #   ci/web.sh compare               what timers cost and how late they are beside those of other
 #                                   crates, which is not among all that
@@ -89,7 +90,7 @@ in_page() {
 
 # The command-line tool: built, and run until it ends by itself.
 tool() {
-    local made=$CARGO_TARGET_DIR/tool runtime answer
+    local made=$CARGO_TARGET_DIR/tool runtime answer absent=()
     say "the tool"
     (
         cd platforms/web
@@ -106,6 +107,8 @@ tool() {
             answer=$(ci/limited.sh 120 $runtime "$made/tool.cjs")
             echo "$runtime: $answer"
             [ "$answer" = "Ok(42)" ]
+        else
+            absent+=("${runtime%% *}")
         fi
     done
     # Timeouts that are numbers, as in Deno before 2.8.
@@ -113,6 +116,7 @@ tool() {
         globalThis.setTimeout = (...call) => Number(set(...call));' >"$made/numbers.cjs"
     answer=$(ci/limited.sh 120 node --require "$made/numbers.cjs" "$made/tool.cjs")
     [ "$answer" = "Ok(42)" ]
+    [ ${#absent[@]} = 0 ] || not_checked "the tool in Deno and Bun" "there is no ${absent[*]}"
 }
 
 # Bytes that a sleep may add to a program, its file compressed.
@@ -166,6 +170,10 @@ hidden)
     in_page hidden
     exit
     ;;
+tool)
+    tool
+    exit
+    ;;
 weight)
     weight
     exit
@@ -202,7 +210,6 @@ done
 
 in_page page
 in_page hidden
-tool
 weight
 
 say "docs"
@@ -231,3 +238,5 @@ planted src/engine.rs 's/seen == State::Queued && self\.ends_idle_waits\(\)/fals
     nothing_is_waited_for_once_the_last_sleep_is_dropped
 planted src/engine.rs 's/!IN_EVENT_LOOP && self\.parks_in_time/self.parks_in_time/' \
     polls_after_work_that_outlasts_the_deadlines_find_them_past
+
+tool

@@ -25,8 +25,9 @@
 //!   may.
 //! - `Duration::MAX` never ends, and `Duration::ZERO` has always passed.
 //!
-//! Adapters use the process-wide timer unless `with_timer` names another. Making an adapter counts
-//! as a use of the process-wide timer for [`Timer::set_global`](crate::Timer::set_global).
+//! Adapters use the process-wide timer unless `with_timer` names another, or
+//! [`on_timer`](StreamExt::on_timer) one for a whole chain. Making an adapter of the former kind
+//! counts as a use of the process-wide timer for [`Timer::set_global`](crate::Timer::set_global).
 //!
 //! # Cancel safety
 //!
@@ -93,6 +94,7 @@ use core::time::Duration;
 use futures_core::Stream;
 
 use crate::interval::Interval;
+use crate::timer::{Timer, never, sleep};
 
 #[macro_use]
 mod source;
@@ -100,6 +102,7 @@ mod source;
 mod chunks_timeout;
 mod debounce;
 mod delay;
+mod on_timer;
 mod sample;
 mod throttle;
 mod throttle_first;
@@ -109,6 +112,7 @@ mod timeout_repeating;
 pub use chunks_timeout::ChunksTimeout;
 pub use debounce::Debounce;
 pub use delay::Delay;
+pub use on_timer::OnTimer;
 pub use sample::Sample;
 pub use throttle::Throttle;
 pub use throttle_first::ThrottleFirst;
@@ -168,7 +172,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Timeout::new(self, limit)
+        Timeout::new(self, limit, sleep(limit))
     }
 
     /// Yields an error at each tick of `interval` without an item.
@@ -238,7 +242,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Throttle::new(self, period)
+        Throttle::new(self, period, sleep(Duration::ZERO))
     }
 
     /// Delivers an item at once, and drops those that come within `period` after it.
@@ -274,7 +278,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        ThrottleFirst::new(self, period)
+        ThrottleFirst::new(self, period, sleep(Duration::ZERO))
     }
 
     /// Delivers the last item of each burst, once no other item has come for `quiet`.
@@ -314,7 +318,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Debounce::new(self, quiet)
+        Debounce::new(self, quiet, never())
     }
 
     /// Collects items into chunks. A chunk is delivered when it holds `max` items, or when `limit`
@@ -352,7 +356,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        ChunksTimeout::new(self, max, limit)
+        ChunksTimeout::new(self, max, limit, never())
     }
 
     /// Delivers the last item of each `period` at its end.
@@ -386,7 +390,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Sample::new(self, period)
+        Sample::new(self, period, sleep(period))
     }
 
     /// Begins once `span` has passed: the source is not polled before that.
@@ -419,7 +423,41 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Delay::new(self, span)
+        Delay::new(self, span, sleep(span))
+    }
+
+    /// Begins a chain of adapters that share `timer`.
+    ///
+    /// With [`with_timer`](Throttle::with_timer), an adapter that is forgotten is one in real time.
+    /// Here none can be. The process-wide timer is not used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use futures::StreamExt as _;
+    /// use tourbillon::virtual_time::VirtualClock;
+    /// use tourbillon::{StreamExt as _, Timer};
+    ///
+    /// let clock = VirtualClock::new();
+    /// let timer = Timer::builder().virtual_clock(&clock).build()?;
+    /// let start = clock.now();
+    /// let slow = futures::stream::iter(1..=6)
+    ///     .on_timer(&timer)
+    ///     .throttle(Duration::from_secs(20))
+    ///     .through(|numbers| numbers.filter(|n| std::future::ready(n % 3 != 0)))
+    ///     .chunks_timeout(2, Duration::from_secs(30))
+    ///     .into_stream();
+    /// assert_eq!(clock.block_on(slow.collect::<Vec<_>>()), [[1, 2], [4, 5]]);
+    /// assert_eq!(clock.now() - start, Duration::from_secs(120));
+    /// # std::io::Result::Ok(())
+    /// ```
+    fn on_timer(self, timer: &Timer) -> OnTimer<'_, Self>
+    where
+        Self: Sized,
+    {
+        OnTimer::new(self, timer)
     }
 }
 

@@ -22,6 +22,9 @@ use crate::timer::Timer;
 /// that is earlier than the turn reported, that thread calls the hook given to
 /// [`Builder::build_manual`](crate::timer::Builder::build_manual), which should end the wait.
 ///
+/// On a target without an operating system it may be turned in an interrupt handler, which then
+/// calls the wakers and callbacks.
+///
 /// Dropping the driver loses no timer, but nothing fires any more: a sleep then completes only in a
 /// poll after its deadline.
 ///

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
-use crate::timer::{Timer, never};
+use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
@@ -33,9 +33,9 @@ pin_project! {
 
 impl<S: Stream> ChunksTimeout<S> {
     #[track_caller]
-    pub(super) fn new(stream: S, max: usize, limit: Duration) -> Self {
+    pub(super) fn new(stream: S, max: usize, limit: Duration, sleep: Sleep) -> Self {
         assert!(max > 0, "a chunk must have room for an item");
-        Self { source: Source::new(stream), items: Vec::new(), sleep: never(), max, limit }
+        Self { source: Source::new(stream), items: Vec::new(), sleep, max, limit }
     }
 
     /// Takes the items that were collected for the next chunk; empty if there are none. Use it to

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
-use crate::timer::{Timer, never};
+use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::debounce`](super::StreamExt::debounce).
@@ -27,9 +27,8 @@ pin_project! {
 }
 
 impl<S: Stream> Debounce<S> {
-    #[cfg_attr(feature = "pending", track_caller)]
-    pub(super) fn new(stream: S, quiet: Duration) -> Self {
-        Self { source: Source::new(stream), held: None, sleep: never(), quiet }
+    pub(super) fn new(stream: S, quiet: Duration, sleep: Sleep) -> Self {
+        Self { source: Source::new(stream), held: None, sleep, quiet }
     }
 
     with_timer!(_this, timer => timer.never());

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 
 use super::source::Source;
 use crate::sleep::Sleep;
-use crate::timer::{Timer, sleep};
+use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::delay`](super::StreamExt::delay).
@@ -26,9 +26,8 @@ pin_project! {
 }
 
 impl<S> Delay<S> {
-    #[cfg_attr(feature = "pending", track_caller)]
-    pub(super) fn new(stream: S, span: Duration) -> Self {
-        Self { source: Source::new(stream), sleep: sleep(span), span }
+    pub(super) fn new(stream: S, span: Duration, sleep: Sleep) -> Self {
+        Self { source: Source::new(stream), sleep, span }
     }
 
     with_timer!(this, timer => timer.sleep(this.span));

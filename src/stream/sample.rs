@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
 use crate::tick::Tick;
-use crate::timer::{Timer, sleep};
+use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::sample`](super::StreamExt::sample).
@@ -28,9 +28,8 @@ pin_project! {
 }
 
 impl<S: Stream> Sample<S> {
-    #[cfg_attr(feature = "pending", track_caller)]
-    pub(super) fn new(stream: S, period: Duration) -> Self {
-        Self { source: Source::new(stream), held: None, sleep: sleep(period), period }
+    pub(super) fn new(stream: S, period: Duration, sleep: Sleep) -> Self {
+        Self { source: Source::new(stream), held: None, sleep, period }
     }
 
     with_timer!(this, timer => timer.sleep(this.period));

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 
 use super::source::Source;
 use crate::sleep::Sleep;
-use crate::timer::{Timer, sleep};
+use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::throttle`](super::StreamExt::throttle).
@@ -26,9 +26,8 @@ pin_project! {
 }
 
 impl<S> Throttle<S> {
-    #[cfg_attr(feature = "pending", track_caller)]
-    pub(super) fn new(stream: S, period: Duration) -> Self {
-        Self { source: Source::new(stream), sleep: sleep(Duration::ZERO), period }
+    pub(super) fn new(stream: S, period: Duration, sleep: Sleep) -> Self {
+        Self { source: Source::new(stream), sleep, period }
     }
 
     with_timer!(_this, timer => timer.sleep(Duration::ZERO));

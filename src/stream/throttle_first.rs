@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 
 use super::source::{PollBudget, Source};
 use crate::sleep::Sleep;
-use crate::timer::{Timer, sleep};
+use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::throttle_first`](super::StreamExt::throttle_first).
@@ -25,9 +25,8 @@ pin_project! {
 }
 
 impl<S> ThrottleFirst<S> {
-    #[cfg_attr(feature = "pending", track_caller)]
-    pub(super) fn new(stream: S, period: Duration) -> Self {
-        Self { source: Source::new(stream), sleep: sleep(Duration::ZERO), period }
+    pub(super) fn new(stream: S, period: Duration, sleep: Sleep) -> Self {
+        Self { source: Source::new(stream), sleep, period }
     }
 
     with_timer!(_this, timer => timer.sleep(Duration::ZERO));

@@ -12,7 +12,7 @@ use super::source::Source;
 use crate::error::Elapsed;
 use crate::sleep::Sleep;
 use crate::tick::Tick;
-use crate::timer::{Timer, sleep};
+use crate::timer::Timer;
 
 pin_project! {
     /// The stream of [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -28,9 +28,8 @@ pin_project! {
 }
 
 impl<S> Timeout<S> {
-    #[cfg_attr(feature = "pending", track_caller)]
-    pub(super) fn new(stream: S, limit: Duration) -> Self {
-        Self { source: Source::new(stream), sleep: sleep(limit), limit }
+    pub(super) fn new(stream: S, limit: Duration, sleep: Sleep) -> Self {
+        Self { source: Source::new(stream), sleep, limit }
     }
 
     with_timer!(this, timer => timer.sleep(this.limit));

@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use tourbillon::Timer;
+use tourbillon::{StreamExt, Timer};
 
 use crate::support::*;
 
@@ -149,6 +149,8 @@ fn the_global_timer_can_be_replaced_before_its_first_use() {
 #[ignore = "run by the test above, in a process of its own"]
 fn child_replaces_the_global_timer() {
     let (timer, clock) = virtual_timer();
+    let ticks = timer.interval(SECOND).on_timer(&timer);
+    let _chain = ticks.timeout(SECOND).throttle(SECOND).debounce(SECOND).chunks_timeout(2, SECOND);
     Timer::set_global(timer.clone()).expect("nothing has used it");
     let start = Instant::now();
     clock.block_on(tourbillon::sleep(1_000_000 * SECOND));

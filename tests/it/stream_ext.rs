@@ -313,3 +313,31 @@ fn adapters_stack() {
     let expected = [(10, Some(vec![0, 1])), (22, None), (30, Some(vec![2, 3]))];
     assert_eq!(oks(trace_to_end(&clock, chunks)), (expected.to_vec(), 40));
 }
+
+#[test]
+fn each_adapter_of_a_chain_is_on_the_timer_that_the_chain_names() {
+    let (timer, clock) = virtual_timer();
+    let numbers = || at(&timer, &[0, 10, 20, 70, 80, 200]);
+    macro_rules! same {
+        ($($adapter:tt)*) => {
+            assert_eq!(
+                trace_to_end(&clock, numbers().on_timer(&timer).$($adapter)*.into_stream()),
+                trace_to_end(&clock, numbers().$($adapter)*.with_timer(&timer)),
+            )
+        };
+    }
+    same!(timeout(ms(30)));
+    same!(throttle(ms(30)));
+    same!(throttle_first(ms(30)));
+    same!(debounce(ms(30)));
+    same!(chunks_timeout(2, ms(30)));
+    same!(sample(ms(30)));
+    same!(delay(ms(30)));
+    let chain = numbers()
+        .on_timer(&timer)
+        .throttle(ms(15))
+        .through(|numbers| numbers.map(|number| number + 1))
+        .debounce(ms(20))
+        .into_stream();
+    assert_eq!(trace_to_end(&clock, chain), (vec![(50, 21), (105, 81), (215, 201)], 215));
+}

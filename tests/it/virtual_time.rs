@@ -454,6 +454,9 @@ mod held {
 
     use futures::FutureExt;
     use futures::channel::oneshot;
+    use futures::executor::LocalPool;
+    use futures::future::join_all;
+    use futures::task::LocalSpawnExt;
     use tourbillon::virtual_time::{Spawned, Task};
 
     use super::*;
@@ -759,6 +762,43 @@ mod held {
             assert_eq!(clock.block_on(outputs), Ok((2, 3)), "round {round}");
             assert_eq!(clock.now() - start, 2 * SECOND);
         }
+    }
+
+    #[test]
+    fn a_local_pool_spawns_tasks_whether_the_test_turns_it_or_a_thread() {
+        let (timer, clock) = virtual_timer();
+        let start = clock.now();
+        let spawn = |pool: &LocalPool, n: u32| {
+            let (nap, spawner) = (timer.sleep(n * SECOND), pool.spawner());
+            let spawn = |task| spawner.spawn_local(task).expect("the pool is there");
+            clock.spawn(spawn, async move {
+                nap.await;
+                n
+            })
+        };
+        let mut pool = LocalPool::new();
+        let outputs = [3, 1, 2].map(|n| spawn(&pool, n));
+        pool.run_until_stalled();
+        while clock.advance_to_next().is_some() {
+            pool.run_until_stalled();
+        }
+        let outputs = outputs.map(|output| output.now_or_never());
+        assert_eq!((outputs, clock.now() - start), ([3, 1, 2].map(Some), 3 * SECOND));
+
+        thread::scope(|scope| {
+            let (send, outputs) = mpsc::channel();
+            let spawn = &spawn;
+            scope.spawn(move || {
+                let mut pool = LocalPool::new();
+                send.send([1, 2].map(|n| spawn(&pool, n))).expect("it is received");
+                pool.run();
+            });
+            let outputs = outputs.recv().expect("it is sent");
+            let limit = 2 * SECOND + Duration::from_nanos(1);
+            let outputs = timer.timeout(limit, join_all(outputs));
+            assert_eq!(clock.block_on(outputs), Ok(vec![1, 2]));
+        });
+        assert_eq!(clock.now() - start, 5 * SECOND);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::future::pending;
 use std::time::{Duration, Instant, SystemTime};
 
 use tourbillon::virtual_time::VirtualClock;
-use tourbillon::{FutureExt, Timer};
+use tourbillon::{FutureExt, StreamExt, Timer};
 
 /// Each is a call in real time.
 macro_rules! real_time {
@@ -22,6 +22,9 @@ macro_rules! real_time {
 #[test]
 fn each_call_of_the_list_is_found() {
     let zero = Duration::ZERO;
+    let clock = VirtualClock::new();
+    let timer = Timer::builder().virtual_clock(&clock).build().expect("the options are valid");
+    let ticks = || timer.interval(Duration::MAX);
     #[expect(clippy::disallowed_methods)]
     let now = Instant::now();
     #[expect(clippy::disallowed_methods)]
@@ -39,6 +42,13 @@ fn each_call_of_the_list_is_found() {
         tourbillon::timeout_at(now, pending::<()>()),
         pending::<()>().timeout(zero),
         pending::<()>().timeout_at(now),
+        ticks().timeout(zero),
+        ticks().throttle(zero),
+        ticks().throttle_first(zero),
+        ticks().debounce(zero),
+        ticks().chunks_timeout(1, zero),
+        ticks().sample(Duration::MAX),
+        ticks().delay(zero),
         Timer::global(),
     ];
 }

@@ -13,12 +13,11 @@ use tokio::sync::Notify;
 use tourbillon::Timer;
 use tourbillon::driver::Driver;
 
-/// Turns for ever.
+/// Turns for ever. The permit that a call of the hook leaves is kept, so none is missed between a
+/// turn and the wait.
 async fn turn(mut driver: Driver, unpark: Arc<Notify>) {
     loop {
-        let turn = driver.turn();
-        // The permit that a call of the hook leaves is kept, so none is missed between the two.
-        match turn.next {
+        match driver.turn().next {
             Some(next) => tokio::select! {
                 () = monoio::time::sleep_until(next.into()) => {}
                 () = unpark.notified() => {}
@@ -61,7 +60,15 @@ async fn a_driver_thread_cannot_wake() -> io::Result<()> {
     Ok(())
 }
 
+/// Compares the loop above with that of the guide.
+fn the_guide_has_this_loop() {
+    let (_, rest) = include_str!("monoio.rs").split_once("\n    loop {\n").expect("it is above");
+    let (recipe, _) = rest.split_once("\n}\n").expect("the function ends");
+    assert!(include_str!("../../../src/guide/migration.md").contains(recipe));
+}
+
 fn main() -> io::Result<()> {
+    the_guide_has_this_loop();
     let unpark = Arc::new(Notify::new());
     let hook = Arc::clone(&unpark);
     // A waker that is woken on another thread panics. The program ends then, where it would hang.

@@ -25,7 +25,7 @@ const SLEEPS: usize = 16;
 const HEAP_MAX: usize = 1_310;
 
 /// Instructions that a turn may take with nothing due, and with several sleeps due.
-const IDLE_MAX: u32 = if cfg!(target_arch = "riscv32") { 340 } else { 310 };
+const IDLE_MAX: u32 = if cfg!(target_arch = "riscv32") { 380 } else { 330 };
 const BUSY_MAX: u32 = 8_000;
 
 static DRIVER: Mutex<RefCell<Option<Driver>>> = Mutex::new(RefCell::new(None));

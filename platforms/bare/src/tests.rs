@@ -29,6 +29,15 @@ use tourbillon::{Sleep, StreamExt as _, Timer};
 
 use board::{HEAP, entry, print};
 
+/// Instructions by which an interrupt may be late: those of docs/PLATFORMS.md, and a margin.
+const LATE_MAX: u32 = if cfg!(target_arch = "riscv32") {
+    2_950
+} else if cfg!(target_has_atomic = "ptr") {
+    2_850
+} else {
+    4_300
+};
+
 /// Number of calls of the timer's hook.
 static UNPARKS: AtomicU32 = AtomicU32::new(0);
 /// Number of calls of a callback.
@@ -456,7 +465,7 @@ fn main() -> ! {
     }
     let late = board::late_max();
     print(format_args!("interrupts: up to {late} instructions late"));
-    assert!(late < 20_000, "a lock is held for long");
+    assert!(late <= LATE_MAX, "more than it was: a lock is held for longer");
     print(format_args!("test result: ok. {} passed", tests.len()));
     board::end();
 }
