@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::super::cluster;
 use super::super::link::Link;
+use super::super::nodes;
 use super::super::schema;
 use super::super::server::Server;
 use super::*;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 
 /// A wait for a lock is like a long walk to this server.
 const IMPATIENT: &str = "
@@ -219,6 +220,29 @@ fn looked(link: &mut Link, walks: bool, before: &'static str) -> Result<Vec<Id>,
         }
     };
     link.call(deadline, work).map_err(|(error, _)| error)
+}
+
+#[test]
+fn maintenance_without_a_floor_continues_queues_and_frees_nothing() {
+    let database = cluster::Database::new();
+    let deadline = Instant::now() + SECOND * 600;
+    let server = Server::new(&database.address()).unwrap();
+    let mut link = Link::connect(&server, deadline, None).unwrap();
+    link.call(deadline, schema::migrate).map_err(|(error, _)| error).unwrap();
+    let mut client = database.client();
+    let queued = "
+        INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard, schedule)
+        VALUES (gen_random_uuid(), 'mail', now(), 'infinity', 0, gen_random_uuid())";
+    client.execute(queued, &[]).unwrap();
+    let refused = link.call(deadline, async |session| {
+        // No look walks, so there is no floor.
+        session.floor.walks_from = Some(deadline);
+        nodes::maintain(session, &mut nodes::Search::default()).await
+    });
+    let (error, is_usable) = refused.unwrap_err();
+    assert_eq!((error.kind(), is_usable), (StoreErrorKind::Unavailable, true));
+    let due = "SELECT count(*) FROM tourbillon.timer WHERE due <= now()";
+    assert_eq!(client.query_one(due, &[]).unwrap().get::<_, i64>(0), 1);
 }
 
 #[test]
