@@ -13,6 +13,7 @@ use tourbillon_durable::{Lease, StoreError, TimerId};
 
 use crate::Result as Outcome;
 use crate::checker::Verdict;
+use crate::log::{Line, Log, STALL_US, Stamp};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
@@ -107,9 +108,28 @@ pub(crate) struct Marks {
     unnoticed: Arc<Mutex<u32>>,
     /// True if a notice came since the last scan.
     is_notified: Arc<AtomicBool>,
+    /// The node's log and number, if it has one.
+    log: Option<(Arc<Log>, u32)>,
 }
 
 impl Marks {
+    /// Those of a node whose log says how its beats were answered.
+    pub(crate) fn logged(log: &Arc<Log>, node: u32) -> Self {
+        Self { log: Some((log.clone(), node)), ..Self::default() }
+    }
+
+    /// Logs a beat that the database did not answer in time, or whose lease was over. The nemesis
+    /// reads the clock, and may be answered all the time where those who write wait.
+    fn log_beat(&self, from: Stamp, answer: &Result<Option<Beat>>) {
+        let (Some((log, node)), to) = (&self.log, Stamp::now()) else { return };
+        if answer.is_err() || to.0 - from.0 > STALL_US {
+            log.write(&Line::Stall { from, to, node: Some(*node) });
+        }
+        if matches!(answer, Ok(None)) {
+            log.write(&Line::Unleased { at: to, node: *node });
+        }
+    }
+
     /// How many calls there were so far.
     pub(crate) fn calls(&self) -> u64 {
         // ORDERING: Relaxed; it publishes nothing but itself.
@@ -193,7 +213,10 @@ impl Store for Tap {
 
     fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
         let span = self.span(span);
-        let beat = self.store().beat(lease, span)?;
+        let from = Stamp::now();
+        let beat = self.store().beat(lease, span);
+        self.marks.log_beat(from, &beat);
+        let beat = beat?;
         // The node does not even notice at once that it has ended.
         let unnoticed = &mut *self.marks.unnoticed.lock().unwrap_or_else(PoisonError::into_inner);
         if beat.is_some() || self.bug != Some(Bug::LeaseIgnored) || *unnoticed >= UNNOTICED {
@@ -273,5 +296,36 @@ impl Store for Tap {
         notify now leave maintain held claim cancel reschedule nodes overview find timers schedule
         amend schedules upcoming failing change advance backfill insert_occurrence records prune
         promote
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tourbillon_durable::NodeId;
+
+    use super::*;
+    use crate::database::Address;
+    use crate::log;
+
+    #[test]
+    fn beats_without_an_answer_and_of_a_lease_that_is_over_are_logged() {
+        let folder = std::env::temp_dir().join(format!("harness-beats-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("store.db");
+        let log = Arc::new(Log::open(&folder.join("node-3.log")).unwrap());
+        let store = Address::new(&format!("sqlite:{}", file.display())).unwrap().open().unwrap();
+        let mut tap = Tap::new(store, None, &Marks::logged(&log, 3));
+        let lease = Lease { node: NodeId::new(), epoch: 1 };
+        let lines = || log::read(&folder).unwrap();
+        assert!(tap.join(lease, FLOOR).unwrap().is_some());
+        assert!(tap.beat(Lease { epoch: 2, ..lease }, FLOOR).unwrap().is_none());
+        assert!(matches!(lines()[..], [Line::Unleased { node: 3, .. }]), "{:?}", lines());
+        // A reader of the clock is answered meanwhile.
+        let other = rusqlite::Connection::open(&file).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        tap.now().unwrap();
+        tap.beat(lease, FLOOR).unwrap_err();
+        assert!(matches!(lines()[..], [_, Line::Stall { node: Some(3), .. }]), "{:?}", lines());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -17,6 +17,9 @@ use tourbillon_durable::{NodeId, Time, TimerId};
 
 use words::{Word, choices};
 
+/// Time from which a gap is a stall, in microseconds.
+pub(crate) const STALL_US: i64 = 300_000;
+
 /// Microseconds on the host's monotonic clock, which all processes share.
 ///
 /// The stamp is read from the kernel itself: a library that sets a node's clocks off leaves it as
@@ -197,6 +200,14 @@ lines! {
         to: Stamp,
         /// Node; none for the database.
         node: Option<u32>,
+    }
+    /// A node was told that its lease is over: from then on another may start what it runs. That
+    /// excuses nothing.
+    Unleased = "unleased" {
+        /// When.
+        at: Stamp,
+        /// Node.
+        node: u32,
     }
     /// A node's wall clock is set off. That excuses nothing.
     Skew = "skew" {

@@ -14,13 +14,11 @@ use tourbillon_durable::{EndError, Engine, Fire, Worker};
 use crate::Result;
 use crate::canary::{Bug, Marks, Tap};
 use crate::database::Address;
-use crate::log::{How, Label, Line, Log, Stamp, Taken};
+use crate::log::{How, Label, Line, Log, STALL_US, Stamp, Taken};
 use crate::workload::{KINDS, conduct};
 
-/// Period at which a process checks that it runs, and the gap from which on it says that it did
-/// not.
+/// Period at which a process checks that it runs.
 const WATCH: Duration = Duration::from_millis(20);
-const STALL_US: i64 = 300_000;
 
 /// Options of a node.
 #[derive(Debug)]
@@ -54,7 +52,7 @@ pub fn run(options: &Options) -> Result<()> {
     let bug = options.canary;
     let builder = builder(options);
     let engine = Address::new(&options.store)?.patiently(|store| {
-        let store = Box::new(Tap::new(store, bug, &Marks::default()));
+        let store = Box::new(Tap::new(store, bug, &Marks::logged(&log, label.node)));
         Ok(builder.clone().start(store)?)
     })?;
     let mut handlers = Vec::new();

@@ -290,8 +290,9 @@ impl Client {
 
     /// Changes what the last attempt of a timer left, if the timer is as it was found: its
     /// [detail](Timer::detail), cut as in [`Fire::fail`](crate::Fire::fail), and when the next
-    /// attempt is due, which is `pause` from now. For a timer that was
-    /// [postponed](crate::Fire::postpone_with) until others decide. It may belong to a schedule.
+    /// attempt is due, which is `pause` from now, or the scheduled time if that is later. For a
+    /// timer that was [postponed](crate::Fire::postpone_with) until others decide. It may belong
+    /// to a schedule.
     ///
     /// Of two that amend what they found alike, one is [`TimerUpdate::Done`] and the other
     /// [`TimerUpdate::Stale`]. No attempt starts between the look and a change that is done.

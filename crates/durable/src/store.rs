@@ -334,7 +334,7 @@ pub trait Store: Send {
     ) -> Result<TimerUpdate>;
 
     /// Changes what the last attempt of a pending timer left: its detail, and when the next one is
-    /// due. Also of a timer that belongs to a schedule.
+    /// due, which is not before the scheduled time. Also of a timer that belongs to a schedule.
     ///
     /// Applies only if the timer has the [version](Timer::version) and the number of attempts that
     /// the amendment names, and else says [`Stale`](TimerUpdate::Stale), or

@@ -287,6 +287,7 @@ fn a_timer_of_another_key_is_not_changed_by_its_id() {
         let timer = id(one.once("mail", due).create().await.unwrap());
         let made = one.timers(TimerQuery::new()).await.unwrap();
         let refused = [
+            other.amend(&made[0], "other", Duration::ZERO).await.map(drop),
             other.cancel(timer).await.map(drop),
             other.reschedule(timer, due).await.map(drop),
             other.replace(timer, Replacement::at(due).payload("other")).await.map(drop),
@@ -303,6 +304,9 @@ fn a_timer_of_another_key_is_not_changed_by_its_id() {
         for client in [&one, keyless] {
             assert_eq!(client.reschedule(timer, due).await.unwrap(), TimerUpdate::Done);
         }
+        let found = one.timers(TimerQuery::new()).await.unwrap().remove(0);
+        let amended = router.amend(&found, "by its id", LATER).await.unwrap();
+        assert_eq!(amended, TimerUpdate::Done);
         assert_eq!(router.cancel(timer).await.unwrap(), TimerUpdate::Done);
     });
 }

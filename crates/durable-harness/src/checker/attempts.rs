@@ -71,7 +71,12 @@ fn second(history: &History, key: &Key, (first, next): (&Attempt, &Attempt), rep
     if history.troubled(Some(first.label.node), first.at, next.at) {
         report.excused += 1;
     } else {
-        let detail = format!("attempt {} of {} met no fault", first.number, first.label.node);
+        let node = first.label.node;
+        let lease = match history.lost_lease(node, first.at, next.at) {
+            true => "it had lost its lease",
+            false => "it was not told that its lease was over",
+        };
+        let detail = format!("attempt {} of {node} met no fault, and {lease}", first.number);
         report.add(Verdict::SecondStart, key, detail);
     }
 }

@@ -152,6 +152,8 @@ pub(super) struct History<'a> {
     pub(super) calls: BTreeMap<String, Vec<Call>>,
     pub(super) facts: BTreeMap<Key, Facts>,
     troubles: Vec<Trouble>,
+    /// When nodes were told that their leases were over.
+    unleased: Vec<(Stamp, u32)>,
     /// Times from which a failover may have lost what was acknowledged, to where it took place.
     behind: Vec<(Stamp, Stamp)>,
     pub(super) lease_us: i64,
@@ -168,7 +170,8 @@ impl<'a> History<'a> {
     pub(super) fn new(lines: &'a [Line], report: &mut Report) -> Option<Self> {
         let mut readings = Vec::new();
         let (mut handlers, mut slacks) = (BTreeMap::new(), BTreeMap::new());
-        let (mut end, mut run, mut behind) = (None, None, Vec::new());
+        let (mut end, mut run) = (None, None);
+        let (mut behind, mut unleased) = (Vec::new(), Vec::new());
         for line in lines {
             match *line {
                 Line::Run { lease_us, late_us, floor, .. } => {
@@ -178,6 +181,7 @@ impl<'a> History<'a> {
                     readings.push(Reading { before, time, after });
                 }
                 Line::Behind { from, to } => behind.push((from, to)),
+                Line::Unleased { at, node } => unleased.push((at, node)),
                 Line::End { at } => end = Some(at),
                 Line::Handlers { label, ref kind, threads } => {
                     handlers.insert((label, kind.as_str()), threads);
@@ -209,6 +213,7 @@ impl<'a> History<'a> {
             calls,
             facts,
             troubles,
+            unleased,
             behind,
             lease_us,
             late_us,
@@ -230,6 +235,13 @@ impl<'a> History<'a> {
     /// also under the number and the node that it had.
     pub(super) fn may_be_unclaimed(&self, attempt: &Attempt) -> bool {
         self.is_behind(attempt.at, attempt.due)
+    }
+
+    /// Returns whether `node` was told after `from` that its lease was over, and not a lease later
+    /// than `to`.
+    pub(super) fn lost_lease(&self, node: u32, from: Stamp, to: Stamp) -> bool {
+        let until = Stamp(to.0.saturating_add(self.lease_us));
+        self.unleased.iter().any(|(at, of)| *of == node && (from..=until).contains(at))
     }
 
     /// Returns whether anything was in the way of `node`, or of any if there is none, between the

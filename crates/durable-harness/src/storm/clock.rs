@@ -8,16 +8,13 @@ use std::time::Duration;
 use tourbillon_durable::Store;
 
 use crate::Result;
-use crate::log::{Line, Log, Stamp};
+use crate::log::{Line, Log, STALL_US, Stamp};
 
 /// Time from one reading to the next.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// Readings in a row; the best one is kept.
 const BEST_OF: u32 = 5;
-
-/// Time from which a gap is a stall, in microseconds.
-const STALL_US: i64 = 300_000;
 
 /// A thread that reads the clock and logs it. It notices too when the database does not answer.
 pub(super) struct Clock {

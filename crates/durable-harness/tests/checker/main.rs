@@ -76,3 +76,27 @@ fn a_start_is_early_only_if_no_reading_allows_it() {
     assert_eq!(verdicts(&started(3 * SECOND - 101)), BTreeSet::new());
     assert_eq!(verdicts(&started(3 * SECOND - 102)), BTreeSet::from([Early]));
 }
+
+#[test]
+fn a_second_start_says_whether_the_lease_was_over() {
+    let details = |at: i64, node: u32| {
+        let mut lines = with(|line| {
+            if let Line::Fault { node, .. } = line {
+                *node = Some(2);
+            }
+        });
+        lines.push(Line::Unleased { at: Stamp(at), node });
+        let violations = check(&lines).violations.into_iter();
+        violations.map(|violation| violation.detail).collect::<Vec<_>>()
+    };
+    for (at, node, is_lost) in [
+        (12 * SECOND, 0, true),
+        (12 * SECOND, 1, false),
+        (9 * SECOND, 0, false),
+        (15 * SECOND, 0, false),
+    ] {
+        let details = details(at, node);
+        assert_eq!(details.len(), 1, "{details:?}");
+        assert_eq!(details[0].ends_with("it had lost its lease"), is_lost, "{details:?}");
+    }
+}

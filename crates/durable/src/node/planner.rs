@@ -104,12 +104,15 @@ impl Planner {
                     node.report("plan", &error);
                     self.refused = Some(row.id);
                     self.disables_from = node.now() + seldom(node);
-                    break;
                 }
             }
             if node.now() >= until {
                 self.next = until;
                 return Ok(has_advanced);
+            }
+            // After an error no further one is tried.
+            if node.now() < self.disables_from {
+                break;
             }
         }
         for (row, occupied) in others {

@@ -89,6 +89,7 @@ cases! {
         a_timer_is_held_until_it_is_given_a_time
         a_failed_attempt_leaves_its_detail
         a_postponed_timer_is_amended_once_and_due_as_that_says
+        an_amended_timer_is_not_due_before_it_is_scheduled_for
         a_timer_that_is_postponed_for_ever_is_given_another_time
         what_waits_in_a_queue_or_a_lane_keeps_waiting_when_it_is_amended
         what_runs_or_was_claimed_since_is_not_amended

@@ -308,7 +308,8 @@ impl Store for Memory {
                 detail.clone_into(&mut row.detail);
                 let waits = row.new.lane.is_some() || row.new.schedule.is_some();
                 let waits = waits && row.new.due == Time::NEVER;
-                let due = if waits { Time::NEVER } else { now.after_pause(pause) };
+                let due = now.after_pause(pause).max(row.new.scheduled_for);
+                let due = if waits { Time::NEVER } else { due };
                 tables.free(timer, Some(due));
                 Ok(TimerUpdate::Done)
             }

@@ -348,7 +348,7 @@ pub struct Amendment<'a> {
     pub attempt: u32,
     /// Version that it has.
     pub version: u64,
-    /// Time from now at which it is due.
+    /// Time from now at which it is due, but no sooner than it is scheduled for.
     pub pause: Duration,
     /// Detail in place of its own.
     pub detail: &'a str,

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use tourbillon_durable::{Client, Outcome, StoreErrorKind, TimerId};
 use crate::cluster::Database;
 use crate::{join, timer};
 
-/// A link to the server that can swallow what it is to carry, each way, or hold requests back.
+/// A link to the server that can swallow what it is to carry, each way, hold requests back, or be
+/// slow.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     state: Arc<State>,
@@ -29,6 +30,8 @@ struct State {
     /// The connections before this one carry no request for now.
     held_below: AtomicUsize,
     connections: AtomicUsize,
+    /// Milliseconds by which an answer is late.
+    late: AtomicU64,
 }
 
 pub(crate) const REQUESTS: usize = 0;
@@ -59,6 +62,11 @@ impl Proxy {
         self.state.swallows[way].store(swallows, Ordering::SeqCst);
     }
 
+    /// Has each answer come later by so many milliseconds.
+    pub(crate) fn slow(&self, late: u64) {
+        self.state.late.store(late, Ordering::SeqCst);
+    }
+
     /// Holds the requests of the connections that there are; those of others continue.
     fn hold(&self) {
         let count = self.state.connections.load(Ordering::SeqCst);
@@ -77,6 +85,9 @@ impl State {
             while way == REQUESTS && number < self.held_below.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(1));
             }
+            if way == ANSWERS {
+                thread::sleep(Duration::from_millis(self.late.load(Ordering::SeqCst)));
+            }
             let swallows = self.swallows[way].load(Ordering::SeqCst);
             if !swallows && to.write_all(&buffer[..count]).is_err() {
                 break;
@@ -86,7 +97,7 @@ impl State {
     }
 }
 
-fn through(database: &Database) -> (Proxy, Postgres) {
+pub(crate) fn through(database: &Database) -> (Proxy, Postgres) {
     let proxy = Proxy::new(database.server());
     let store = Postgres::connect(&database.address_by(proxy.address)).unwrap();
     (proxy, store)

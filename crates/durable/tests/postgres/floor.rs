@@ -9,6 +9,7 @@ use tourbillon_durable::store::{End, How, Postgres, Scan, Store};
 use tourbillon_durable::{Lease, NodeId, Outcome, Shards, StoreErrorKind, TimerId};
 
 use crate::cluster::Database;
+use crate::faults::through;
 use crate::plans::Large;
 use crate::{LONG, join, timer};
 
@@ -18,18 +19,22 @@ const KINDS: [&str; 2] = ["mail", "post"];
 /// Most timers of each kind that a scan returns: all.
 const ALL: u32 = 100_000;
 
+/// Scans that a walk through everything may need at most: each has a part of it, and there are few.
+const TRIES: u32 = 30;
+
 /// A scan of everything, as a node makes it each few seconds.
 fn scan(store: &mut Postgres) -> BTreeSet<TimerId> {
     let kinds = KINDS.map(str::to_owned);
     let (ahead, shards, grace) = (Duration::ZERO, Shards::ALL, Some(LONG));
     let scan = Scan { ahead, back: None, shards, grace, kinds: &kinds, kind_limit: ALL };
-    loop {
+    for _ in 0..TRIES {
         match store.scan(&scan) {
             Ok(window) => return window.timers.iter().map(|waiting| waiting.id).collect(),
             // A busy server has not read everything yet.
             Err(error) => assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}"),
         }
     }
+    panic!("not everything is read in {TRIES} scans");
 }
 
 /// Scans until the answer is `expected`: what was written as due long ago is found when a look
@@ -108,6 +113,17 @@ fn reads_do_not_pass_what_a_snapshot_keeps() {
     // The look alone: not the audit, the rescue or the end.
     assert_eq!(pending(&mut client).into_iter().collect::<Vec<_>>(), ids);
     assert!(all.by_due < reads.by_due + 50, "{all:?}, {reads:?}");
+}
+
+/// A part is one way there and back: by a slow link a call has time for a few.
+#[test]
+fn a_slow_link_walks_through_everything_by_several_scans() {
+    let database = Database::new();
+    let (proxy, mut store) = through(&database);
+    write(&mut database.client(), 9_000, 1);
+    let expected = pending(&mut database.client());
+    proxy.slow(400);
+    assert_eq!(scan(&mut store), expected);
 }
 
 #[test]

@@ -9,13 +9,14 @@ use tourbillon::virtual_time::VirtualClock;
 use super::{Next, Node, TICK, begin, call, next, world};
 use crate::client::{self, Revival, RunNow, ScheduleUpdate, Wanted};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::id::Lease;
 use crate::node::Worker;
 use crate::policy::{Policies, Retry};
 use crate::record::{Outcome, Reason};
 use crate::schedule::Schedule;
 use crate::store::{
-    Change, Changed, Memory, RecordQuery, Result, ScheduleQuery, ScheduleRow, State, Store,
-    TimerQuery, forward,
+    Advance, Advanced, Beat, Change, Changed, Memory, RecordQuery, Result, ScheduleQuery,
+    ScheduleRow, State, Store, TimerQuery, forward,
 };
 use crate::time::Time;
 
@@ -290,9 +291,23 @@ struct Locked {
     names: Vec<&'static str>,
     /// Number of changes that were refused.
     refused: u32,
+    /// Clock by which a change waits for [`WAIT`] before it is refused, if it does.
+    clock: Option<VirtualClock>,
+    /// True after a change that waited, until there was a beat.
+    has_waited: bool,
+    /// Number of advances in between.
+    late: u32,
 }
 
+/// Longer than from one beat to the next.
+const WAIT: Duration = Duration::from_secs(3);
+
 impl Locked {
+    fn new(store: &Memory, names: Vec<&'static str>) -> Self {
+        let memory = store.clone();
+        Self { memory, names, refused: 0, clock: None, has_waited: false, late: 0 }
+    }
+
     fn pass<T>(
         &mut self,
         _name: &'static str,
@@ -310,14 +325,28 @@ impl Store for Locked {
     fn change(&mut self, change: &Change<'_>) -> Result<Changed> {
         if self.names.contains(&change.name) {
             self.refused += 1;
+            if let Some(clock) = &self.clock {
+                clock.advance(WAIT);
+                self.has_waited = true;
+            }
             return Err(StoreError::new(StoreErrorKind::Conflict, "it is locked"));
         }
         self.memory.change(change)
     }
 
+    fn beat(&mut self, lease: Lease, span: Duration) -> Result<Option<Beat>> {
+        self.has_waited = false;
+        self.memory.beat(lease, span)
+    }
+
+    fn advance(&mut self, advance: &Advance<'_>) -> Result<Advanced> {
+        self.late += u32::from(self.has_waited);
+        self.memory.advance(advance)
+    }
+
     forward! { self.pass;
-        now join beat leave maintain nodes insert scan held claim finish cancel reschedule amend
-        confirm find timers schedule schedules upcoming advance backfill insert_occurrence records
+        now join leave maintain nodes insert scan held claim finish cancel reschedule amend
+        confirm find timers schedule schedules upcoming backfill insert_occurrence records
         failing overview promote prune
     }
 }
@@ -334,7 +363,7 @@ fn schedules_that_cannot_be_disabled_stop_no_others() {
         upsert(&mut store, &format!("other {number}"), 1, 0);
     }
     let names = vec!["locked", "locked too"];
-    let mut locked = Locked { memory: store.clone(), names, refused: 0 };
+    let mut locked = Locked::new(&store, names);
     let mut work = |locked: &mut Locked, seconds: u32| {
         let mut runs = 0;
         for _ in 0..seconds * 10 {
@@ -362,4 +391,29 @@ fn schedules_that_cannot_be_disabled_stop_no_others() {
     let enabled = store.schedules(&ScheduleQuery::new()).unwrap();
     assert_eq!(enabled.iter().filter(|row| row.enabled).count(), 10);
     assert_eq!(shared.counters.snapshot().disabled, 3);
+}
+
+#[test]
+fn a_change_that_has_waited_for_a_lock_is_followed_by_a_beat() {
+    let (clock, timer, mut store) = world();
+    let Node { mut main_loop, shared, .. } = Node::new(&timer, &store);
+    let mut ticks = Worker::new(&shared, "tick", 200);
+    upsert(&mut store, "locked", 1, 1);
+    for number in 0..10 {
+        upsert(&mut store, &format!("other {number}"), 1, 0);
+    }
+    let clock_of = Some(clock.clone());
+    let mut locked = Locked { clock: clock_of, ..Locked::new(&store, vec!["locked"]) };
+    for _ in 0..100 {
+        main_loop.step(&mut locked);
+        while let Some(fire) = next(&mut ticks) {
+            drop(fire.give_up("no such table"));
+        }
+        while let Next::Call(job) = begin(&shared) {
+            call(&shared, job, &mut locked);
+        }
+        clock.advance(TICK);
+    }
+    assert!(locked.refused > 0);
+    assert_eq!(locked.late, 0);
 }

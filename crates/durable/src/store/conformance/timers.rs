@@ -329,6 +329,26 @@ pub(super) fn a_postponed_timer_is_amended_once_and_due_as_that_says(rig: &dyn R
     assert_eq!(bench.row(id).unwrap().detail, "now");
 }
 
+pub(super) fn an_amended_timer_is_not_due_before_it_is_scheduled_for(rig: &dyn Rig) {
+    let mut bench = Bench::new(rig);
+    let timer = bench.timer(LONG);
+    bench.store.insert(std::slice::from_ref(&timer)).unwrap();
+    let mut amend = |version, pause| {
+        let detail = "paid";
+        let amendment = Amendment { timer: timer.id, attempt: 0, version, pause, detail };
+        assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
+        bench.row(timer.id).unwrap().new.due
+    };
+    assert_eq!(amend(1, Duration::ZERO), timer.scheduled_for);
+    assert!(amend(2, LONG * 2) > timer.scheduled_for + LONG / 2);
+    // One that is held stays so.
+    let held = bench.store.reschedule(timer.id, Time::NEVER, None, None).unwrap();
+    assert_eq!(held, TimerUpdate::Done);
+    let amendment = Amendment { timer: timer.id, attempt: 0, version: 4, pause: LONG, detail: "" };
+    assert_eq!(bench.store.amend(&amendment).unwrap(), TimerUpdate::Done);
+    assert_eq!(bench.row(timer.id).unwrap().new.due, Time::NEVER);
+}
+
 pub(super) fn a_timer_that_is_postponed_for_ever_is_given_another_time(rig: &dyn Rig) {
     let mut bench = Bench::new(rig);
     let for_ever = || Some("waits".to_owned());

@@ -12,10 +12,11 @@
 //! A timer can appear before the floor later: by a transaction that began longer than the margin
 //! before the look, by a clock that has stepped, or by hand. So looks also walk through what is
 //! before the floor, again and again, for one part in [`SHARE`] of the time. A [`Walk`] goes from
-//! the floor down, in parts that the server reads in some [`PART`]: a long one holds up neither
-//! beats nor scans, and needs no statement that the server would end. What a part has found is
-//! known from then on. Where there is no floor yet, the end of the first walk sets it. Without a
-//! long snapshot a walk is one part, and each look of a node has one.
+//! the floor down, in parts that are meant to take the server some [`PART`] more than one of
+//! nothing does. A look makes as many as fit into its [`SLICE`], and the next continues: so a long
+//! walk holds up beats and scans for a short time each. What a part has found is known from then
+//! on. Where there is no floor yet, the end of the first walk sets it. Without a long snapshot a
+//! walk is one part, and each look of a node has one.
 
 use std::time::Duration;
 
@@ -39,10 +40,15 @@ const LIMIT: i64 = MOST as i64 + 1;
 /// A look that walked for a second is followed by the next that walks after so many.
 const SHARE: u32 = 100;
 
-/// Time for which the server is meant to read one part of a walk.
+/// A look without a floor whose walk failed is followed by the next that walks after so many times
+/// as long as it took.
+const REST: u32 = 2;
+
+/// Time for which the server is meant to read what is in one part of a walk.
 const PART: Duration = Duration::from_millis(25);
 
 /// Time of the server after which a look stops walking; without a floor, when reads wait for it.
+/// It stops as well when twice as long has passed here: each part waits for the network, too.
 const SLICE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(500)];
 
 /// Span of the first part, and the longest one but that of all that is left.
@@ -66,6 +72,8 @@ struct Walk {
     below: Option<Time>,
     /// Span of the next part; none for all that is left.
     span: Option<Duration>,
+    /// Span of the last part that was read, and the time for which the server read it.
+    last: Option<(Duration, Duration)>,
     /// Floor that the walk sets at its end, if there is none by then.
     floor: Time,
     /// Time for which the server has read.
@@ -74,7 +82,8 @@ struct Walk {
 
 impl Default for Walk {
     fn default() -> Self {
-        Self { below: None, span: Some(SPANS[0]), floor: Time::NEVER, took: Duration::ZERO }
+        let (span, floor, took) = (Some(SPANS[0]), Time::NEVER, Duration::ZERO);
+        Self { below: None, span, last: None, floor, took }
     }
 }
 
@@ -102,34 +111,39 @@ impl Floor {
 
     /// Returns whether a look at `now` walks.
     fn walks(&self, now: Instant) -> bool {
-        self.from.is_none() || self.walks_from.is_none_or(|from| from <= now)
+        self.walks_from.is_none_or(|from| from <= now)
     }
 
-    /// Notes a look that walked from `sent` on, for so long.
-    fn note_walk(&mut self, sent: Instant, took: Duration) {
-        self.walks_from = Some(sent + took * SHARE);
+    /// Notes a look that walked from `sent` on, for so long, and whether the walk failed.
+    fn note_walk(&mut self, sent: Instant, took: Duration, has_failed: bool) {
+        let times = match (self.from, has_failed) {
+            (Some(_), _) => SHARE,
+            (None, true) => REST,
+            (None, false) => 0,
+        };
+        self.walks_from = Some(sent + took * times);
     }
 
     /// Takes a part of the walk. Returns whether it was the last.
     fn take(&mut self, part: Part) -> bool {
         let cut = part.found.get(MOST).map(|(due, _)| *due);
-        if let Some(cut) = cut {
-            // What is due later than what a walk has left is found from the floor on.
-            match &mut self.from {
-                Some(from) => *from = cut.min(*from),
-                None => self.behind.clear(),
-            }
-        }
-        self.behind.extend(part.found.iter().take(MOST).map(|(_, id)| *id));
         let walk = &mut self.walk;
         if walk.below.is_none() {
             walk.floor = part.end;
         }
-        walk.floor = walk.floor.min(cut.unwrap_or(Time::NEVER));
+        if let Some(from) = &mut self.from {
+            *from = cut.unwrap_or(Time::NEVER).min(*from);
+        } else if self.behind.len() + part.found.len() > MOST {
+            // What is due later than what a walk has left is found from the floor on.
+            self.behind.clear();
+            walk.floor = cut.unwrap_or(part.end);
+        }
+        self.behind.extend(part.found.iter().take(MOST).map(|(_, id)| *id));
         walk.took += part.took;
         if let Some(span) = walk.span {
             walk.below = Some(part.end - span);
-            walk.span = next(span, part.took);
+            walk.span = next(walk.last, (span, part.took));
+            walk.last = Some((span, part.took));
             return false;
         }
         self.from.get_or_insert(walk.floor);
@@ -146,14 +160,27 @@ impl Floor {
         let span = self.walk.span.filter(|span| *span <= SPANS[0]);
         let span = span.map_or(SPANS[0], |span| span / 16);
         self.walk.span = Some(span.max(Duration::from_micros(1)));
+        self.walk.last = None;
     }
 }
 
-/// Returns the span after one that took the server so long: as long as is read in [`PART`], but
-/// four times as long at most, as more may be dead there.
-fn next(span: Duration, took: Duration) -> Option<Duration> {
-    let times = (PART.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(0.25, 4.0);
-    let next = span.mul_f64(times).max(Duration::from_micros(1));
+/// Returns the span after one that took the server so long, and after the one before that: as long
+/// as is read in [`PART`], but four times as long at most, as more may be dead there.
+///
+/// A part takes some time whatever its span is, and on a slow server that alone is more than
+/// [`PART`]. It is not what a shorter part would save: that is told from how much longer the longer
+/// of the two took.
+fn next(before: Option<(Duration, Duration)>, last: (Duration, Duration)) -> Option<Duration> {
+    let (span, took) = (last.0.as_secs_f64(), last.1.as_secs_f64());
+    let read = match before {
+        Some(before) if before.0 != last.0 => {
+            let more = (took - before.1.as_secs_f64()) / (span - before.0.as_secs_f64());
+            (more * span).clamp(0.0, took)
+        }
+        _ => took,
+    };
+    let times = (PART.as_secs_f64() / read.max(1e-6)).clamp(0.25, 4.0);
+    let next = last.0.mul_f64(times).max(Duration::from_micros(1));
     Some(next).filter(|next| *next <= SPANS[1])
 }
 
@@ -188,12 +215,13 @@ const WALK: &str = "
 /// # Errors
 ///
 /// Fails as the statement does, but for a walk that the server ends where there is a floor. Without
-/// one, fails if the walk that sets it has not ended; the next call continues it.
+/// one, fails if the walk that sets it has not ended; the next call continues it, or a later one
+/// after an error.
 pub(super) async fn look(session: &mut Session) -> Answer<()> {
     let sent = Instant::now();
     if session.floor.walks(sent) {
         let walked = walk(session).await;
-        session.floor.note_walk(sent, sent.elapsed());
+        session.floor.note_walk(sent, sent.elapsed(), walked.is_err());
         walked?;
     }
     let Some(from) = session.floor.from else {
@@ -219,8 +247,9 @@ pub(super) async fn ensure(session: &mut Session) -> Answer<()> {
 /// Walks until the end, or for a while.
 async fn walk(session: &mut Session) -> Answer<()> {
     let slice = SLICE[usize::from(session.floor.from.is_none())];
-    let mut took = Duration::ZERO;
-    while took < slice {
+    let (begun, mut took) = (Instant::now(), Duration::ZERO);
+    // What is known is read at the end of the look, which then knows less.
+    while took < slice && begun.elapsed() < slice * 2 && session.floor.behind.len() <= MOST {
         let Floor { walk: Walk { below, span, .. }, from, .. } = session.floor;
         let below = below.or(from).unwrap_or(Time::NEVER);
         let params: Params<'_> = &[&Stamp(below), &Span(MARGIN), &span.map(Span), &LIMIT];

@@ -301,13 +301,15 @@ pub(super) async fn maintain(session: &mut Session, search: &mut Search) -> Answ
         (search.after, search.is_urgent) = (None, true);
     }
     session.settle();
-    let orphans = free(session, search).await?;
+    // Without a floor it is refused, and the others need none.
+    let freed = free(session, search).await;
     session.settle();
     let stopped = session.write(END_STOPPED, &[&MOST]).await?.len() as u64;
     session.settle();
     let promoted = promote(session).await?;
     session.settle();
     let promoted = promoted + lanes::maintain(session, &mut search.lane).await?;
+    let orphans = freed?;
     let is_round = search.lane.is_empty();
     let more = search.is_urgent || stopped.max(promoted) >= MOST as u64 || !is_round;
     Ok(Maintained { nodes, orphans, stopped, promoted, more })

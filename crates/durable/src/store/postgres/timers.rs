@@ -387,7 +387,7 @@ const AMEND: &str = "
     SET detail = $5, version = coalesce(version, 1) + 1,
         due = CASE
             WHEN (lane IS NOT NULL OR schedule IS NOT NULL) AND due = 'infinity' THEN due
-            ELSE now() + $4
+            ELSE greatest(now() + $4, scheduled_for)
         END
     WHERE id = $1 AND node IS NULL AND stopped IS NULL AND attempt = $2
         AND (due < $6 OR due = 'infinity') IS TRUE

@@ -350,7 +350,8 @@ pub(super) fn amend(
         Some(timer) => {
             let waits = timer.new.lane.is_some() || timer.new.schedule.is_some();
             let waits = waits && timer.new.due == Time::NEVER;
-            let due = if waits { Time::NEVER } else { now.after_pause(pause) };
+            let due = now.after_pause(pause).max(timer.new.scheduled_for);
+            let due = if waits { Time::NEVER } else { due };
             let values = params![Id::from(id), Stamp(due), detail];
             match connection.prepare_cached(AMEND)?.execute(values)? {
                 0 => TimerUpdate::Gone,

@@ -1,11 +1,14 @@
 //! Floors by themselves, and on a cluster: `ci/durable-postgres.sh` makes one.
 
+use std::collections::BTreeSet;
+
 use super::super::cluster;
 use super::super::link::Link;
+use super::super::nodes;
 use super::super::schema;
 use super::super::server::Server;
 use super::*;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 
 /// A wait for a lock is like a long walk to this server.
 const IMPATIENT: &str = "
@@ -39,16 +42,25 @@ fn a_floor_is_behind_now_and_at_what_is_too_much() {
 fn looks_walk_for_a_hundredth_of_the_time() {
     let mut floor = Floor::default();
     let start = Instant::now();
-    // Without a floor each does.
-    floor.note_walk(start, SECOND);
     assert!(floor.walks(start));
     floor.set(at(20), [].into_iter());
-    floor.note_walk(start, SECOND / 20);
+    floor.note_walk(start, SECOND / 20, false);
     assert!(!floor.walks(start + SECOND * 4));
     assert!(floor.walks(start + SECOND * 5));
-    floor.note_walk(start, SECOND * 4);
+    floor.note_walk(start, SECOND * 4, false);
     assert!(!floor.walks(start + SECOND * 399));
     assert!(floor.walks(start + SECOND * 400));
+}
+
+#[test]
+fn looks_without_a_floor_walk_on_and_rest_after_an_error() {
+    let mut floor = Floor::default();
+    let start = Instant::now();
+    floor.note_walk(start, SECOND, false);
+    assert!(floor.walks(start));
+    floor.note_walk(start, SECOND * 4, true);
+    assert!(!floor.walks(start + SECOND * 7));
+    assert!(floor.walks(start + SECOND * 8));
 }
 
 /// A part that ends at `end` and took so many milliseconds, with timers that are due at `due`.
@@ -89,8 +101,9 @@ fn a_part_with_too_many_timers_lowers_the_floor() {
     assert!(!floor.take(part(5_000, 1, &many)));
     floor.walk.span = None;
     assert!(floor.take(part(2_000, 1, &[1_000])));
-    assert_eq!(floor.from, Some(at(4_000)));
-    assert_eq!((floor.behind.len(), floor.behind[0]), (MOST + 1, Id(3_000)));
+    // What was known before is due later.
+    assert_eq!(floor.from, Some(at(2_000)));
+    assert_eq!((floor.behind.len(), floor.behind[0]), (1, Id(1_000)));
     // Where there is a floor, what was known before is not forgotten.
     let mut floor = Floor::default();
     floor.set(at(9_010), [(at(8_995), Id(8_995))].into_iter());
@@ -99,17 +112,41 @@ fn a_part_with_too_many_timers_lowers_the_floor() {
 }
 
 #[test]
+fn a_first_walk_knows_no_more_than_a_floor_does() {
+    let mut floor = Floor::default();
+    let parts = (0..20).map(|n| 10_000 - n * 400);
+    let parts: Vec<Vec<u64>> = parts.map(|from| (from..from + 150).collect()).collect();
+    for due in &parts {
+        assert!(!floor.take(part(due[0] + 200, 25, due)));
+        assert!(floor.behind.len() <= MOST, "{}", floor.behind.len());
+    }
+    floor.walk.span = None;
+    assert!(floor.take(part(1, 1, &[])));
+    let from = floor.from.unwrap();
+    let before = parts.into_iter().flatten().filter(|due| at(*due) < from);
+    let before: BTreeSet<u128> = before.map(u128::from).collect();
+    assert_eq!(floor.behind.iter().map(|id| id.0).collect::<BTreeSet<_>>(), before);
+}
+
+#[test]
 fn parts_get_shorter_where_they_are_slow_and_longer_again() {
     let milli = SECOND / 1_000;
-    assert_eq!(next(SECOND * 8, PART), Some(SECOND * 8));
-    assert_eq!(next(SECOND * 8, PART * 2), Some(SECOND * 4));
-    assert_eq!(next(SECOND * 8, SECOND), Some(SECOND * 2));
-    assert_eq!(next(SECOND * 8, milli), Some(SECOND * 32));
-    assert_eq!(next(SPANS[1], PART), Some(SPANS[1]));
-    assert_eq!(next(SPANS[1], milli), None);
+    let first = |span, took| next(None, (span, took));
+    assert_eq!(first(SECOND * 8, PART), Some(SECOND * 8));
+    assert_eq!(first(SECOND * 8, PART * 2), Some(SECOND * 4));
+    assert_eq!(first(SECOND * 8, SECOND), Some(SECOND * 2));
+    assert_eq!(first(SECOND * 8, milli), Some(SECOND * 32));
+    assert_eq!(first(SPANS[1], PART), Some(SPANS[1]));
+    assert_eq!(first(SPANS[1], milli), None);
     let shortest = Duration::from_micros(1);
-    assert_eq!(next(shortest, SECOND), Some(shortest));
-    assert_eq!(next(shortest, milli), Some(shortest * 4));
+    assert_eq!(first(shortest, SECOND), Some(shortest));
+    assert_eq!(first(shortest, milli), Some(shortest * 4));
+    // One that is as slow though it is shorter, or longer; and one that is as much quicker.
+    assert_eq!(next(Some((SECOND * 8, PART * 3)), (SECOND * 2, PART * 3)), Some(SECOND * 8));
+    assert_eq!(next(Some((SECOND * 2, PART * 3)), (SECOND * 8, PART * 3)), Some(SECOND * 32));
+    assert_eq!(next(Some((SECOND * 8, PART * 8)), (SECOND * 2, PART * 2)), Some(SECOND));
+    // The same span again says nothing more.
+    assert_eq!(next(Some((SECOND, PART)), (SECOND, PART * 2)), Some(SECOND / 2));
     // One that the server has ended.
     let mut floor = Floor::default();
     floor.walk.span = None;
@@ -117,6 +154,41 @@ fn parts_get_shorter_where_they_are_slow_and_longer_again() {
     assert_eq!(floor.walk.span, Some(SECOND * 10));
     floor.narrow();
     assert_eq!(floor.walk.span, Some(SECOND * 10 / 16));
+}
+
+/// Walks to the end through `dense` seconds in each of which as much is dead as takes the server
+/// `each`, on a server where a part takes `least` besides. Returns how many parts there are, and
+/// the time of the longest.
+fn walked(least: Duration, dense: u64, each: Duration) -> (u32, Duration) {
+    const START: u64 = 1_000_000_000;
+    let mut floor = Floor::default();
+    let (mut parts, mut longest) = (0, Duration::ZERO);
+    loop {
+        let end = floor.walk.below.unwrap_or(at(START));
+        let below = floor.walk.span.map_or(at(0), |span| end - span);
+        let dense = end.since(below.max(at(START - dense)));
+        let took = least + each.mul_f64(dense.as_secs_f64());
+        (parts, longest) = (parts + 1, longest.max(took));
+        assert!(parts < 2_000, "it does not end");
+        if floor.take(Part { end, took, found: Vec::new() }) {
+            return (parts, longest);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_slow_at_anything_has_a_walk_of_few_parts() {
+    let milli = SECOND / 1_000;
+    for least in [0, 1, 20, 26, 60, 1_000] {
+        let (parts, _) = walked(least * milli, 0, SECOND);
+        assert!((5..15).contains(&parts), "{least} ms: {parts}");
+    }
+    // Half an hour of a thousand timers in each second, which the server reads in four.
+    for least in [1, 60] {
+        let (parts, longest) = walked(least * milli, 1_800, SECOND / 450);
+        assert!((50..250).contains(&parts), "{least} ms: {parts}");
+        assert!(longest <= least * milli + PART * 8, "{least} ms: {longest:?}");
+    }
 }
 
 /// Inserts a timer that is due so many seconds ago, in a transaction that is none of the
@@ -148,6 +220,29 @@ fn looked(link: &mut Link, walks: bool, before: &'static str) -> Result<Vec<Id>,
         }
     };
     link.call(deadline, work).map_err(|(error, _)| error)
+}
+
+#[test]
+fn maintenance_without_a_floor_continues_queues_and_frees_nothing() {
+    let database = cluster::Database::new();
+    let deadline = Instant::now() + SECOND * 600;
+    let server = Server::new(&database.address()).unwrap();
+    let mut link = Link::connect(&server, deadline, None).unwrap();
+    link.call(deadline, schema::migrate).map_err(|(error, _)| error).unwrap();
+    let mut client = database.client();
+    let queued = "
+        INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard, schedule)
+        VALUES (gen_random_uuid(), 'mail', now(), 'infinity', 0, gen_random_uuid())";
+    client.execute(queued, &[]).unwrap();
+    let refused = link.call(deadline, async |session| {
+        // No look walks, so there is no floor.
+        session.floor.walks_from = Some(deadline);
+        nodes::maintain(session, &mut nodes::Search::default()).await
+    });
+    let (error, is_usable) = refused.unwrap_err();
+    assert_eq!((error.kind(), is_usable), (StoreErrorKind::Unavailable, true));
+    let due = "SELECT count(*) FROM tourbillon.timer WHERE due <= now()";
+    assert_eq!(client.query_one(due, &[]).unwrap().get::<_, i64>(0), 1);
 }
 
 #[test]
