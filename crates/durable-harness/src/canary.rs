@@ -17,11 +17,11 @@ use crate::log::{Line, Log, STALL_US, Stamp};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// How much longer than its lease a node trusts it that ignores it: past the longest freeze. After
+/// Multiple of its lease for which a node trusts it that ignores it: past the longest freeze. After
 /// that it joins again.
 const TRUST: u32 = 4;
 
-/// For how many beats such a node does not notice that its lease has ended.
+/// Beats for which such a node does not notice that its lease has ended.
 const UNNOTICED: u32 = 16;
 
 /// Time from a floor that is trusted to now: a frozen node has not lost its lease by then.
@@ -91,20 +91,20 @@ impl Bug {
         self == Self::WaitLeftOut
     }
 
-    /// How long the engine is to trust a lease of this length.
+    /// Returns the time for which the engine trusts a lease of this length.
     pub(crate) fn trust(self, lease: Duration) -> Duration {
         if self == Self::LeaseIgnored { lease * TRUST } else { lease }
     }
 }
 
-/// What the connections of a node share.
+/// State that the connections of a node share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
-    /// How many calls there were.
+    /// Number of calls.
     calls: Arc<AtomicU64>,
     /// The last that a scan was answered with.
     cursor: Arc<Mutex<Option<Waiting>>>,
-    /// How many beats in a row were of a life that had ended.
+    /// Number of beats in a row of a life that had ended.
     unnoticed: Arc<Mutex<u32>>,
     /// True if a notice came since the last scan.
     is_notified: Arc<AtomicBool>,
@@ -113,7 +113,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Those of a node whose log says how its beats were answered.
+    /// Returns those of a node whose log says how its beats were answered.
     pub(crate) fn logged(log: &Arc<Log>, node: u32) -> Self {
         Self { log: Some((log.clone(), node)), ..Self::default() }
     }
@@ -130,7 +130,7 @@ impl Marks {
         }
     }
 
-    /// How many calls there were so far.
+    /// Returns the number of calls so far.
     pub(crate) fn calls(&self) -> u64 {
         // ORDERING: Relaxed; it publishes nothing but itself.
         self.calls.load(Ordering::Relaxed)

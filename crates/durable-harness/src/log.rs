@@ -201,8 +201,8 @@ lines! {
         /// Node; none for the database.
         node: Option<u32>,
     }
-    /// A node was told that its lease is over: from then on another may start what it runs. That
-    /// excuses nothing.
+    /// A node's beat was answered with the end of its lease: from then on another may start what it
+    /// runs. That excuses nothing.
     Unleased = "unleased" {
         /// When.
         at: Stamp,

@@ -214,8 +214,8 @@ impl Builder {
     /// due soon; 2 ms by default. It waits for none if the last claim began longer ago, or if it is
     /// late by as much already. While claims follow each other and other nodes have a part of the
     /// shards, it is as much longer as they have more of them, up to three times, but not longer
-    /// than half a second. The longer, the fewer transactions; zero claims each at once. More than half a second is an error: what is
-    /// late by a second is claimed by other nodes, too.
+    /// than half a second. The longer, the fewer transactions; zero claims each at once. More than
+    /// half a second is an error: what is late by a second is claimed by other nodes, too.
     pub fn claim_linger(mut self, span: Duration) -> Self {
         self.options.claim_linger = span;
         self

@@ -152,7 +152,7 @@ pub(super) struct History<'a> {
     pub(super) calls: BTreeMap<String, Vec<Call>>,
     pub(super) facts: BTreeMap<Key, Facts>,
     troubles: Vec<Trouble>,
-    /// When nodes were told that their leases were over.
+    /// Times of the answers that a node's lease was over.
     unleased: Vec<(Stamp, u32)>,
     /// Times from which a failover may have lost what was acknowledged, to where it took place.
     behind: Vec<(Stamp, Stamp)>,
@@ -237,8 +237,8 @@ impl<'a> History<'a> {
         self.is_behind(attempt.at, attempt.due)
     }
 
-    /// Returns whether `node` was told after `from` that its lease was over, and not a lease later
-    /// than `to`.
+    /// Returns whether `node` got the answer that its lease was over after `from`, and not a lease
+    /// later than `to`.
     pub(super) fn lost_lease(&self, node: u32, from: Stamp, to: Stamp) -> bool {
         let until = Stamp(to.0.saturating_add(self.lease_us));
         self.unleased.iter().any(|(at, of)| *of == node && (from..=until).contains(at))

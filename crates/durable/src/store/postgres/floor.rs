@@ -168,8 +168,8 @@ impl Floor {
 /// as is read in [`PART`], but four times as long at most, as more may be dead there.
 ///
 /// A part takes some time whatever its span is, and on a slow server that alone is more than
-/// [`PART`]. It is not what a shorter part would save: that is told from how much longer the longer
-/// of the two took.
+/// [`PART`]. It is not what a shorter part would save: how much longer the longer of the two took
+/// shows that.
 fn next(before: Option<(Duration, Duration)>, last: (Duration, Duration)) -> Option<Duration> {
     let (span, took) = (last.0.as_secs_f64(), last.1.as_secs_f64());
     let read = match before {

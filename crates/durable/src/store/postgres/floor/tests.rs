@@ -156,9 +156,8 @@ fn parts_get_shorter_where_they_are_slow_and_longer_again() {
     assert_eq!(floor.walk.span, Some(SECOND * 10 / 16));
 }
 
-/// Walks to the end through `dense` seconds in each of which as much is dead as takes the server
-/// `each`, on a server where a part takes `least` besides. Returns how many parts there are, and
-/// the time of the longest.
+/// Walks to the end through `dense` seconds. What is dead in one of them takes the server `each`,
+/// and a part takes `least` besides. Returns how many parts there are, and the time of the longest.
 fn walked(least: Duration, dense: u64, each: Duration) -> (u32, Duration) {
     const START: u64 = 1_000_000_000;
     let mut floor = Floor::default();
