@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use common::peers::Tourbillon;
+use common::turns;
 use common::wakers::{Count, poll};
 use common::work::Towards::{Earlier, Later};
 use common::work::{self, FAR, timed};
@@ -67,6 +68,7 @@ const PATHS: &[Path] = &[
     path!("timeout, ready at once", timeout_ready()),
     path!("timeout_at, ready at once", timeout_at_ready()),
     path!("timeout, pending once", timeout_pending_once()),
+    Path { name: "turn, nothing due, 64 occupied shards", times: 1_000, run: turn_for_nothing },
     Path { name: "turn, each of 1,000 fired", times: 1_000, run: turn },
     Path { name: "drop of a fired sleep", times: 1_000, run: drop_fired },
     Path { name: "VirtualClock, 8 shards, each deadline", times: 1_000, run: move_clock },
@@ -114,6 +116,10 @@ impl Due {
 fn turn(times: u64) {
     let mut due = Due::new(times);
     timed(|| assert_eq!(due.driver.turn().fired as u64, times));
+}
+
+fn turn_for_nothing(times: u64) {
+    turns::occupied_turn(64)(times);
 }
 
 fn drop_fired(times: u64) {
@@ -241,16 +247,16 @@ impl Baseline {
 
 /// Prints how each count compares. Whether none has got dearer.
 fn compare(counts: &[(&str, f64)], mut baseline: Baseline) -> bool {
-    println!("{:37} {:>9} {:>9}", "", "now", "baseline");
+    println!("{:38} {:>9} {:>9}", "", "now", "baseline");
     let (mut dearer, mut cheaper, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for &(name, now) in counts {
         let Some(kept) = baseline.counts.remove(name) else {
-            println!("{name:37} {now:9.1} {:>9}", "none");
+            println!("{name:38} {now:9.1} {:>9}", "none");
             new.push(name);
             continue;
         };
         let ratio = now / kept;
-        println!("{name:37} {now:9.1} {kept:9.1} {:+6.1} %", (ratio - 1.0) * 100.0);
+        println!("{name:38} {now:9.1} {kept:9.1} {:+6.1} %", (ratio - 1.0) * 100.0);
         if ratio > DEARER {
             dearer.push(name);
         } else if ratio < CHEAPER {

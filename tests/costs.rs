@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "cron")]
+use tourbillon::cron::{Cron, Schedule as _};
 use tourbillon::driver::Driver;
 use tourbillon::queue::DelayQueue;
 use tourbillon::{Interval, Sleep, Timeout, Timer, timeout};
@@ -165,6 +167,14 @@ fn firing_allocates_nothing() {
         }
     });
     assert_eq!(calls, 0);
+}
+
+#[cfg(feature = "cron")]
+#[test]
+fn clones_of_a_cron_expression_and_streams_of_them_allocate_nothing() {
+    let cron = Cron::parse("*/15 9-17 * * MON-FRI", "Europe/Berlin").expect("it is valid");
+    assert_eq!(allocator_calls(|| drop(cron.clone())), 0);
+    assert_eq!(allocator_calls(|| drop(cron.clone().ticks())), 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 pub(crate) mod entries;
 pub(crate) mod peers;
 pub(crate) mod slots;
+pub(crate) mod turns;
 pub(crate) mod wakers;
 pub(crate) mod work;
 

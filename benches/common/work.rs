@@ -141,14 +141,16 @@ pub(crate) fn arm_cancel_within<P: Peer>(pending: usize, delay: Duration) -> Wor
         let _kept = &others;
         let _entered = P::enter();
         let waker = Count::new().waker();
-        checked::<P, _>(times, || {
-            timed(|| {
-                for _ in 0..times {
-                    let sleep = pin!(P::sleep(black_box(delay)));
-                    assert!(poll(sleep, &waker).is_pending());
-                }
-            })
-        })
+        let mut past = 0;
+        let taken = timed(|| {
+            for _ in 0..times {
+                let sleep = pin!(P::sleep(black_box(delay)));
+                // Its thread may have waited for a processor for so long.
+                past += u64::from(poll(sleep, &waker).is_ready());
+            }
+        });
+        assert!(past * 1_000 <= times, "{}: {past} of {times} are not armed", P::NAME);
+        taken
     })
 }
 

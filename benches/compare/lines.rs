@@ -2,10 +2,15 @@
 //! what makes them wait for each other, on machines with more processors than this one, too.
 
 use std::collections::HashSet;
-use std::process::Command;
+use std::future::Future;
+use std::pin::Pin;
+use std::process::{Command, exit};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
+
+use tourbillon::{Sleep, Timer};
 
 use crate::common::peers::Peer;
 use crate::common::slots::Slots;
@@ -22,9 +27,49 @@ static MARK: AtomicU64 = AtomicU64::new(0);
 /// on another thread both touch and one of them writes; and those that the drop of one of many
 /// timers touches and the drop of another one does not. Without the stack. None without valgrind.
 pub(crate) fn of<P: Peer>() -> Vec<f64> {
+    let Some([here, there, drop, other_drop]) = traced(arms_and_drops::<P>) else {
+        return vec![f64::NAN; 4];
+    };
+    let own = &drop.touched - &other_drop.touched;
+    [&here.touched, &here.written, &here.shared(&there), &own].map(count).to_vec()
+}
+
+/// Of timers with so many shards, each with a far timer, turned by hand: lines that an arm and
+/// cancel writes; those that it and one on another thread both touch and one of them writes, with
+/// the process-wide timer, and with one that is held. For a turn with nothing due and for one that
+/// fires a timer: lines that it touches; those that it writes; and those that it and an arm and
+/// cancel in another shard both touch and one of them writes. None without valgrind.
+pub(crate) fn of_turns(shards: usize) -> Vec<f64> {
+    let sections = traced(|| arms_and_turns(shards));
+    let Some([turn, here, own_here, there, own_there, fire]) = sections else {
+        return vec![f64::NAN; 9];
+    };
+    let shared = [(&here, &there), (&own_here, &own_there), (&turn, &there), (&fire, &there)];
+    let [arms, own_arms, turn_and_arm, fire_and_arm] = shared.map(|(one, other)| one.shared(other));
+    let lines = [
+        &here.written,
+        &arms,
+        &own_arms,
+        &turn.touched,
+        &turn.written,
+        &turn_and_arm,
+        &fire.touched,
+        &fire.written,
+        &fire_and_arm,
+    ];
+    lines.map(count).to_vec()
+}
+
+fn count(lines: &HashSet<u64>) -> f64 {
+    lines.len() as f64
+}
+
+/// What each marked section of `work` touches, in a process of its own. None without valgrind.
+fn traced<const SECTIONS: usize>(work: impl FnOnce()) -> Option<[Lines; SECTIONS]> {
     if env::var_os(TRACED).is_some() {
-        traced::<P>();
-        return Vec::new();
+        println!("{:p}", &MARK);
+        work();
+        exit(0);
     }
     let own_path = env::current_exe().expect("the bench knows its path");
     let traced = Command::new("valgrind")
@@ -33,23 +78,26 @@ pub(crate) fn of<P: Peer>() -> Vec<f64> {
         .args(env::args().skip(1))
         .env(TRACED, "")
         .output();
-    let Ok(output) = traced else { return vec![f64::NAN; 4] };
+    let output = traced.ok()?;
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{} is not traced: {said}", P::NAME);
+    assert!(output.status.success(), "it is not traced: {said}");
     let mut addresses = said.split_whitespace().map(address);
     let mark = addresses.next().expect("it says where the mark is");
     let sections = sections(&String::from_utf8_lossy(&output.stderr), mark, addresses);
-    let [here, there, drop, other_drop] = &sections[..] else { panic!("it marks four sections") };
-    let clash = |one: &Lines, other: &Lines| &one.written & &other.touched;
-    let shared = &clash(here, there) | &clash(there, here);
-    let own = &drop.touched - &other_drop.touched;
-    [&here.touched, &here.written, &shared, &own].map(|lines| lines.len() as f64).to_vec()
+    Some(sections.try_into().ok().expect("it marks as many sections"))
 }
 
 #[derive(Default)]
 struct Lines {
     touched: HashSet<u64>,
     written: HashSet<u64>,
+}
+
+impl Lines {
+    /// What both touch and one of them writes.
+    fn shared(&self, other: &Self) -> HashSet<u64> {
+        &(&self.written & &other.touched) | &(&other.written & &self.touched)
+    }
 }
 
 /// The sections of a trace, each with an address on its stack.
@@ -88,16 +136,19 @@ fn address(hex: &str) -> u64 {
     u64::from_str_radix(hex.trim_start_matches("0x"), 16).expect("it is an address")
 }
 
-/// Does the work that is traced.
-fn traced<P: Peer>() {
+/// Arms and cancels, here and on another thread, and drops two of many timers.
+fn arms_and_drops<P: Peer>() {
     const TIMERS: usize = 300;
     let _entered = P::enter();
-    println!("{:p}", &MARK);
     pollster::block_on(P::sleep(Duration::from_millis(20)));
     let others = others::<P>(TIMERS);
     // Kept, so that the other thread does not get the same memory.
-    let _kept = arm_cancel::<P>();
-    thread::spawn(arm_cancel::<P>).join().expect("it ends");
+    let _kept = arm_cancel::<P::Sleep>(P::sleep_until);
+    let elsewhere = || {
+        let _entered = P::enter();
+        arm_cancel::<P::Sleep>(P::sleep_until);
+    };
+    thread::spawn(elsewhere).join().expect("it ends");
     drop(others);
     let waker = Count::new().waker();
     let start = Instant::now() + FAR;
@@ -112,12 +163,58 @@ fn traced<P: Peer>() {
     }
 }
 
+/// Turns with nothing due, arms and cancels on two threads, and turns with one timer due.
+fn arms_and_turns(shards: usize) {
+    const DELAY: Duration = Duration::from_millis(100);
+    let by_hand = || Timer::builder().shards(shards).build_manual(|| {});
+    let (global, mut driver) = by_hand().expect("the options are valid");
+    let (own, mut own_driver) = by_hand().expect("the options are valid");
+    Timer::set_global(global).expect("nothing has used it");
+    let (own, step) = (&own, &Barrier::new(shards + 1));
+    thread::scope(|scope| {
+        for thread in 0..shards {
+            scope.spawn(move || {
+                let waker = Count::new().waker();
+                let armed = |mut sleep: Sleep| {
+                    assert!(poll(Pin::new(&mut sleep), &waker).is_pending());
+                    sleep
+                };
+                // As many threads as there are shards have one each.
+                let _far = [tourbillon::sleep(FAR / 2), own.sleep(FAR / 2)].map(armed);
+                step.wait();
+                step.wait();
+                // Kept, so that the other thread does not get the same memory.
+                let mut kept = None;
+                for at in 0..2 {
+                    if at == thread {
+                        let global = arm_cancel(tourbillon::sleep_until);
+                        kept = Some((global, arm_cancel(|deadline| own.sleep_until(deadline))));
+                    }
+                    step.wait();
+                }
+                let _due = (thread == 0).then(|| armed(tourbillon::sleep(DELAY)));
+                step.wait();
+                step.wait();
+                drop(kept);
+            });
+        }
+        step.wait();
+        own_driver.turn();
+        (0..10).for_each(|_| assert_eq!(driver.turn().fired, 0));
+        settle();
+        marked(|| assert_eq!(driver.turn().fired, 0));
+        (0..4).for_each(|_| _ = step.wait());
+        thread::sleep(2 * DELAY);
+        marked(|| assert_eq!(driver.turn().fired, 1));
+        step.wait();
+    });
+}
+
 /// The last of several, which find what they need in place. Returns what it needed itself.
-fn arm_cancel<P: Peer>() -> impl Sized {
+fn arm_cancel<S: Future>(sleep_until: impl Fn(Instant) -> S) -> impl Sized {
     const TIMES: usize = 10;
     /// So that no other memory is on the lines of the one in the middle.
     const PLACES: usize = 33;
-    let _entered = P::enter();
     let waker = Count::new().waker();
     let mut sleeps = Slots::with_capacity(PLACES);
     for _ in 0..PLACES {
@@ -126,7 +223,7 @@ fn arm_cancel<P: Peer>() -> impl Sized {
     let deadline = Instant::now() + FAR;
     let mut arm_and_cancel = || {
         let mut place = sleeps.at(PLACES / 2);
-        place.set(Some(P::sleep_until(deadline)));
+        place.set(Some(sleep_until(deadline)));
         assert!(poll(place.as_mut().as_pin_mut().expect("it is there"), &waker).is_pending());
         place.set(None);
     };

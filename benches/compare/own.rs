@@ -1,17 +1,14 @@
 //! Timers, drivers and clocks of one's own.
 
 use std::hint::black_box;
-use std::pin::Pin;
-use std::sync::Barrier;
-use std::time::{Duration, Instant};
-use std::{iter, thread};
+use std::thread;
+use std::time::Duration;
 
-use tourbillon::driver::Driver;
+use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
-use tourbillon::{Sleep, Timer};
 
 use crate::allocations;
-use crate::common::wakers::{Count, poll};
+use crate::common::turns::{armed, driven_by_hand};
 use crate::common::work::{FAR, Work, timed};
 use crate::statistics::median;
 
@@ -30,50 +27,10 @@ pub(crate) fn timer() -> Vec<f64> {
     making(|| Timer::builder().build().expect("the options are valid"))
 }
 
-fn driven_by_hand(shards: usize) -> (Timer, Driver) {
-    Timer::builder().shards(shards).build_manual(|| {}).expect("the options are valid")
-}
-
 /// A turn while nothing is pending.
 pub(crate) fn empty_turn(shards: usize) -> Work {
     let (_, mut driver) = driven_by_hand(shards);
     Box::new(move |times| {
-        timed(|| {
-            for _ in 0..times {
-                assert_eq!(black_box(driver.turn()).fired, 0);
-            }
-        })
-    })
-}
-
-/// Arms a sleep until each of `deadlines`.
-fn armed(timer: &Timer, deadlines: impl Iterator<Item = Instant>) -> Vec<Sleep> {
-    let waker = Count::new().waker();
-    let mut sleeps: Vec<_> = deadlines.map(|deadline| timer.sleep_until(deadline)).collect();
-    for sleep in &mut sleeps {
-        assert!(poll(Pin::new(sleep), &waker).is_pending());
-    }
-    sleeps
-}
-
-/// A turn with nothing due, while each shard holds one far timer.
-pub(crate) fn occupied_turn(shards: usize) -> Work {
-    let (timer, mut driver) = driven_by_hand(shards);
-    // A thread that lives has a number, and so a shard, of its own.
-    let begun = &Barrier::new(shards);
-    let armed = || {
-        let mut sleeps = armed(&timer, iter::once(Instant::now() + FAR));
-        begun.wait();
-        sleeps.pop()
-    };
-    let sleeps: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..shards).map(|_| scope.spawn(armed)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
-    });
-    let used = timer.stats().shards_used;
-    assert!(used * 10 >= shards * 9, "{used} of {shards} shards are occupied");
-    Box::new(move |times| {
-        let _kept = &sleeps;
         timed(|| {
             for _ in 0..times {
                 assert_eq!(black_box(driver.turn()).fired, 0);

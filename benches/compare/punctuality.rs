@@ -1,14 +1,22 @@
 //! Lateness of single sleeps.
 
 use std::hint::spin_loop;
+use std::pin::pin;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle};
 
-use crate::common::peers::{Peer, RUNTIME};
+use crate::common::peers::Peer;
+use crate::common::turns::driven_by_hand;
+use crate::common::wakers::poll;
+use crate::common::work::FAR;
+use crate::process::processor_time;
 use crate::statistics::micros;
+use crate::tasks::On;
 
 /// One for each sleep of a probe: as many as `span` takes, within limits.
 fn sleeps(span: Duration) -> impl Iterator<Item = usize> {
@@ -29,9 +37,51 @@ pub(crate) fn parked<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
     sleeping(delay, span, || drop(pollster::block_on(P::sleep(delay))))
 }
 
+/// Measures that while each of `shards` threads has a far timer, and so does each of our shards;
+/// and the processor microseconds of each sleep.
+pub(crate) fn beside_far_timers<P: Peer>(
+    shards: usize,
+    delay: Duration,
+    span: Duration,
+) -> Vec<f64> {
+    let begun = Barrier::new(shards + 1);
+    let over = Barrier::new(shards + 1);
+    thread::scope(|scope| {
+        for _ in 0..shards {
+            scope.spawn(|| {
+                let _entered = P::enter();
+                let far = pin!(P::sleep(FAR));
+                assert!(poll(far, Waker::noop()).is_pending());
+                begun.wait();
+                over.wait();
+            });
+        }
+        begun.wait();
+        let _entered = P::enter();
+        let before = processor_time();
+        let late = latenesses(delay, span, || drop(pollster::block_on(P::sleep(delay))));
+        let each = (processor_time() - before).as_secs_f64() * 1e6 / late.len() as f64;
+        over.wait();
+        [lateness(&late), vec![each]].concat()
+    })
+}
+
 /// Measures that while every processor has a thread that never rests.
 pub(crate) fn parked_while_busy<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
     while_busy(|| parked::<P>(delay, span))
+}
+
+/// Measures that for a thread that turns our wheels itself, as the loop of an executor may.
+pub(crate) fn turning_while_busy(delay: Duration, span: Duration) -> Vec<f64> {
+    let (timer, mut driver) = driven_by_hand(1);
+    let mut sleep_and_turn = || {
+        let mut sleep = pin!(timer.sleep(delay));
+        while poll(sleep.as_mut(), Waker::noop()).is_pending() {
+            driver.turn();
+            driver.max_wait().into_iter().for_each(thread::sleep);
+        }
+    };
+    while_busy(|| sleeping(delay, span, &mut sleep_and_turn))
 }
 
 /// `std::thread::sleep`, for reference.
@@ -43,22 +93,26 @@ pub(crate) fn thread_sleep_while_busy(delay: Duration, span: Duration) -> Vec<f6
     while_busy(|| thread_sleep(delay, span))
 }
 
-fn sleeping(delay: Duration, span: Duration, mut sleep: impl FnMut()) -> Vec<f64> {
+fn sleeping(delay: Duration, span: Duration, sleep: impl FnMut()) -> Vec<f64> {
+    lateness(&latenesses(delay, span, sleep))
+}
+
+fn latenesses(delay: Duration, span: Duration, mut sleep: impl FnMut()) -> Vec<Duration> {
     sleep();
     let late = sleeps(span).map(|_| {
         let start = Instant::now();
         sleep();
         start.elapsed() - delay
     });
-    lateness(&late.collect::<Vec<_>>())
+    late.collect()
 }
 
 /// Awaited by a task of a tokio runtime.
-pub(crate) fn in_executor<P: Peer>(delay: Duration, span: Duration) -> Vec<f64> {
-    sleeping_on::<P>(&RUNTIME, delay, span)
+pub(crate) fn in_executor<P: Peer>(on: On, delay: Duration, span: Duration) -> Vec<f64> {
+    sleeping_on::<P>(on.handle(), delay, span)
 }
 
-fn sleeping_on<P: Peer>(runtime: &Runtime, delay: Duration, span: Duration) -> Vec<f64> {
+fn sleeping_on<P: Peer>(runtime: &Handle, delay: Duration, span: Duration) -> Vec<f64> {
     let task = runtime.spawn(async move {
         let mut late = Vec::new();
         for _ in sleeps(span) {
@@ -86,7 +140,7 @@ pub(crate) fn beside_blocked_worker<P: Peer>(delay: Duration, span: Duration) ->
             P::sleep(Duration::from_millis(1)).await;
         }
     });
-    let figures = sleeping_on::<P>(&runtime, delay, span);
+    let figures = sleeping_on::<P>(runtime.handle(), delay, span);
     runtime.shutdown_background();
     figures
 }

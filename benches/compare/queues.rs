@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::entries::Entries;
 use crate::common::peers::{Peer, RUNTIME, Tokio};
@@ -42,6 +42,33 @@ pub(crate) fn backlog<E: Entries>(count: usize) -> Vec<f64> {
         }
     });
     vec![taken.as_nanos() as f64 / count as f64]
+}
+
+/// Half of `count` entries is due within `span`, the rest later: microseconds that the longest poll
+/// takes as those are handed out.
+pub(crate) fn worst_poll<E: Entries>(
+    count: usize,
+    span: Duration,
+    insert_at: fn(&mut E, Instant) -> E::Key,
+) -> Vec<f64> {
+    const DELAY: Duration = Duration::from_secs(1);
+    let _entered = Tokio::enter();
+    let mut random = Random::new();
+    let mut entries = E::new(0, DELAY);
+    let first = Instant::now() + DELAY;
+    for _ in 0..count / 2 {
+        insert_at(&mut entries, first + random.within(span));
+        insert_at(&mut entries, first + FAR + random.within(FAR));
+    }
+    thread::sleep(2 * DELAY);
+    RUNTIME.block_on(Tokio::sleep(Duration::from_millis(10)));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut left = count as u64 / 2;
+    let mut worst = Duration::ZERO;
+    while left > 0 {
+        worst = worst.max(timed(|| left -= entries.expire(&mut cx)));
+    }
+    vec![worst.as_secs_f64() * 1e6]
 }
 
 /// `count` entries far off, in random order: nanoseconds to remove each.

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use tourbillon::Timer;
+use tourbillon::timer::Builder;
 
 use crate::common::entries::{DelayQueue, TheirDelayQueue};
 use crate::common::peers::{AsyncIo, FuturesTimer, Tokio, Tourbillon};
+use crate::common::turns;
 use crate::common::work::Towards::{Earlier, Later};
 use crate::common::work::{self, Work};
 use crate::scenario::{Columns, Effort, How, Metric, OURS, Scenario};
+use crate::tasks::On::{self, OneThread, Workers};
 use crate::windows::CROWDS;
 use crate::{alarm, bursts, expiry, lines, memory, own, punctuality, queues, rest, tasks, threads};
 
@@ -38,15 +41,33 @@ fn ours_and_tokio<R>(
     [Some(Box::new(ours)), Some(Box::new(tokio)), None, None, None]
 }
 
-/// Gives our timers a tolerance, which no peer has. For processes of their own.
-fn tolerant<R: 'static>(tolerance: Duration, mut columns: Columns<R>) -> Columns<R> {
-    let exact = columns[OURS].take().expect("it is measured");
+/// Makes our timers as `set_up` does, which no peer has. For processes of their own.
+fn with<R: 'static>(set_up: impl Fn() + 'static, mut columns: Columns<R>) -> Columns<R> {
+    let ours = columns[OURS].take().expect("it is measured");
     columns[OURS] = Some(Box::new(move || {
-        let timer = Timer::builder().tolerance(tolerance).build().expect("the options are valid");
-        Timer::set_global(timer).expect("nothing has used it");
-        exact()
+        set_up();
+        ours()
     }));
     columns
+}
+
+/// Makes the timer the process-wide one.
+fn use_timer(builder: Builder) {
+    let timer = builder.build().expect("the options are valid");
+    Timer::set_global(timer).expect("nothing has used it");
+}
+
+fn tolerant<R: 'static>(tolerance: Duration, columns: Columns<R>) -> Columns<R> {
+    with(move || use_timer(Timer::builder().tolerance(tolerance)), columns)
+}
+
+fn sharded<R: 'static>(shards: usize, columns: Columns<R>) -> Columns<R> {
+    with(move || use_timer(Timer::builder().shards(shards)), columns)
+}
+
+/// A task of the runtime turns our wheels.
+fn turned<R: 'static>(on: On, tolerance: Duration, columns: Columns<R>) -> Columns<R> {
+    with(move || tasks::turn(on, tolerance), columns)
 }
 
 /// Timed in turn, in nanoseconds for each operation.
@@ -71,10 +92,12 @@ fn once(name: &str, metrics: &'static [Metric], columns: Columns<Vec<f64>>) -> S
 const NANOS: &[Metric] = &[("", "ns")];
 const RATIO: &[Metric] = &[("", "ratio")];
 const MICROS: &[Metric] = &[("", "us")];
+const LATENESS: &[Metric] = &[("p50", "us"), ("p99", "us")];
 const PEEKING: &[Metric] = &[("", "us"), ("once the first has left", "us")];
 const PROCESSOR: &[Metric] = &[("", "ns of processor")];
 const MAKING: &[Metric] = &[("allocated", "bytes"), ("taken", "ns")];
 
+const MILLI: Duration = Duration::from_millis(1);
 const THOUSAND: usize = 1_000;
 const MILLION: usize = 1_000_000;
 
@@ -135,7 +158,6 @@ pub(crate) fn series(effort: Effort) -> [Series; 3] {
 }
 
 fn hot_paths(effort: Effort) -> Vec<Scenario> {
-    const SOON: Duration = Duration::from_millis(20);
     let mut rows = Vec::new();
     for others in [0, effort.mass / 100, effort.mass] {
         let name = format!("arm + cancel, {} pending", count(others));
@@ -145,8 +167,11 @@ fn hot_paths(effort: Effort) -> Vec<Scenario> {
         let name = format!("arm + cancel, clock read, {} pending", count(others));
         rows.push(work(name, each!(work::arm_cancel_after(others))));
     }
+    for delay in [5 * MILLI, 20 * MILLI, 30_000 * MILLI] {
+        let name = format!("arm + cancel, clock read, {}", time(delay));
+        rows.push(work(name, each!(work::arm_cancel_within(0, delay))));
+    }
     rows.extend([
-        work("arm + cancel, clock read, 20 ms", each!(work::arm_cancel_within(0, SOON))),
         work("create + drop unpolled", each!(work::create_drop())),
         work("poll again while armed", each!(work::poll_again())),
         work("poll of a past deadline", each!(work::past_deadline())),
@@ -171,11 +196,26 @@ fn many_threads(effort: Effort) -> Vec<Scenario> {
         ("two threads share, written", ""),
         ("the drop of one of many touches", ""),
     ];
+    const PASSES: &[Metric] = &[
+        ("an arm + cancel writes", ""),
+        ("two threads share, written", ""),
+        ("two threads share, written, of a Timer that is held", ""),
+        ("a turn with nothing due touches", ""),
+        ("a turn with nothing due writes", ""),
+        ("this turn and an arm + cancel share, written", ""),
+        ("a turn that fires one touches", ""),
+        ("a turn that fires one writes", ""),
+        ("this turn and an arm + cancel elsewhere share, written", ""),
+    ];
     let times = effort.mass / 2;
     let mut rows = Vec::from(THREADS.map(|threads| {
         probe(on_threads(threads), NANOS, each!(threads::contended(threads, times)))
     }));
     rows.push(once("cache lines", LINES, each!(lines::of())));
+    rows.extend([2, 8, 64].map(|shards| {
+        let name = format!("cache lines, {shards} occupied shards");
+        once(&name, PASSES, ours(move || lines::of_turns(shards)))
+    }));
     rows.push(probe("armed here, dropped there", NANOS, each!(threads::handed_over(times))));
     rows
 }
@@ -269,24 +309,57 @@ fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
     const TASKS: &[Metric] =
         &[("per task", "ns of processor"), ("lateness p50", "us"), ("lateness p99", "us")];
     let Effort { mass, span, .. } = effort;
-    let millis = Duration::from_millis;
     let name = format!("{} tokio tasks", count(mass / 5));
-    let tolerantly = format!("{name}, 1 ms of tolerance");
-    let mut rows = vec![
-        probe(name, TASKS, each!(tasks::many(mass / 5))),
-        probe(tolerantly, TASKS, tolerant(millis(1), each!(tasks::many(mass / 5)))),
-    ];
-    for (tasks, period) in [(1_000, millis(1)), (1_000, millis(10)), (1, millis(1) / 1_000)] {
+    let mut rows = Vec::from(by_driver(&name, TASKS, Workers, || each!(tasks::many(mass / 5))));
+    for (tasks, period) in [(THOUSAND, 10 * MILLI), (1, MILLI / 1_000)] {
         let name =
             format!("a tick of {} interval{} of {}", count(tasks), plural(tasks), time(period));
-        rows.push(probe(name, PROCESSOR, each!(tasks::intervals(tasks, period, span))));
+        rows.push(probe(name, PROCESSOR, each!(tasks::intervals(Workers, tasks, period, span))));
     }
+    for (on, runtime) in [(Workers, ""), (OneThread, ", current-thread")] {
+        let name = format!("a tick of 1 thousand intervals of 1 ms{runtime}");
+        rows.extend(by_driver(&name, PROCESSOR, on, || {
+            each!(tasks::intervals(on, THOUSAND, MILLI, span))
+        }));
+        let name = format!("a round of 1 thousand loops of 10 ms{runtime}");
+        rows.extend(by_driver(&name, PROCESSOR, on, || {
+            each!(tasks::loops(on, THOUSAND, 10 * MILLI, span))
+        }));
+    }
+    let name = "lateness of 1 ms in a task, current-thread";
+    let [by_thread, _, by_task, _] = by_driver(name, LATENESS, OneThread, || {
+        each!(punctuality::in_executor(OneThread, MILLI, span))
+    });
+    rows.extend([by_thread, by_task]);
     rows
 }
 
+/// With our wheels turned by the driver thread, and by a task of the runtime; without tolerance,
+/// and with a millisecond, which is how exact tokio's timers are.
+fn by_driver(
+    name: &str,
+    metrics: &'static [Metric],
+    on: On,
+    columns: impl Fn() -> Columns<Vec<f64>>,
+) -> [Scenario; 4] {
+    // The others are in the rows above these.
+    let few = || {
+        let [ours, tokio, ..] = columns();
+        [ours, tokio, None, None, None]
+    };
+    let row = |how, columns| probe(format!("{name}{how}"), metrics, columns);
+    [
+        row("", columns()),
+        row(", 1 ms of tolerance", tolerant(MILLI, columns())),
+        row(", turned by a task", turned(on, Duration::ZERO, few())),
+        row(", turned by a task, 1 ms of tolerance", turned(on, MILLI, few())),
+    ]
+}
+
 fn single_sleeps(effort: Effort) -> Vec<Scenario> {
-    const LATENESS: &[Metric] = &[("p50", "us"), ("p99", "us")];
     const RATE: &[Metric] = &[("p50", "us"), ("p99", "us"), ("p99.9", "us")];
+    const BESIDE: &[Metric] =
+        &[("lateness p50", "us"), ("lateness p99", "us"), ("processor time of each", "us")];
     const DESCENDING: &[Metric] = &[("unparks each", ""), ("driver wake-ups each", "")];
     const BUSY: Duration = Duration::from_millis(1);
     const BLOCKED: Duration = Duration::from_millis(30);
@@ -297,17 +370,30 @@ fn single_sleeps(effort: Effort) -> Vec<Scenario> {
         let name = format!("lateness of {}", time(delay));
         probe(name, LATENESS, each!(punctuality::parked(delay, span), std))
     }));
+    for shards in [1, 64] {
+        let name = format!("200 us beside {shards} occupied shard{}", plural(shards));
+        rows.push(probe(
+            name,
+            BESIDE,
+            sharded(shards, each!(punctuality::beside_far_timers(shards, MILLI / 5, span))),
+        ));
+    }
     let std = Some(Box::new(move || punctuality::thread_sleep_while_busy(BUSY, span)) as _);
     rows.extend([
         probe(
             "lateness of 1 ms in a tokio task",
             LATENESS,
-            each!(punctuality::in_executor(BUSY, span)),
+            each!(punctuality::in_executor(Workers, BUSY, span)),
         ),
         probe(
             "lateness of 1 ms, processors busy",
             LATENESS,
             each!(punctuality::parked_while_busy(BUSY, span), std),
+        ),
+        probe(
+            "lateness of 1 ms, processors busy, turned by the thread that sleeps",
+            LATENESS,
+            ours(move || punctuality::turning_while_busy(BUSY, span)),
         ),
         probe(
             "lateness of 30 ms, worker blocked",
@@ -375,7 +461,7 @@ fn memory(effort: Effort) -> Vec<Scenario> {
 /// tokio's column is tokio-util's queue.
 fn queues(effort: Effort) -> Vec<Scenario> {
     let mass = effort.mass;
-    vec![
+    let mut rows = vec![
         probe(
             "DelayQueue, made with one entry",
             MAKING,
@@ -405,7 +491,21 @@ fn queues(effort: Effort) -> Vec<Scenario> {
                 move || queues::peek(mass, TheirDelayQueue::peek),
             ),
         ),
-    ]
+    ];
+    for (span, when) in [(MILLI / 1_000_000, "at one instant"), (MILLI, "within 1 ms")] {
+        let many = mass / 10;
+        let name = format!("DelayQueue, half of {} due {when}, worst poll", count(many));
+        let ours = move || {
+            queues::worst_poll(many, span, |queue: &mut DelayQueue, at| queue.insert_at(1, at))
+        };
+        let theirs = move || {
+            queues::worst_poll(many, span, |queue: &mut TheirDelayQueue, at| {
+                queue.insert_at(1, at.into())
+            })
+        };
+        rows.push(probe(name, MICROS, ours_and_tokio(ours, theirs)));
+    }
+    rows
 }
 
 const SHARDS: [usize; 4] = [1, 8, 64, 256];
@@ -424,7 +524,7 @@ fn own(effort: Effort) -> Vec<Scenario> {
     );
     rows.extend(SHARDS.map(|shards| {
         let name = format!("turn with nothing due, {shards} occupied shard{}", plural(shards));
-        work(name, ours(move || own::occupied_turn(shards)))
+        work(name, ours(move || turns::occupied_turn(shards)))
     }));
     rows.extend([1, 8].map(|shards| {
         let shards_name = format!("{shards} shard{}", plural(shards));

@@ -1,19 +1,70 @@
 //! Tasks of a tokio runtime.
 
+use std::future::{Future, pending};
+use std::io;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use futures::StreamExt;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::{Builder, Handle};
+use tourbillon::Timer;
+use tourbillon::driver::Driver;
 
 use crate::common::peers::{Peer, RUNTIME};
 use crate::common::work::Random;
 use crate::expiry::{sleep_until, wait_for};
 use crate::process::processor_time;
 use crate::statistics::micros;
+
+/// A runtime of tokio's.
+#[derive(Clone, Copy)]
+pub(crate) enum On {
+    /// The multi-thread one.
+    Workers,
+    /// The current-thread one.
+    OneThread,
+}
+
+impl On {
+    pub(crate) fn handle(self) -> &'static Handle {
+        match self {
+            Self::Workers => RUNTIME.handle(),
+            Self::OneThread => &ONE_THREAD,
+        }
+    }
+}
+
+/// A current-thread runtime, which has a thread of its own.
+static ONE_THREAD: LazyLock<Handle> = LazyLock::new(|| {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("there is room");
+    let handle = runtime.handle().clone();
+    thread::spawn(move || runtime.block_on(pending::<()>()));
+    handle
+});
+
+/// Has a task of that runtime turn our wheels, so that there is no driver thread. For processes of
+/// their own.
+pub(crate) fn turn(on: On, tolerance: Duration) {
+    let builder = Timer::builder().tolerance(tolerance);
+    let (timer, driver) = builder.build_manual(|| {}).expect("the options are valid");
+    Timer::set_global(timer).expect("nothing has used it");
+    on.handle().spawn(turning(driver));
+}
+
+async fn turning(mut driver: Driver) -> io::Result<()> {
+    // SAFETY: the descriptor stays open and the same as long as the count of owners is above zero.
+    let due = unsafe { AsyncFd::register_with_interest(driver.turn_fd()?, Interest::READABLE)? };
+    loop {
+        due.readable().await?.clear_ready();
+        driver.turn();
+    }
+}
 
 /// So many tasks that each sleep once, until some time within one second: processor nanoseconds
 /// per task, and microseconds of lateness, p50 and p99.
@@ -43,19 +94,44 @@ pub(crate) fn many<P: Peer>(count: usize) -> Vec<f64> {
 }
 
 /// So many tasks with an interval each, of `period`: processor nanoseconds for each tick.
-pub(crate) fn intervals<P: Peer>(count: usize, period: Duration, span: Duration) -> Vec<f64> {
-    let ticks: Arc<[_]> = (0..count).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
-    for task in 0..count {
-        let ticks = Arc::clone(&ticks);
-        RUNTIME.spawn(async move {
-            let mut interval = pin!(P::ticks(period));
-            while interval.next().await.is_some() {
-                ticks[task].fetch_add(1, Ordering::Relaxed);
-            }
-        });
+pub(crate) fn intervals<P: Peer>(
+    on: On,
+    count: usize,
+    period: Duration,
+    span: Duration,
+) -> Vec<f64> {
+    rounds(on, count, span, move |rounds| async move {
+        let mut interval = pin!(P::ticks(period));
+        while interval.next().await.is_some() {
+            rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    })
+}
+
+/// So many tasks that each sleep again and again, for `delay`: processor nanoseconds for each time.
+pub(crate) fn loops<P: Peer>(on: On, count: usize, delay: Duration, span: Duration) -> Vec<f64> {
+    rounds(on, count, span, move |rounds| async move {
+        loop {
+            P::sleep(delay).await;
+            rounds.fetch_add(1, Ordering::Relaxed);
+        }
+    })
+}
+
+/// So many tasks that count their rounds: processor nanoseconds for each round.
+fn rounds<F: Future<Output = ()> + Send + 'static>(
+    on: On,
+    count: usize,
+    span: Duration,
+    task: impl Fn(&'static AtomicU64) -> F,
+) -> Vec<f64> {
+    let rounds: Vec<_> = (0..count).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
+    let rounds: &'static [_] = rounds.leak();
+    for own in rounds {
+        on.handle().spawn(task(own));
     }
-    let sum = || ticks.iter().map(|ticks| ticks.load(Ordering::Relaxed)).sum::<u64>();
-    // Until all tasks tick.
+    let sum = || rounds.iter().map(|own| own.load(Ordering::Relaxed)).sum::<u64>();
+    // Until all tasks are in their rounds.
     thread::sleep(span / 4);
     let (time_before, before) = (processor_time(), sum());
     thread::sleep(span);

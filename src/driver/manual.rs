@@ -263,7 +263,8 @@ impl Driver {
     ///
     /// # Examples
     ///
-    /// The same under tokio, whose own timer is left out:
+    /// In a task of tokio's current-thread runtime, whose own timer is left out. Timers then wake
+    /// tasks on their own thread, where the driver thread would wake them from another one:
     ///
     /// ```
     /// use std::time::Duration;
@@ -275,7 +276,9 @@ impl Driver {
     /// let (timer, mut driver) = Timer::builder().build_manual(|| {})?;
     /// let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     /// runtime.block_on(async {
-    ///     let due = AsyncFd::with_interest(driver.turn_fd()?, Interest::READABLE)?;
+    ///     let (fd, interest) = (driver.turn_fd()?, Interest::READABLE);
+    ///     // SAFETY: the pointer keeps the descriptor open, and never shows another one.
+    ///     let due = unsafe { AsyncFd::register_with_interest(fd, interest)? };
     ///     tokio::spawn(async move {
     ///         while let Ok(mut ready) = due.readable().await {
     ///             ready.clear_ready();

@@ -1,32 +1,27 @@
-//! tokio's current-thread runtime: a task turns the wheels, and waits for their next deadline in
-//! tokio's own reactor. However many timers there are, tokio sees one.
+//! tokio's current-thread runtime: a task turns the wheels when the driver's descriptor is readable
+//! (Linux). However many timers there are, tokio sees one descriptor, and needs no timer itself.
 //!
-//! Since tokio's timer counts milliseconds, all fire up to one late here. What is won is that no
-//! thread is added, and that the tasks' timers are any library's that was written for ours.
+//! What is won is that no thread is added, and that a timer wakes a task on the task's own thread.
+//! Where there is no such descriptor, wait as `monoio.rs` does.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::net::UdpSocket;
-use tokio::sync::Notify;
 use tourbillon::Timer;
 use tourbillon::driver::Driver;
 
 /// Turns for ever, and counts what that fires.
-async fn turn(driver: &mut Driver, unpark: &Notify, fired: &Cell<usize>) {
+async fn turn(driver: &mut Driver, fired: &Cell<usize>) -> io::Result<Infallible> {
+    // SAFETY: the pointer keeps the descriptor open, and never shows another one.
+    let due = unsafe { AsyncFd::register_with_interest(driver.turn_fd()?, Interest::READABLE)? };
     loop {
-        let turn = driver.turn();
-        fired.set(fired.get() + turn.fired);
-        // The permit that a call of the hook leaves is kept, so none is missed between the two.
-        match turn.next {
-            Some(next) => tokio::select! {
-                () = tokio::time::sleep_until(next.into()) => {}
-                () = unpark.notified() => {}
-            },
-            None => unpark.notified().await,
-        }
+        due.readable().await?.clear_ready();
+        fired.set(fired.get() + driver.turn().fired);
     }
 }
 
@@ -51,17 +46,16 @@ async fn tasks(timer: Timer) -> io::Result<()> {
 }
 
 fn main() -> io::Result<()> {
-    let unpark = Arc::new(Notify::new());
-    let hook = Arc::clone(&unpark);
-    let (timer, mut driver) = Timer::builder().build_manual(move || hook.notify_one())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // The descriptor takes the place of the hook.
+    let (timer, mut driver) = Timer::builder().build_manual(|| {})?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let fired = Cell::new(0);
     // On a busy machine a task may come to its sleep too late to arm it. Then again.
     while fired.get() < 4 {
         runtime.block_on(async {
             tokio::select! {
                 result = tasks(timer.clone()) => result,
-                () = turn(&mut driver, &unpark, &fired) => unreachable!("it turns for ever"),
+                result = turn(&mut driver, &fired) => result.map(|never| match never {}),
             }
         })?;
     }

@@ -74,7 +74,8 @@ fn legend(picture: &mut Picture, runs: &[Run<'_>]) {
     picture.text(156.0, y, "start", "behind");
     picture.ring(222.0, y - 4.0);
     picture.text(232.0, y, "start", PEERS[1]);
-    let names: Vec<_> = runs.iter().map(|run| run.machine).collect();
+    let is_shown = |run: &&Run<'_>| ROWS.iter().any(|(kept, _)| run.row(kept).is_some());
+    let names: Vec<_> = runs.iter().filter(is_shown).map(|run| run.machine).collect();
     let order = format!("machines {}, from top to bottom", names.join(" and "));
     picture.text(WIDTH, y, "end", &order);
 }
