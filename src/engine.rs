@@ -34,7 +34,8 @@ use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
 use crate::sync::{
-    Arc, AtomicBool, CachePadded, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
+    Arc, AtomicBool, CachePadded, Home, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
+    with_home,
 };
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin, Slack, Tolerance};
@@ -796,14 +797,29 @@ impl Engine {
         if ONE_SHARD {
             return (0, self.shards.at(0).lock());
         }
-        let mask = self.shards.len() - 1;
-        let home = thread_index() & mask;
-        for index in [home, (home + 1) & mask] {
-            if let Some(shard) = self.shards.at(index).try_lock() {
-                return (index as u8, shard);
+        let index = thread_index() & (self.shards.len() - 1);
+        match self.shards.at(index).try_lock() {
+            Some(shard) => {
+                with_home(Home::was_free);
+                (index as u8, shard)
+            }
+            None => self.lock_next_door(index),
+        }
+    }
+
+    #[cold]
+    fn lock_next_door(&self, index: usize) -> (u8, LockGuard<'_, Shard>) {
+        let next = (index + 1) & (self.shards.len() - 1);
+        if next != index {
+            // A driver that is awake may have the lock for a while, and then takes the next.
+            if self.alarm.plan().is_some() {
+                with_home(Home::was_taken);
+            }
+            if let Some(shard) = self.shards.at(next).try_lock() {
+                return (next as u8, shard);
             }
         }
-        (home as u8, self.shards.at(home).lock())
+        (index as u8, self.shards.at(index).lock())
     }
 
     #[inline]

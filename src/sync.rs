@@ -6,6 +6,8 @@
 #[cfg(not(all(test, tourbillon_model, not(tourbillon_shuttle))))]
 mod cell;
 #[cfg(not(target_os = "none"))]
+mod home;
+#[cfg(not(target_os = "none"))]
 mod lock;
 #[cfg(not(target_os = "none"))]
 mod mutex;
@@ -17,6 +19,8 @@ mod set_once;
 #[cfg(not(target_os = "none"))]
 mod waiters;
 
+#[cfg(all(test, not(tourbillon_model)))]
+pub(crate) use home::PATIENCE;
 pub(crate) use imp::*;
 #[cfg(all(test, tourbillon_model, not(tourbillon_shuttle)))]
 pub(crate) use lock::times_given_way;
@@ -108,6 +112,7 @@ mod bare;
 #[cfg(not(any(target_os = "none", all(test, tourbillon_model))))]
 mod imp {
     pub(crate) use crate::sync::cell::UnsafeCell;
+    pub(crate) use crate::sync::home::Home;
     pub(crate) use crate::sync::whole::AtomicU64;
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
@@ -117,28 +122,38 @@ mod imp {
     pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::thread::sleep;
 
-    /// A small number of the calling thread's own, counted up from zero by first use.
+    thread_local!(static HOME: Home = const { Home::unknown() });
+
+    /// Gives the calling thread's home.
     ///
     /// Works while thread-local destructors run, since a constant without a destructor is stored.
     #[inline]
+    pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
+        HOME.with(action)
+    }
+
+    /// The shard that the calling thread calls home, modulo their number. At first the next in
+    /// turn.
+    #[inline]
     pub(crate) fn thread_index() -> usize {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static INDEX: Cell<usize> = const { Cell::new(usize::MAX) });
-        INDEX.with(|index| {
-            if index.get() == usize::MAX {
-                // ORDERING: Relaxed; only the numbers' distinctness matters.
-                index.set(NEXT.fetch_add(1, Ordering::Relaxed));
-            }
-            index.get()
-        })
+        with_home(|home| home.number(this_thread))
     }
 
     /// Identity of a thread among all others, past and present.
     pub(crate) type ThreadId = usize;
 
-    /// Not `std`'s, which is not there while thread-local destructors run.
+    /// A small number, counted up from zero by first use. Not `std`'s, which is not there while
+    /// thread-local destructors run.
     pub(crate) fn this_thread() -> ThreadId {
-        thread_index()
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static ID: Cell<usize> = const { Cell::new(usize::MAX) });
+        ID.with(|id| {
+            if id.get() == usize::MAX {
+                // ORDERING: Relaxed; only the numbers' distinctness matters.
+                id.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            }
+            id.get()
+        })
     }
 
     thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
@@ -164,18 +179,23 @@ mod imp {
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use loom::thread::ThreadId;
 
+    pub(crate) use crate::sync::home::Home;
     pub(crate) use loom::cell::UnsafeCell;
     use std::cell::Cell;
 
-    loom::thread_local!(static INDEX: Cell<usize> = Cell::new(0));
+    loom::thread_local!(static HOME: Home = Home::at(0));
 
-    /// The shard that this model thread calls home: chosen by the model, not by first use.
+    pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
+        HOME.with(action)
+    }
+
+    /// The shard that this model's thread calls home: chosen by the model, not by first use.
     pub(crate) fn thread_index() -> usize {
-        INDEX.with(Cell::get)
+        with_home(|home| home.number(|| 0))
     }
 
     pub(crate) fn set_thread_index(index: usize) {
-        INDEX.with(|own| own.set(index));
+        HOME.with(|home| home.set(index));
     }
 
     pub(crate) fn this_thread() -> ThreadId {
@@ -225,17 +245,22 @@ mod imp {
     pub(crate) use shuttle::thread::ThreadId;
 
     pub(crate) use crate::sync::cell::UnsafeCell;
+    pub(crate) use crate::sync::home::Home;
     use std::cell::Cell;
 
-    shuttle::thread_local!(static INDEX: Cell<usize> = Cell::new(0));
+    shuttle::thread_local!(static HOME: Home = Home::at(0));
+
+    pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
+        HOME.with(action)
+    }
 
     /// The shard that this thread of the scenario calls home.
     pub(crate) fn thread_index() -> usize {
-        INDEX.with(Cell::get)
+        with_home(|home| home.number(|| 0))
     }
 
     pub(crate) fn set_thread_index(index: usize) {
-        INDEX.with(|own| own.set(index));
+        HOME.with(|home| home.set(index));
     }
 
     pub(crate) fn this_thread() -> ThreadId {

@@ -1,14 +1,17 @@
 //! Timers, drivers and clocks of one's own.
 
 use std::hint::black_box;
-use std::thread;
-use std::time::Duration;
+use std::pin::Pin;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 use tourbillon::Timer;
 use tourbillon::virtual_time::VirtualClock;
 
 use crate::allocations;
 use crate::common::turns::{armed, driven_by_hand};
+use crate::common::wakers::{Count, poll};
 use crate::common::work::{FAR, Work, timed};
 use crate::statistics::median;
 
@@ -37,6 +40,57 @@ pub(crate) fn empty_turn(shards: usize) -> Work {
             }
         })
     })
+}
+
+/// Nanoseconds for each arm and cancel on two threads whose numbers are as far apart as there are
+/// shards, so that both call the same shard home at first.
+pub(crate) fn of_one_shard(times: usize) -> Vec<f64> {
+    let timer = Timer::global();
+    let shards = timer.stats().shards;
+    arm_cancel(&timer, shards + 1, shards, times)
+}
+
+/// Nanoseconds for each arm and cancel on so many threads, with a timer of one's own.
+pub(crate) fn contended(threads: usize, times: usize) -> Vec<f64> {
+    let timer = Timer::builder().build().expect("the options are valid");
+    arm_cancel(&timer, threads, 1, times)
+}
+
+/// Nanoseconds for each arm and cancel, from the first start to the last end. Of the threads, which
+/// get their numbers in order, the first works and each `step`th from there.
+fn arm_cancel(timer: &Timer, threads: usize, step: usize, times: usize) -> Vec<f64> {
+    let far = Instant::now() + FAR;
+    // Stays the earliest, so that the driver stays parked.
+    let _first = armed(timer, iter::once(far - FAR / 2));
+    let workers = threads.div_ceil(step);
+    let work = |times: usize| {
+        let waker = Count::new().waker();
+        let start = Instant::now();
+        for _ in 0..times {
+            let mut sleep = timer.sleep_until(black_box(far));
+            assert!(poll(Pin::new(&mut sleep), &waker).is_pending());
+        }
+        (start, Instant::now())
+    };
+    let (has_number, begin) = (&Barrier::new(2), &Barrier::new(threads));
+    let spans: Vec<_> = thread::scope(|scope| {
+        let started = |nth: usize| {
+            let thread = scope.spawn(move || {
+                work(1);
+                has_number.wait();
+                begin.wait();
+                (nth % step == 0).then(|| work(times / workers))
+            });
+            has_number.wait();
+            thread
+        };
+        let threads: Vec<_> = (0..threads).map(started).collect();
+        threads.into_iter().filter_map(|thread| thread.join().expect("it ends")).collect()
+    });
+    assert_eq!(spans.len(), workers);
+    let start = spans.iter().map(|(start, _)| *start).min().expect("some work");
+    let end = spans.iter().map(|(_, end)| *end).max().expect("some work");
+    vec![(end - start).as_nanos() as f64 / times as f64]
 }
 
 /// Microseconds that an answer takes: the median of what `ask` takes for it.

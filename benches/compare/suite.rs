@@ -526,6 +526,15 @@ fn own(effort: Effort) -> Vec<Scenario> {
         let name = format!("turn with nothing due, {shards} occupied shard{}", plural(shards));
         work(name, ours(move || turns::occupied_turn(shards)))
     }));
+    rows.push(probe(
+        "arm + cancel, 2 threads of one shard",
+        NANOS,
+        ours(move || own::of_one_shard(mass / 2)),
+    ));
+    rows.extend([1, 2].map(|threads| {
+        let name = format!("arm + cancel, own Timer, on {threads} thread{}", plural(threads));
+        probe(name, NANOS, ours(move || own::contended(threads, mass / 2)))
+    }));
     rows.extend([1, 8].map(|shards| {
         let shards_name = format!("{shards} shard{}", plural(shards));
         let name = format!("VirtualClock, {shards_name}, {} timers, each", count(few));

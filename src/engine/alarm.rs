@@ -132,7 +132,7 @@ impl Alarm {
     /// before it parks.
     pub(crate) fn plan(&self) -> Option<Plan> {
         // ORDERING: Relaxed; asked by the driver itself, which sees what it published or what came
-        // after.
+        // after. Others take the answer for a hint.
         match self.0.load(Ordering::Relaxed) {
             AWAKE | SCANNING => None,
             IDLE => Some(Plan::Park),

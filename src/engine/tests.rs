@@ -8,6 +8,7 @@ use crate::clock::VirtualTime;
 use crate::driver::Budget;
 use crate::handle::EngineRef;
 use crate::sleep::Sleep;
+use crate::sync::PATIENCE;
 use crate::timer::Builder;
 use crate::virtual_time::VirtualClock;
 
@@ -32,6 +33,38 @@ fn a_timer_armed_next_door_fires_and_is_cancelled_there() {
     third.reset_after(Duration::from_nanos(1));
     assert_eq!((timer.stats().pending, clock.advance(Duration::from_nanos(1))), (2, 2));
     assert!(poll(&mut first).is_ready() && poll(&mut third).is_ready());
+}
+
+/// Arms at home, which another thread has locked or not, while the driver is parked or not.
+#[test]
+fn a_thread_that_finds_its_shard_taken_in_a_row_moves_unless_the_driver_is_awake() {
+    let builder = Builder::default().virtual_clock(&VirtualClock::new()).shards(4);
+    let timer = builder.build().expect("the options are valid");
+    let engine = timer.engine();
+    let first = thread_index();
+    let arms = |is_taken: bool, times: u32| {
+        for _ in 0..times {
+            let _held = is_taken.then(|| engine.shards.at(thread_index() % 4).lock());
+            assert!(poll(&mut timer.sleep(Duration::from_secs(1))).is_pending());
+        }
+        thread_index() - first
+    };
+    assert_eq!(arms(true, 100 * PATIENCE), 0, "the driver is awake");
+    engine.alarm().begin_scan();
+    assert_eq!(arms(true, 100 * PATIENCE), 0, "it scans");
+    let park = || {
+        engine.alarm().begin_scan();
+        assert!(engine.alarm().commit(Plan::ParkUntil(Tick::PAST)));
+    };
+    park();
+    for _ in 0..10 {
+        assert_eq!((arms(true, PATIENCE - 1), arms(false, 1)), (0, 0), "not in a row");
+    }
+    assert_eq!(arms(true, PATIENCE), 1);
+    let mut sleep = timer.sleep(Duration::from_secs(1));
+    assert!(poll(&mut sleep).is_pending());
+    assert_eq!(engine.shards.at((first + 1) % 4).lock().pending(), 1, "it has a new home");
+    assert_eq!(arms(true, PATIENCE), 2, "and moves again");
 }
 
 #[test]

@@ -80,7 +80,8 @@
 //! Sleeps among themselves meet in a shard's lock and in the alarm:
 //!
 //! - arm and arm: `inserts_race_park_on_one_shard`, `inserts_race_park_on_two_shards`,
-//!   `inserts_that_meet_go_next_door`, and where they start the driver;
+//!   `inserts_that_meet_go_next_door`, `an_insert_after_a_move_races_park`, and where they start
+//!   the driver;
 //! - arm and drop: `insert_relies_on_one_that_is_cancelled`;
 //! - a reset to earlier does to shard and alarm what an arm does; a reset to later, and a poll
 //!   again, touch no other sleep's and nothing that is shared.

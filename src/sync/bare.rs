@@ -15,7 +15,19 @@ pub(crate) use crate::sync::StdArc as Arc;
 pub(crate) use crate::sync::cell::UnsafeCell;
 pub(crate) use crate::sync::whole::AtomicU64;
 
-/// All callers share a shard: a critical section excludes them all anyway.
+/// Where all callers are at home, as they share a shard: a critical section excludes them anyway.
+pub(crate) struct Home;
+
+impl Home {
+    pub(crate) fn was_free(&self) {}
+
+    pub(crate) fn was_taken(&self) {}
+}
+
+pub(crate) fn with_home<R>(action: impl FnOnce(&Home) -> R) -> R {
+    action(&Home)
+}
+
 pub(crate) fn thread_index() -> usize {
     0
 }

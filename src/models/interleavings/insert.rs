@@ -1,5 +1,6 @@
 //! An insert, or a reset to earlier, and a driver that is about to park, or is not there yet.
 
+use std::cell::Cell;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use loom::thread;
 
 use super::{check, clock, sleeper};
 use crate::models::harness::{Harness, Signal, at, block_on, poll};
-use crate::sync::set_thread_index;
+use crate::sync::{set_thread_index, thread_index};
 use crate::timer::Tolerance;
 
 /// The driver parks for a far timer, or is about to. Oracle: deadlock; never early.
@@ -100,6 +101,29 @@ fn inserts_that_meet_go_next_door() {
             near.join().unwrap();
         });
     }
+}
+
+/// Finding its home taken, a thread moves if the driver is parked by then. Oracle: deadlock; the
+/// wheel's assertions, of what is armed in both homes; that both are seen.
+#[test]
+fn an_insert_after_a_move_races_park() {
+    thread_local!(static HOMES: Cell<u8> = const { Cell::new(0) });
+    check(|| {
+        let harness = Harness::new(2);
+        let far = harness.far_timer();
+        let held = harness.hold(0);
+        let (mut next_door, first) = harness.armed(3);
+        drop(held);
+        HOMES.set(HOMES.get() | 1 << thread_index());
+        let (mut at_home, second) = harness.armed(5);
+        harness.advance(5);
+        first.wait();
+        second.wait();
+        assert_eq!(poll(&mut next_door, &first), Poll::Ready(()));
+        assert_eq!(poll(&mut at_home, &second), Poll::Ready(()));
+        drop(far);
+    });
+    assert_eq!(HOMES.get(), 0b11);
 }
 
 /// Oracle: deadlock; woken exactly once; the driver no more often than it was called.
