@@ -31,11 +31,11 @@ use board::{HEAP, entry, print};
 
 /// Instructions by which an interrupt may be late: those of docs/PLATFORMS.md, and a margin.
 const LATE_MAX: u32 = if cfg!(target_arch = "riscv32") {
-    2_950
+    3_250
 } else if cfg!(target_has_atomic = "ptr") {
-    2_850
+    3_100
 } else {
-    4_300
+    4_700
 };
 
 /// Number of calls of the timer's hook.

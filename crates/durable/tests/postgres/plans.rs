@@ -68,15 +68,17 @@ pub(crate) struct Large {
 impl Large {
     /// Without timers.
     pub(crate) fn empty() -> Self {
-        let mut large = Self::prepared();
+        let mut large = Self::prepared("");
         large.settle();
         large
     }
 
-    fn prepared() -> Self {
+    /// With timers by that statement while the stores set their floors.
+    fn prepared(fill: &str) -> Self {
         let database = Database::new();
         let mut stores: Vec<_> = (0..4).map(|_| database.connect()).collect();
         let mut client = database.client();
+        client.batch_execute(fill).unwrap();
         // After an analysis statements are planned anew, which reads the ends of an index.
         client
             .batch_execute("ALTER TABLE tourbillon.timer SET (autovacuum_enabled = false)")
@@ -90,7 +92,15 @@ impl Large {
 
     /// Makes one with so many times past.
     fn new(past: i64) -> Self {
-        let mut large = Self::prepared();
+        // With more than a floor may leave behind, it is before all that is past later.
+        let old = "
+            INSERT INTO tourbillon.timer (id, kind, scheduled_for, due, shard)
+            SELECT gen_random_uuid(), 'old', at, at, 0
+            FROM (SELECT now() - interval '1 year' + make_interval(secs => n) AS at
+                  FROM generate_series(0, 1001) AS n) AS times";
+        let mut large = Self::prepared(if past > 0 { old } else { "" });
+        large.client.execute("DELETE FROM tourbillon.timer WHERE kind = 'old'", &[]).unwrap();
+        large.client.batch_execute("VACUUM tourbillon.timer").unwrap();
         let fill = format!(
             "INSERT INTO tourbillon.timer
                  (id, kind, name, scheduled_for, due, shard)
