@@ -270,10 +270,13 @@ fn a_reset_that_cannot_start_the_driver_races_another() {
 
 /// A thread that cannot start the driver takes out what it has armed, as another starts it and the
 /// driver fires that. Oracle: if the next reset says that it was in time, the call is not before
-/// the new deadline; deadlock, if there is none at it.
+/// the new deadline; deadlock, if there is none at it. Some execution has both: one that is taken
+/// out, and one in time.
 #[test]
 fn a_wake_up_for_what_was_taken_out_races_a_reset() {
-    check(|| {
+    let taken_out = StdArc::new(AtomicUsize::new(0));
+    let count = StdArc::clone(&taken_out);
+    check(move || {
         let (harness, signal) = (Harness::new(1), Signal::new());
         let (called_at, note) = noted(&harness);
         let raised = Arc::clone(&signal);
@@ -289,10 +292,12 @@ fn a_wake_up_for_what_was_taken_out_races_a_reset() {
             far
         });
         refuse_threads(true);
-        quietly(|| callback.reset(deadline));
+        let first = quietly(|| callback.reset(deadline));
         let in_time = quietly(|| callback.reset(later));
         let _far = other.join().unwrap();
         if in_time == Some(true) {
+            // ORDERING: outside the model.
+            count.fetch_add(usize::from(first.is_none()), Ordering::Relaxed);
             harness.advance(10);
             signal.wait();
             // ORDERING: outside the model.
@@ -300,6 +305,7 @@ fn a_wake_up_for_what_was_taken_out_races_a_reset() {
         }
         callback.cancel_and_wait();
     });
+    assert!(taken_out.load(Ordering::Relaxed) > 0, "no execution has both"); // ORDERING: as above
 }
 
 /// Oracle: called once, by who moves the clock; and at the new deadline, if the reset was in time.

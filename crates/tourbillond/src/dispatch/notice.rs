@@ -195,6 +195,7 @@ impl Notice<'_> {
             };
             Ok((dead, present, watch))
         };
+        let mut is_made = false;
         loop {
             let (dead, present, watch) =
                 match self.repeat("not known whether a dead run came before", look).await {
@@ -203,10 +204,12 @@ impl Notice<'_> {
                 };
             let told = watch.as_ref().filter(|watch| watch.is_notified(now));
             let from = dead.map(|dead| dead.to_string()).or(told.map(|watch| watch.id()));
-            if let Some(from) = from {
+            // One success has one notice, though another has written the watch anew since.
+            if let Some(from) = from.filter(|_| !is_made) {
                 if !self.make(Event::Recovered, &from, ended).await {
                     return false;
                 }
+                is_made = true;
             }
             let Some(present) = present else { return true };
             match catalog.note_success(of, &present, watch.as_ref(), now).await {
