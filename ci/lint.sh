@@ -2,11 +2,11 @@
 # Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
 . "$(dirname "$0")/lib.sh"
 cargo fmt --check --all
-for workspace in platforms platforms/web/compare integration/dependents; do
+for workspace in platforms platforms/web/compare integration/dependents integration/peers; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
 done
 # What the other workspaces lock follows the library's dependencies.
-for workspace in . fuzz platforms platforms/web/compare integration/dependents; do
+for workspace in . fuzz platforms platforms/web/compare integration/dependents integration/peers; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
