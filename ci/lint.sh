@@ -28,5 +28,7 @@ cargo xtask tidy
 for list in list canaries; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
 done
-faulty_copy target/faults ci/mutants/durable-canaries crates/durable >/dev/null
+for list in durable-canaries durable-replication; do
+    faulty_copy target/faults ci/mutants/$list crates/durable >/dev/null
+done
 some_tests cargo test --quiet --release --package xtask
