@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Runs the example of durable timers on SQLite, and on PostgreSQL in a cluster made for it. It kills
-# its worker, checks what became of everything, and ends with an error if that is not as it has to
-# be.
+# Runs the examples of durable timers: reminders on SQLite and on PostgreSQL, and bills in
+# transactions of sqlx. They kill their worker, check what became of everything, and end with an
+# error if that is not as it has to be.
 . "$(dirname "$0")/lib.sh"
 limit_runs 300
-example=(cargo run --quiet --locked --package tourbillon-durable
-    --features postgres --example durable_reminders)
-say "SQLite"
-"${example[@]}" </dev/null
-say "PostgreSQL"
-ci/durable-postgres.sh "${example[@]}" -- --store {} </dev/null
+options=(--quiet --locked --package tourbillon-durable --features postgres,sqlx-0_8)
+on_postgres() { ci/durable-postgres.sh "$@" </dev/null; }
+say "reminders on SQLite"
+cargo run "${options[@]}" --example durable_reminders </dev/null
+say "reminders on PostgreSQL"
+on_postgres cargo run "${options[@]}" --example durable_reminders -- --store {}
+say "bills"
+on_postgres cargo run "${options[@]}" --example durable_bills -- {}
