@@ -1,47 +1,57 @@
 #!/usr/bin/env bash
 # Seeded bugs: a fence removed, a lease ignored, a cursor for a set, a notice trusted. Each has to
 # be found. Those of ci/mutants/durable-canaries are put into a copy of the tree and shown to the
-# simulation. The others are in the harness, between a node and its store: the checker has to find
-# them in storms. About two minutes.
+# simulation. That of ci/mutants/durable-replication is a repeat that waits for no standby: tests
+# that lose a primary list what was acknowledged and is lost with it. The others are in the harness,
+# between a node and its store: the checker has to find them in storms. About four minutes.
 #
 #   ci/durable-canaries.sh simulation        the simulation alone
-#   ci/durable-canaries.sh                   both, with storms on SQLite
-#   ci/durable-canaries.sh postgres          both, with storms on PostgreSQL
+#   ci/durable-canaries.sh replication       the test of replication alone
+#   ci/durable-canaries.sh                   all, with storms on SQLite
+#   ci/durable-canaries.sh postgres          all, with storms on PostgreSQL
 #   ci/durable-canaries.sh --seed 7          the same choices again
 . "$(dirname "$0")/lib.sh"
 unset TOURBILLON_MUTANT
 
-tree=target/canaries/durable
-list=$(faulty_copy "$tree" ci/mutants/durable-canaries crates/durable)
-[ -n "$list" ] || { echo "the list of canaries is empty"; exit 1; }
-
-# simulate NUMBER: runs the simulation on the copy with that bug; 0 is none.
+# simulate TREE, replicate TREE: runs the tests of a copy.
 simulate() {
-    (
-        target=$PWD/target/canaries/build
-        cd "$tree"
-        TOURBILLON_MUTANT=$1 DURABLE_SEEDS=300..340 CARGO_TARGET_DIR=$target some_tests \
-            cargo test --quiet --package tourbillon-durable --no-default-features --lib \
-            a_world_with_many_faults_loses_nothing
-    )
+    DURABLE_SEEDS=300..340 some_tests cargo test --quiet --manifest-path "$1/Cargo.toml" \
+        --package tourbillon-durable --no-default-features --lib \
+        a_world_with_many_faults_loses_nothing
+}
+replicate() {
+    some_tests ci/durable-postgres.sh cargo test --quiet --manifest-path "$1/Cargo.toml" \
+        --package tourbillon-durable --features postgres --test postgres \
+        what_is_acknowledged_survives_the_primary
 }
 
-simulate 0
-survivors=0
-while IFS=$'\t' read -r number _ name; do
-    found=found
-    log=$(simulate "$number" 2>&1) || true
-    grep -q '^test result: .* 1 failed' <<<"$log" || {
-        grep -q '^test result: ok\. 1 passed' <<<"$log" ||
-            { printf 'the simulation did not run: %s\n%s\n' "$name" "$log"; exit 1; }
-        survivors=$((survivors + 1)) found="NOT FOUND"
-    }
-    printf '%s\n    %s\n' "$name" "$found"
-done <<<"$list"
-printf '\n%s canaries, %s survived\n' "$(wc -l <<<"$list")" "$survivors"
-[ "$survivors" = 0 ]
+# seek LIST TESTS: puts the bugs of a list into a copy of the tree, and shows each to the tests.
+# Fails if they pass with one of them, or fail without.
+seek() {
+    local tree=target/canaries/$1 list log number name found survivors=0
+    list=$(faulty_copy "$tree" "ci/mutants/$1" crates/durable)
+    [ -n "$list" ] || { echo "the list of canaries is empty"; exit 1; }
+    local -x CARGO_TARGET_DIR=$PWD/target/canaries/build
+    "$2" "$tree"
+    while IFS=$'\t' read -r number _ name; do
+        found=found
+        log=$(TOURBILLON_MUTANT=$number "$2" "$tree" 2>&1 </dev/null) || true
+        grep -q '^test result: FAILED\. .* [1-9][0-9]* failed' <<<"$log" || {
+            grep -q '^test result: ok\. [1-9]' <<<"$log" ||
+                { printf 'the tests did not run: %s\n%s\n' "$name" "$log"; exit 1; }
+            survivors=$((survivors + 1)) found="NOT FOUND"
+        }
+        printf '%s\n    %s\n' "$name" "$found"
+        sed -n 's/^acknowledged, /    &/p' <<<"$log"
+    done <<<"$list"
+    printf '\n%s canaries, %s survived\n' "$(wc -l <<<"$list")" "$survivors"
+    [ "$survivors" = 0 ]
+}
 
+[ "${1:-}" = replication ] || seek durable-canaries simulate
 [ "${1:-}" != simulation ] || exit 0
+seek durable-replication replicate
+[ "${1:-}" != replication ] || exit 0
 . ci/durable-lib.sh
 case ${1:-} in
 postgres) on_postgres canaries --seconds 12 "${@:2}" ;;

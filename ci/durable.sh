@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Durable timers, their harness and the service: style, the tests of all three stores with a
-# PostgreSQL made for them, what others read of the service, its page, the example and short storms
+# PostgreSQL made for them, what others read of the service, its page, the examples and short storms
 # on both databases and on a replicated one. By hand, for longer storms: ci/durable-faults.sh and
 # ci/durable-failover.sh.
 . "$(dirname "$0")/lib.sh"

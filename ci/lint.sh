@@ -2,11 +2,11 @@
 # Formatting, lints, documentation and the rules of CONTRIBUTING.md that a script can check.
 . "$(dirname "$0")/lib.sh"
 cargo fmt --check --all
-for workspace in platforms platforms/web/compare integration/dependents; do
+for workspace in platforms platforms/web/compare integration/dependents integration/peers; do
     cargo fmt --check --all --manifest-path $workspace/Cargo.toml
 done
 # What the other workspaces lock follows the library's dependencies.
-for workspace in . fuzz platforms platforms/web/compare integration/dependents; do
+for workspace in . fuzz platforms platforms/web/compare integration/dependents integration/peers; do
     cargo metadata --locked --format-version 1 --manifest-path $workspace/Cargo.toml >/dev/null
 done
 cargo clippy --quiet --all-targets -- -D warnings
@@ -28,5 +28,7 @@ cargo xtask tidy
 for list in list canaries; do
     faulty_copy target/faults ci/mutants/$list >/dev/null
 done
-faulty_copy target/faults ci/mutants/durable-canaries crates/durable >/dev/null
+for list in durable-canaries durable-replication; do
+    faulty_copy target/faults ci/mutants/$list crates/durable >/dev/null
+done
 some_tests cargo test --quiet --release --package xtask

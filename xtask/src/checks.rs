@@ -54,7 +54,7 @@ pub const BY_HAND: &[Check] = &[
     check("ci/supply.sh", "licences and flaws of dependencies", "a minute", "cargo-deny"),
     check("ci/targets.sh --test", "the tests on other systems", "20 min", "wine, qemu"),
     check("ci/wasi.sh wasm32-wasip2", "timers under preview 2 of WASI", "a minute", "rustup"),
-    check("ci/durable-example.sh", "the example of durable timers", "a minute", "PostgreSQL"),
+    check("ci/durable-example.sh", "the examples of durable timers", "a minute", "PostgreSQL"),
     check("ci/durable-page.sh", "the service's page in a browser", "5 min", "Node.js, Chromium"),
     check("ci/durable-faults.sh", "storms of faults on both databases", "2 min", "PostgreSQL"),
     check("ci/durable-failover.sh", "storms on a replicated PostgreSQL", "2 min", "PostgreSQL"),
@@ -64,7 +64,7 @@ pub const BY_HAND: &[Check] = &[
     check("ci/durable-peers.sh", "the table of other job queues", "40 min", "PostgreSQL, npm"),
     check("ci/deb.sh", "Debian's package calls back from a clean root", "5 min", "Debian"),
     check("ci/durable-stores.sh", "several servers beside each other", "minutes", "PostgreSQL"),
-    check("ci/durable-canaries.sh", "the checker finds each seeded bug", "2 min", "PostgreSQL"),
+    check("ci/durable-canaries.sh", "the checker finds each seeded bug", "4 min", "PostgreSQL"),
 ];
 
 const fn check(

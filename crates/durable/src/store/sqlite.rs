@@ -48,8 +48,10 @@ const PRUNED: u32 = 2_000;
 ///
 /// The writes of a call are on the disk when it returns. There is one writer at a time: the
 /// connections of one process take turns, and those of several processes contend for the file's
-/// lock, for three seconds at most; then a call is
-/// [`Unavailable`](crate::StoreErrorKind::Unavailable). Readers wait for nobody.
+/// lock. A call waits for its turn for three seconds at most, and then tries to take the lock for
+/// three seconds more, by the monotonic clock; then it is
+/// [`Unavailable`](crate::StoreErrorKind::Unavailable). One that has to open the file again, after
+/// an error, does that first, with waits of its own. Readers wait for nobody.
 ///
 /// # The time
 ///

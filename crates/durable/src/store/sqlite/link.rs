@@ -1,5 +1,6 @@
 //! [`Link`]: one connection to a file, and its transactions.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -16,7 +17,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Result;
 use crate::time::Time;
 
-/// Time for which a call waits for other connections of this process, and then for other processes.
+/// Time for which a call waits for other connections of this process, and then for other processes,
+/// by the monotonic clock.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Time from one try to take the file's lock to the next. A busy process leaves little room between
@@ -183,10 +185,27 @@ fn is_busy(failure: &Failure) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
+thread_local! {
+    /// Time at which the wait for a file's lock that this thread is in began, or its last one.
+    static WAITS_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Returns whether this thread, which finds a file locked at `now`, is to try again. It has done so
+/// `tries` times in this wait, which takes place within one call of SQLite. How long a pause takes
+/// is the system's choice, so their number says nothing about the time.
+fn has_patience(tries: i32, now: Instant) -> bool {
+    let since = WAITS_SINCE.get().filter(|_| tries > 0).unwrap_or(now);
+    WAITS_SINCE.set(Some(since));
+    now.duration_since(since) < PATIENCE
+}
+
 fn configure(connection: &Connection) -> Answer<()> {
     connection.busy_handler(Some(|tries| {
-        thread::sleep(PAUSE);
-        PAUSE * tries.unsigned_abs() < PATIENCE
+        let is_to_try = has_patience(tries, Instant::now());
+        if is_to_try {
+            thread::sleep(PAUSE);
+        }
+        is_to_try
     }))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -201,8 +220,9 @@ fn configure(connection: &Connection) -> Answer<()> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::{Duration, Instant};
 
-    use super::Link;
+    use super::{Link, PATIENCE, has_patience};
     use crate::error::StoreErrorKind;
 
     struct File(std::path::PathBuf);
@@ -223,6 +243,20 @@ mod tests {
                 let _ = std::fs::remove_file(path);
             }
         }
+    }
+
+    #[test]
+    fn a_wait_for_the_lock_ends_by_the_clock_and_not_by_the_number_of_tries() {
+        let (start, moment) = (Instant::now(), Duration::from_nanos(1));
+        assert!(has_patience(0, start));
+        assert!(has_patience(i32::MAX, start + PATIENCE - moment));
+        // With one pause that took all of the time.
+        assert!(has_patience(0, start + PATIENCE));
+        assert!(has_patience(1, start + PATIENCE * 2 - moment));
+        assert!(!has_patience(2, start + PATIENCE * 2));
+        // The next wait has all of its time.
+        assert!(has_patience(0, start + PATIENCE * 9));
+        assert!(has_patience(1, start + PATIENCE * 10 - moment));
     }
 
     #[test]
