@@ -1,8 +1,9 @@
 //! [`Postgres`]: a store for many nodes, on PostgreSQL 15 and later.
 //!
 //! The tables are in a schema of the database that the connection is to: `tourbillon`, or the one
-//! that the address names. Correctness rests on rows and their locks alone: there are no triggers,
-//! sequences or advisory locks, the functions are for other programs, and nobody needs to listen.
+//! that the address names. Correctness rests on rows and their locks, and that of lanes on advisory
+//! locks by their names: there are no triggers or sequences, the functions are for other programs,
+//! and nobody needs to listen.
 //!
 //! # In a transaction of the caller's
 //!
