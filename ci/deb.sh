@@ -3,8 +3,9 @@
 # The package is left in target/deb.
 #
 #   ci/deb.sh                     with the programs of the release profile
-#   PROFILE=debug ci/deb.sh       with those of the debug profile, which are large
-#   ci/deb.sh --package           the package alone
+#   ci/deb.sh --package           the package and its unit alone
+#   ci/deb.sh --debug [..]        with the programs of the debug profile, which are large, and not
+#                                 compressed; it is left in target/deb/debug
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 
@@ -12,16 +13,20 @@ if ! command -v dpkg-deb >/dev/null; then
     not_checked "the package for Debian" "there is no dpkg-deb"
     exit
 fi
-profile=${PROFILE:-release} flags=()
-[ "$profile" = debug ] || flags=(--release)
-cargo build --quiet --locked "${flags[@]}" --package tourbillond --bins
-programs=$(realpath "${CARGO_TARGET_DIR:-target}/$profile")
+flags=() compression=xz folder=target/deb
+if [ "${1:-}" = --debug ]; then
+    shift
+    flags=(--debug) compression=none folder=target/deb/debug
+fi
+base=$(mktemp -d)
+trap 'rm -rf "$base"' EXIT
+# As docs/OPERATIONS.md has it for other systems.
+cargo install --quiet --locked "${flags[@]}" --path crates/tourbillond --root "$base/installed"
+programs=$base/installed/bin
 sources=$PWD/crates/tourbillond
 
 # --- the package
 
-base=$(mktemp -d)
-trap 'rm -rf "$base"' EXIT
 root=$base/package
 version=$("$programs/tourbillond" --version | cut -d' ' -f2)
 architecture=$(dpkg --print-architecture)
@@ -61,10 +66,34 @@ sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@GLIBC
 chmod -R u=rwX,go=rX "$root"
 chmod 750 "$root/etc/tourbillond"
 chmod 640 "$root/etc/tourbillond/config.toml"
-mkdir -p target/deb
-package=target/deb/tourbillond_${version}_$architecture.deb
-dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
+mkdir -p "$folder"
+package=$folder/tourbillond_${version}_$architecture.deb
+dpkg-deb --root-owner-group "-Z$compression" --build "$root" "$package" >/dev/null
 echo "$package: $(stat -c %s "$package") bytes"
+
+# --- what is in it, as it is unpacked
+
+unpacked=$base/unpacked
+dpkg-deb --extract "$package" "$unpacked"
+for program in tourbillond tourbillonctl; do
+    [ "$("$unpacked/usr/bin/$program" --version)" = "$program $version" ]
+    grep -q "^.TH $program 1" <(zcat "$unpacked/usr/share/man/man1/$program.1.gz")
+    bash -n "$unpacked/usr/share/bash-completion/completions/$program"
+done
+[ "$(stat -c %a "$unpacked/etc/tourbillond" "$unpacked/etc/tourbillond/config.toml")" = "750
+640" ]
+analyze=(systemd-analyze)
+if ! command -v systemd-analyze >/dev/null && unpack systemd systemd libsystemd-shared; then
+    analyze=(env LD_LIBRARY_PATH="$(echo "$debian"/systemd/usr/lib/*-linux-gnu/systemd)"
+        "$debian/systemd/usr/bin/systemd-analyze")
+fi
+if "${analyze[@]}" --version >/dev/null 2>&1; then
+    # An exposure of 1.5, as docs/OPERATIONS.md says.
+    "${analyze[@]}" security --offline=true --threshold=15 --root="$unpacked" \
+        tourbillond.service | tail -n 1
+else
+    not_checked "the exposure of the service's unit" "there is no systemd-analyze"
+fi
 [ "${1:-}" != --package ] || exit 0
 
 # --- a clean root
@@ -98,12 +127,6 @@ inside dpkg --install /tmp/tourbillond.deb
 [ "$(inside tourbillonctl --version)" = "tourbillonctl $version" ]
 [ "$(inside stat -c '%a %U:%G' /etc/tourbillond/config.toml)" = "640 root:tourbillond" ]
 inside dpkg --verify tourbillond
-inside sh -c 'for page in /usr/share/man/man1/tourbillon*; do zcat "$page" | grep -q "^.TH "; done'
-if command -v systemd-analyze >/dev/null; then
-    # An exposure of 1.5, as docs/OPERATIONS.md says.
-    systemd-analyze security --offline=true --threshold=15 --root="$base/root" tourbillond.service |
-        tail -n 1
-fi
 
 # --- a first callback, by a user that may do no more than the unit lets it
 
@@ -144,7 +167,8 @@ inside tourbillonctl --url "$url" put first --after 0s \
     --to "http://$(cat "$base/address")/first" --body '{{app}}' >/dev/null
 wait "$receiver"
 [ "$(cat "$base/called")" = "/first default" ]
-inside tourbillonctl --url "$url" audit | grep -q ' put_schedule  *first '
+inside tourbillonctl --url "$url" audit >"$base/audit"
+grep -q ' put_schedule  *default  *first ' "$base/audit"
 kill -TERM "$service"
 wait "$service"
 ls "$state"

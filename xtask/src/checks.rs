@@ -33,6 +33,7 @@ pub const PER_CHANGE: &[Check] = &[
     check("ci/shuttle.sh", "random schedules of large scenarios", "", ""),
     check("ci/bare.sh", "timers without an operating system", "", "qemu"),
     check("ci/package.sh", "each package builds from what it contains", "", ""),
+    check("ci/deb.sh", "Debian's package has what it says, and its unit is confined", "", "Debian"),
     check("ci/semver.sh", "no interface breaks since the last release", "", "cargo-semver-checks"),
     check("ci/minimal.sh", "the oldest dependencies that are declared suffice", "", ""),
     check("ci/weight.sh", "what a first sleep adds to a program", "", ""),

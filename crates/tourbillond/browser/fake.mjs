@@ -124,6 +124,10 @@ function night() {
     readOnly: [],
     /** Identities of runs that cannot be retried. */
     stuck: [],
+    /** Attempts that still run when a schedule is paused. */
+    stillRunning: [],
+    /** Times that were backfilled. */
+    filled: new Set(),
   };
 }
 
@@ -165,7 +169,7 @@ export async function start() {
     };
   }
 
-  function preview({ cron, zone = 'UTC', every, at: once, after }, many = 5) {
+  function preview({ cron, zone = 'UTC', every, at: once, after }, many = 5, from = undefined) {
     const shown = (time, offset, note) => ({
       at: iso(time), local: iso(time + offset * 60 * MINUTE).slice(0, 19),
       offset: `+0${offset}:00`, note,
@@ -188,6 +192,10 @@ export async function start() {
     if (!seconds) {
       throw refusal(422, 'That is no schedule.',
         [{ field: every ? 'when.every' : 'when.after', detail: 'it is not a span such as 90s' }]);
+    }
+    if (from) {
+      const first = Math.floor(Date.parse(from) / (seconds * 1000)) + 1;
+      return times(many, (_, index) => shown((first + index) * seconds * 1000, 0));
     }
     return times(every ? many : 1, (_, index) => shown(now() + (index + 1) * seconds * 1000, 0));
   }
@@ -242,6 +250,24 @@ export async function start() {
     const total = query.get('count') === 'true'
       ? { count: items.length, at_least: world.countsAtLeast } : undefined;
     return { items: items.slice(from, from + limit), next, total };
+  }
+
+  /** Counts what of a range is missing, up to the limit, and has it from then on. */
+  function backfill(found, { since, until, limit = 100 }) {
+    if (limit > 1_000) {
+      throw refusal(422, '`limit`: it is not within 1 to 1000',
+        [{ field: 'limit', detail: 'it is not within 1 to 1000' }]);
+    }
+    if (found.state === 'disabled') throw refusal(409, 'The schedule is disabled; enable it first.');
+    const from = iso(Date.parse(since) - 1);
+    const within = preview(found.when, 1_000, from).filter(({ at }) => at < iso(Date.parse(until)));
+    const [result, filled] = [{ made: 0, existed: 0 }, world.filled];
+    for (const { at } of within) {
+      if (filled.has(at)) result.existed += 1;
+      else if (result.made < limit) result.made += filled.add(at) && 1;
+      else return { ...result, rest: at };
+    }
+    return result;
   }
 
   function ofApp(method, app, [what, name, act], query, body, request) {
@@ -313,9 +339,20 @@ export async function start() {
     }
     const found = find(name);
     if (!found) throw refusal(404, `There is no schedule ${name}.`);
-    if (act === 'preview') return preview(found.when, Number(query.get('count') ?? 5));
+    if (act === 'preview') {
+      return preview(found.when, Number(query.get('count') ?? 5), query.get('from'));
+    }
+    if (act === 'pause') {
+      if (Date.parse(body.until) <= now()) {
+        throw refusal(422, '`until`: it is past', [{ field: 'until', detail: 'it is past' }]);
+      }
+      found.paused_until = body.until;
+      return { running: world.stillRunning };
+    }
+    if (act === 'backfill') return backfill(found, body);
     if (act === 'disable' || act === 'enable') {
-      Object.assign(found, { state: `${act}d`, enabled: act === 'enable' });
+      Object.assign(found,
+        { state: `${act}d`, enabled: act === 'enable', paused_until: undefined });
       return found;
     }
     if (act === 'run-now') {

@@ -138,6 +138,94 @@ test('a schedule is made, seen to run, and silent once it is disabled', async ()
   await close(page);
 });
 
+test('a schedule is silent while it is paused, and calls again after the pause', async () => {
+  const page = await open(browser, url);
+  await isLive(page);
+  await create(page, 'paused', 'At a fixed interval', 'Interval', '1s', '/paused');
+  await called('/paused');
+  await page.getByRole('button', { name: 'Pause until' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Pause paused' });
+  const until = dialog.getByLabel('Until');
+  await until.fill('2020-01-01T00:00:00');
+  await dialog.getByRole('button', { name: 'Pause' }).click();
+  await dialog.locator('[data-field=until][aria-invalid]:focus').waitFor();
+  await dialog.getByText('it is past', { exact: true }).waitFor();
+  await until.fill('2190-01-01T00:00:00');
+  await dialog.getByText(/^No new run starts before .* 2190/).waitFor();
+  await dialog.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('status').getByText(/^paused is paused until .* 2190/).waitFor();
+  const facts = page.locator('.facts');
+  await facts.getByText('Paused', { exact: true }).waitFor();
+  await accessible(page, 'a schedule that is paused');
+
+  // What ran when it was paused ends; then whatever runs later proves that time went on.
+  const answered = await called('/paused');
+  await create(page, 'after-pause', 'Once, after a delay', 'Delay', '3s', '/after-pause');
+  await called('/after-pause');
+  const running = calls.filter(({ path }) => path === '/paused').length - answered;
+  assert.ok(running <= 1, `${running} calls after it was paused`);
+  const before = calls.filter(({ path }) => path === '/paused').length;
+  await go(page, '/schedules/default/paused', 'paused');
+  await page.getByRole('button', { name: 'End pause' }).click();
+  await page.getByRole('status').getByText('The pause of paused has ended.').waitFor();
+  await called('/paused', before);
+  await facts.getByText('Enabled', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Disable' }).click();
+  await page.getByRole('status').getByText('paused is disabled').waitFor();
+  await close(page, [/422/]);
+});
+
+test('the times of a past range are counted, and each is called once', async () => {
+  // It has ended, so that it has no other times. The clock here is five hours behind UTC.
+  const when = {
+    every: '1h', end: '2020-01-02T00:00:00Z',
+    excluded: [{ from: '2020-01-01T07:00:00Z', until: '2020-01-01T08:00:00Z', then: 'skip' }],
+  };
+  const made = await fetch(`${url}/v1/apps/default/schedules/filled`, {
+    method: 'PUT', headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ when, callback: { url: to('/filled') } }),
+  });
+  assert.equal(made.status, 201, await made.text());
+  const page = await open(browser, url);
+  await isLive(page);
+  await go(page, '/schedules/default/filled', 'filled');
+  const fill = async (limit) => {
+    await page.getByRole('button', { name: 'Backfill' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Backfill filled' });
+    await dialog.getByLabel('From', { exact: true }).fill('2020-01-01T00:00:00');
+    await dialog.getByLabel('Until before').fill('2020-01-01T06:00:00');
+    await dialog.getByLabel('At most').fill(limit);
+    // Six hours, of which one is excluded.
+    await dialog.getByText('the schedule has 5 times.').waitFor();
+    return dialog;
+  };
+  const dialog = await fill('3');
+  await accessible(page, 'the dialog of a backfill');
+  const [until, limit] = ['Until before', 'At most'].map((label) => dialog.getByLabel(label));
+  const create = dialog.getByRole('button', { name: 'Create runs' });
+  await until.fill('2190-01-01T00:00:00');
+  await limit.fill('1001');
+  await create.click();
+  await dialog.getByText('it is not within 1 to 1000', { exact: true }).waitFor();
+  await limit.fill('3');
+  await create.click();
+  await dialog.getByText('it is to come, and a backfill is of the past', { exact: true }).waitFor();
+  await until.fill('2020-01-01T06:00:00');
+  await create.click();
+  await dialog.getByText('filled: 3 runs created, 0 existed. More may be missing').waitFor();
+  await dialog.getByText('the schedule has 2 times.').waitFor();
+  await create.click();
+  await page.getByRole('status').getByText('filled: 2 runs created, 0 existed.').waitFor();
+  await called('/filled', 4);
+  await fill('');
+  await create.click();
+  await page.getByRole('status').getByText('filled: 0 runs created, 5 existed.').waitFor();
+  await page.getByRole('table', { name: 'Last runs' }).getByText('Succeeded').nth(4).waitFor();
+  const keys = calls.filter(({ path }) => path === '/filled').map(({ key }) => key);
+  assert.deepEqual([keys.length, new Set(keys).size], [5, 5]);
+  await close(page, [/422/]);
+});
+
 test('it runs now when it is asked to', async () => {
   const page = await open(browser, url);
   await isLive(page);

@@ -289,12 +289,16 @@ test('a token that may not write sees no button that changes something', async (
   await show();
   await go(page, '/schedules', 'Schedules');
   await says('weekly-digest');
-  const changing = page.getByRole('button', { name: /^(Disable|Enable|Run now|Retry|Delete)/ });
+  const changing = page.getByRole('button',
+    { name: /^(Disable|Enable|Run now|Pause|End pause|Backfill|Retry|Delete)/ });
   assert.equal(await changing.count(), 0);
   assert.equal(await page.getByText('New schedule').count(), 0);
   assert.equal(await page.getByRole('checkbox').count(), 0);
   await go(page, '/dead', 'Dead letters');
   await says('the answer was 503');
+  assert.equal(await changing.count(), 0);
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  await says('The clock shows this time twice');
   assert.equal(await changing.count(), 0);
 });
 
@@ -782,6 +786,201 @@ test('the list has the last result and the runs before it, by word and shape', a
   assert.equal(await row('reminder-4711').getByRole('img').count(), 0);
   await row('invoices').getByRole('link', { name: 'Dead' }).click();
   await page.getByRole('heading', { level: 1, name: 'Run of invoices' }).waitFor();
+});
+
+test('a schedule is paused until a time, seen to be paused, and the pause is ended', async () => {
+  expected = [/422/];
+  fake.world.stillRunning = [{ run: 'f'.repeat(32), attempt: 1 }];
+  await show();
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  const act = (name) => page.getByRole('button', { name, exact: true });
+  await act('Pause until').press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'Pause nightly' });
+  const until = dialog.getByLabel('Until');
+  // It begins with an hour from now, by the clock here.
+  assert.match(await until.inputValue(), /^2026-10-24T20:1\d$/);
+  assert.ok(await until.evaluate((input) => input === document.activeElement));
+  await dialog.getByText('By the clock of America/New_York.').waitFor();
+  await until.fill('2026-10-26T04:00:00');
+  // What it does, and how it is ended.
+  await dialog.getByRole('status').getByText(
+    /^No new run starts before Mon.* 26 Oct, 04:00:00 \(Mon.* 26 Oct, 09:00:00 in Europe\/Berlin\)\./)
+    .waitFor();
+  await dialog.getByText('“End pause” ends it earlier.').waitFor();
+  await accessible(page, 'the dialog of a pause');
+  // What is wrong shows beside the field, in the API's words.
+  await until.fill('2026-10-24T10:00:00');
+  await dialog.getByRole('button', { name: 'Pause' }).press('Enter');
+  await dialog.locator('[data-field=until][aria-invalid]:focus').waitFor();
+  assert.equal(await dialog.locator('#f-until-error').textContent(), 'it is past');
+  await accessible(page, 'the dialog of a pause with a fault');
+  await until.fill('');
+  assert.equal(await dialog.locator('[aria-invalid]').count(), 0);
+  await until.pressSequentially('12');
+  fake.world.asked = undefined;
+  await dialog.getByRole('button', { name: 'Pause' }).click();
+  await dialog.getByText('It lacks a part of the date or of the time.').waitFor();
+  assert.equal(fake.world.asked, undefined);
+
+  await until.fill('2026-10-26T04:00:00');
+  await until.press('Enter');
+  await page.getByRole('status').getByText(
+    /^nightly is paused until Mon.* 26 Oct, 04:00:00\. 1 attempt still running\.$/).waitFor();
+  await dialog.waitFor({ state: 'detached' });
+  await page.locator('[data-act=pause-until]:focus').waitFor();
+  assert.deepEqual(fake.world.asked, {
+    path: '/v1/apps/reports/schedules/nightly/pause', body: { until: '2026-10-26T08:00:00Z' },
+  });
+  const facts = page.locator('.facts');
+  await facts.getByText('Paused', { exact: true }).waitFor();
+  await facts.getByText(/Mon.* 26 Oct, 04:00:00 in 1 d/).waitFor();
+  await accessible(page, 'a schedule that is paused');
+  await fits(page, 'a schedule that is paused');
+  // Another time replaces it, from the one that holds.
+  await act('Pause until').click();
+  assert.equal(await until.inputValue(), '2026-10-26T04:00');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  await page.locator('[data-act=pause-until]:focus').waitFor();
+
+  await go(page, '/schedules', 'Schedules');
+  const row = page.getByRole('row').filter({ hasText: 'nightly' });
+  await row.getByText('Paused', { exact: true }).waitFor();
+  await row.getByRole('button', { name: 'End pause nightly' }).click();
+  await page.getByRole('status').getByText('The pause of nightly has ended.').waitFor();
+  await row.getByText('Enabled', { exact: true }).waitFor();
+  assert.equal(fake.world.asked.path, '/v1/apps/reports/schedules/nightly/enable');
+});
+
+test('a pause that ends is not shown any more', async () => {
+  const nightly = fake.world.schedules.find(({ key }) => key === 'nightly');
+  nightly.paused_until = new Date(fake.now() + 5_000).toISOString();
+  await show();
+  await go(page, '/schedules/reports/nightly', 'nightly');
+  const facts = page.locator('.facts');
+  await facts.getByText('Paused', { exact: true }).waitFor();
+  // The API shows it no longer than it lasts.
+  await page.route('**/v1/apps/reports/schedules/nightly', async (route) => {
+    if (Date.parse(nightly.paused_until) <= fake.now()) nightly.paused_until = undefined;
+    await route.continue();
+  });
+  await facts.getByText('Enabled', { exact: true }).waitFor();
+  assert.equal(await page.getByRole('button', { name: 'End pause' }).count(), 0);
+});
+
+test('a range is backfilled in parts, with its times counted before', async () => {
+  expected = [/422/, /409/, /503/];
+  await show();
+  await go(page, '/schedules/billing/ledger-sync', 'ledger-sync');
+  await page.getByRole('button', { name: 'Backfill' }).press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'Backfill ledger-sync' });
+  const [since, until, limit] = ['From', 'Until before', 'At most']
+    .map((label) => dialog.getByLabel(label, { exact: true }));
+  const create = dialog.getByRole('button', { name: 'Create runs' });
+  const says = (text) => dialog.getByRole('status').getByText(text).waitFor();
+  // It begins with the last day, of which more times are than are looked at.
+  assert.match(await since.inputValue(), /^2026-10-23T19:1\d$/);
+  assert.match(await until.inputValue(), /^2026-10-24T19:1\d$/);
+  await says(/the schedule has at least 1\s000 times\./);
+  await accessible(page, 'the dialog of a backfill');
+  await since.fill('2026-10-24T18:12:00');
+  await until.fill('2026-10-24T19:12:00');
+  await says(new RegExp('^From Sat.* 24 Oct, 18:12:00 until before Sat.* 24 Oct, 19:12:00, ' +
+    'the schedule has 120 times\\.'));
+  await says('The runs that are missing are created, oldest first, at most 100 at once.');
+  await says('They start now if the app’s limits allow.');
+  await limit.fill('70');
+  await says('at most 70 at once');
+
+  // What is wrong shows beside its field, in the API's words.
+  await limit.fill('1001');
+  await create.press('Enter');
+  await dialog.locator('[data-field=limit][aria-invalid]:focus').waitFor();
+  assert.equal(await dialog.locator('#f-limit-error').textContent(), 'it is not within 1 to 1000');
+  await accessible(page, 'the dialog of a backfill with a fault');
+  await limit.fill('1.5');
+  await create.click();
+  await dialog.getByText('It is not a whole number.').waitFor();
+  await limit.fill('');
+  // What is wrong with none of them shows below them.
+  const schedule = fake.world.schedules.find(({ key }) => key === 'ledger-sync');
+  schedule.state = 'disabled';
+  await create.click();
+  await dialog.getByRole('alert').getByText('The schedule is disabled; enable it first.').waitFor();
+  schedule.state = 'enabled';
+  // What it would do may not be known.
+  fake.world.away = 'store';
+  await since.fill('2026-10-24T18:42:00');
+  await says('What it would do is not known: The store does not answer.');
+  fake.world.away = null;
+  await since.fill('2026-10-24T18:12:00');
+  await says('the schedule has 120 times.');
+
+  await create.click();
+  await says(/^ledger-sync: 100 runs created, 0 existed\. More .* from Sat.* 24 Oct, 19:02:00 on\.$/);
+  await says('the schedule has 20 times.');
+  assert.equal(await since.inputValue(), '2026-10-24T19:02');
+  assert.deepEqual(fake.world.asked, {
+    path: '/v1/apps/billing/schedules/ledger-sync/backfill',
+    body: { since: '2026-10-24T22:12:00Z', until: '2026-10-24T23:12:00Z' },
+  });
+  await dialog.getByRole('button', { name: 'Close' }).waitFor();
+  await accessible(page, 'the dialog of a backfill in parts');
+  await create.click();
+  await page.getByRole('status').getByText('ledger-sync: 20 runs created, 0 existed.').waitFor();
+  await dialog.waitFor({ state: 'detached' });
+  await page.locator('[data-act=backfill]:focus').waitFor();
+
+  // A range in which it has no time; and runs that wait for each other.
+  schedule.overlap = 'skip';
+  await go(page, '/now', 'Now');
+  await go(page, '/schedules/billing/ledger-sync', 'ledger-sync');
+  await page.getByRole('button', { name: 'Backfill' }).click();
+  await says('They start now, one after another.');
+  await since.fill('2026-10-24T19:11:40');
+  await until.fill('2026-10-24T19:11:50');
+  await says('the schedule has no time.');
+  // A dialog goes with its view.
+  await page.evaluate(() => { location.hash = '/now'; });
+  await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
+  assert.equal(await page.getByRole('dialog').count(), 0);
+});
+
+test('what is sent from a dialog is said also if the dialog is cancelled', async () => {
+  expected = [/409/];
+  await show();
+  await go(page, '/schedules/billing/ledger-sync', 'ledger-sync');
+  const schedule = fake.world.schedules.find(({ key }) => key === 'ledger-sync');
+  for (const [state, text] of [
+    ['enabled', /^ledger-sync: 100 runs created, 0 existed\. More may be missing/],
+    ['disabled', 'Backfill ledger-sync: The schedule is disabled; enable it first.'],
+  ]) {
+    let letGo;
+    const waiting = new Promise((resolve) => { letGo = resolve; });
+    await page.route('**/backfill', async (route) => {
+      await waiting;
+      await route.continue();
+    }, { times: 1 });
+    await page.getByRole('button', { name: 'Backfill' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Backfill ledger-sync' });
+    await dialog.getByRole('button', { name: 'Create runs' }).click();
+    await dialog.locator('[type=submit][aria-busy]').waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    schedule.state = state;
+    letGo();
+    await page.getByRole('status').getByText(text).waitFor();
+  }
+});
+
+test('what is not enabled or does not repeat is neither paused nor backfilled', async () => {
+  await show();
+  const buttons = page.getByRole('button', { name: /^(Pause until|Backfill)$/ });
+  for (const [key, number] of [['invoices', 2], ['dunning', 0], ['reminder-4711', 0]]) {
+    await go(page, `/schedules/billing/${key}`, key);
+    await page.getByRole('link', { name: 'Duplicate' }).waitFor();
+    assert.equal(await buttons.count(), number, key);
+  }
 });
 
 test('all can be done by keyboard', async () => {

@@ -94,6 +94,7 @@ const SHAPES = {
   dot: ['M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9z', ''],
   ring: ['', 'M6 2a4 4 0 1 0 0 8a4 4 0 1 0 0-8z'],
   clock: ['', 'M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9zM6 3.5V6l2 1.5'],
+  bars: ['M2.5 2h2.5v8H2.5zM7 2h2.5v8H7z', ''],
   play: ['M3 1.5v9l7.5-4.5z', ''],
   check: ['', 'M1.5 6.5l3 3l6-7'],
   cross: ['', 'M2 2l8 8M10 2l-8 8'],
@@ -105,6 +106,7 @@ const SHAPES = {
 const STATES = {
   enabled: ['dot', 'good'],
   disabled: ['ring', 'mute'],
+  paused: ['bars', 'mute'],
   pending: ['clock', 'calm'],
   running: ['play', 'accent'],
   waiting: ['clock', 'accent'],

@@ -3,9 +3,10 @@
 import { call, path } from './api.js';
 import { cronInWords } from './cron.js';
 import { button, field, h, put, section, select, setText } from './dom.js';
+import { faultsOf, input, instantPicker, showFaults } from './form.js';
 import { makePreview } from './preview.js';
 import { attemptParts } from './runs.js';
-import { HERE, instantOf, localOf } from './time.js';
+import { HERE } from './time.js';
 
 /** How long typing gathers before a preview is asked for, in milliseconds. */
 const GATHER = 250;
@@ -128,17 +129,6 @@ export function show(holder, frame, { app, key, parameters }) {
 }
 
 function form(holder, frame, old, { definition: was, remark }) {
-  const input = (attributes = {}) =>
-    h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', ...attributes });
-  // What is not changed keeps its form.
-  const instant = (time = '') => {
-    const element = input({ type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59', value: time && localOf(time) });
-    // The browser leaves out seconds that are zero.
-    const shown = element.value;
-    element.instant = () => element.value === shown
-      ? time : element.value && instantOf(element.value);
-    return element;
-  };
   const { when, callback = {} } = was;
   const first = WHENS.map(([name]) => name).find((name) => name in when);
   const [missed, missedMany] = policyOf(was.missed);
@@ -157,11 +147,11 @@ function form(holder, frame, old, { definition: was, remark }) {
     cron: input({ value: when.cron ?? '', class: 'code' }),
     zone: input({ value: when.zone ?? 'UTC', list: 'zones' }),
     every: input({ value: when.every ?? '5m' }),
-    start: instant(when.start),
-    end: instant(when.end),
+    start: instantPicker(when.start),
+    end: instantPicker(when.end),
     excluded: h('textarea', { rows: 2, spellcheck: 'false', class: 'code' },
       windowLines(when.excluded ?? [])),
-    at: instant(when.at),
+    at: instantPicker(when.at),
     after: input({ value: when.after ?? '10m' }),
     method: select(METHODS, callback.method ?? 'POST'),
     url: input({ value: callback.url ?? '', inputmode: 'url', placeholder: 'https://…' }),
@@ -322,14 +312,9 @@ function form(holder, frame, old, { definition: was, remark }) {
 
   /** What is wrong with the times that are picked here, of those that show; or one fault of theirs. */
   function wrongTimes(only) {
-    const faults = {
-      badInput: 'It lacks a part of the date or of the time.',
-      rangeOverflow: 'It is after the year 9999.',
-    };
     return ['at', 'start', 'end'].filter((name) => !control[name].closest('[hidden]'))
-      .flatMap((name) => Object.entries(faults)
-        .filter(([fault]) => control[name].validity[fault] && (!only || fault === only))
-        .map(([, detail]) => ({ field: `when.${name}`, detail })));
+      .flatMap((name) => faultsOf(control[name], only)
+        .map((detail) => ({ field: `when.${name}`, detail })));
   }
 
   /** What is wrong with lines of which one would replace another: each name is sent once. */
@@ -434,31 +419,9 @@ function form(holder, frame, old, { definition: was, remark }) {
     };
   }
 
-  /**
-   * Shows what is wrong beside the fields it is about; what is about none, below. What was shown
-   * before goes, where the field's name begins with `prefix`.
-   */
-  function blame(errors, rest = '', prefix = '') {
-    for (const each of element.querySelectorAll(`[data-field${prefix && `^="${prefix}"`}]`)) {
-      each.removeAttribute('aria-invalid');
-      setText(element.querySelector(`[id="${each.id}-error"]`), '');
-    }
-    const others = [];
-    for (const { field: name, detail } of errors) {
-      const found = [...element.querySelectorAll('[data-field]')]
-        .filter((each) => `${name.replaceAll('[', '.')}.`.startsWith(`${each.dataset.field}.`))
-        .sort((a, b) => b.dataset.field.length - a.dataset.field.length)
-        .find((each) => !each.closest('[hidden]'));
-      if (!found) {
-        others.push(`${name}: ${detail}`);
-        continue;
-      }
-      found.setAttribute('aria-invalid', 'true');
-      setText(element.querySelector(`[id="${found.id}-error"]`), detail);
-      const details = found.closest('details');
-      if (details) details.open = true;
-    }
-    setText(general, [rest, ...others].filter(Boolean).join(' '));
+  /** Shows what is wrong beside the fields it is about, as {@link showFaults}. */
+  function blame(...faults) {
+    showFaults(element, general, ...faults);
   }
 
   let latest = 0;

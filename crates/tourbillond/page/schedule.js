@@ -1,12 +1,13 @@
 /** @file One schedule: what it is, when it runs next, and its runs. */
 
 import { call, path, reads } from './api.js';
+import { askBackfill, askPause } from './dialogs.js';
 import { badge, button, h, put, row, section, setText, sync, table } from './dom.js';
 import { makeHistory } from './history.js';
 import { makePreview } from './preview.js';
 import { runLink, why } from './runs.js';
-import { actions, canSwitch, labelLinks, target, when, xtimerOf } from './schedules.js';
-import { counted, dated, timeElement } from './time.js';
+import { actions, canSwitch, labelLinks, stateOf, target, when, xtimerOf } from './schedules.js';
+import { counted, dated, now, timeElement } from './time.js';
 import { policyInWords } from './words.js';
 
 /** How many occurrences to come, and how many runs, are shown. */
@@ -36,11 +37,15 @@ export function show(holder, frame, { app, key }) {
   const facts = h('div', {});
   const about = section('about-it', 'Definition', facts);
   const reading = reads(read, () => {}, failed);
+  const again = () => reading.again();
+  /** Until when what is shown is paused, in milliseconds since the epoch. */
+  let pausedUntil = Infinity;
   put(holder, h('h1', {}, key), inside);
 
   async function read(signal) {
     const schedule = await call('GET', path(parts), { signal });
     signal.throwIfAborted();
+    pausedUntil = Date.parse(schedule.paused_until) || Infinity;
     if (!facts.isConnected) {
       inside.replaceChildren(about,
         h('div', { class: 'columns' },
@@ -74,7 +79,7 @@ export function show(holder, frame, { app, key }) {
 
   function failed(error) {
     inside.replaceChildren(h('p', { class: 'error' }, error.message),
-      h('p', {}, button('Try again', () => reading.again())));
+      h('p', {}, button('Try again', again)));
   }
 
   function draw(schedule) {
@@ -82,12 +87,13 @@ export function show(holder, frame, { app, key }) {
     const { attempts, first, longest } = schedule.retry ?? frame.defaults.retry;
     const headers = Object.entries(callback.headers ?? {});
     const list = [
-      ['State', badge(schedule.state)],
+      ['State', badge(stateOf(schedule))],
       ['App', app],
       schedule.xtimer && ['XTimer', xtimerOf(schedule)],
       schedule.labels && ['Labels', labelLinks(frame, schedule)],
       ['When', when(schedule)],
-      schedule.paused_until && ['Paused until', dated(schedule.paused_until)],
+      schedule.paused_until && ['Paused until', [dated(schedule.paused_until), ' ',
+        h('span', { class: 'soft' }, timeElement(schedule.paused_until))]],
       schedule.when.start && ['Start', dated(schedule.when.start)],
       schedule.when.end && ['End', dated(schedule.when.end)],
       schedule.when.excluded?.length && ['Excluded', schedule.when.excluded.map((window) =>
@@ -115,7 +121,12 @@ export function show(holder, frame, { app, key }) {
     ].filter(Boolean);
     return h('div', { class: 'gap' },
       h('p', { class: 'buttons' },
-        actions(frame, schedule, () => reading.again()),
+        actions(frame, schedule, again),
+        frame.canChange(app) && isRepeated(schedule) && schedule.state === 'enabled' && [
+          button('Pause until', () => askPause(holder, frame, schedule, again),
+            { act: 'pause-until' }),
+          button('Backfill', () => askBackfill(holder, frame, schedule, again)),
+        ],
         frame.canChange(app) && canSwitch(schedule) && [
           h('a', { href: frame.link(['edit', app, key]), class: 'button', 'data-act': 'edit' }, 'Edit'),
           button('Delete', remove, { kind: 'bad' }),
@@ -141,7 +152,13 @@ export function show(holder, frame, { app, key }) {
 
   reading.start();
   return {
-    refresh: () => reading.again(),
+    refresh: again,
+    /** A pause ends without a run. */
+    overview() {
+      if (now() < pausedUntil) return;
+      pausedUntil = Infinity;
+      again();
+    },
     run: (run) => { if (run.app === app && run.key === key) reading.soon(); },
     close() {
       reading.close();

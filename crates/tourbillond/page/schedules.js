@@ -93,9 +93,20 @@ export function canSwitch({ state }) {
   return ['enabled', 'disabled', 'pending', 'running'].includes(state);
 }
 
+/** The state as it is shown: what is enabled may be paused. */
+export function stateOf({ state, paused_until: until }) {
+  return until ? 'paused' : state;
+}
+
 /** What a schedule calls, in a line; of a one-shot that is over it may not be kept. */
 export function target({ callback }) {
   return callback ? `${callback.method ?? 'POST'} ${callback.url}` : 'not kept';
+}
+
+/** How many attempts of a schedule that was stopped still run, of the API's answer. */
+export function stillRunning({ running = [] }) {
+  const many = Array.isArray(running) ? running.length : running;
+  return many ? `${counted(many, 'attempt')} still running.` : 'No attempt is running.';
 }
 
 /**
@@ -106,7 +117,7 @@ export function target({ callback }) {
  * @param {() => void} done What is to happen after each.
  */
 export function actions(frame, schedule, done) {
-  const { app, key, state } = schedule;
+  const { app, key, state, paused_until: paused } = schedule;
   const about = key;
   const ask = async (what, said) => {
     try {
@@ -117,17 +128,15 @@ export function actions(frame, schedule, done) {
     }
     done();
   };
-  const still = ({ running = [] }) => {
-    const many = Array.isArray(running) ? running.length : running;
-    return many ? `${counted(many, 'attempt')} still running.` : 'No attempt is running.';
-  };
   if (!frame.canChange(app) || !canSwitch(schedule)) return [];
   return [
     state === 'disabled'
       ? button('Enable', () => ask('enable', () => `${key} is enabled.`), { about, act: 'switch' })
       : button('Disable', () => ask('disable',
-        (answer) => `${key} is disabled: no new callback starts. ${still(answer)}`),
+        (answer) => `${key} is disabled: no new callback starts. ${stillRunning(answer)}`),
       { about, act: 'switch' }),
+    paused && button('End pause', () => ask('enable', () => `The pause of ${key} has ended.`),
+      { about, act: 'end-pause' }),
     state !== 'disabled' && button('Run now', async () => {
       const text = `It sends ${target(schedule)} at once, ${state === 'enabled' ? 'in addition to its times' : 'instead of at its time'}.`;
       if (await frame.sure(`Run ${key} now?`, text, 'Run')) {
@@ -261,7 +270,7 @@ export function show(holder, frame, { parameters }) {
       ['Schedule', [bulk.box(schedule), scheduleLink(frame, schedule),
         schedule.xtimer && h('div', { class: 'soft' }, xtimerOf(schedule)),
         schedule.labels && labelLinks(frame, schedule)]],
-      ['State', badge(schedule.state)],
+      ['State', badge(stateOf(schedule))],
       ['When', when(schedule)],
       ['Next', next.length ? nextRun(schedule, next[0]) : '–'],
       ['Last runs', lastRuns(frame, schedule)],

@@ -3,6 +3,7 @@
 const STATES = {
   enabled: 'Enabled',
   disabled: 'Disabled',
+  paused: 'Paused',
   pending: 'Waiting',
   running: 'Running',
   waiting: 'Waiting for completion',
