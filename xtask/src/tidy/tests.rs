@@ -402,7 +402,7 @@ fn a_paragraph_that_opens_with_a_clause_is_counted() {
         "platforms/bare/src/tests.rs",
         "platforms/web/tests/timers.rs",
         "crates/durable/tests/metrics.rs",
-        "crates/tourbillond/examples/load.rs",
+        "crates/tourbillond/examples/load/main.rs",
     ];
     for file in files {
         garden.plant(None, file, &text.repeat(100));
