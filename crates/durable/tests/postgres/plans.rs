@@ -7,8 +7,8 @@ use std::time::Duration;
 use postgres::Client;
 use tourbillon_durable::store::{
     Advance, Advanced, Amendment, Change, End, Filled, How, ManualRun, NewOccurrence, NewTimer,
-    OverviewOf, Past, Postgres, RecordQuery, Scan, ScheduleQuery, ScheduleRow, Search, Skip, Store,
-    TallyOf, Timer, TimerQuery, TimerUpdate, Transfer,
+    OverviewOf, Past, Postgres, RecordQuery, Scan, ScheduleQuery, ScheduleRow, Search, Skip, State,
+    Store, TallyOf, Timer, TimerQuery, TimerUpdate, Transfer,
 };
 use tourbillon_durable::{
     Lease, Outcome, Policies, Reason, Rule, Schedule, ScheduleId, Shards, Time, TimerId,
@@ -523,6 +523,12 @@ fn a_page_of_a_list_reads_what_it_returns() {
         thread::sleep(Duration::from_millis(1_100));
         client.query_one("SELECT 1", &[]).unwrap();
         let connecting = blocks(&database, &mut client, |_| {});
+        // None runs, so this reads no row, whatever is due later.
+        let running = timers().by_name("9/", None).state(State::Running);
+        let read = blocks(&database, &mut client, |store| {
+            assert_eq!(store.timers(&running).unwrap(), []);
+        });
+        assert!(read - connecting < 60, "running, {is_analyzed}: {read} blocks");
         let mut page = |what: &str,
                         expected: usize,
                         list: &mut dyn FnMut(&mut Postgres) -> usize| {

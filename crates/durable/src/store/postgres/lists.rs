@@ -128,7 +128,13 @@ pub(super) async fn timers(session: &mut Session, query: &TimerQuery) -> Answer<
     // What runs was due.
     let runs = query.state == Some(State::Running);
     let kind = query.kind.as_ref().filter(|_| is_by_due || is_sorted);
-    if let Some(kind) = kind {
+    if is_sorted {
+        // A comparison of rows would not end a scan at its second column.
+        list.by("kind = ?", kind);
+        list.by("due >= ?", since.as_ref());
+        list.by("due < ?", until.as_ref());
+        list.sql += if runs { " AND due <= now()" } else { "" };
+    } else if let Some(kind) = kind {
         // Compared and ordered by kind and time together, as in an overview. It is `$1`.
         list.by("kind >= ? AND kind <= ?", Some(kind));
         list.by("(kind, due) >= ($1, ?)", since.as_ref());
