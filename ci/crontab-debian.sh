@@ -24,9 +24,9 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 chmod 755 "$dir"
 
-# row NAME DEBIAN HERE TEXT: a file with TEXT, of which a job writes to $OUT/NAME, its lines parted
-# by spaces, what the pattern DEBIAN matches under Debian's cron, and HERE under the example: `-`
-# for nothing at all, `=` for the same as under Debian's cron.
+# row NAME DEBIAN HERE TEXT: a file with TEXT. Its job writes to $OUT/NAME, its lines parted by
+# spaces, what the pattern DEBIAN matches under Debian's cron, and HERE under the example: `-` for
+# nothing at all, `=` for the same as under Debian's cron.
 names=() of_debian=() of_example=() texts=()
 row() {
     names+=("$1") of_debian+=("$2") of_example+=("$3") texts+=("$4")

@@ -46,7 +46,7 @@ if [ "${1:-}" = clock ]; then
     say "a clock that is set back by four hours, and forward by six"
     faketime=$(find /usr/lib -name libfaketimeMT.so.1 | head -n 1)
     [ -n "$faketime" ]
-    # set_clock TIME: what the next process of `start` shows, or goes on to show.
+    # set_clock TIME: what the next process of `start` shows, or continues to show.
     set_clock() {
         echo "$(($(date -u -d "$1" +%s) - $(date -u +%s)))" >"$dir/offset"
     }
@@ -191,7 +191,7 @@ logs '[|] .*crontab.tried.*denied'
 logs 'ended with [12]'
 never 'from theirs'
 stop TERM
-# as USER COMMAND...: goes on as it, without the rights of root.
+# as USER COMMAND...: becomes that command, as that user, without the rights of root.
 as() {
     exec setpriv --reuid "$1" --regid "$(id -g nobody)" --clear-groups "${@:2}"
 }

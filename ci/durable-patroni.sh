@@ -137,7 +137,7 @@ stop() {
 } 2>/dev/null
 trap stop EXIT
 
-# Six ports in a row, which are free with some luck: whoever starts a server may take one first.
+# Six ports in a row, which are free with some luck: another server may take one first.
 port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
 configure() {
     local name=$1 server=$((port + $2)) api=$((port + $2 + 2))

@@ -57,7 +57,7 @@ certify() {
 }
 certify
 
-# A port that is free: whoever else starts a server may take it first, so several tries.
+# A port that is free: another server may take it first, so several tries.
 start() {
     local data=$1 try
     for try in 1 2 3 4 5; do

@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '\n== %s\n' "$*"; }
 
 # not_checked WHAT WHY: says that WHAT cannot be checked here. By hand the script ends with 77,
-# which is neither passed nor failed. `.ci/run` names a file to note it in, and goes on.
+# which is neither passed nor failed. `.ci/run` names a file to note it in, and continues.
 not_checked() {
     echo "not checked: $1: $2"
     [ -n "${TOURBILLON_NOT_CHECKED:-}" ] || exit 77

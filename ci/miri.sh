@@ -3,7 +3,7 @@
 # of what is not initialised, breaches of the rules of aliasing. With no argument a short run, then
 # `planted`. With `full [SEEDS]`: all of it under both sets of rules (Stacked Borrows, then Tree
 # Borrows), and what has threads under as many seeds (32), each another schedule. With `planted`:
-# plants faults in a copy, each of which Miri has to report.
+# plants faults in a copy; Miri has to report each.
 #
 # The Miri is that of TOURBILLON_MIRI_ENV, a file to be sourced that puts `cargo-miri` on the path;
 # else rustup's of the nightly toolchain; else what a script beside the checkout sets up, where one

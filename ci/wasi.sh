@@ -3,7 +3,7 @@
 # be threads, or panics that unwind; the tests of platforms/wasi/; and the example there.
 #
 #   ci/wasi.sh                 preview 1
-#   ci/wasi.sh wasm32-wasip2   preview 2, of which rustup has a std and Debian none
+#   ci/wasi.sh wasm32-wasip2   preview 2; rustup has a std of it, and Debian none
 . "$(dirname "$0")/lib.sh"
 . ci/debian.sh
 target=${1:-wasm32-wasip1}

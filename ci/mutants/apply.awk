@@ -49,7 +49,7 @@ function place(n,    path, start, at) {
     end[n] = begin[n] + length(old[n])
 }
 
-# A part of a file with its mutants, of which one may lie within another.
+# A part of a file with its mutants. One may lie within another.
 function render(path, from, to,    n, next_one, out) {
     while (1) {
         next_one = 0

@@ -78,8 +78,8 @@ export async function open(browser, url, { time, hash = '', ...options } = {}) {
 }
 
 /**
- * Closes a page; fails if anything was wrong with it but what a test has brought about: patterns,
- * each of which has to be met.
+ * Closes a page; fails if anything was wrong with it but what a test has brought about. That is
+ * given as patterns, and each has to be met.
  */
 export async function close(page, expected = []) {
   await page.context().close();

@@ -195,7 +195,7 @@ test('the times of a past range are counted, and each is called once', async () 
     await dialog.getByLabel('From', { exact: true }).fill('2020-01-01T00:00:00');
     await dialog.getByLabel('Until before').fill('2020-01-01T06:00:00');
     await dialog.getByLabel('At most').fill(limit);
-    // Six hours, of which one is excluded.
+    // Six hours, and one is excluded.
     await dialog.getByText('the schedule has 5 times.').waitFor();
     return dialog;
   };

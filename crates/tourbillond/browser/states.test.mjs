@@ -878,7 +878,7 @@ test('a range is backfilled in parts, with its times counted before', async () =
     .map((label) => dialog.getByLabel(label, { exact: true }));
   const create = dialog.getByRole('button', { name: 'Create runs' });
   const says = (text) => dialog.getByRole('status').getByText(text).waitFor();
-  // It begins with the last day, of which more times are than are looked at.
+  // It begins with the last day, which has more times than are looked at.
   assert.match(await since.inputValue(), /^2026-10-23T19:1\d$/);
   assert.match(await until.inputValue(), /^2026-10-24T19:1\d$/);
   await says(/the schedule has at least 1\s000 times\./);
@@ -1111,7 +1111,7 @@ test('labels are shown, filtered by, and edited', async () => {
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('status').getByText('invoices is saved').waitFor();
   assert.deepEqual(fake.world.asked.body.labels, { team: 'sales', late: '' });
-  // Lines of which one would replace another are not sent.
+  // Lines are not sent if one would replace another.
   await go(page, '/edit/billing/invoices', 'Edit invoices');
   fake.world.asked = undefined;
   const save = page.getByRole('button', { name: 'Save' });

@@ -294,12 +294,12 @@ const LONGEST = 15_000;
  * each try, up to fifteen seconds.
  *
  * @param {() => string} where The path, asked for anew with each connection.
- * @param {Object} told
- * @param {(event: string, data: Object) => void} told.event
- * @param {(why: string, retryAt: number) => void} told.lost
+ * @param {Object} handlers
+ * @param {(event: string, data: Object) => void} handlers.event
+ * @param {(why: string, retryAt: number) => void} handlers.lost
  * @returns {{again: () => void}} `again` connects anew at once.
  */
-export function live(where, told) {
+export function live(where, handlers) {
   let failures = 0;
   let cut = new AbortController();
   let wake = () => {};
@@ -318,7 +318,7 @@ export function live(where, told) {
       for await (const { event, data } of events(answer.body)) {
         heard();
         failures = 0;
-        told.event(event, JSON.parse(data));
+        handlers.event(event, JSON.parse(data));
       }
       return 'The server closed the connection.';
     } catch (error) {
@@ -337,7 +337,7 @@ export function live(where, told) {
       if (cut.signal.reason === 'again') continue;
       const pause = Math.min(LONGEST, 500 * 2 ** failures) * (0.75 + Math.random() / 2);
       failures += 1;
-      told.lost(why, Date.now() + pause);
+      handlers.lost(why, Date.now() + pause);
       await new Promise((resolve) => {
         wake = resolve;
         setTimeout(resolve, pause);

@@ -35,7 +35,7 @@ const ROUTES = [
 let apps = new Map();
 /** The app that was chosen; all if it is empty. */
 let chosen = '';
-/** The view that is shown: what it wants to be told of. */
+/** The view that is shown: its functions for what happens. */
 let view = {};
 /** The last overview, and when it came by this device's clock. */
 let last = null;
@@ -56,7 +56,7 @@ const frame = {
   /** What holds where a definition says nothing. It is the same for all apps. */
   get defaults() { return [...apps.values()][0].defaults; },
   get chosen() { return chosen; },
-  /** Whether what was told last is how it stands. */
+  /** Whether the last overview is how it stands. */
   get isFresh() { return isFresh; },
   say,
   sure,

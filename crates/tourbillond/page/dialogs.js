@@ -176,7 +176,7 @@ function isInTurn({ overlap = 'allow', lane }) {
 }
 
 /**
- * Asks of which range the missing runs are to be created, and creates them.
+ * Asks for the range whose missing runs are to be created, and creates them.
  *
  * @param {HTMLElement} holder
  * @param {Object} frame

@@ -37,7 +37,7 @@ export function put(parent, ...children) {
   return parent;
 }
 
-/** Sets the text of an element if it is another, so that nothing is announced or drawn in vain. */
+/** Sets the text of an element if it is another, so that nothing is announced or drawn twice. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

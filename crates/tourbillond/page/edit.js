@@ -317,7 +317,7 @@ function form(holder, frame, old, { definition: was, remark }) {
         .map((detail) => ({ field: `when.${name}`, detail })));
   }
 
-  /** What is wrong with lines of which one would replace another: each name is sent once. */
+  /** What is wrong with lines if one would replace another: each name is sent once. */
   function wrongNames() {
     const headers = pairsOf(control.headers.value);
     const labels = control.labels.value === shownLabels ? [] : pairsOf(control.labels.value);

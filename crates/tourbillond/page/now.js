@@ -10,7 +10,7 @@ import { atLeast, clock, count, counted, HERE, now, span, timeElement } from './
 const LAST = 8;
 const MINUTE = 60_000;
 
-/** Shows the view; told of overviews and of runs. */
+/** Shows the view; it takes overviews and runs. */
 export function show(holder, frame) {
   const figures = makeFigures();
   const hour = makeHour();

@@ -115,7 +115,7 @@ export function count(number) {
   return new Intl.NumberFormat('en-GB').format(number).replaceAll(',', '\u202f');
 }
 
-/** `at least 8` of a figure that is cut: of which more was not counted. */
+/** `at least 8` of a figure that is cut: more was not counted. */
 export function atLeast(isCut, figure) {
   return isCut ? `at least ${figure}` : figure;
 }

@@ -377,6 +377,25 @@ fn a_word_for_which_there_is_a_plainer_one_is_found() {
         garden.plant(None, file, "/// ```\n/// let told = go_on; // told\n/// ```\nstruct X;");
         garden.plant(None, file, "const X: &str = \"one // told\";");
     }
+    for file in [
+        "Cargo.toml",
+        ".ci/run",
+        "ci/lib.sh",
+        "ci/mutants/apply.awk",
+        "crates/tourbillond/deploy/Containerfile",
+        "crates/tourbillond/deploy/alerts.yaml",
+    ] {
+        garden.plant(rule, file, "# Planted: it goes on.");
+        garden.plant(rule, file, "# Two plants, both of\n# which grow.");
+        garden.plant(None, file, "# A `told` is of code.");
+    }
+    for file in ["crates/tourbillond/page/app.js", "crates/tourbillond/browser/large.mjs"] {
+        garden.plant(rule, file, "/** Planted: it goes on. */");
+        garden.plant(rule, file, "/**\n * Two plants, both of\n * which grow.\n */");
+        garden.plant(rule, file, "grow(); // Whoever plants.");
+        garden.plant(None, file, "grow('it goes on');");
+    }
+    garden.plant(rule, "crates/durable/src/store/postgres/1.sql", "-- Planted in vain.");
     for file in ["README.md", "crates/tourbillond/README.md", "docs/HAZARDS.md"] {
         garden.plant(rule, file, "The plants go on.");
         garden.plant(rule, file, "| It | is told |");

@@ -16,14 +16,10 @@ const REFUSED: [(&str, &str); 6] = [
 /// Documents of proofs, which keep their words.
 const PROOFS: [&str; 2] = ["docs/PROOF.md", "src/driver/PROTOCOL.md"];
 
-/// Checks the comments of all Rust files, and all documents.
+/// Checks the comments of all code, scripts and settings, and all documents.
 pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
     for (file, text) in tree.iter().filter(|(file, _)| !PROOFS.contains(file)) {
-        let read: fn(&str) -> Option<&str> = match file.rsplit_once('.') {
-            Some((_, "rs")) => comment,
-            Some((_, "md")) => |line| Some(line),
-            _ => continue,
-        };
+        let Some(read) = prose_of(file) else { continue };
         let (mut block, mut fenced) = (Block::default(), false);
         for (number, line) in (1..).zip(text.lines()) {
             let prose = read(line).map(str::trim);
@@ -38,15 +34,37 @@ pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Returns the text of the comment in a line of code, if it has one.
-fn comment(line: &str) -> Option<&str> {
-    let whole = line.trim_start().strip_prefix("//");
+/// Returns what finds the prose in a line of a file; `None` if that is of no known kind.
+fn prose_of(file: &str) -> Option<fn(&str) -> Option<&str>> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    Some(match name.rsplit('.').next().unwrap_or(name) {
+        "rs" | "c" => |line| comment(line, "//"),
+        "js" | "mjs" | "css" => |line| block_comment(line).or_else(|| comment(line, "//")),
+        "sh" | "run" | "awk" | "py" | "toml" | "yaml" | "yml" | "service" | "Containerfile" => {
+            |line| comment(line, "#")
+        }
+        "sql" => |line| comment(line, "--"),
+        "md" => |line| Some(line),
+        _ => return None,
+    })
+}
+
+/// Returns the text of the comment in a line of code, if it has one that begins with this mark.
+fn comment<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
+    let whole = line.trim_start().strip_prefix(mark);
     // A comment behind code, and not a part of a text.
     let behind = || {
-        let (code, comment) = line.split_once(" // ")?;
+        let (code, comment) = line.split_once(&format!(" {mark} "))?;
         code.replace("\\\"", "").matches('"').count().is_multiple_of(2).then_some(comment)
     };
-    whole.map(|text| text.trim_start_matches(['/', '!'])).or_else(behind)
+    whole.map(|text| text.trim_start_matches(['/', '!', '#'])).or_else(behind)
+}
+
+/// Returns the text of a line of a comment that may have several, as JavaScript's.
+fn block_comment(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let text = ["/**", "/*", "* "].iter().find_map(|mark| line.strip_prefix(mark));
+    text.map(|text| text.trim_end_matches("*/"))
 }
 
 /// Lines of prose that follow each other, as words.
