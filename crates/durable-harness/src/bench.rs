@@ -49,6 +49,8 @@ pub struct Options {
     pub is_shuffled: bool,
     /// True if the server writes all pages to the disk after the inserts.
     pub checkpoint: bool,
+    /// How long the nodes let a due timer wait for others; the engine's default if not given.
+    pub claim_linger: Option<Duration>,
     /// Program of another build, which every second node runs.
     pub beside: Option<PathBuf>,
 }
@@ -212,7 +214,11 @@ impl Run {
         let out = out.to_str().ok_or("the temporary folder is no UTF-8")?;
         let arguments = ["bench-node", "--store", self.address.as_str(), "--out", out];
         let further = ["--connections", &connections, "--lease-ms", &lease];
-        let all: Vec<_> = arguments.iter().chain(&further).map(|text| (*text).to_owned()).collect();
+        let mut all: Vec<_> =
+            arguments.iter().chain(&further).map(|text| (*text).to_owned()).collect();
+        if let Some(span) = self.options.claim_linger {
+            all.extend(["--claim-linger-us".to_owned(), span.as_micros().to_string()]);
+        }
         let other = self.options.beside.as_deref().filter(|_| number % 2 == 1);
         Process::of_build(other, &all, &[])
     }

@@ -38,6 +38,7 @@ harness bench NAME      measures, and prints a row of its BENCHES.md. Small if n
     --beside PROGRAM    as above
     --shuffled 1        due in another order than inserted, with random ids
     --checkpoint 1      after the inserts, so that the log has an image of each page after it
+    --claim-linger-us N how long a node lets a due timer wait for others
 harness benches         lists them
 harness node, clients, bench-node, time: processes of these";
 
@@ -142,6 +143,7 @@ fn bench(options: &Options) -> Result<bool> {
             lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
             is_shuffled: options.optional("shuffled").is_some(),
             checkpoint: options.optional("checkpoint").is_some(),
+            claim_linger: claim_linger(options)?,
             beside: options.optional("beside").map(PathBuf::from),
         },
     )?;
@@ -161,8 +163,14 @@ fn bench_node(options: &Options) -> Result<bool> {
         out: options.text("out")?.to_owned(),
         connections: options.number("connections", 1)?,
         lease: Duration::from_millis(options.number("lease-ms", 15_000)?),
+        claim_linger: claim_linger(options)?,
     })?;
     Ok(true)
+}
+
+fn claim_linger(options: &Options) -> Result<Option<Duration>> {
+    let given = options.optional("claim-linger-us").map(str::parse).transpose()?;
+    Ok(given.map(Duration::from_micros))
 }
 
 fn seed(options: &Options) -> Result<u64> {

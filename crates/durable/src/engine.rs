@@ -212,10 +212,11 @@ impl Builder {
 
     /// Sets for how long a timer that is due may wait to share a transaction with others that are
     /// due soon; 2 ms by default. It waits for none if the last claim began longer ago, or if it is
-    /// late by as much already. While claims follow each other and other nodes have a part of the
-    /// shards, it is as much longer as they have more of them, up to three times, but not longer
-    /// than half a second. The longer, the fewer transactions; zero claims each at once. More than
-    /// half a second is an error: what is late by a second is claimed by other nodes, too.
+    /// late by as much already. The longer, the fewer transactions; zero claims each at once. More
+    /// than half a second is an error: what is late by a second is claimed by other nodes, too.
+    ///
+    /// Each node that shares a load makes its own transactions. With so many times the linger as
+    /// there are nodes, they make together as many as one; timers are then later by as much.
     pub fn claim_linger(mut self, span: Duration) -> Self {
         self.options.claim_linger = span;
         self

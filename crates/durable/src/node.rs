@@ -9,7 +9,6 @@ mod heartbeat;
 mod main_loop;
 mod notifier;
 mod options;
-mod pace;
 mod planner;
 mod rescuer;
 mod scanner;

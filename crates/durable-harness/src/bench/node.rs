@@ -29,6 +29,8 @@ pub struct NodeOptions {
     pub connections: usize,
     /// Its lease.
     pub lease: Duration,
+    /// How long it lets a due timer wait for others; the engine's default if not given.
+    pub claim_linger: Option<Duration>,
 }
 
 /// Runs the node until the standard input ends, then writes what it measured.
@@ -39,7 +41,10 @@ pub struct NodeOptions {
 pub fn run(options: &NodeOptions) -> Result<()> {
     let marks = Marks::default();
     let store = Box::new(Tap::new(Address::new(&options.store)?.open()?, None, &marks));
-    let builder = Engine::builder().lease(options.lease).connections(options.connections);
+    let mut builder = Engine::builder().lease(options.lease).connections(options.connections);
+    if let Some(span) = options.claim_linger {
+        builder = builder.claim_linger(span);
+    }
     let engine = builder.start(store)?;
     let starts = carry_out(engine.worker(KIND, PREFETCH));
     let again = Arc::new(Mutex::new(Vec::new()));

@@ -105,8 +105,8 @@ pub(crate) fn begin(shared: &Shared) -> Next {
         return Next::Wait(state.next_claim(options, now).map(|next| next.max(now)));
     }
     if !timers.is_empty() {
-        let (is_full, shards) = (timers.len() == options.batch, state.shards);
-        state.pace.note(now, is_full, options, shards);
+        // A full one has no room for what is due next.
+        state.last_claim = Some(now).filter(|_| timers.len() < options.batch);
     }
     let is_low = state.wants().is_some();
     drop(state);

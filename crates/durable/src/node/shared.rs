@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender};
 
@@ -13,7 +13,6 @@ use super::clock::DbClock;
 use super::fire::{EndError, Fire};
 use super::notifier::Notifier;
 use super::options::Options;
-use super::pace::Pace;
 use super::stats::Counters;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{Lease, Shards, TimerId};
@@ -76,7 +75,8 @@ pub(crate) struct NodeState {
     pub(crate) outbox: VecDeque<Ending>,
     /// Ends that a claimer has taken and the store has not answered.
     pub(crate) ending: usize,
-    pub(crate) pace: Pace,
+    /// Start of the last claim, unless that was full.
+    pub(crate) last_claim: Option<Instant>,
     pub(crate) requests: Requests,
     /// Lanes that may need another front, for the rescuer.
     pub(crate) lanes: Vec<String>,
@@ -162,7 +162,7 @@ impl Shared {
             held: HashMap::new(),
             outbox: VecDeque::new(),
             ending: 0,
-            pace: Pace::default(),
+            last_claim: None,
             requests: Requests::default(),
             lanes: Vec::new(),
             stopping: Stopping::No,
@@ -366,7 +366,7 @@ impl NodeState {
         let can_claim = has_lease && self.stopping == Stopping::No;
         let kinds = self.kinds.values().filter(|kind| can_claim && kind.room > 0);
         let due = kinds.filter_map(|kind| kind.cache.first()).min();
-        let due = due.map(|due| self.claim_from(due, options));
+        let due = due.map(|due| self.claim_from(due, options.claim_linger));
         let due = due.and_then(|due| self.clock.when(due));
         match (ends, due) {
             (Some(ends), Some(due)) => Some(ends.min(due)),
@@ -374,12 +374,11 @@ impl NodeState {
         }
     }
 
-    /// Returns when a claim begins whose first timer is due at `due`: then, or a span after the
-    /// start of the last claim, but no later than a span after `due`.
-    fn claim_from(&self, due: Time, options: &Options) -> Time {
-        let wait = self.pace.wait(options, self.shards);
-        match wait.and_then(|(last, span)| Some((self.clock.at(last)?, span))) {
-            Some((last, span)) => due.max(last.min(due) + span),
+    /// Returns when a claim begins whose first timer is due at `due`: then, or `linger` after the
+    /// start of the last claim, but no later than `linger` after `due`.
+    fn claim_from(&self, due: Time, linger: Duration) -> Time {
+        match self.last_claim.and_then(|last| self.clock.at(last)) {
+            Some(last) => due.max(last.min(due) + linger),
             None => due,
         }
     }
