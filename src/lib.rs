@@ -40,6 +40,7 @@
 //! | test without waiting | [`VirtualClock`](virtual_time::VirtualClock), with [recipes](guide::testing) for tokio, smol and other executors |
 //! | turn the timers in your own event loop | [`Driver`](driver::Driver), also [without an operating system](design::platforms#without-an-operating-system) |
 //! | keep timers apart, or set a tolerance, a thread's name, a clock | [`Timer::builder`] |
+//! | fire millions of timers a second, or arm on many processors | [the guide](guide::many_processors) |
 //! | see how late timers are | [`Timer::stats`], [`Timer::lateness`]; metrics and tracing in [the guide](guide::watching) |
 //! | replace another crate's timers | [the guide](guide::migration) for tokio, futures-timer and async-io; [`compat`] |
 //!
@@ -119,7 +120,8 @@
 //!
 //! - [`guide`]: [coming from other timers](guide::migration), [tests](guide::testing), [wakers and
 //!   callbacks](guide::foreign_code), [`fork`](guide::fork), [libraries that take any
-//!   timer](guide::generic), [metrics and tracing](guide::watching).
+//!   timer](guide::generic), [metrics and tracing](guide::watching), [many
+//!   processors](guide::many_processors).
 //! - [`design`]: [how it works](design::architecture), [what could go wrong](design::hazards) and
 //!   [how that is checked](design::proof), and [what is known of each system](design::platforms).
 //!
@@ -204,6 +206,8 @@ pub mod guide {
     pub mod fork {}
     #[doc = include_str!("guide/generic.md")]
     pub mod generic {}
+    #[doc = include_str!("guide/many_processors.md")]
+    pub mod many_processors {}
     #[doc = include_str!("guide/migration.md")]
     pub mod migration {}
     #[doc = include_str!("guide/testing.md")]

@@ -100,13 +100,13 @@ pub(crate) fn survivors<P: Peer>(count: usize) -> Vec<f64> {
 }
 
 /// Memory taken before.
-struct Memory {
+pub(crate) struct Memory {
     resident: f64,
 }
 
 impl Memory {
     /// Begins to count, once whatever is there for all timers is there.
-    fn before<P: Peer>() -> Self {
+    pub(crate) fn before<P: Peer>() -> Self {
         let waker = Count::new().waker();
         assert!(poll(pin!(P::sleep(FAR)), &waker).is_pending());
         settle();
@@ -115,7 +115,7 @@ impl Memory {
     }
 
     /// Bytes since: allocated, resident.
-    fn since(&self) -> [f64; 2] {
+    pub(crate) fn since(&self) -> [f64; 2] {
         settle();
         [allocations::bytes() as f64, resident() as f64 - self.resident]
     }

@@ -162,13 +162,13 @@ pub(crate) fn one_slot<P: Peer>(count: usize) -> Vec<f64> {
 }
 
 /// How late another thread's sleeps of a millisecond are at worst, one after the other, while
-/// timers become due that share a slot of a wheel: microseconds. That thread has its own shard.
-pub(crate) fn bystander<P: Peer>(count: usize) -> Vec<f64> {
-    const SPAN: Duration = Duration::from_millis(10);
+/// timers become due: microseconds. That thread has its own shard. All of them are so long ahead
+/// when they are armed that a wheel has them in a few slots, or one, and files them again later.
+pub(crate) fn bystander<P: Peer>(count: usize, span: Duration) -> Vec<f64> {
     const BEFORE: Duration = Duration::from_millis(300);
     const DELAY: Duration = Duration::from_millis(1);
     let _entered = P::enter();
-    let armed = Stamped::<P>::arm(count, SPAN, Duration::from_secs(1));
+    let armed = Stamped::<P>::arm(count, span, SECOND);
     let (start, left) = (armed.start - BEFORE, &armed.left);
     let worst = thread::scope(|scope| {
         let bystander = scope.spawn(|| {

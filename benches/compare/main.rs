@@ -10,6 +10,7 @@ mod common;
 mod alarm;
 mod allocations;
 mod bursts;
+mod cron;
 mod expiry;
 mod growth;
 mod lines;

@@ -13,7 +13,9 @@ use crate::common::work::{self, Work};
 use crate::scenario::{Columns, Effort, How, Metric, OURS, Scenario};
 use crate::tasks::On::{self, OneThread, Workers};
 use crate::windows::CROWDS;
-use crate::{alarm, bursts, expiry, lines, memory, own, punctuality, queues, rest, tasks, threads};
+use crate::{
+    alarm, bursts, cron, expiry, lines, memory, own, punctuality, queues, rest, tasks, threads,
+};
 
 /// A function for every peer, and one more for `std` if it is given.
 macro_rules! each {
@@ -98,6 +100,7 @@ const PROCESSOR: &[Metric] = &[("", "ns of processor")];
 const MAKING: &[Metric] = &[("allocated", "bytes"), ("taken", "ns")];
 
 const MILLI: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 const THOUSAND: usize = 1_000;
 const MILLION: usize = 1_000_000;
 
@@ -167,7 +170,7 @@ fn hot_paths(effort: Effort) -> Vec<Scenario> {
         let name = format!("arm + cancel, clock read, {} pending", count(others));
         rows.push(work(name, each!(work::arm_cancel_after(others))));
     }
-    for delay in [5 * MILLI, 20 * MILLI, 30_000 * MILLI] {
+    for delay in [MILLI, 5 * MILLI, 20 * MILLI, 30_000 * MILLI] {
         let name = format!("arm + cancel, clock read, {}", time(delay));
         rows.push(work(name, each!(work::arm_cancel_within(0, delay))));
     }
@@ -272,7 +275,7 @@ fn masses(effort: Effort) -> Vec<Scenario> {
     const SLOT: &[Metric] = &[("lateness of the first", "us"), ("longest cancel till then", "us")];
     let mass = effort.mass;
     let name = |what| format!("{} {what}", count(mass));
-    vec![
+    let mut rows = vec![
         probe(name("fire in 1 s, each"), PROCESSOR, each!(expiry::spread(mass))),
         probe(
             name("fire in 1 s, 5 ms of tolerance, each"),
@@ -297,12 +300,18 @@ fn masses(effort: Effort) -> Vec<Scenario> {
                 move || expiry::one_slot::<Tokio>(mass),
             ),
         ),
-        probe(
-            name("in one slot become due: another thread's 1 ms, at worst"),
-            &[("", "us")],
-            each!(expiry::bystander(mass)),
-        ),
-    ]
+    ];
+    for (become_due, span) in [("in one slot become due", 10 * MILLI), ("fire in 1 s", SECOND)] {
+        let name =
+            |number| format!("{} {become_due}: another thread's 1 ms, at worst", count(number));
+        rows.push(probe(name(mass), MICROS, each!(expiry::bystander(mass, span))));
+        // It takes the others half a minute to arm so many.
+        let most = 10 * mass;
+        let ours = move || expiry::bystander::<Tourbillon>(most, span);
+        let tokio = move || expiry::bystander::<Tokio>(most, span);
+        rows.push(probe(name(most), MICROS, ours_and_tokio(ours, tokio)));
+    }
+    rows
 }
 
 fn tokio_tasks(effort: Effort) -> Vec<Scenario> {
@@ -416,18 +425,17 @@ fn costs_at_rest(effort: Effort) -> Vec<Scenario> {
     let (span, delay) = (4 * effort.span, 8 * effort.span);
     let at_rest = |name, columns| Scenario { name, metrics: REST, how: How::AtRest(columns) };
     let (while_resting, until_due) = (time(span), time(delay));
-    let second = Duration::from_secs(1);
     vec![
         at_rest(format!("{while_resting}, nothing pending"), each!(rest::nothing_pending(span))),
         at_rest(format!("{while_resting}, 10 thousand far timers"), each!(rest::far_timers(span))),
         at_rest(format!("one {until_due} timer"), each!(rest::one_timer(delay))),
         at_rest(
             format!("{until_due} of 10 thousand limits of 60 s"),
-            each!(rest::limits(60 * second, delay)),
+            each!(rest::limits(60 * SECOND, delay)),
         ),
         at_rest(
             format!("{until_due} of 10 thousand limits of 60 s, 1 s of tolerance"),
-            tolerant(second, each!(rest::limits(60 * second, delay))),
+            tolerant(SECOND, each!(rest::limits(60 * SECOND, delay))),
         ),
     ]
 }
@@ -447,6 +455,7 @@ fn memory(effort: Effort) -> Vec<Scenario> {
         ("resident", "MB"),
     ];
     const CALLS: &[Metric] = &[("allocations", ""), ("unparks", "")];
+    const EACH: &[Metric] = &[("allocated each", "bytes"), ("resident each", "bytes")];
     let mass = effort.mass;
     let armed = format!("{} armed", count(mass));
     let left = format!("{} in boxes, 1 in 256 left", count(mass));
@@ -455,7 +464,12 @@ fn memory(effort: Effort) -> Vec<Scenario> {
         probe(armed, BURST, each!(bursts::memory(mass))),
         probe(left, SURVIVORS, each!(bursts::survivors(mass))),
         probe("arm + cancel, not the earliest", CALLS, each!(memory::per_cancelled())),
+        probe(clones_of_a_cron_expression(mass / 10), EACH, ours(move || cron::memory(mass / 10))),
     ]
+}
+
+fn clones_of_a_cron_expression(clones: usize) -> String {
+    format!("{} clones of a cron expression, armed", count(clones))
 }
 
 /// tokio's column is tokio-util's queue.
@@ -540,6 +554,8 @@ fn own(effort: Effort) -> Vec<Scenario> {
         let name = format!("VirtualClock, {shards_name}, {} timers, each", count(few));
         probe(name, MICROS, ours(move || own::virtual_clock(shards, few)))
     }));
+    let name = format!("{}, each", clones_of_a_cron_expression(mass / 10));
+    rows.push(probe(name, NANOS, ours(move || cron::arming(mass / 10))));
     rows.extend(CROWDS.map(|crowd| {
         let name = format!("wake-ups over the fewest, {}", crowd.name);
         once(&name, RATIO, ours(move || crowd.wake_ups_over_the_fewest()))

@@ -1,6 +1,7 @@
 //! Figures in documents, written from the kept runs of the comparison.
 
 mod chart;
+mod kinds;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -78,6 +79,7 @@ pub fn written(tree: &Tree) -> Result<Vec<(&'static str, String)>, String> {
     let readme = tree.get("README.md").ok_or("there is no README.md")?;
     let readme = replaced(readme, "rows", &shown(&runs)?)?;
     let readme = replaced(&readme, "count", &count(&runs))?;
+    let readme = replaced(&readme, "kinds", &kinds::ahead(&runs, kinds::KINDS)?)?;
     let picture = chart::svg(&runs)?;
     let results = replaced(results, "ahead", &ahead(&runs))?;
     Ok(vec![("README.md", readme), (RESULTS, results), (PICTURE, picture)])
@@ -237,6 +239,19 @@ mod tests {
         let counts = "Of 3 rows with a peer, another crate has the lower figure in 2 on at least \
                       one of the machines, and tokio in 1.\n";
         assert_eq!(count(&runs), counts);
+    }
+
+    #[test]
+    fn a_row_with_tokio_ahead_has_a_kind_and_a_kind_has_such_a_row() {
+        let runs = runs(RESULTS);
+        let kinds: kinds::Kinds<'_> = &[("the first", &["bo"]), ("news", &["new"])];
+        let table = "| less with tokio's timers | ours, as a multiple |\n|---|---:|\n\
+                     | the first | 1.5 |\n";
+        assert_eq!(kinds::ahead(&runs, &kinds[..1]), Ok(table.to_owned()));
+        let error = Err("no kind of rows has \"both\"".to_owned());
+        assert_eq!(kinds::ahead(&runs, &kinds[1..]), error);
+        let error = Err("tokio is ahead in no row of \"news\"".to_owned());
+        assert_eq!(kinds::ahead(&runs, kinds), error);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Bills and their reminders, in transactions of sqlx.
 //!
 //! ```text
-//! cargo run --features postgres,sqlx-0_8 --example durable_bills -- postgres://... [SEED]
+//! cargo run -p tourbillon-durable --features postgres,sqlx-0_8 --example durable_bills -- \
+//!     postgres://... [SEED]
 //! ```
 //!
 //! A bill and its reminder are made in one transaction: there is no bill without a reminder, and no

@@ -1,7 +1,7 @@
 //! Moves a place from one store to another, while nodes run on both.
 //!
 //! ```text
-//! cargo run --example durable_move -- KEY OLD NEW
+//! cargo run -p tourbillon-durable --example durable_move -- KEY OLD NEW
 //! ```
 //!
 //! `KEY` is a key of the place, such as `tenant-42`; `OLD` and `NEW` are files of SQLite, or

@@ -7,7 +7,7 @@ use super::{PEERS, Row, Run, value};
 use picture::{GREEN, ORANGE, Picture, WIDTH, logarithmic};
 
 /// Rows it shows: their names in the kept runs, and in the picture.
-const ROWS: [(&str, &str); 11] = [
+const ROWS: [(&str, &str); 12] = [
     ("arm + cancel, 10 thousand pending", "arm and cancel a timeout"),
     ("arm + cancel on 2 threads", "the same on two threads"),
     ("1 million armed, dropped in random order, each", "a million, dropped in random order"),
@@ -16,6 +16,7 @@ const ROWS: [(&str, &str); 11] = [
     ("1 million fire in 1 s, each", "fire a million timers"),
     ("200 thousand tokio tasks: per task", "wake 200 thousand tasks"),
     ("a tick of 1 thousand intervals of 1 ms", "tick of a thousand 1 ms intervals"),
+    ("a round of 1 thousand loops of 10 ms", "round of a thousand 10 ms loops"),
     ("lateness of 1 ms: p50", "lateness of a 1 ms sleep"),
     ("1 million armed: allocated each", "memory for a timer"),
     ("1 million in boxes, 1 in 256 left: resident", "memory after a burst"),
@@ -76,7 +77,7 @@ fn legend(picture: &mut Picture, runs: &[Run<'_>]) {
     picture.text(232.0, y, "start", PEERS[1]);
     let is_shown = |run: &&Run<'_>| ROWS.iter().any(|(kept, _)| run.row(kept).is_some());
     let names: Vec<_> = runs.iter().filter(is_shown).map(|run| run.machine).collect();
-    let order = format!("machines {}, from top to bottom", names.join(" and "));
+    let order = format!("machines {}, from top to bottom", names.join(", "));
     picture.text(WIDTH, y, "end", &order);
 }
 

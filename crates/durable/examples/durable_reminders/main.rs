@@ -1,8 +1,9 @@
 //! Reminders and schedules that outlive the process that works on them.
 //!
 //! ```text
-//! cargo run --example durable_reminders
-//! cargo run --features postgres --example durable_reminders -- --store postgres://...
+//! cargo run -p tourbillon-durable --example durable_reminders
+//! cargo run -p tourbillon-durable --features postgres --example durable_reminders -- \
+//!     --store postgres://...
 //! ```
 //!
 //! This process makes reminders and three schedules. Another works on them, is killed with SIGKILL

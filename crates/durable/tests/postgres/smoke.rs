@@ -1,6 +1,6 @@
 //! Rough measure of speed. Run alone, built for release:
-//! `ci/durable-postgres.sh cargo test --release --features postgres --test postgres -- --ignored
-//! --nocapture smoke` in `crates/durable/`.
+//! `ci/durable-postgres.sh cargo test -p tourbillon-durable --release --features postgres --test
+//! postgres -- --ignored --nocapture smoke`.
 
 use std::fs;
 use std::thread;
