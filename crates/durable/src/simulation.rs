@@ -1,7 +1,7 @@
 //! Nodes, clients and faults on one thread and a virtual clock, against a naive model.
 //!
 //! Each run is decided by its seed. `DURABLE_SEEDS=FIRST..END cargo test simulation` runs others.
-//! `ci/durable-canaries.sh` shows it seeded bugs.
+//! `ci/durable-canaries.sh`, in the repository, shows it seeded bugs.
 
 mod faulty;
 mod model;
