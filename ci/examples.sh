@@ -8,6 +8,18 @@ for source in examples/*.rs examples/http_timeouts; do
     ci/limited.sh 120 "target/release/examples/$example" </dev/null
 done
 
+# What its functions print, and when.
+diff - <(ci/limited.sh 120 target/release/examples/watchdog) <<'END'
+ 0 s: report, 0 missed before it
+ 4 s: sign of life
+ 8 s: sign of life
+10 s: report, 0 missed before it
+12 s: sign of life
+17 s: no sign of life for 5s
+20 s: report, 0 missed before it
+24 s: report, 3 missed before it
+END
+
 say leak
 cargo run --release --quiet --features pending --example leak
 

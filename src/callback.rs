@@ -2,7 +2,7 @@
 //! [`Interval::call`] one at every tick.
 //!
 //! A callback is a [`Sleep`] whose waker calls the function. One allocation holds the function, the
-//! sleep, and the state that the driver and a cancel share.
+//! sleep, and the state that the driver and a cancel share. The example `watchdog` has one of each.
 
 mod shared;
 

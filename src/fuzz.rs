@@ -1,4 +1,5 @@
-//! What the fuzz targets in `fuzz/` run, and the ordinary tests with the inputs that are kept.
+//! What the fuzz targets in `fuzz/`, in the repository, run, and the ordinary tests with the inputs
+//! that are kept.
 //!
 //! Each function reads its input as a list of operations, applies them here and to something much
 //! simpler, and panics where the two differ. Every input means something, so that a fuzzer need

@@ -1,4 +1,5 @@
-//! Long runs with many threads. Ignored by default: `ci/stress.sh` and `ci/sanitize.sh` run them.
+//! Long runs with many threads. Ignored by default: `ci/stress.sh` and `ci/sanitize.sh`,
+//! in the repository, run them.
 //!
 //! Progress of a run depends on the machine, what it asserts does not: no bound on real time is
 //! among it. A wake-up that is lost shows itself as a test that does not end.

@@ -25,7 +25,8 @@
 //!
 //! # As Debian's cron, row by row
 //!
-//! `ci/crontab-debian.sh` runs each row under cron 3.0pl1 of Debian 12 and under this program.
+//! `ci/crontab-debian.sh`, in the repository, runs each row under cron 3.0pl1 of Debian 12 and
+//! under this program.
 //!
 //! | row | Debian's cron | here |
 //! |---|---|---|

@@ -1,13 +1,14 @@
 //! Loom models: every interleaving of a few operations, up to a number of
 //! preemptions.
 //!
-//! The bound of each is two, or what `LOOM_MAX_PREEMPTIONS` says, or none (`ci/loom.sh`); of those
-//! with two drivers one less, and of some in which a driver ends one more. The clock of a model is
-//! moved by the model; a driver thread sleeps on it (`parker.rs`), so a deadline slept through is a
-//! deadlock, which loom reports. So is a driver that does not end: an execution is over only when
-//! all its threads are. Wakers are counted references of loom's, so a waker leaked, dropped twice
-//! or used after its drop is reported too, as is any unordered access to the cell it lies in. These
-//! are the oracles of every model; each names those that it relies on, or has besides.
+//! The bound of each is two, or what `LOOM_MAX_PREEMPTIONS` says, or none (`ci/loom.sh`, in the
+//! repository); of those with two drivers one less, and of some in which a driver ends one more.
+//! The clock of a model is moved by the model; a driver thread sleeps on it (`parker.rs`), so a
+//! deadline slept through is a deadlock, which loom reports. So is a driver that does not end: an
+//! execution is over only when all its threads are. Wakers are counted references of loom's, so a
+//! waker leaked, dropped twice or used after its drop is reported too, as is any unordered access
+//! to the cell it lies in. These are the oracles of every model; each names those that it relies
+//! on, or has besides.
 //!
 //! Loom does not switch threads as a lock is released. So no model finds a shard's lock taken by a
 //! thread that waits for nothing under it, and `try_lock` never fails, unless the model holds the

@@ -3,7 +3,7 @@
 //! nothing that was handed over is leaked or dropped twice.
 //!
 //! A storm follows from its seed where one thread runs it. `TOURBILLON_STORMS` says how many there
-//! are of each kind; `ci/hostile.sh` runs more, and under valgrind.
+//! are of each kind; `ci/hostile.sh`, in the repository, runs more, and under valgrind.
 
 mod foreign;
 mod subjects;

@@ -113,7 +113,7 @@ impl Drop for Dropped {
 }
 
 /// Makes the command that runs the ignored test `name` in a process of its own, or in the
-/// emulator that `ci/targets.sh` names.
+/// emulator that `ci/targets.sh`, in the repository, names.
 pub(crate) fn alone(name: &str) -> Command {
     let emulator = std::env::var("TOURBILLON_EMULATOR").unwrap_or_default();
     let binary = std::env::current_exe().expect("the test binary has a path");

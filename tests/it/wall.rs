@@ -785,7 +785,8 @@ fn child_rests() {
     drop(sleep);
 }
 
-/// Run by `ci/faketime.sh`: libfaketime steps the wall clock, and the kernel knows nothing of it.
+/// Run by `ci/faketime.sh`, in the repository: libfaketime steps the wall clock, and the kernel
+/// knows nothing of it.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "takes half a minute; run by ci/faketime.sh under libfaketime"]

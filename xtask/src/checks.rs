@@ -18,7 +18,7 @@ pub const PER_CHANGE: &[Check] = &[
     check("ci/test.sh", "the tests, with every feature", "", ""),
     check("ci/durable.sh", "durable timers, the service and its page", "", "PostgreSQL, Chromium"),
     check("ci/miri.sh", "no undefined behaviour, and Miri sees planted faults", "", "Miri"),
-    check("ci/web.sh", "timers in Node.js and in a browser", "", "Node.js, Chromium"),
+    check("ci/web.sh", "timers in Node.js and in a browser", "", "npm, Chromium"),
     check("ci/msrv.sh", "the library builds with the minimum Rust version", "", "rustup or Debian"),
     check("ci/wasi.sh", "timers under WASI", "", "pip"),
     check("ci/examples.sh", "every example ends well; crontab as a process", "", ""),

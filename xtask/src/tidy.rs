@@ -8,6 +8,7 @@ mod imports;
 mod layers;
 mod locks;
 mod packages;
+mod real_time;
 mod scripts;
 mod source;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>, String> {
     }
     comments::check_tests(tree, &mut breaches);
     locks::check(tree, &sources, &mut breaches);
+    real_time::check(tree, &sources, &mut breaches);
     scripts::check(tree, &mut breaches);
     packages::check(tree, &mut breaches);
     documents::check(tree, &sources, &defined, &mut breaches);

@@ -1,7 +1,8 @@
 //! Nodes, clients and faults on one thread and a virtual clock, against a naive model.
 //!
 //! Each run is decided by its seed. `DURABLE_SEEDS=FIRST..END` runs others, with `cargo test -p
-//! tourbillon-durable --lib simulation`. `ci/durable-canaries.sh` shows it seeded bugs.
+//! tourbillon-durable --lib simulation`. `ci/durable-canaries.sh`, in the repository, shows it
+//! seeded bugs.
 
 mod faulty;
 mod model;

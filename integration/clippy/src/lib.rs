@@ -5,7 +5,11 @@
 use std::future::pending;
 use std::time::{Duration, Instant, SystemTime};
 
+use tourbillon::compat::Delay;
+use tourbillon::queue::{DelayQueue, TimeoutQueue};
+use tourbillon::tower_service_0_3::{Timeout, TimeoutLayer, TimeoutOrElse, TimeoutOrElseLayer};
 use tourbillon::virtual_time::VirtualClock;
+use tourbillon::wall::sleep_until_wall;
 use tourbillon::{FutureExt, StreamExt, Timer};
 
 /// Each is a call in real time.
@@ -32,7 +36,7 @@ fn each_call_of_the_list_is_found() {
     #[expect(clippy::disallowed_methods)]
     let _elapsed = now.elapsed();
     #[expect(clippy::disallowed_methods)]
-    let _wall = SystemTime::now();
+    let wall = SystemTime::now();
     real_time![
         tourbillon::sleep(zero),
         tourbillon::sleep_until(now),
@@ -49,6 +53,16 @@ fn each_call_of_the_list_is_found() {
         ticks().chunks_timeout(1, zero),
         ticks().sample(Duration::MAX),
         ticks().delay(zero),
+        sleep_until_wall(wall),
+        DelayQueue::<u8>::new(),
+        DelayQueue::<u8>::with_capacity(1),
+        TimeoutQueue::<u8>::new(zero),
+        TimeoutQueue::<u8>::with_capacity(zero, 1),
+        Delay::new(zero),
+        Timeout::new("any service", zero),
+        TimeoutLayer::new(zero),
+        TimeoutOrElse::new("any service", zero, || 504),
+        TimeoutOrElseLayer::new(zero, || 504),
         Timer::global(),
     ];
 }

@@ -7,7 +7,7 @@
 //! first fork, and none ends; what a first use would start is started by children only.
 //!
 //! Actions follow from the seed; their times do not. `TOURBILLON_FORKS` says how many rounds
-//! there are, and `ci/fork.sh` runs more.
+//! there are; `ci/fork.sh`, in the repository, runs more.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ pub fn check(tree: &Tree, breaches: &mut Vec<Breach>) {
             }
         }
     }
-    for (file, text) in tree.ending(".md") {
+    for (file, text) in tree.iter() {
         let innermost = |folder: &&&str| file.starts_with(**folder);
         let of = folders.iter().filter(innermost).max_by_key(|folder| folder.len());
         if let Some(folder) = of.filter(|folder| is_packaged(tree, folder, file)) {
@@ -54,39 +54,56 @@ fn is_packaged(tree: &Tree, folder: &str, file: &str) -> bool {
         return true;
     };
     let inside = &file[folder.len()..];
-    list.split('"').skip(1).step_by(2).any(|pattern| match pattern.strip_suffix("**") {
-        Some(below) => inside.starts_with(below),
-        None => pattern == inside || pattern == "*.md" && !inside.contains('/'),
-    })
+    let matches = |pattern: &str| match pattern.split_once('*') {
+        Some((before, "*")) => inside.starts_with(before),
+        Some((before, after)) => {
+            inside.starts_with(before) && inside.ends_with(after) && !inside.contains('/')
+        }
+        None => pattern == inside,
+    };
+    let patterns = list.split('"').skip(1).step_by(2);
+    let mut without = patterns.clone().filter_map(|pattern| pattern.strip_prefix('!'));
+    patterns.clone().any(matches) && !without.any(matches)
 }
 
-/// Checks that a document which names files outside of its package says where they are, no later
-/// than in the paragraph that names the first.
+/// Checks that a file which names others outside of its package says where they are, no later than
+/// in the paragraph that names the first. A name is what is between backquotes, and in code each
+/// word that is the path of a file.
 fn outside(tree: &Tree, folder: &str, file: &str, text: &str, breaches: &mut Vec<Breach>) {
     let mut is_said = false;
     let (mut paragraph, mut named) = (String::new(), None);
     for (number, line) in (1..).zip(text.lines().chain([""])) {
-        paragraph = format!("{paragraph} {}", line.trim().to_lowercase());
+        let said = line.trim().trim_start_matches(['/', '!', '#']).trim();
+        paragraph = format!("{paragraph} {}", said.to_lowercase());
         is_said |= paragraph.contains("in the repository");
-        if line.is_empty() {
+        if said.is_empty() {
             paragraph.clear();
             if let Some((number, name)) = named.take().filter(|_| !is_said) {
-                let rule = "a document of a package names a file that is in the repository alone";
+                let rule = "a file of a package names one that is in the repository alone";
                 breaches.push(breach(rule, file, number, name));
                 return;
             }
         }
-        let is_outside = |name: &str| {
-            let name = name.split(' ').next().unwrap_or(name);
-            let is_inside =
-                |path: &str| path.starts_with(folder) && is_packaged(tree, folder, path);
-            let named = tree.iter().map(|(path, _)| path).filter(|path| path.starts_with(name));
-            let named = named.collect::<Vec<_>>();
-            name.contains('/') && !named.is_empty() && !named.into_iter().any(is_inside)
-        };
-        let first = backquoted(line).map(|(_, name)| name).find(|name| is_outside(name));
-        named = named.or(first.map(|name| (number, name)));
+        let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+        let words = line.split(|c| !is_path(c)).map(|word| word.trim_end_matches('.'));
+        let words = words.filter(|word| word.contains('/') && tree.get(word).is_some());
+        let words = words.filter(|_| !file.ends_with(".md"));
+        let mut names = backquoted(line).map(|(_, name)| name).chain(words);
+        named = named.or(names.find(|name| is_outside(tree, folder, name)).map(|it| (number, it)));
     }
+}
+
+/// Returns whether a name is that of a file or a folder outside of the package of a folder.
+fn is_outside(tree: &Tree, folder: &str, name: &str) -> bool {
+    let name = name.split(' ').next().unwrap_or(name);
+    let below = |start: &str| {
+        let paths = tree.iter().map(|(path, _)| path);
+        let mut inside = paths.filter(|path| path.starts_with(start)).peekable();
+        inside.peek()?;
+        Some(inside.any(|path| path.starts_with(folder) && is_packaged(tree, folder, path)))
+    };
+    let is_own = || below(&format!("{folder}{name}")) == Some(true);
+    name.contains('/') && below(name) == Some(false) && !is_own()
 }
 
 /// Checks that RELEASING.md lists the packages, each behind those that it depends on.

@@ -495,6 +495,37 @@ fn a_lock_without_a_row_and_a_row_without_a_lock_are_found() {
 }
 
 #[test]
+fn a_call_that_stays_in_real_time_is_found_unless_it_is_listed() {
+    let mut garden = Garden::new();
+    let rule = "a call that stays in real time is not in the list of integration/clippy";
+    let queue = "src/queue/delay_queue.rs";
+    for text in [
+        "pub fn planted() { never(); }",
+        "pub fn planted() -> Timer { Timer::global() }",
+        "pub fn planted() { crate::timer::sleep(g()); }",
+        "pub fn planted() { x!(Timer::global()); }",
+        "impl DelayQueue<u8> { pub fn of_bytes() -> Self { Self::with_capacity(9) } }",
+        "impl From<u8> for DelayQueue<u8> { fn from(_: u8) -> Self { Self::new() } }",
+        "pub trait X { fn planted(&self) { g(); } }\nfn g() { never(); }",
+    ] {
+        garden.plant(rule, queue, text);
+    }
+    for text in [
+        "pub(crate) fn planted() { never(); }",
+        "pub fn planted(timer: &Timer) { timer.never(); }",
+        "pub fn planted() { thread::sleep(h()); }",
+        "#[cfg(test)]\npub fn planted() { never(); }",
+    ] {
+        garden.plant(None, queue, text);
+    }
+    let rule = "the list of calls that stay in real time has another";
+    let list = "integration/clippy/clippy.toml";
+    garden.plant(rule, list, "    { path = \"tourbillon::elsewhere\", reason = \"waits\" },");
+    garden.plant(rule, list, "    { path = \"tourbillon::Timer::sleep\", reason = \"waits\" },");
+    garden.harvest();
+}
+
+#[test]
 fn tests_of_a_script_that_may_be_none_are_found() {
     let mut garden = Garden::new();
     for text in [
@@ -536,8 +567,8 @@ fn a_package_that_lacks_a_file_is_found() {
 }
 
 #[test]
-fn a_file_that_is_not_in_the_package_is_found_unless_the_document_says_where_it_is() {
-    let rule = "a document of a package names a file that is in the repository alone";
+fn a_file_that_is_not_in_the_package_is_found_unless_it_is_said_where_it_is() {
+    let rule = "a file of a package names one that is in the repository alone";
     for (file, text, is_breach) in [
         ("SECURITY.md", "`ci/loom.sh 3` is not there.", true),
         ("SECURITY.md", "`platforms/web/` is not there.\n\nIt is in the repository.", true),
@@ -545,6 +576,14 @@ fn a_file_that_is_not_in_the_package_is_found_unless_the_document_says_where_it_
         ("SECURITY.md", "`src/wall.rs` and `docs/` are.", false),
         ("crates/http-limits/README.md", "`crates/tourbillond/` is not.", true),
         ("CONTRIBUTING.md", "`ci/loom.sh` is beside it.", false),
+        ("src/tick.rs", "// Run by `ci/loom.sh 3`.", true),
+        ("tests/costs.rs", "/// Run by `benches/`,\n/// in the\n/// repository.\nstruct X;", false),
+        ("tests/it/clock_shim.c", "/* Run by ci/loom.sh. */", true),
+        ("examples/keep_alive.rs", "#[ignore = \"run by ci/loom.sh\"]", true),
+        ("examples/keep_alive.rs", "// As `examples/http_timeouts` does.", true),
+        ("examples/http_timeouts/main.rs", "// Run by `ci/loom.sh`.", false),
+        ("crates/durable/tests/engine.rs", "// Of `tests/postgres/` and `src/wall.rs`.", true),
+        ("crates/durable/tests/engine.rs", "// Of `tests/postgres/`.", false),
     ] {
         let mut garden = Garden::new();
         garden.plant(is_breach.then_some(rule), file, text);

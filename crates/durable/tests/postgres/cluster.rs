@@ -23,8 +23,8 @@ pub(crate) struct Database {
 /// If there is none: a test without a cluster tests nothing.
 fn cluster() -> String {
     std::env::var("TOURBILLON_POSTGRES").expect(
-        "TOURBILLON_POSTGRES is not set to the address of a cluster; `ci/durable-postgres.sh` \
-         makes one and runs these tests on it",
+        "TOURBILLON_POSTGRES is not set to the address of a cluster; `ci/durable-postgres.sh`, \
+         in the repository, makes one and runs these tests on it",
     )
 }
 

@@ -1,4 +1,5 @@
-//! The store on PostgreSQL, on a real cluster: `ci/durable-postgres.sh` makes one.
+//! The store on PostgreSQL, on a real cluster: `ci/durable-postgres.sh`, in the repository,
+//! makes one.
 
 mod cluster;
 mod connections;

@@ -23,7 +23,8 @@ struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one; `None` if there is no PgBouncer here, as `ci/durable-postgres.sh` has said.
+    /// Starts one; `None` if there is no PgBouncer here, as `ci/durable-postgres.sh`, in the
+    /// repository, has said.
     fn start(database: &Database, mode: &str, size: u32) -> Option<Self> {
         let program = std::env::var("TOURBILLON_PGBOUNCER")
             .expect("TOURBILLON_PGBOUNCER is not set; `ci/durable-postgres.sh` sets it");

@@ -169,8 +169,9 @@ fn free_port() -> u16 {
 
 /// A program of the server that the tests run on.
 fn program(name: &str) -> Command {
-    let folder = std::env::var_os("TOURBILLON_POSTGRES_BIN")
-        .expect("TOURBILLON_POSTGRES_BIN is not set; `ci/durable-postgres.sh` sets it");
+    let folder = std::env::var_os("TOURBILLON_POSTGRES_BIN").expect(
+        "TOURBILLON_POSTGRES_BIN is not set; `ci/durable-postgres.sh`, in the repository, sets it",
+    );
     Command::new(Path::new(&folder).join(name))
 }
 

@@ -1,4 +1,4 @@
-//! Floors by themselves, and on a cluster: `ci/durable-postgres.sh` makes one.
+//! Floors by themselves, and on a cluster: `ci/durable-postgres.sh`, in the repository, makes one.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Migrations, on a cluster: `ci/durable-postgres.sh` makes one.
+//! Migrations, on a cluster: `ci/durable-postgres.sh`, in the repository, makes one.
 
 use std::time::Duration;
 
