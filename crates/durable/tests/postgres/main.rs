@@ -3,6 +3,7 @@
 
 mod cluster;
 mod connections;
+mod events;
 mod faults;
 mod floor;
 mod functions;

@@ -75,6 +75,11 @@ impl Pair {
         self.primary.wait_until(IS_ALONE);
     }
 
+    /// Changes a setting of the running primary.
+    pub(crate) fn set(&self, name: &str, value: &str) {
+        self.primary.set(name, value);
+    }
+
     /// Connects the standby again, and waits until it has all that was committed.
     pub(crate) fn mend(&self) {
         self.standby.set("primary_conninfo", &self.primary.pairs());
@@ -168,7 +173,7 @@ fn free_port() -> u16 {
 }
 
 /// A program of the server that the tests run on.
-fn program(name: &str) -> Command {
+pub(crate) fn program(name: &str) -> Command {
     let folder = std::env::var_os("TOURBILLON_POSTGRES_BIN").expect(
         "TOURBILLON_POSTGRES_BIN is not set; `ci/durable-postgres.sh`, in the repository, sets it",
     );

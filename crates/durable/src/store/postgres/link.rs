@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -80,6 +81,8 @@ pub(super) struct Link {
     runtime: Driver,
     session: Session,
     backend: Backend,
+    /// The connection, which ends with this.
+    _connection: JoinSet<()>,
 }
 
 /// A runtime that goes without a wait: one that waits may not be dropped on another's threads.
@@ -173,7 +176,7 @@ impl Link {
         let begun =
             runtime.block_on(async { timeout_at(deadline, begin(server, deadline, lost)).await });
         match begun {
-            Ok(Ok(Opened { client, backend, is_unreplicated, .. })) => {
+            Ok(Ok(Opened { client, driver, backend, is_unreplicated, .. })) => {
                 let session = Session {
                     client,
                     tables: server.tables().clone(),
@@ -185,7 +188,7 @@ impl Link {
                     is_unreplicated,
                     lock_timeouts: 0,
                 };
-                Ok(Self { runtime, session, backend })
+                Ok(Self { runtime, session, backend, _connection: driver })
             }
             Ok(Err(failure)) => Err(failure.unconnected()),
             Err(late) => Err(unavailable(Box::new(late))),
@@ -451,3 +454,6 @@ impl Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

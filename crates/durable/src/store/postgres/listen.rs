@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_channel::{Receiver, Sender};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::link::{Answer, Driver, PATIENCE, Query, Session, unavailable};
+use super::link::{Answer, Driver, Failure, PATIENCE, Query, Session, unavailable};
 use super::server::{Notified, Opened, Server};
 use crate::id::Shards;
 use crate::store::{Heard, Notice, Result};
@@ -15,6 +16,9 @@ use crate::trace;
 
 /// Pause before it connects anew.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause between two questions to its server.
+const QUIET: Duration = Duration::from_secs(3);
 
 /// Notice of shards on the channel `$1`, as a hexadecimal mask; anything else stands for all.
 const NOTIFY: &str = "SELECT pg_notify($1, $2)";
@@ -67,17 +71,35 @@ async fn listen(server: Server, heard: Heard) {
     }
 }
 
-/// Listens for as long as the connection lasts.
+/// Listens for as long as the connection lasts, and its server answers and takes writes.
 async fn hear(server: &Server, notified: &Notified, heard: &Heard) -> Answer<()> {
-    let Opened { client, driver, .. } =
+    let Opened { client, mut driver, .. } =
         server.open(Instant::now() + PATIENCE, Some(notified)).await?;
-    client.batch_execute(&format!("LISTEN {}", server.tables().quoted())).await?;
+    // The server does nothing about a channel that the connection listens on already.
+    let listen = format!("LISTEN {}; SHOW transaction_read_only", server.tables().quoted());
+    ask(&client, &listen).await?;
     // Nobody has heard what came before.
     heard(Notice::Due(Shards::ALL));
-    // It ends with the connection, which lasts as long as the client.
-    let _ = driver.await;
-    drop(client);
+    // The connection to a server that hangs need not end: its system may acknowledge all that it
+    // is sent.
+    while timeout(QUIET, driver.join_next()).await.is_err() {
+        ask(&client, &listen).await?;
+    }
     Ok(())
+}
+
+/// Asks the server to `listen`, and to say that it takes writes; if not, notices are sent
+/// elsewhere.
+async fn ask(client: &Client, listen: &str) -> Answer<()> {
+    let answer = timeout(PATIENCE, client.simple_query(listen)).await;
+    let is_read_only = answer.map_err(|_| Failure::Late)??.iter().any(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),
+        _ => false,
+    });
+    match is_read_only {
+        true => Err(unavailable("the server does not take writes any more".into()).into()),
+        false => Ok(()),
+    }
 }
 
 fn shards(mask: &str) -> Shards {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
@@ -119,8 +119,9 @@ pub(super) struct Backend {
 /// A connection, and the task that drives it on the runtime that opened it.
 pub(super) struct Opened {
     pub(super) client: Client,
-    /// Ends with the connection.
-    pub(super) driver: JoinHandle<()>,
+    /// The task. It ends with the connection; when this is dropped, both end, whether or not the
+    /// server answers.
+    pub(super) driver: JoinSet<()>,
     pub(super) backend: Backend,
     /// True once the server has said that it gave up waiting for a standby.
     pub(super) is_unreplicated: Arc<AtomicBool>,
@@ -239,8 +240,9 @@ impl Server {
         let (client, mut connection) = config.connect(Connector::clone(&self.connector)).await?;
         let is_unreplicated = Arc::new(AtomicBool::new(false));
         let (flag, notified) = (is_unreplicated.clone(), notified.cloned());
-        // Ends with the runtime, or with the connection, which the client then shows.
-        let driver = tokio::spawn(async move {
+        // The client shows if it has ended.
+        let mut driver = JoinSet::new();
+        driver.spawn(async move {
             while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
                     // The server warns of nothing else that a statement of ours could cause.

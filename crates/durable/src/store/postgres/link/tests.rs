@@ -1,0 +1,136 @@
+//! Meanings of errors, by themselves, and on a cluster: `ci/durable-postgres.sh` makes one.
+
+use super::super::cluster::Database;
+use super::super::schema::migrate;
+use super::*;
+use crate::error::StoreErrorKind::{Conflict, Invalid, Schema, Unavailable};
+
+/// Codes, each with what a caller can do about it, and whether the connection may be used again.
+const MEANINGS: [(&str, StoreErrorKind, bool); 34] = [
+    // What a concurrent transaction has or did: serialization, a deadlock, a lock.
+    ("40001", Conflict, true),
+    ("40P01", Conflict, true),
+    ("55P03", Conflict, true),
+    // A statement that took too long.
+    ("57014", Unavailable, true),
+    // Tables of another version: a schema, a table, a column, a function.
+    ("3F000", Schema, true),
+    ("42P01", Schema, true),
+    ("42703", Schema, true),
+    ("42883", Schema, true),
+    // What the server would refuse again: permission, syntax, an ambiguous or unknown name, values,
+    // constraints, limits.
+    ("42501", Invalid, true),
+    ("42601", Invalid, true),
+    ("42702", Invalid, true),
+    ("42704", Invalid, true),
+    ("42P07", Invalid, true),
+    ("42P18", Invalid, true),
+    ("22001", Invalid, true),
+    ("22012", Invalid, true),
+    ("22P02", Invalid, true),
+    ("23502", Invalid, true),
+    ("23505", Invalid, true),
+    ("23514", Invalid, true),
+    ("54000", Invalid, true),
+    // Prepared statements of another session, or that the server has forgotten.
+    ("42P05", Unavailable, false),
+    ("26000", Unavailable, false),
+    // A standby, or a server that takes no writes.
+    ("25006", Unavailable, false),
+    // A login, or a database, that is refused; a server that has no room, memory or disk.
+    ("28000", Unavailable, false),
+    ("28P01", Unavailable, false),
+    ("3D000", Unavailable, false),
+    ("53100", Unavailable, false),
+    ("53200", Unavailable, false),
+    ("53300", Unavailable, false),
+    // A server that stops, has stopped or starts; a connection that is over.
+    ("57P01", Unavailable, false),
+    ("57P03", Unavailable, false),
+    ("08006", Unavailable, false),
+    // The server's own fault.
+    ("XX000", Unavailable, false),
+];
+
+#[test]
+fn codes_mean_what_a_caller_can_do() {
+    for (code, kind, is_good) in MEANINGS {
+        assert_eq!(meaning(&SqlState::from_code(code)), (kind, is_good), "{code}");
+    }
+}
+
+/// Statements that this server refuses, each with the meaning and what the error says.
+const REFUSED: [(&str, StoreErrorKind, &str); 9] = [
+    ("SELECT * FROM public.secret", Invalid, "permission denied for table secret"),
+    ("SELECT FROM WHERE", Invalid, "syntax error at or near \"WHERE\""),
+    ("SELECT 1 / 0", Invalid, "division by zero"),
+    ("INSERT INTO tourbillon.version VALUES (true, 1, 1)", Invalid, "duplicate key"),
+    ("SELECT pg_sleep(60)", Unavailable, "canceling statement due to statement timeout"),
+    ("SELECT FROM tourbillon.no_table", Schema, "\"tourbillon.no_table\" does not exist"),
+    ("SELECT oops FROM tourbillon.timer", Schema, "column \"oops\" does not exist"),
+    ("SELECT tourbillon.no_function()", Schema, "function tourbillon.no_function() does not exist"),
+    ("CREATE TABLE no_schema.one ()", Schema, "schema \"no_schema\" does not exist"),
+];
+
+/// A role that may not do all.
+const ROLE: &str = "
+    CREATE TABLE public.secret ();
+    CREATE ROLE {};
+    GRANT USAGE ON SCHEMA tourbillon TO {};
+    GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA tourbillon TO {}";
+
+#[test]
+fn an_error_says_what_the_server_refuses() {
+    let database = Database::new();
+    let role = format!("role_of_{}", database.name());
+    let mut link = connect(&database);
+    let deadline = Instant::now() + LONG;
+    link.call(deadline, async |session| migrate(session).await).unwrap();
+    database.client().batch_execute(&ROLE.replace("{}", &role)).unwrap();
+    let settings = format!("SET ROLE {role}; SET statement_timeout = '50ms'");
+    link.call(deadline, async |session| session.batch(&settings).await).unwrap();
+    for (sql, kind, says) in REFUSED {
+        let refused = link.call(deadline, async |session| session.read_once(sql, &[]).await);
+        let (error, is_usable) = refused.map(drop).unwrap_err();
+        assert_eq!((error.kind(), is_usable), (kind, true), "{sql}: {error}");
+        assert!(error.to_string().contains(says), "{sql}: {error}");
+        let is_of_version = error.to_string().contains("of another version");
+        assert_eq!(is_of_version, kind == Schema, "{sql}: {error}");
+    }
+    let dropped = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+    database.client().batch_execute(&dropped).unwrap();
+}
+
+/// The library numbers its statements, those of all connections of a process.
+const CLASH: &str = "DO $$
+    DECLARE last integer := (SELECT max(substr(name, 2)::integer) FROM pg_prepared_statements);
+    BEGIN
+        FOR number IN last + 1 .. last + 5000 LOOP
+            EXECUTE format('PREPARE s%s AS SELECT 1', number);
+        END LOOP;
+    END $$";
+
+#[test]
+fn a_clash_of_prepared_statements_is_no_error_of_the_schema() {
+    let database = Database::new();
+    let mut link = connect(&database);
+    let clash = async |session: &mut Session| {
+        session.read("SELECT 1", &[]).await?;
+        session.batch(CLASH).await?;
+        session.read("SELECT 2", &[]).await
+    };
+    let refused = link.call(Instant::now() + LONG, clash);
+    let (error, is_usable) = refused.map(drop).unwrap_err();
+    assert_eq!((error.kind(), is_usable), (Unavailable, false), "{error}");
+    assert!(error.to_string().contains("prepared statement"), "{error}");
+    assert!(error.to_string().contains("already exists"), "{error}");
+}
+
+/// Long enough for no test to see its end.
+const LONG: Duration = Duration::from_secs(600);
+
+fn connect(database: &Database) -> Link {
+    let server = Server::new(&database.address()).unwrap();
+    Link::connect(&server, Instant::now() + LONG, None).unwrap()
+}
