@@ -59,6 +59,7 @@ const PATHS: &[Path] = &[
     path!("arm + cancel, 0 pending", arm_cancel(0)),
     path!("arm + cancel, 10 thousand pending", arm_cancel(10_000)),
     path!("arm + cancel, clock read, 0 pending", arm_cancel_after(0)),
+    Path { name: "arm + cancel, own Timer, 0 pending", times: 10_000, run: arm_cancel_own },
     path!("create + drop unpolled", create_drop()),
     path!("poll again while armed", poll_again()),
     path!("poll of a past deadline", past_deadline()),
@@ -87,6 +88,21 @@ fn warm_up() {
     let waker = Count::new().waker();
     assert!(poll(pin!(tourbillon::sleep(FAR / 4)), &waker).is_pending());
     let_the_driver_park();
+}
+
+fn arm_cancel_own(times: u64) {
+    let timer = Timer::builder().build().expect("the options are valid");
+    let waker = Count::new().waker();
+    // Its deadline stays the shard's earliest, so that the driver stays parked.
+    assert!(poll(pin!(timer.sleep(FAR / 4)), &waker).is_pending());
+    let_the_driver_park();
+    let deadline = Instant::now() + FAR;
+    timed(|| {
+        for _ in 0..times {
+            let sleep = pin!(timer.sleep_until(black_box(deadline)));
+            assert!(poll(sleep, &waker).is_pending());
+        }
+    });
 }
 
 /// Sleeps of a timer that is turned by hand, all of them due.

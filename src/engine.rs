@@ -17,6 +17,7 @@ mod parker;
 mod per_shard;
 mod self_wait;
 mod shard;
+mod stakes;
 mod stats;
 #[cfg(all(test, not(tourbillon_model)))]
 mod tests;
@@ -34,8 +35,7 @@ use crate::sync::unmodelled::AtomicU64;
 #[cfg(not(target_os = "none"))]
 use crate::sync::unmodelled::AtomicUsize;
 use crate::sync::{
-    Arc, AtomicBool, CachePadded, Home, LockGuard, Ordering, SetOnce, StdArc, fence, thread_index,
-    with_home,
+    Arc, AtomicBool, CachePadded, Home, LockGuard, Ordering, SetOnce, StdArc, fence, with_home,
 };
 use crate::tick::Tick;
 use crate::tolerance::{Due, Margin, Slack, Tolerance};
@@ -55,10 +55,11 @@ pub(crate) use entry::{Claim, Entry, State};
 pub use histogram::Histogram;
 #[cfg(all(target_family = "wasm", target_os = "unknown", feature = "wasm-bindgen"))]
 pub(crate) use parker::WhileHidden;
-use per_shard::AllShards;
+use per_shard::{AllShards, home};
 use self_wait::SelfWait;
 pub(crate) use shard::Earliest;
 use shard::Shard;
+pub(crate) use stakes::{Stake, Stakes};
 pub use stats::Stats;
 use wake_batch::BATCH;
 pub(crate) use wake_batch::WakeBatch;
@@ -118,7 +119,7 @@ pub(crate) struct Engine {
     /// The process that the engine was made in.
     generation: Generation,
     /// Engine that stands in for this one in a child of that process.
-    successor: SetOnce<Arc<Self>>,
+    successor: SetOnce<Stakes>,
     /// The time at the last pass. Written by passes, read by anyone.
     cached_now: CachePadded<AtomicU64>,
     counters: Counters,
@@ -293,26 +294,30 @@ impl Engine {
 
     /// The engine itself, or what stands in for it if it is inherited.
     pub(crate) fn current(this: &Arc<Self>) -> &Arc<Self> {
-        if !this.is_inherited() {
-            return this;
-        }
-        Self::current(this.successor.get_or_init(|| {
-            let driven_by = match &this.driven_by {
+        if this.is_inherited() { this.successor().engine() } else { this }
+    }
+
+    /// What stands in for the engine, which is inherited.
+    pub(crate) fn successor(&self) -> &Stakes {
+        let successor = self.successor.get_or_init(|| {
+            let driven_by = match &self.driven_by {
                 DrivenBy::Thread(thread) => DrivenBy::Thread(thread.anew()),
                 DrivenBy::Hand(hook) => DrivenBy::Hand(StdArc::clone(hook)),
                 DrivenBy::Clock => DrivenBy::Clock,
             };
-            let mut engine = Self::new(this.clock.clone(), this.shards.len(), driven_by);
+            let mut engine = Self::new(self.clock.clone(), self.shards.len(), driven_by);
             // ORDERING: Relaxed; it was written, if it was, before the fork.
-            engine.closed = AtomicBool::new(this.closed.load(Ordering::Relaxed));
-            let engine = engine.with_slow_call_limit(this.calls.limit());
-            let engine = engine.with_tolerance(this.tolerance);
-            let mut engine = engine.with_panic_hook(this.panic_hook.clone());
-            if let Some(keep_lateness) = this.keeps_lateness {
+            engine.closed = AtomicBool::new(self.closed.load(Ordering::Relaxed));
+            let engine = engine.with_slow_call_limit(self.calls.limit());
+            let engine = engine.with_tolerance(self.tolerance);
+            let mut engine = engine.with_panic_hook(self.panic_hook.clone());
+            if let Some(keep_lateness) = self.keeps_lateness {
                 keep_lateness(&mut engine);
             }
-            Arc::new(engine)
-        }))
+            Stakes::new(Arc::new(engine))
+        });
+        let engine = successor.engine();
+        if engine.is_inherited() { engine.successor() } else { successor }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -797,7 +802,7 @@ impl Engine {
         if ONE_SHARD {
             return (0, self.shards.at(0).lock());
         }
-        let index = thread_index() & (self.shards.len() - 1);
+        let index = home(self.shards.len());
         match self.shards.at(index).try_lock() {
             Some(shard) => {
                 with_home(Home::was_free);

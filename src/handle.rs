@@ -1,11 +1,13 @@
 //! Handles and sleeps, which keep an engine alive; and the process-wide engine.
 
+use core::ptr;
+
 #[cfg(not(target_os = "none"))]
 use crate::clock::Clock;
 use crate::driver;
 #[cfg(not(target_os = "none"))]
 use crate::engine::{DrivenBy, DriverThread, default_shards};
-use crate::engine::{Engine, Remaining};
+use crate::engine::{Engine, Remaining, Stake, Stakes};
 use crate::sync::{Arc, SetOnce, SpawnError};
 
 static GLOBAL: SetOnce<Arc<Handle>> = SetOnce::new();
@@ -13,16 +15,17 @@ static GLOBAL: SetOnce<Arc<Handle>> = SetOnce::new();
 /// State that all clones of a [`Timer`](crate::Timer) share; gone with the last.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    engine: Arc<Engine>,
+    stakes: Stakes,
 }
 
 impl Handle {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
+        Self { stakes: Stakes::new(engine) }
     }
 
+    #[inline]
     pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+        self.stakes.engine()
     }
 
     /// The process-wide timer's. Made by the first call, and never dropped.
@@ -61,14 +64,15 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // In a child process, also if nothing was armed there yet: what is later has to find it so.
-        Engine::current(&self.engine).close();
+        Engine::current(self.engine()).close();
     }
 }
 
 /// Reference of a sleep to its engine: nothing, if that is the process-wide one, so that making and
-/// dropping a sleep there touches no count that all threads share.
+/// dropping a sleep there touches no count; else a stake, whose count threads of other shards do
+/// not touch.
 #[derive(Clone)]
-pub(crate) struct EngineRef(Option<Arc<Engine>>);
+pub(crate) struct EngineRef(Option<Stake>);
 
 impl EngineRef {
     #[inline]
@@ -77,18 +81,24 @@ impl EngineRef {
         Self(None)
     }
 
-    pub(crate) fn of(engine: &Arc<Engine>) -> Self {
+    pub(crate) fn of(handle: &Handle) -> Self {
         match GLOBAL.get() {
-            Some(global) if Arc::ptr_eq(&global.engine, engine) => Self(None),
-            _ => Self(Some(Arc::clone(engine))),
+            Some(global) if ptr::eq(&**global, handle) => Self(None),
+            _ => Self(Some(handle.stakes.take())),
         }
+    }
+
+    /// The same reference once more, or one to what stands in for the engine if that is inherited.
+    pub(crate) fn current(&self) -> Self {
+        let engine = self.get();
+        if engine.is_inherited() { Self(Some(engine.successor().take())) } else { self.clone() }
     }
 
     #[inline]
     pub(crate) fn get(&self) -> &Arc<Engine> {
         match &self.0 {
-            Some(engine) => engine,
-            None => &Handle::global().engine,
+            Some(stake) => stake.engine(),
+            None => Handle::global().engine(),
         }
     }
 

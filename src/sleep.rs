@@ -343,6 +343,11 @@ impl Sleep {
         self.engine.get()
     }
 
+    /// A reference to what it is armed in next.
+    pub(crate) fn engine_ref(&self) -> EngineRef {
+        self.engine.current()
+    }
+
     pub(crate) fn deadline_tick(&self) -> Tick {
         self.deadline
     }
@@ -462,7 +467,7 @@ impl Sleep {
         let engine = self.engine.get();
         if engine.is_inherited() {
             self.watch.disarmed(|| engine);
-            self.engine = EngineRef::of(Engine::current(engine));
+            self.engine = self.engine.current();
         }
         let (claim, earliest) = self.engine.get().insert(due, waker);
         self.claim = Some(claim);
@@ -567,7 +572,7 @@ impl Sleep {
             return self.complete();
         }
         if engine.is_inherited() {
-            let engine = EngineRef::of(Engine::current(engine));
+            let engine = self.engine.current();
             self.claim = None;
             self.watch.disarmed(|| self.engine.get());
             self.engine = engine;

@@ -7,7 +7,6 @@ use core::time::Duration;
 
 use crate::callback::Call;
 use crate::clock::Clock;
-use crate::engine::Engine;
 use crate::foreign::guarded;
 use crate::fork::Generation;
 use crate::handle::EngineRef;
@@ -127,7 +126,7 @@ enum Next {
 
 impl When {
     pub(crate) fn engine(&self) -> EngineRef {
-        EngineRef::of(Engine::current(self.sleep().engine()))
+        self.sleep().engine_ref()
     }
 
     fn sleep(&self) -> &Sleep {

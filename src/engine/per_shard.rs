@@ -10,7 +10,7 @@ use core::ops::Deref;
 
 use crate::engine::ONE_SHARD;
 use crate::engine::shard::Shard;
-use crate::sync::{CachePadded, Lock};
+use crate::sync::{CachePadded, Lock, thread_index};
 
 /// Values in the order of their shards.
 #[cfg(not(any(
@@ -48,6 +48,12 @@ pub(super) fn per_shard<T>(_shards: usize, mut make: impl FnMut() -> T) -> PerSh
 #[inline(always)]
 pub(super) fn position(shard: usize) -> usize {
     if ONE_SHARD { 0 } else { shard }
+}
+
+/// Returns which of so many shards the calling thread calls home. A constant where there is one.
+#[inline(always)]
+pub(super) fn home(shards: usize) -> usize {
+    if ONE_SHARD { 0 } else { thread_index() & (shards - 1) }
 }
 
 /// All shards of an engine.

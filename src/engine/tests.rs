@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::*;
 use crate::clock::VirtualTime;
 use crate::driver::Budget;
-use crate::handle::EngineRef;
 use crate::sleep::Sleep;
-use crate::sync::PATIENCE;
-use crate::timer::Builder;
+use crate::sync::{PATIENCE, thread_index};
+use crate::timer::{Builder, Timer};
 use crate::virtual_time::VirtualClock;
 
 fn poll(sleep: &mut Sleep) -> Poll<()> {
@@ -97,9 +96,10 @@ fn a_first_poll_trusts_a_parked_driver_if_the_sleep_was_made_with_a_delay() {
     let time = Arc::new(VirtualTime::new());
     let thread = DriverThread::new(DriverThread::NAME.to_owned(), None);
     let clock = Clock::Virtual(Arc::clone(&time));
-    let engine = Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread)));
-    let after = |delay| Sleep::after(EngineRef::of(&engine), delay);
-    let until = |tick| Sleep::new(EngineRef::of(&engine), tick);
+    let timer = Timer::of(Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread))));
+    let engine = timer.engine();
+    let after = |delay| Sleep::after(timer.engine_ref(), delay);
+    let until = |tick| Sleep::new(timer.engine_ref(), tick);
     let first_polls = |alarm: Plan| {
         engine.alarm().begin_scan();
         assert!(engine.alarm().commit(alarm));
@@ -132,8 +132,9 @@ fn no_poll_trusts_a_parked_driver_if_the_clock_counts_suspend() {
     for clock in [Some(Clock::monotonic()), Clock::boottime()].into_iter().flatten() {
         let counts_suspend = clock.counts_suspend();
         let thread = DriverThread::new(DriverThread::NAME.to_owned(), None);
-        let engine = Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread)));
-        let mut sleep = Sleep::after(EngineRef::of(&engine), DELAY);
+        let timer = Timer::of(Arc::new(Engine::new(clock, 1, DrivenBy::Thread(thread))));
+        let engine = timer.engine();
+        let mut sleep = Sleep::after(timer.engine_ref(), DELAY);
         engine.alarm().begin_scan();
         assert!(engine.alarm().commit(Plan::ParkUntil(sleep.deadline_tick())));
         while !engine.clock().has_passed(sleep.deadline_tick()) {

@@ -14,7 +14,6 @@ use std::time::Duration;
 use crate::clock::{Clock, VirtualTime};
 use crate::driver;
 use crate::engine::{DrivenBy, DriverThread, Engine};
-use crate::handle::EngineRef;
 use crate::sleep::Sleep;
 use crate::sync::{Arc, Condvar, Mutex, StdArc, lock, wait};
 use crate::tick::Tick;
@@ -57,7 +56,7 @@ impl Harness {
     }
 
     pub(crate) fn sleep(&self, nanos: u64) -> Sleep {
-        Sleep::new(EngineRef::of(self.timer.engine()), at(nanos))
+        Sleep::new(self.timer.engine_ref(), at(nanos))
     }
 
     /// A sleep that is armed, and what it was polled with.

@@ -97,6 +97,8 @@
 //! `interleavings/hold.rs`; no wait there has a limit, so loom has all of it. Other turns do
 //! not meet: a driver thread is one, and a [`Driver`](crate::driver::Driver) is borrowed for it.
 //!
+//! What keeps an engine: `the_last_sleep_races_the_last_handle`.
+//!
 //! A driver does more than scan and park: it cuts long passes short
 //! (`a_pass_cut_short_is_followed_by_another`), naps where passes crowd
 //! (`a_driver_whose_passes_crowd_naps`), and has itself called at a resume (`resumes_race_park`).

@@ -90,7 +90,7 @@ fn everything_armed_fires_or_is_cancelled() {
         let workers: Vec<_> = (0..THREADS)
             .map(|index| {
                 let worker = Worker {
-                    engine: EngineRef::of(harness.timer.engine()),
+                    engine: harness.timer.engine_ref(),
                     time: Arc::clone(&harness.time),
                     exchange: Arc::clone(&exchange),
                 };
@@ -132,7 +132,7 @@ fn handles_go_while_sleeps_come_and_go() {
         let mover = harness.clock_mover();
         let workers: Vec<_> = (0..THREADS)
             .map(|index| {
-                let engine = EngineRef::of(harness.timer.engine());
+                let engine = harness.timer.engine_ref();
                 let time = Arc::clone(&harness.time);
                 thread::spawn(move || {
                     set_thread_index(index);

@@ -117,7 +117,7 @@ impl Timer {
     /// ```
     #[cfg(not(target_os = "none"))]
     pub fn start(&self) -> io::Result<()> {
-        let engine = EngineRef::of(self.engine());
+        let engine = self.engine_ref().current();
         engine.follow_up(engine.get().look_for_driver())?;
         Ok(())
     }
@@ -327,8 +327,8 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    fn engine_ref(&self) -> EngineRef {
-        EngineRef::of(self.engine())
+    pub(crate) fn engine_ref(&self) -> EngineRef {
+        EngineRef::of(&self.handle)
     }
 }
 

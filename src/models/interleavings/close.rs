@@ -3,13 +3,17 @@
 //! What a driver that ends knows is found out at two shards, and two threads have something to tell
 //! it. So these go to one preemption more than the others, where that takes seconds.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use loom::thread;
 
 use super::{check, check_with, clock, sleeper};
+use crate::clock::{Clock, VirtualTime};
+use crate::engine::{DrivenBy, Engine};
 use crate::models::harness::{Harness, Signal, at, block_on, poll};
-use crate::sync::set_thread_index;
+use crate::sync::{Arc, StdArc, set_thread_index};
+use crate::timer::Timer;
 
 /// The driver ends with the last armed sleep of a timer without handles. Oracle: deadlock.
 #[test]
@@ -142,5 +146,53 @@ fn the_end_of_one_timer_races_arm_on_another() {
         signal.wait();
         assert_eq!(poll(&mut near, &signal), Poll::Ready(()));
         closer.join().unwrap();
+    });
+}
+
+/// What an engine holds, to show when that is gone.
+#[derive(Clone, Default)]
+struct Gone(StdArc<AtomicBool>);
+
+impl Gone {
+    fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed) // ORDERING: outside the model
+    }
+
+    /// A timer that is turned by hand, and whose engine's end this shows.
+    fn timer(&self) -> Timer {
+        struct Shown(Gone);
+
+        impl Drop for Shown {
+            fn drop(&mut self) {
+                let was_gone = self.0.0.swap(true, Ordering::Relaxed); // ORDERING: as above
+                assert!(!was_gone, "twice");
+            }
+        }
+
+        let shown = Shown(self.clone());
+        let hook = StdArc::new(move || _ = &shown);
+        let clock = Clock::Model(Arc::new(VirtualTime::new()));
+        Timer::of(Arc::new(Engine::new(clock, 1, DrivenBy::Hand(hook))))
+    }
+}
+
+/// The last handle and the last sleeps, each in a thread, go at the same time. Oracle: the engine
+/// is gone once, and after all of them.
+#[test]
+fn the_last_sleep_races_the_last_handle() {
+    check_with(1, || {
+        let gone = Gone::default();
+        let timer = gone.timer();
+        let sleeps = [timer.never(), timer.never()];
+        let droppers = sleeps.map(|sleep| {
+            let gone = gone.clone();
+            thread::spawn(move || {
+                assert!(!gone.is_so(), "a sleep is there");
+                drop(sleep);
+            })
+        });
+        drop(timer);
+        droppers.into_iter().for_each(|dropper| dropper.join().unwrap());
+        assert!(gone.is_so(), "nothing holds it");
     });
 }

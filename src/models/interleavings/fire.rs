@@ -7,7 +7,6 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{check, check_with, clock};
-use crate::handle::EngineRef;
 use crate::models::harness::{Harness, Signal, at, block_on, callback, poll, poll_with};
 use crate::sleep::Sleep;
 use crate::sync::naps;
@@ -347,10 +346,10 @@ fn waker_arms_another_timer() {
         let harness = Harness::new(1);
         let signal = Signal::new();
         let waker = {
-            let engine = Arc::clone(harness.timer.engine());
+            let engine = harness.timer.engine_ref();
             let signal = std::sync::Mutex::new(Some(Arc::clone(&signal)));
             callback(move || {
-                let mut armed = Sleep::new(EngineRef::of(&engine), at(50));
+                let mut armed = Sleep::new(engine.clone(), at(50));
                 let _ = poll(&mut armed, &Signal::new());
                 drop(armed);
                 if let Some(signal) = signal.lock().unwrap().take() {

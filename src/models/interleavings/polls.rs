@@ -8,7 +8,6 @@ use std::time::Duration;
 use loom::sync::Arc;
 
 use super::{check, clock};
-use crate::handle::EngineRef;
 use crate::models::harness::{Harness, Signal, at, block_on, callback, poll, poll_with, quietly};
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, refuse_threads};
@@ -75,7 +74,7 @@ fn a_first_poll_that_reads_no_clock_races_its_deadline() {
         let harness = Harness::new(1);
         let (_other, other_signal) = harness.armed(5);
         let delay = Duration::from_nanos(200_000);
-        let mut sleep = Sleep::after(EngineRef::of(harness.timer.engine()), delay);
+        let mut sleep = Sleep::after(harness.timer.engine_ref(), delay);
         let clock = clock(&harness, [200_000]);
         let signal = Signal::new();
         let has_passed = harness.time.now() >= at(200_000);

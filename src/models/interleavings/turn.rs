@@ -11,7 +11,6 @@ use super::check;
 use crate::clock::{Clock, VirtualTime};
 use crate::driver::{Budget, Driver};
 use crate::engine::Engine;
-use crate::handle::EngineRef;
 use crate::models::harness::{Signal, at, block_on, poll};
 use crate::sleep::Sleep;
 use crate::sync::{StdArc, set_thread_index, times_given_way};
@@ -38,7 +37,7 @@ impl Loop {
     }
 
     fn sleep(&self, nanos: u64) -> Sleep {
-        Sleep::new(EngineRef::of(self.driver.timer().engine()), at(nanos))
+        Sleep::new(self.driver.timer().engine_ref(), at(nanos))
     }
 
     /// Turns, and waits for the hook, until a turn says that something is due at 5, as another

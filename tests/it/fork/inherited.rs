@@ -47,6 +47,25 @@ fn child_calls_by_inherited_timers() {
 }
 
 #[test]
+fn a_child_starts_threads_of_its_own() {
+    in_a_process_of_its_own("fork::inherited::child_starts_threads");
+}
+
+#[test]
+#[ignore = "run by the test above, in a process of its own"]
+fn child_starts_threads() {
+    let own = Timer::builder().build().expect("the options are valid");
+    let timers = [own, Timer::global()];
+    let status = status_of_a_child(|| {
+        for timer in &timers {
+            timer.start().expect("a thread can be started");
+            eventually("the driver parks", || is_parked(timer));
+        }
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
 fn a_child_does_not_wait_for_a_call_of_its_parents() {
     in_a_process_of_its_own("fork::inherited::child_cancels_what_its_parent_calls");
 }
